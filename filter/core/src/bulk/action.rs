@@ -1,0 +1,32 @@
+use serde::Deserialize;
+
+/// What a bulk operation does to its document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Writes the document, whether it exists or not.
+    Index,
+    /// Writes the document, or fails if it exists.
+    Create,
+    /// Changes parts of the document.
+    Update,
+    /// Removes the document.
+    Delete,
+}
+
+impl Action {
+    /// The word that stands for it in action lines and in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// Whether a source line follows the action line.
+    pub fn has_source(self) -> bool {
+        self != Self::Delete
+    }
+}

@@ -1,0 +1,238 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
+
+use super::Action;
+use crate::json::{Object, present};
+
+/// The longest document id that a cluster takes, in bytes of UTF-8.
+const MAX_ID: usize = 512;
+
+/// An action line that the filter vouches for: every version of Elasticsearch and OpenSearch takes it, and takes it
+/// to mean the same.
+///
+/// Where versions differ (text after the object, `_type`, ids of other types), where an operation could be refused
+/// in a way that refuses the whole request (versions, sequence numbers), or where the line is merely unusual, it is
+/// not vouched for, and the request passes on whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionLine<'a> {
+    /// What to do.
+    pub action: Action,
+    /// Index, alias or data stream, if the line names one.
+    pub index: Option<Cow<'a, str>>,
+    /// The document's id, if the line gives one.
+    pub id: Option<Cow<'a, str>>,
+    /// The custom routing value, if the line gives one.
+    pub routing: Option<Cow<'a, str>>,
+}
+
+/// Why an action line is not vouched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// Not the JSON object expected here, or with a parameter or value that is not vouched for.
+    #[error("the action line is not one that the filter vouches for")]
+    Line,
+    /// An ingest pipeline may change where the document goes.
+    #[error("the operation names an ingest pipeline")]
+    Pipeline,
+}
+
+impl<'a> ActionLine<'a> {
+    /// Reads one line, with or without its line end.
+    pub fn read(line: &'a [u8]) -> Result<Self, LineError> {
+        let Parsed { action, parameters } = Parsed::read(line)?;
+        if parameters.pipeline.is_some() {
+            return Err(LineError::Pipeline);
+        }
+        let Parameters { index, id, routing, .. } = &parameters;
+        let id_fits = id.as_ref().is_none_or(|Text(id)| !id.is_empty() && id.len() <= MAX_ID);
+        let vouched = id_fits
+            && (id.is_some() || matches!(action, Action::Index | Action::Create))
+            && index.as_ref().is_none_or(|Text(index)| !index.is_empty())
+            && routing.as_ref().is_none_or(|Text(routing)| !routing.is_empty())
+            && parameters.require_alias != Some(true)
+            && (parameters.retry_on_conflict.is_none() || action == Action::Update);
+        if !vouched {
+            return Err(LineError::Line);
+        }
+        Ok(Self {
+            action,
+            index: parameters.index.map(|Text(index)| index),
+            id: parameters.id.map(|Text(id)| id),
+            routing: parameters.routing.map(|Text(routing)| routing),
+        })
+    }
+}
+
+struct Parsed<'a> {
+    action: Action,
+    parameters: Parameters<'a>,
+}
+
+impl<'a> Parsed<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, LineError> {
+        let (action, parameters) = match serde_json::from_slice(line).map_err(|_| LineError::Line)? {
+            Line::Index(Object(parameters)) => (Action::Index, parameters),
+            Line::Create(Object(parameters)) => (Action::Create, parameters),
+            Line::Update(Object(parameters)) => (Action::Update, parameters),
+            Line::Delete(Object(parameters)) => (Action::Delete, parameters),
+        };
+        Ok(Self { action, parameters })
+    }
+}
+
+/// `{"index": {…}}`: an object with exactly one key, the action.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line<'a> {
+    #[serde(borrow)]
+    Index(Object<Parameters<'a>>),
+    Create(Object<Parameters<'a>>),
+    Update(Object<Parameters<'a>>),
+    Delete(Object<Parameters<'a>>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters<'a> {
+    #[serde(rename = "_index", borrow, default, deserialize_with = "present")]
+    index: Option<Text<'a>>,
+    #[serde(rename = "_id", borrow, default, deserialize_with = "present")]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    routing: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "present")]
+    pipeline: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present")]
+    require_alias: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    retry_on_conflict: Option<u16>,
+}
+
+/// A string, or an integer that a cluster takes as the string of its digits (clients send numeric ids).
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TextVisitor).map(Text)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a string or an integer")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(number.to_string()))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(number.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<ActionLine<'_>, LineError> {
+        ActionLine::read(line.as_bytes())
+    }
+
+    #[test]
+    fn reads_all_four_actions() {
+        for (word, action) in [
+            ("index", Action::Index),
+            ("create", Action::Create),
+            ("update", Action::Update),
+            ("delete", Action::Delete),
+        ] {
+            let text = format!(r#"{{"{word}":{{"_index":"books","_id":"1","routing":"jane"}}}}"#);
+            let line = read(&text).unwrap();
+            assert_eq!(line.action, action);
+            assert_eq!(line.index.as_deref(), Some("books"));
+            assert_eq!(line.id.as_deref(), Some("1"));
+            assert_eq!(line.routing.as_deref(), Some("jane"));
+        }
+    }
+
+    #[test]
+    fn takes_spaces_line_ends_escapes_and_numeric_ids() {
+        assert_eq!(read("  {\"index\" : {} } \t\r").unwrap().id, None);
+        assert_eq!(read(r#"{"index":{"_id":"\u00e9\ud83d\ude42"}}"#).unwrap().id.as_deref(), Some("é🙂"));
+        assert_eq!(read(r#"{"index":{"_id":17}}"#).unwrap().id.as_deref(), Some("17"));
+        assert_eq!(read(r#"{"index":{"_id":-3}}"#).unwrap().id.as_deref(), Some("-3"));
+        assert!(read(r#"{"index":{"require_alias":false}}"#).is_ok());
+        assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
+    }
+
+    #[test]
+    fn vouches_for_nothing_else() {
+        for line in [
+            "",
+            "{}",
+            "null",
+            "[]",
+            "\"index\"",
+            r#"{"index":null}"#,
+            r#"{"index":[]}"#,
+            r#"["index",{}]"#,
+            r#"{"delete":["books","1"]}"#,
+            r#"{"upsert":{"_id":"1"}}"#,
+            r#"{"index":{}} x"#,
+            r#"{"index":{},"delete":{"_id":"1"}}"#,
+            r#"{"index":{"_id":"1","_id":"2"}}"#,
+            r#"{"index":{"_id":""}}"#,
+            r#"{"index":{"_id":null}}"#,
+            r#"{"index":{"_id":1.5}}"#,
+            r#"{"index":{"_id":-0}}"#,
+            r#"{"index":{"_id":true}}"#,
+            r#"{"index":{"_id":"\ud83d"}}"#,
+            r#"{"index":{"_index":""}}"#,
+            r#"{"index":{"_index":null}}"#,
+            r#"{"index":{"routing":""}}"#,
+            r#"{"index":{"_type":"_doc"}}"#,
+            r#"{"index":{"_routing":"a"}}"#,
+            r#"{"index":{"version":3,"version_type":"external"}}"#,
+            r#"{"index":{"if_seq_no":3,"if_primary_term":1}}"#,
+            r#"{"index":{"require_alias":true}}"#,
+            r#"{"index":{"retry_on_conflict":3}}"#,
+            r#"{"index":{"unknown":3}}"#,
+            r#"{"delete":{}}"#,
+            r#"{"update":{"_index":"books"}}"#,
+            r#"{index:{}}"#,
+        ] {
+            assert_eq!(read(line), Err(LineError::Line), "{line}");
+        }
+        assert_eq!(ActionLine::read(b"{\"index\":{\"_id\":\"\xff\"}}"), Err(LineError::Line));
+    }
+
+    #[test]
+    fn an_id_has_at_most_512_bytes() {
+        let line = |id: String| format!(r#"{{"index":{{"_id":"{id}"}}}}"#);
+        assert!(read(&line("x".repeat(512))).is_ok());
+        assert!(read(&line("x".repeat(513))).is_err());
+        assert!(read(&line("é".repeat(257))).is_err());
+    }
+
+    #[test]
+    fn a_pipeline_is_a_reason_of_its_own() {
+        assert_eq!(read(r#"{"index":{"_id":"1","pipeline":"p"}}"#), Err(LineError::Pipeline));
+        assert_eq!(read(r#"{"index":{"_id":"1","pipeline":null}}"#), Err(LineError::Pipeline));
+    }
+}

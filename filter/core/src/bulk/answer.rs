@@ -1,0 +1,199 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Action;
+use crate::json::Object;
+
+/// What a node said of a batch: the cluster's answer with its items cut apart, not re-serialised.
+///
+/// ```text
+/// {"took":3,"errors":false,"items":[{"index":{"_index":"books","_id":"1",…,"status":201}},…]}
+/// ```
+/// Elasticsearch 8 and later put `errors` first.
+#[derive(Debug)]
+pub struct Answer {
+    /// Milliseconds that the node took.
+    pub took: u64,
+    /// Whether `errors` stood before `took`.
+    pub errors_first: bool,
+    /// One for each operation of the batch, in its order.
+    pub items: Vec<AnswerItem>,
+    body: Vec<u8>,
+}
+
+/// One item of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerItem {
+    /// The action that the item is for.
+    pub action: Action,
+    /// Whether it reports an error.
+    pub failed: bool,
+    /// The hash of the document's id, if the item has one.
+    pub id_hash: Option<u32>,
+    start: u32,
+    end: u32,
+}
+
+/// The answer is not a bulk answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an answer to a bulk request")]
+pub struct AnswerError;
+
+impl Answer {
+    /// Cuts an answer's body apart.
+    pub fn read(body: Vec<u8>) -> Result<Self, AnswerError> {
+        if u32::try_from(body.len()).is_err() {
+            return Err(AnswerError);
+        }
+        let parsed: Parsed<'_> = serde_json::from_slice(&body).map_err(|_| AnswerError)?;
+        let Parsed { took, errors_first, items } = parsed;
+        let items = items.into_iter().map(|item| AnswerItem::read(item, &body)).collect::<Result<_, _>>()?;
+        Ok(Self { took, errors_first, items, body })
+    }
+
+    /// The text of one of its items.
+    pub fn text(&self, item: &AnswerItem) -> &[u8] {
+        self.body.get(item.start as usize..item.end as usize).unwrap_or_default()
+    }
+
+    /// The whole answer as it came.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl AnswerItem {
+    fn read(text: &RawValue, body: &[u8]) -> Result<Self, AnswerError> {
+        let (action, parsed) = match serde_json::from_str(text.get()).map_err(|_| AnswerError)? {
+            Item::Index(Object(parsed)) => (Action::Index, parsed),
+            Item::Create(Object(parsed)) => (Action::Create, parsed),
+            Item::Update(Object(parsed)) => (Action::Update, parsed),
+            Item::Delete(Object(parsed)) => (Action::Delete, parsed),
+        };
+        let Range { start, end } = position(text.get(), body).ok_or(AnswerError)?;
+        Ok(Self {
+            action,
+            failed: parsed.error.is_some(),
+            id_hash: parsed.id.as_deref().map(crate::routing::hash),
+            start,
+            end,
+        })
+    }
+}
+
+/// Where a slice of `body` stands in it.
+fn position(text: &str, body: &[u8]) -> Option<Range<u32>> {
+    let start = (text.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
+    let end = start.checked_add(text.len())?;
+    (end <= body.len()).then_some(start as u32..end as u32)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Item<'a> {
+    #[serde(borrow)]
+    Index(Object<ItemFields<'a>>),
+    Create(Object<ItemFields<'a>>),
+    Update(Object<ItemFields<'a>>),
+    Delete(Object<ItemFields<'a>>),
+}
+
+#[derive(Deserialize)]
+struct ItemFields<'a> {
+    #[serde(rename = "_id", borrow)]
+    id: Option<Cow<'a, str>>,
+    error: Option<IgnoredAny>,
+}
+
+struct Parsed<'a> {
+    took: u64,
+    errors_first: bool,
+    items: Vec<&'a RawValue>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parsed<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(ParsedVisitor)
+    }
+}
+
+struct ParsedVisitor;
+
+impl<'de> Visitor<'de> for ParsedVisitor {
+    type Value = Parsed<'de>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("an answer to a bulk request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parsed<'de>, A::Error> {
+        let (mut took, mut errors_first, mut items) = (None, false, None);
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match key.as_ref() {
+                "took" => took = Some(map.next_value()?),
+                "items" => items = Some(map.next_value()?),
+                "errors" => {
+                    errors_first = took.is_none();
+                    map.next_value::<IgnoredAny>()?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let items = items.ok_or_else(|| A::Error::missing_field("items"))?;
+        Ok(Parsed { took: took.unwrap_or_default(), errors_first, items })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::hash;
+
+    #[test]
+    fn cuts_the_items_apart_as_they_stand() {
+        let body = br#"{"took":7,"errors":true,"items":[
+            {"index":{"_index":"a","_id":"1","status":201}} , {"delete" : {"_id":"\u00e9","error":{"type":"x"},"status":409}}]}"#;
+        let answer = Answer::read(body.to_vec()).unwrap();
+        assert_eq!((answer.took, answer.errors_first, answer.items.len()), (7, false, 2));
+        let texts: Vec<_> = answer.items.iter().map(|item| std::str::from_utf8(answer.text(item)).unwrap()).collect();
+        assert_eq!(
+            texts,
+            [
+                r#"{"index":{"_index":"a","_id":"1","status":201}}"#,
+                r#"{"delete" : {"_id":"\u00e9","error":{"type":"x"},"status":409}}"#
+            ]
+        );
+        let heads: Vec<_> = answer.items.iter().map(|item| (item.action, item.failed, item.id_hash)).collect();
+        assert_eq!(heads, [(Action::Index, false, Some(hash("1"))), (Action::Delete, true, Some(hash("é")))]);
+    }
+
+    #[test]
+    fn notices_the_order_of_newer_versions() {
+        let answer = Answer::read(br#"{"errors":false,"took":0,"ingest_took":3,"items":[]}"#.to_vec()).unwrap();
+        assert!(answer.errors_first && answer.items.is_empty());
+    }
+
+    #[test]
+    fn refuses_what_is_no_bulk_answer() {
+        for body in [
+            &b""[..],
+            b"upstream connect error",
+            b"{}",
+            b"[]",
+            br#"{"took":1,"errors":false}"#,
+            br#"{"took":1,"errors":false,"items":[{"index":{}}"#,
+            br#"{"took":1,"errors":false,"items":[{"other":{}}]}"#,
+            br#"{"took":1,"errors":false,"items":[7]}"#,
+            b"{\"took\":1,\"items\":[{\"index\":{\"_id\":\"\xff\"}}]}",
+        ] {
+            assert_eq!(Answer::read(body.to_vec()).unwrap_err(), AnswerError);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+use std::ops::Range;
+
+/// A request's body, kept in the chunks in which it arrived and addressed as if it were one piece.
+///
+/// Offsets are 32 bits wide: the configuration bounds a body below 4 GiB.
+#[derive(Debug, Default)]
+pub struct Body {
+    chunks: Vec<Vec<u8>>,
+    /// Where each chunk starts.
+    starts: Vec<u32>,
+    len: u32,
+}
+
+impl Body {
+    /// Adds the next chunk. A chunk that would take the body beyond 4 GiB is not added, and `false` returned.
+    pub fn push(&mut self, chunk: Vec<u8>) -> bool {
+        let Some(len) = u32::try_from(chunk.len()).ok().and_then(|len| self.len.checked_add(len)) else {
+            return false;
+        };
+        if !chunk.is_empty() {
+            self.starts.push(self.len);
+            self.chunks.push(chunk);
+            self.len = len;
+        }
+        true
+    }
+
+    /// Bytes in all.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether nothing has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The chunks, to be handed back as they came.
+    pub fn into_chunks(self) -> Vec<Vec<u8>> {
+        self.chunks
+    }
+
+    /// The pieces that make up a range, in order; what lies beyond the end is left out.
+    pub fn pieces(&self, range: Range<u32>) -> impl Iterator<Item = &[u8]> {
+        let first = self.starts.partition_point(|start| *start <= range.start).saturating_sub(1);
+        let starts = self.starts.iter().skip(first);
+        starts.zip(self.chunks.iter().skip(first)).take_while(move |(start, _)| **start < range.end).filter_map(
+            move |(start, chunk)| {
+                let from = range.start.saturating_sub(*start) as usize;
+                let to = (range.end.saturating_sub(*start) as usize).min(chunk.len());
+                chunk.get(from..to)
+            },
+        )
+    }
+
+    /// The range as one slice: borrowed where it lies within a chunk, else put together in `scratch`.
+    pub fn contiguous<'a>(&'a self, range: Range<u32>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        let mut pieces = self.pieces(range.clone());
+        let Some(first) = pieces.next() else { return &[] };
+        if first.len() == range.len() {
+            return first;
+        }
+        scratch.clear();
+        scratch.extend_from_slice(first);
+        pieces.for_each(|piece| scratch.extend_from_slice(piece));
+        scratch
+    }
+
+    /// Appends the range to `to`.
+    pub fn copy_to(&self, range: Range<u32>, to: &mut Vec<u8>) {
+        self.pieces(range).for_each(|piece| to.extend_from_slice(piece));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(chunks: &[&str]) -> Body {
+        let mut body = Body::default();
+        for chunk in chunks {
+            assert!(body.push(chunk.as_bytes().to_vec()));
+        }
+        body
+    }
+
+    #[test]
+    fn every_range_reads_the_same_however_the_body_was_cut() {
+        let whole = "abcdefghij";
+        for chunks in [&["abcdefghij"][..], &["a", "bcd", "", "efghi", "j"], &["abcde", "fghij"]] {
+            let body = body(chunks);
+            for start in 0..=10u32 {
+                for end in start..=10 {
+                    let expected = whole[start as usize..end as usize].as_bytes();
+                    let mut scratch = Vec::new();
+                    assert_eq!(body.contiguous(start..end, &mut scratch), expected);
+                    let mut copy = b"x".to_vec();
+                    body.copy_to(start..end, &mut copy);
+                    assert_eq!(&copy[1..], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_beyond_the_end_is_cut_off() {
+        let mut scratch = Vec::new();
+        assert_eq!(body(&["abc"]).contiguous(2..9, &mut scratch), b"c");
+        assert_eq!(body(&[]).contiguous(0..9, &mut scratch), b"");
+    }
+
+    #[test]
+    fn hands_the_chunks_back_as_they_came() {
+        assert_eq!(body(&["ab", "", "c"]).into_chunks(), [b"ab".to_vec(), b"c".to_vec()]);
+    }
+}

@@ -1,0 +1,78 @@
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Action, ActionLine};
+
+/// An item that the filter writes itself, in the shape in which a cluster reports one operation's failure.
+///
+/// ```text
+/// {"index":{"_index":"books","_id":"1","status":503,"error":{"type":"…","reason":"…"}}}
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorItem<'a> {
+    /// HTTP status of this operation.
+    pub status: u16,
+    /// The error object; either a node's own, or one made by [`error`](Self::error).
+    pub error: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct Fields<'a> {
+    #[serde(rename = "_index")]
+    index: &'a str,
+    #[serde(rename = "_id")]
+    id: Option<&'a str>,
+    status: u16,
+    error: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct ErrorFields<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    reason: &'a str,
+}
+
+impl ErrorItem<'_> {
+    /// An error object with a type and a reason.
+    pub fn error(kind: &str, reason: &str) -> Box<RawValue> {
+        serde_json::value::to_raw_value(&ErrorFields { kind, reason }).unwrap_or_default()
+    }
+
+    /// Appends the item for the operation whose action line is `line`.
+    pub fn write(&self, line: &ActionLine<'_>, default_index: Option<&str>, to: &mut Vec<u8>) {
+        let fields = Fields {
+            index: line.index.as_deref().or(default_index).unwrap_or_default(),
+            id: line.id.as_deref(),
+            status: self.status,
+            error: self.error,
+        };
+        self.write_fields(line.action, &fields, to);
+    }
+
+    fn write_fields(&self, action: Action, fields: &Fields<'_>, to: &mut Vec<u8>) {
+        to.extend_from_slice(b"{\"");
+        to.extend_from_slice(action.name().as_bytes());
+        to.extend_from_slice(b"\":");
+        // Writing to memory what holds only strings and numbers cannot fail.
+        let _ = serde_json::to_writer(&mut *to, fields);
+        to.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn has_the_shape_of_a_clusters_own() {
+        let line = ActionLine::read(br#"{"update":{"_id":"a\"b"}}"#).unwrap();
+        let error = ErrorItem::error("timeout_exception", "no answer");
+        let mut item = Vec::new();
+        ErrorItem { status: 504, error: &error }.write(&line, Some("books"), &mut item);
+        assert_eq!(
+            String::from_utf8(item).unwrap(),
+            r#"{"update":{"_index":"books","_id":"a\"b","status":504,"error":{"type":"timeout_exception","reason":"no answer"}}}"#
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! The `_bulk` format: reading operations out of arriving chunks, writing batches, reading and merging responses.
+//!
+//! ```text
+//! {"index":{"_index":"books","_id":"1"}}      action line
+//! {"title":"Emma"}                            source line (index, create, update)
+//! {"delete":{"_index":"books","_id":"2"}}     a delete has none
+//! ```
+//! Every line ends with a newline, the last one too.
+
+mod action;
+mod action_line;
+mod answer;
+mod body;
+mod error_item;
+mod operation;
+mod reader;
+mod reply;
+mod update_body;
+
+pub use action::Action;
+pub use action_line::{ActionLine, LineError};
+pub use answer::{Answer, AnswerError, AnswerItem};
+pub use body::Body;
+pub use error_item::ErrorItem;
+pub use operation::{Operation, Placement};
+pub use reader::{ReadError, Reader};
+pub use reply::{Reply, ReplyHead};

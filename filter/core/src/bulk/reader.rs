@@ -1,0 +1,266 @@
+use std::ops::Range;
+
+use super::update_body;
+use super::{Action, ActionLine, Body, LineError, Operation, Placement};
+
+/// The longest action line that is vouched for. An id of 512 bytes, all of it escaped, fits several times.
+const MAX_ACTION_LINE: u32 = 8 * 1024;
+
+/// Finds the operations of a body while it arrives.
+///
+/// Call [`read`](Self::read) after each chunk and [`finish`](Self::finish) after the last. Each byte is looked at
+/// once for its newline; only lines that the cluster's coordinating node would parse (action lines and the bodies
+/// of updates) are parsed, and copied if they cross a chunk boundary.
+#[derive(Debug, Default)]
+pub struct Reader {
+    expected: Expected,
+    /// Where the line that is being read starts.
+    line_start: u32,
+    /// How far newlines have been looked for.
+    scanned: u32,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Expected {
+    #[default]
+    ActionLine,
+    Source {
+        start: u32,
+        action: Action,
+        placement: Placement,
+    },
+}
+
+/// Why a body is not vouched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError<E> {
+    /// An action line.
+    #[error("the action line at byte {at} is not vouched for: {why}")]
+    Line {
+        /// Where the line starts.
+        at: u32,
+        /// What is wrong.
+        why: LineError,
+    },
+    /// The body of an update.
+    #[error("the update's body at byte {at} is not vouched for")]
+    UpdateBody {
+        /// Where the line starts.
+        at: u32,
+    },
+    /// It ends without a newline or without the source line of its last operation.
+    #[error("the body ends in the middle of an operation")]
+    Incomplete,
+    /// It holds no operation.
+    #[error("the body holds no operation")]
+    Empty,
+    /// The caller had a reason against an operation.
+    #[error("the operation at byte {at} cannot be placed")]
+    Placement {
+        /// Where its action line starts.
+        at: u32,
+        /// The caller's reason.
+        why: E,
+    },
+}
+
+impl Reader {
+    /// Reads on in a body that has grown, asks `place` for each operation as soon as its action line is complete,
+    /// and appends the complete operations to `operations`.
+    pub fn read<E>(
+        &mut self,
+        body: &Body,
+        operations: &mut Vec<Operation>,
+        mut place: impl FnMut(&ActionLine<'_>) -> Result<Placement, E>,
+    ) -> Result<(), ReadError<E>> {
+        let mut offset = self.scanned;
+        for piece in body.pieces(self.scanned..body.len()) {
+            for newline in memchr::memchr_iter(b'\n', piece) {
+                let end = offset.saturating_add(newline as u32).saturating_add(1);
+                self.line(body, self.line_start..end, operations, &mut place)?;
+                self.line_start = end;
+            }
+            offset = offset.saturating_add(piece.len() as u32);
+        }
+        self.scanned = offset;
+        self.check_length()
+    }
+
+    /// Says whether the whole body was vouched for, now that nothing more will come.
+    pub fn finish<E>(&self, body: &Body, operations: &[Operation]) -> Result<(), ReadError<E>> {
+        match self.expected {
+            Expected::ActionLine if self.line_start == body.len() => match operations {
+                [] => Err(ReadError::Empty),
+                _ => Ok(()),
+            },
+            _ => Err(ReadError::Incomplete),
+        }
+    }
+
+    /// An unfinished action line does not grow without end.
+    fn check_length<E>(&self) -> Result<(), ReadError<E>> {
+        let length = self.scanned.saturating_sub(self.line_start);
+        match self.expected {
+            Expected::ActionLine if length > MAX_ACTION_LINE => {
+                Err(ReadError::Line { at: self.line_start, why: LineError::Line })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn line<E>(
+        &mut self,
+        body: &Body,
+        line: Range<u32>,
+        operations: &mut Vec<Operation>,
+        place: &mut impl FnMut(&ActionLine<'_>) -> Result<Placement, E>,
+    ) -> Result<(), ReadError<E>> {
+        match self.expected {
+            Expected::ActionLine => {
+                let Some((action, placement)) = self.action_line(body, line.clone(), place)? else { return Ok(()) };
+                if action.has_source() {
+                    self.expected = Expected::Source { start: line.start, action, placement };
+                } else {
+                    operations.push(Operation { start: line.start, len: line.len() as u32, placement, action });
+                }
+            }
+            Expected::Source { start, action, placement } => {
+                if action == Action::Update
+                    && !update_body::is_vouched(body.contiguous(line.clone(), &mut self.scratch))
+                {
+                    return Err(ReadError::UpdateBody { at: line.start });
+                }
+                let len = line.end.saturating_sub(start);
+                operations.push(Operation { start, len, placement, action });
+                self.expected = Expected::ActionLine;
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` for a blank line: a cluster skips it where an action line is expected.
+    fn action_line<E>(
+        &mut self,
+        body: &Body,
+        line: Range<u32>,
+        place: &mut impl FnMut(&ActionLine<'_>) -> Result<Placement, E>,
+    ) -> Result<Option<(Action, Placement)>, ReadError<E>> {
+        let at = line.start;
+        if line.len() > MAX_ACTION_LINE as usize {
+            return Err(ReadError::Line { at, why: LineError::Line });
+        }
+        let bytes = body.contiguous(line, &mut self.scratch);
+        if bytes.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let line = ActionLine::read(bytes).map_err(|why| ReadError::Line { at, why })?;
+        let placement = place(&line).map_err(|why| ReadError::Placement { at, why })?;
+        Ok(Some((line.action, placement)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = concat!(
+        "{\"index\":{\"_id\":\"1\"}}\n{\"a\":1}\n",
+        "\r\n",
+        "{\"delete\":{\"_id\":\"2\"}}\r\n",
+        "{\"create\":{}}\n\n",
+        "{\"update\":{\"_id\":\"3\"}}\n{\"doc\":{\"b\":\"é\"}}\n",
+    );
+
+    type Found = Vec<(Action, String, Option<String>)>;
+
+    /// Reads a body in pieces of the given sizes.
+    fn read(body: &[u8], sizes: impl IntoIterator<Item = usize>) -> Result<Found, ReadError<()>> {
+        let (mut whole, mut reader, mut operations) = (Body::default(), Reader::default(), Vec::new());
+        let mut ids = Vec::new();
+        let mut rest = body;
+        let mut sizes = sizes.into_iter();
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(sizes.next().unwrap_or(usize::MAX).min(rest.len()));
+            rest = after;
+            whole.push(chunk.to_vec());
+            reader.read(&whole, &mut operations, |line| {
+                ids.push(line.id.as_deref().map(str::to_owned));
+                Ok(Placement { id_hash: None, share: 0 })
+            })?;
+        }
+        reader.finish(&whole, &operations)?;
+        Ok(operations
+            .iter()
+            .zip(ids)
+            .map(|(operation, id)| {
+                let mut text = Vec::new();
+                whole.copy_to(operation.range(), &mut text);
+                (operation.action, String::from_utf8(text).unwrap(), id)
+            })
+            .collect())
+    }
+
+    #[test]
+    fn finds_the_operations_with_their_lines() {
+        let expected = [
+            (Action::Index, "{\"index\":{\"_id\":\"1\"}}\n{\"a\":1}\n", Some("1")),
+            (Action::Delete, "{\"delete\":{\"_id\":\"2\"}}\r\n", Some("2")),
+            (Action::Create, "{\"create\":{}}\n\n", None),
+            (Action::Update, "{\"update\":{\"_id\":\"3\"}}\n{\"doc\":{\"b\":\"é\"}}\n", Some("3")),
+        ];
+        let expected: Found =
+            expected.map(|(action, text, id)| (action, text.to_owned(), id.map(str::to_owned))).to_vec();
+        assert_eq!(read(BODY.as_bytes(), []).unwrap(), expected);
+    }
+
+    #[test]
+    fn finds_the_same_wherever_the_chunks_are_cut() {
+        let whole = read(BODY.as_bytes(), []).unwrap();
+        for first in 1..BODY.len() {
+            assert_eq!(read(BODY.as_bytes(), [first]).unwrap(), whole, "cut at {first}");
+            assert_eq!(read(BODY.as_bytes(), std::iter::repeat(first)).unwrap(), whole, "every {first}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_ends_in_the_middle_is_incomplete() {
+        assert_eq!(read(b"{\"delete\":{\"_id\":\"2\"}}", []), Err(ReadError::Incomplete));
+        assert_eq!(read(b"{\"index\":{}}\n", []), Err(ReadError::Incomplete));
+        assert_eq!(read(b"{\"index\":{}}\n{}", []), Err(ReadError::Incomplete));
+        assert_eq!(read(b"", []), Err(ReadError::Empty));
+        assert_eq!(read(b"\n \r\n", []), Err(ReadError::Empty));
+    }
+
+    #[test]
+    fn says_where_the_fault_is() {
+        let good = "{\"index\":{}}\n{}\n";
+        let at = good.len() as u32;
+        let read = |line: &str| read(format!("{good}{line}").as_bytes(), []).unwrap_err();
+        assert_eq!(read("{}\n"), ReadError::Line { at, why: LineError::Line });
+        assert_eq!(read("{\"update\":{\"_id\":\"1\"}}\n[]\n"), ReadError::UpdateBody { at: at + 23 });
+    }
+
+    #[test]
+    fn an_action_line_has_a_bound_even_before_it_ends() {
+        let endless = vec![b' '; MAX_ACTION_LINE as usize + 1];
+        assert_eq!(read(&endless, [100; 100]), Err(ReadError::Line { at: 0, why: LineError::Line }));
+        let mut long = endless;
+        long.extend_from_slice(b"{\"delete\":{\"_id\":\"1\"}}\n");
+        assert_eq!(read(&long, []), Err(ReadError::Line { at: 0, why: LineError::Line }));
+    }
+
+    #[test]
+    fn the_source_of_an_index_operation_may_be_anything() {
+        let body = b"{\"index\":{}}\n\xff\0 not json\n{\"index\":{}}\n\n";
+        assert_eq!(read_lengths(body), [body.len() as u32 - 14, 14]);
+    }
+
+    fn read_lengths(bytes: &[u8]) -> Vec<u32> {
+        let (mut body, mut operations) = (Body::default(), Vec::new());
+        body.push(bytes.to_vec());
+        let place = |_: &ActionLine<'_>| Ok::<_, ()>(Placement { id_hash: None, share: 0 });
+        Reader::default().read(&body, &mut operations, place).unwrap();
+        operations.iter().map(|operation| operation.len).collect()
+    }
+}

@@ -1,0 +1,193 @@
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::json::{Object, present};
+
+/// The longest run of characters that may be a number: newer versions refuse numbers of more than 1,000.
+const MAX_NUMBER: usize = 100;
+
+/// Whether the source line of an update is one that every cluster takes.
+///
+/// The coordinating node reads update bodies itself and refuses the whole request for a bad one, so the filter
+/// vouches only for `doc` or `script` with their usual companions, each of the right type, without duplicate keys.
+pub fn is_vouched(line: &[u8]) -> bool {
+    match serde_json::from_slice::<Object<UpdateBody>>(line) {
+        Ok(Object(body)) => body.is_complete() && !has_long_number(line),
+        Err(_) => false,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateBody {
+    #[serde(default, deserialize_with = "present")]
+    doc: Option<StrictObject>,
+    #[serde(default, deserialize_with = "present")]
+    script: Option<Object<Script>>,
+    #[serde(default, rename = "upsert", deserialize_with = "present")]
+    _upsert: Option<StrictObject>,
+    #[serde(default)]
+    doc_as_upsert: bool,
+    #[serde(default)]
+    scripted_upsert: bool,
+    #[serde(default, rename = "detect_noop")]
+    _detect_noop: bool,
+}
+
+impl UpdateBody {
+    fn is_complete(&self) -> bool {
+        match (&self.doc, &self.script) {
+            (Some(_), None) => !self.scripted_upsert,
+            (None, Some(Object(script))) => !self.doc_as_upsert && script.is_complete(),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    #[serde(default, deserialize_with = "present")]
+    source: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    id: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    lang: Option<String>,
+    #[serde(default, rename = "params", deserialize_with = "present")]
+    _params: Option<StrictObject>,
+}
+
+impl Script {
+    fn is_complete(&self) -> bool {
+        let named = self.id.as_ref().is_some_and(|id| !id.is_empty()) && self.lang.is_none();
+        match &self.source {
+            Some(source) => self.id.is_none() && !source.is_empty(),
+            None => named,
+        }
+    }
+}
+
+/// A JSON object in which no object, at any depth, has a key twice.
+struct StrictObject;
+
+impl<'de> Deserialize<'de> for StrictObject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(StrictVisitor).map(|()| Self)
+    }
+}
+
+struct StrictValue;
+
+impl<'de> Deserialize<'de> for StrictValue {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(StrictVisitor).map(|()| Self)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = ();
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("JSON without duplicate keys")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value::<StrictValue>()?;
+            if !keys.insert(key) {
+                return Err(A::Error::custom("duplicate key"));
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
+        while sequence.next_element::<StrictValue>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Looks at all bytes alike, strings too: a false alarm only means that the request passes on whole.
+fn has_long_number(line: &[u8]) -> bool {
+    line.split(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')).any(|run| run.len() > MAX_NUMBER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vouches_for_documents_and_scripts() {
+        for body in [
+            r#"{"doc":{"a":1,"b":[{"c":null},-1.5e3,"é"]}}"#,
+            r#"{"doc":{},"doc_as_upsert":true,"detect_noop":false}"#,
+            r#"{"doc":{"a":1},"upsert":{"a":0}}"#,
+            r#"{"script":{"source":"ctx._source.n += params.n","lang":"painless","params":{"n":1}},"upsert":{"n":0}}"#,
+            r#"{"script":{"id":"count"},"scripted_upsert":true,"upsert":{}}"#,
+        ] {
+            assert!(is_vouched(body.as_bytes()), "{body}");
+        }
+    }
+
+    #[test]
+    fn vouches_for_nothing_that_a_coordinator_may_refuse() {
+        let digits = format!(r#"{{"doc":{{"a":0.{}}}}}"#, "1".repeat(1000));
+        for body in [
+            "",
+            "7",
+            "[]",
+            "{}",
+            r#"[{"a":1}]"#,
+            r#"{"script":["x"]}"#,
+            r#"{"doc":{"a":1}"#,
+            r#"{"doc":[]}"#,
+            r#"{"doc":{},"upsert":null}"#,
+            r#"{"doc":{"a":1,"a":2}}"#,
+            r#"{"doc":{"a":{"b":1,"b":2}}}"#,
+            r#"{"doc":{"a":1}} {}"#,
+            r#"{"doc":{"a":1},"doc":{"a":1}}"#,
+            r#"{"doc":{"a":1},"unknown":1}"#,
+            r#"{"doc":{"a":1},"script":{"source":"x"}}"#,
+            r#"{"doc":{"a":1},"doc_as_upsert":"yes"}"#,
+            r#"{"script":{"source":"x"},"doc_as_upsert":true}"#,
+            r#"{"script":{"source":"x","id":"y"}}"#,
+            r#"{"script":{"id":"y","lang":"painless"}}"#,
+            r#"{"script":{}}"#,
+            r#"{"upsert":{"a":1}}"#,
+            &digits,
+        ] {
+            assert!(!is_vouched(body.as_bytes()), "{body}");
+        }
+        assert!(!is_vouched(b"{\"doc\":{\"a\":\"\xff\"}}"));
+    }
+}

@@ -1,0 +1,387 @@
+//! The plug-in's configuration: read from JSON, checked, with errors that name the field and what was expected.
+//!
+//! ```
+//! use bulk_reshuffle::config::Config;
+//!
+//! let config = Config::read(br#"{"coordinator": "es", "hold": {"interval": "20ms"}}"#).unwrap();
+//! assert_eq!(config.hold.interval.as_millis(), 20);
+//!
+//! let error = Config::read(br#"{"coordinator": "es", "hold": {"interval": 20}}"#).unwrap_err();
+//! assert_eq!(error.field, "hold.interval");
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+use crate::json::{Object, object};
+use crate::routing::UpstreamTemplate;
+
+/// The whole configuration. Every field but `coordinator` has a default.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The Envoy cluster that is asked for the cluster state, and takes what no node's own upstream can be sent.
+    #[serde(deserialize_with = "name")]
+    pub coordinator: String,
+    /// How nodes map to Envoy clusters.
+    #[serde(default, deserialize_with = "object")]
+    pub nodes: Nodes,
+    /// Headers for the calls that ask for the cluster state, and for nothing else.
+    #[serde(default)]
+    pub credentials: Credentials,
+    /// How the cluster state is kept fresh.
+    #[serde(default, deserialize_with = "object")]
+    pub cluster_state: ClusterStateConfig,
+    /// When what is held leaves.
+    #[serde(default, deserialize_with = "object")]
+    pub hold: Hold,
+    /// How batches are sent.
+    #[serde(default, deserialize_with = "object")]
+    pub dispatch: Dispatch,
+    /// Bounds on what the filter takes in.
+    #[serde(default, deserialize_with = "object")]
+    pub limits: Limits,
+}
+
+/// How nodes map to Envoy clusters.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "NodesText")]
+pub struct Nodes {
+    /// Made from `upstream` (a template) and `upstreams` (exceptions, by node name or id).
+    pub template: UpstreamTemplate,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodesText {
+    #[serde(default = "default_template")]
+    upstream: String,
+    #[serde(default)]
+    upstreams: BTreeMap<String, String>,
+}
+
+fn default_template() -> String {
+    "{name}".to_owned()
+}
+
+impl TryFrom<NodesText> for Nodes {
+    type Error = String;
+
+    fn try_from(text: NodesText) -> Result<Self, String> {
+        let template = UpstreamTemplate::new(&text.upstream, text.upstreams)
+            .map_err(|error| format!("`upstream` takes {error}"))?;
+        Ok(Self { template })
+    }
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self { template: UpstreamTemplate::by_name() }
+    }
+}
+
+/// Header names and values. They are never shown.
+#[derive(Clone, Default)]
+pub struct Credentials(BTreeMap<String, String>);
+
+impl Credentials {
+    /// The headers.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_map().entries(self.0.keys().map(|name| (name, "***"))).finish()
+    }
+}
+
+impl<'de> Deserialize<'de> for Credentials {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // Errors of the reader would show the value.
+        let headers: Option<BTreeMap<String, String>> = match serde_json::Value::deserialize(from)? {
+            serde_json::Value::Object(headers) => {
+                headers.into_iter().map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()
+            }
+            _ => None,
+        };
+        let headers = headers.ok_or_else(|| D::Error::custom("expected an object of header names and strings"))?;
+        for (name, value) in &headers {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            if name.is_empty() || !name.bytes().all(plain) {
+                return Err(D::Error::custom(format!("{name:?} is not a header name")));
+            }
+            if value.chars().any(char::is_control) {
+                return Err(D::Error::custom(format!("the value of {name:?} holds a control character")));
+            }
+        }
+        Ok(Self(headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()))
+    }
+}
+
+/// How the cluster state is kept fresh.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterStateConfig {
+    /// From one look at the cluster's state to the next.
+    #[serde(deserialize_with = "duration")]
+    pub refresh: Duration,
+    /// For each call.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+}
+
+impl Default for ClusterStateConfig {
+    fn default() -> Self {
+        Self { refresh: Duration::from_secs(5), timeout: Duration::from_secs(5) }
+    }
+}
+
+/// When what is held for a node and a caller leaves.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hold {
+    /// At the latest after this time, unless `dispatch.max_in_flight` batches are on their way.
+    #[serde(deserialize_with = "duration")]
+    pub interval: Duration,
+    /// As soon as it has this many bytes. A batch takes no further request beyond them.
+    #[serde(deserialize_with = "size")]
+    pub flush_threshold_size: u64,
+    /// As soon as it has this many operations; 0: no such bound.
+    pub flush_threshold_docs: u64,
+    /// At once when nothing of it is on its way.
+    pub early_release: bool,
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(50),
+            flush_threshold_size: 1 << 20,
+            flush_threshold_docs: 0,
+            early_release: true,
+        }
+    }
+}
+
+/// How batches are sent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dispatch {
+    /// Batches on their way at a time for one node and one caller.
+    #[serde(deserialize_with = "count")]
+    pub max_in_flight: usize,
+    /// The same over all callers; these take turns.
+    #[serde(deserialize_with = "count")]
+    pub max_in_flight_per_node: usize,
+    /// For each call.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+}
+
+impl Default for Dispatch {
+    fn default() -> Self {
+        Self { max_in_flight: 1, max_in_flight_per_node: 16, timeout: Duration::from_secs(60) }
+    }
+}
+
+/// Bounds on what the filter takes in; what is beyond them passes through, streamed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Bytes of all requests held or in flight, per VM (Envoy has one per worker).
+    #[serde(deserialize_with = "size")]
+    pub memory: u64,
+    /// Bytes of one request's body.
+    #[serde(deserialize_with = "size")]
+    pub max_request: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory: 256 << 20, max_request: 100 << 20 }
+    }
+}
+
+/// The most that one VM can be given: Envoy bounds its memory at 1 GiB, and answers and batches need room too.
+const MAX_MEMORY: u64 = 768 << 20;
+
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("configuration: `{field}`: {problem}")]
+pub struct ConfigError {
+    /// Path of the field, such as `hold.interval`; `.` for the whole.
+    pub field: String,
+    /// What was expected there, and what was found.
+    pub problem: String,
+}
+
+impl Config {
+    /// Reads and checks a configuration.
+    pub fn read(json: &[u8]) -> Result<Self, ConfigError> {
+        let mut from = serde_json::Deserializer::from_slice(json);
+        let Object(config): Object<Self> = serde_path_to_error::deserialize(&mut from)
+            .map_err(|error| ConfigError { field: error.path().to_string(), problem: error.inner().to_string() })?;
+        from.end().map_err(|error| ConfigError { field: ".".to_owned(), problem: error.to_string() })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What no single field can tell.
+    fn check(&self) -> Result<(), ConfigError> {
+        let Limits { memory, max_request } = self.limits;
+        let error = |field: &str, problem: String| Err(ConfigError { field: field.to_owned(), problem });
+        if memory > MAX_MEMORY {
+            return error(
+                "limits.memory",
+                format!("expected at most 768mb, because Envoy bounds a VM at 1 GiB, found {memory} bytes"),
+            );
+        }
+        if max_request > memory {
+            return error(
+                "limits.max_request",
+                format!("expected at most `limits.memory`, {memory} bytes, found {max_request}"),
+            );
+        }
+        if self.dispatch.max_in_flight > self.dispatch.max_in_flight_per_node {
+            return error(
+                "dispatch.max_in_flight",
+                format!("expected at most `dispatch.max_in_flight_per_node`, {}", self.dispatch.max_in_flight_per_node),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    match String::deserialize(from)? {
+        name if name.is_empty() => {
+            Err(D::Error::custom("expected the name of an Envoy cluster, found an empty string"))
+        }
+        name => Ok(name),
+    }
+}
+
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    match u16::deserialize(from)? {
+        0 => Err(D::Error::custom("expected a number from 1 to 65535, found 0")),
+        count => Ok(usize::from(count)),
+    }
+}
+
+/// A duration as users write it: "50ms", "5s", "1m 30s".
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    const EXPECTED: &str = "a duration of 1ms to 1h such as \"50ms\" or \"5s\"";
+    let text = from.deserialize_str(TextVisitor(EXPECTED))?;
+    match humantime::parse_duration(&text) {
+        Ok(duration) if (1..=3_600_000).contains(&duration.as_millis()) => Ok(duration),
+        _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
+    }
+}
+
+/// A size as users write it: "1mb", "512kb", "100b". As in Elasticsearch, 1kb is 1,024 bytes.
+fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    const EXPECTED: &str = "a size of at least 1b such as \"1mb\" or \"512kb\"";
+    let text = from.deserialize_str(TextVisitor(EXPECTED))?;
+    match parse_size::Config::new().with_binary().parse_size(&text) {
+        Ok(size) if size > 0 => Ok(size),
+        _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
+    }
+}
+
+struct TextVisitor(&'static str);
+
+impl Visitor<'_> for TextVisitor {
+    type Value = String;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(json: &str) -> (String, String) {
+        let error = Config::read(json.as_bytes()).unwrap_err();
+        (error.field, error.problem)
+    }
+
+    #[test]
+    fn only_the_coordinator_must_be_said() {
+        let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
+        assert_eq!(config.coordinator, "es");
+        assert_eq!(config.hold.interval, Duration::from_millis(50));
+        assert_eq!((config.hold.flush_threshold_size, config.limits.memory), (1024 * 1024, 256 * 1024 * 1024));
+        assert_eq!((config.dispatch.max_in_flight, config.dispatch.max_in_flight_per_node), (1, 16));
+    }
+
+    #[test]
+    fn sizes_and_durations_as_users_write_them() {
+        let config = Config::read(
+            br#"{"coordinator":"es","hold":{"interval":"1m 30s","flush_threshold_size":"1.5kb"},
+                "limits":{"memory":"64MB","max_request":"100b"},"cluster_state":{"refresh":"500ms"}}"#,
+        )
+        .unwrap();
+        assert_eq!(config.hold.interval, Duration::from_secs(90));
+        assert_eq!(config.hold.flush_threshold_size, 1536);
+        assert_eq!((config.limits.memory, config.limits.max_request), (64 * 1024 * 1024, 100));
+        assert_eq!(config.cluster_state.refresh, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn errors_name_the_field_and_what_was_expected() {
+        for (json, field, problem) in [
+            ("", ".", "EOF while parsing a value"),
+            ("[\"es\"]", ".", "expected an object"),
+            (r#"{"coordinator":"es","hold":["50ms"]}"#, "hold", "expected an object"),
+            ("{}", ".", "missing field `coordinator`"),
+            (r#"{"coordinator":""}"#, "coordinator", "the name of an Envoy cluster"),
+            (r#"{"coordinator":7}"#, "coordinator", "expected a string"),
+            (r#"{"coordinator":"es","holds":{}}"#, "holds", "unknown field `holds`, expected one of"),
+            (r#"{"coordinator":"es"} x"#, ".", "trailing characters"),
+            (r#"{"coordinator":"es","hold":{"interval":50}}"#, "hold.interval", "expected a duration"),
+            (r#"{"coordinator":"es","hold":{"interval":"fast"}}"#, "hold.interval", "found \"fast\""),
+            (r#"{"coordinator":"es","hold":{"interval":"0s"}}"#, "hold.interval", "found \"0s\""),
+            (r#"{"coordinator":"es","hold":{"interval":"2h"}}"#, "hold.interval", "found \"2h\""),
+            (r#"{"coordinator":"es","hold":{"flush_threshold_size":"1xb"}}"#, "hold.flush_threshold_size", "a size"),
+            (r#"{"coordinator":"es","hold":{"flush_threshold_size":"0"}}"#, "hold.flush_threshold_size", "a size"),
+            (r#"{"coordinator":"es","hold":{"early_release":"yes"}}"#, "hold.early_release", "a boolean"),
+            (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
+            (r#"{"coordinator":"es","dispatch":{"max_in_flight":17}}"#, "dispatch.max_in_flight", "at most"),
+            (r#"{"coordinator":"es","limits":{"memory":"2gb"}}"#, "limits.memory", "768mb"),
+            (r#"{"coordinator":"es","limits":{"memory":"1mb"}}"#, "limits.max_request", "at most `limits.memory`"),
+            (r#"{"coordinator":"es","nodes":{"upstream":"es"}}"#, "nodes", "`upstream` takes a name with placeholders"),
+            (r#"{"coordinator":"es","nodes":{"upstreams":{"a":1}}}"#, "nodes.upstreams.a", "expected a string"),
+            (r#"{"coordinator":"es","credentials":{"a b":"x"}}"#, "credentials", "not a header name"),
+            (r#"{"coordinator":"es","credentials":{"a":"x\n"}}"#, "credentials", "control character"),
+        ] {
+            let (found_field, found_problem) = error(json);
+            assert_eq!(found_field, field, "{json}: {found_problem}");
+            assert!(found_problem.contains(problem), "{json}: {found_problem}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_never_shown() {
+        let config = Config::read(br#"{"coordinator":"es","credentials":{"Authorization":"ApiKey s3cret"}}"#).unwrap();
+        assert_eq!(config.credentials.headers().collect::<Vec<_>>(), [("authorization", "ApiKey s3cret")]);
+        let shown = format!("{config:?}");
+        assert!(shown.contains("authorization") && !shown.contains("s3cret"), "{shown}");
+        for wrong in [r#"{"a":"s3cret\n"}"#, r#"{"a":["s3cret"]}"#, r#""s3cret""#] {
+            let (field, problem) = error(&format!(r#"{{"coordinator":"es","credentials":{wrong}}}"#));
+            assert_eq!(field, "credentials", "{problem}");
+            assert!(!problem.contains("s3cret"), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Who asks, and for what: method, path, query and every header on which a server could act. Operations of two
+/// requests may share a batch only if this is equal, and it is what the batch is sent with.
+pub type Caller = Rc<[(String, String)]>;
+
+/// Headers that no server acts on: they do not keep requests apart, and are left out of the batch.
+///
+/// - They say how the message itself travels (hop-by-hop, framing, what encodings an answer may have), and the
+///   batch is a message of its own.
+/// - They tell one request from another in logs and traces.
+/// - They tell which client software is used.
+const HARMLESS: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    ":scheme",
+    "b3",
+    "grpc-trace-bin",
+    "traceparent",
+    "tracestate",
+    "uber-trace-id",
+    "x-amzn-trace-id",
+    "x-b3-flags",
+    "x-b3-parentspanid",
+    "x-b3-sampled",
+    "x-b3-spanid",
+    "x-b3-traceid",
+    "x-client-trace-id",
+    "x-cloud-trace-context",
+    "x-datadog-parent-id",
+    "x-datadog-sampling-priority",
+    "x-datadog-trace-id",
+    "x-ot-span-context",
+    "x-request-id",
+    "user-agent",
+    "x-elastic-client-meta",
+];
+
+/// The caller that these headers stand for, whatever their order. `None` if one of them is not UTF-8: it could not
+/// be sent on.
+pub fn caller(headers: Vec<(String, Vec<u8>)>) -> Option<Caller> {
+    let mut kept = headers
+        .into_iter()
+        .filter(|(name, _)| !HARMLESS.contains(&name.as_str()))
+        .map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
+        .collect::<Option<Vec<_>>>()?;
+    // Stable, so that the values of a repeated header keep their order. Pseudo-headers come first: ':' sorts low.
+    kept.sort_by(|(left, _), (right, _)| left.cmp(right));
+    Some(kept.into())
+}
+
+/// One of the callers of the requests that are here, by its number in [`Callers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallerId(u32);
+
+/// The callers of the requests that are here, each with a number and kept as long as a request has it.
+#[derive(Debug, Default)]
+pub struct Callers {
+    numbers: BTreeMap<Caller, CallerId>,
+    callers: BTreeMap<CallerId, (Caller, usize)>,
+    next: u32,
+}
+
+impl Callers {
+    /// The number of a caller, for one more request.
+    pub fn enter(&mut self, caller: Caller) -> CallerId {
+        let id = match self.numbers.get(&caller) {
+            Some(id) => *id,
+            None => {
+                let id = CallerId(self.next);
+                self.next = self.next.wrapping_add(1);
+                self.numbers.insert(Rc::clone(&caller), id);
+                id
+            }
+        };
+        self.callers.entry(id).or_insert((caller, 0)).1 += 1;
+        id
+    }
+
+    /// One request of this caller is over.
+    pub fn leave(&mut self, id: CallerId) {
+        let Some((caller, requests)) = self.callers.get_mut(&id) else { return };
+        *requests = requests.saturating_sub(1);
+        if *requests == 0 {
+            self.numbers.remove(caller);
+            self.callers.remove(&id);
+        }
+    }
+
+    /// The caller of a number.
+    pub fn get(&self, id: CallerId) -> Option<&Caller> {
+        self.callers.get(&id).map(|(caller, _)| caller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(headers: &[(&str, &str)]) -> Caller {
+        caller(headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()).unwrap()
+    }
+
+    const PLAIN: &[(&str, &str)] = &[(":method", "POST"), (":path", "/_bulk"), ("authorization", "Basic a")];
+
+    #[test]
+    fn harmless_headers_and_order_make_no_difference() {
+        let same = [("x-request-id", "7"), PLAIN[2], ("user-agent", "x"), PLAIN[1], ("content-length", "9"), PLAIN[0]];
+        assert_eq!(of(PLAIN), of(&same));
+        assert_eq!(of(&same).len(), 3);
+    }
+
+    #[test]
+    fn any_other_header_does() {
+        for other in
+            [("authorization", "Basic b"), ("x-opaque-id", "1"), (":path", "/i/_bulk"), ("x-forwarded-for", "::1")]
+        {
+            let mut headers = PLAIN.to_vec();
+            headers.push(other);
+            assert_ne!(of(PLAIN), of(&headers), "{other:?}");
+        }
+        assert_ne!(of(&[("a", "1"), ("a", "2")]), of(&[("a", "2"), ("a", "1")]));
+    }
+
+    #[test]
+    fn a_header_that_is_not_text_cannot_be_sent_on() {
+        assert_eq!(caller(vec![("x".to_owned(), vec![0xff])]), None);
+        assert!(caller(vec![("user-agent".to_owned(), vec![0xff])]).is_some());
+    }
+
+    #[test]
+    fn a_caller_is_kept_as_long_as_a_request_has_it() {
+        let mut callers = Callers::default();
+        let first = callers.enter(of(PLAIN));
+        assert_eq!(callers.enter(of(PLAIN)), first);
+        let other = callers.enter(of(&[]));
+        assert_ne!(first, other);
+        callers.leave(first);
+        assert_eq!(callers.get(first), Some(&of(PLAIN)));
+        callers.leave(first);
+        assert_eq!(callers.get(first), None);
+        assert_ne!(callers.enter(of(PLAIN)), first);
+        assert_eq!(callers.get(other), Some(&of(&[])));
+    }
+}

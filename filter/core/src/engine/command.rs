@@ -1,0 +1,59 @@
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::{CallId, RequestId};
+
+/// What the caller of the engine has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Let the request flow on to the route's own upstream, headers and body, now and for the rest of it. Only from
+    /// [`poll_stream`](super::Engine::poll_stream), always for the request that was just handled.
+    PassThrough {
+        /// Which one.
+        request: RequestId,
+        /// What was taken out of its body, to be put back as it came.
+        body: Vec<Vec<u8>>,
+    },
+    /// Send a request to an upstream and hand in what comes of it.
+    Call(Call),
+    /// Answer a request.
+    Reply {
+        /// Which one.
+        request: RequestId,
+        /// With what.
+        response: Response,
+    },
+    /// Call [`handle`](super::Engine::handle) with [`Input::Woken`](super::Input::Woken) as soon as possible, from
+    /// a callback in which calls and replies can be made.
+    Wake,
+    /// Hand in [`Input::Tick`](super::Input::Tick) after this time; replaces what was set before.
+    SetTimer(Duration),
+    /// Tell the operator.
+    Warn(String),
+}
+
+/// An HTTP request to an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Names it in the input that follows.
+    pub id: CallId,
+    /// Envoy's cluster.
+    pub upstream: Rc<str>,
+    /// With `:method`, `:path` and `:authority`; without `content-length`.
+    pub headers: Rc<[(String, String)]>,
+    /// Empty for none.
+    pub body: Vec<u8>,
+    /// After which the answer no longer counts.
+    pub timeout: Duration,
+}
+
+/// An HTTP response.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Response {
+    /// Status code.
+    pub status: u16,
+    /// Without `:status`.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}

@@ -1,0 +1,266 @@
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hashbrown::HashMap;
+
+use super::RequestId;
+use super::caller::CallerId;
+use crate::Time;
+use crate::config::{Dispatch, Hold as HoldConfig};
+use crate::routing::UpstreamId;
+
+/// What is held for each upstream and caller, and what may leave when.
+///
+/// A hold leaves when its interval ends, when it is large enough, or at once when nothing of it is on its way. While
+/// as many of its batches are on their way as may be, it grows. Holds of one upstream take turns.
+#[derive(Debug)]
+pub struct Holds {
+    hold: HoldConfig,
+    dispatch: Dispatch,
+    holds: HashMap<Key, Hold>,
+    lanes: HashMap<UpstreamId, Lane>,
+    ready: VecDeque<Departure>,
+    deadlines: BinaryHeap<Reverse<(Time, Key)>>,
+}
+
+/// One hold.
+pub type Key = (UpstreamId, CallerId);
+
+/// A share of a request, on hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Whose it is.
+    pub request: RequestId,
+    /// Which of its shares.
+    pub share: u16,
+    /// Bytes.
+    pub bytes: u64,
+    /// Operations.
+    pub operations: u64,
+    /// Since when it is held.
+    pub since: Time,
+}
+
+/// What leaves for an upstream together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Where to.
+    pub upstream: UpstreamId,
+    /// On whose behalf.
+    pub caller: CallerId,
+    /// Whose operations, in the order in which they are sent.
+    pub shares: Vec<Held>,
+    /// Whether it was refused or could not be sent before.
+    pub again: bool,
+}
+
+#[derive(Debug, Default)]
+struct Hold {
+    shares: VecDeque<Held>,
+    bytes: u64,
+    operations: u64,
+    in_flight: usize,
+    /// Whether it stands in `ready` or in its lane's `blocked`.
+    queued: bool,
+}
+
+/// What concerns one upstream, whoever the caller.
+#[derive(Debug, Default)]
+struct Lane {
+    in_flight: usize,
+    /// What would leave if fewer batches were on their way.
+    blocked: VecDeque<Departure>,
+}
+
+#[derive(Debug)]
+enum Departure {
+    Hold(Key),
+    Again(Batch),
+}
+
+impl Departure {
+    fn upstream(&self) -> UpstreamId {
+        match self {
+            Self::Hold((upstream, _)) => *upstream,
+            Self::Again(batch) => batch.upstream,
+        }
+    }
+}
+
+impl Holds {
+    /// Nothing is held.
+    pub fn new(hold: HoldConfig, dispatch: Dispatch) -> Self {
+        Self {
+            hold,
+            dispatch,
+            holds: HashMap::new(),
+            lanes: HashMap::new(),
+            ready: VecDeque::new(),
+            deadlines: BinaryHeap::new(),
+        }
+    }
+
+    /// Holds a share.
+    pub fn add(&mut self, key: Key, held: Held) {
+        let hold = self.holds.entry(key).or_default();
+        hold.bytes = hold.bytes.saturating_add(held.bytes);
+        hold.operations = hold.operations.saturating_add(held.operations);
+        hold.shares.push_back(held);
+        if !self.queue_if_ready(key, held.since) {
+            self.wait_for_interval(key);
+        }
+    }
+
+    /// A held share will not be sent. It stays in its hold, where `is_here` tells it apart, but no longer counts.
+    pub fn forget(&mut self, key: Key, bytes: u64, operations: u64) {
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.bytes = hold.bytes.saturating_sub(bytes);
+            hold.operations = hold.operations.saturating_sub(operations);
+        }
+    }
+
+    /// Sends a batch that was refused or could not be sent, before whatever else waits.
+    pub fn add_again(&mut self, batch: Batch) {
+        self.ready.push_front(Departure::Again(batch));
+    }
+
+    /// Whether [`next_batch`](Self::next_batch) may have one.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// When a hold's interval ends next.
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    /// Lets holds leave whose interval has ended.
+    pub fn tick(&mut self, now: Time) {
+        while let Some(Reverse((deadline, key))) = self.deadlines.peek().copied() {
+            if deadline > now {
+                break;
+            }
+            self.deadlines.pop();
+            self.queue_if_ready(key, now);
+        }
+    }
+
+    /// The next batch to send, of requests that are still here. It counts as on its way until
+    /// [`finished`](Self::finished).
+    pub fn next_batch(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
+        while let Some(departure) = self.ready.pop_front() {
+            let upstream = departure.upstream();
+            let lane = self.lanes.entry(upstream).or_default();
+            if lane.in_flight >= self.dispatch.max_in_flight_per_node {
+                lane.blocked.push_back(departure);
+                continue;
+            }
+            let batch = match departure {
+                Departure::Again(batch) => Some(batch),
+                Departure::Hold(key) => self.take(key, now, &is_here),
+            };
+            let Some(lane) = self.lanes.get_mut(&upstream) else { continue };
+            match batch {
+                Some(batch) => {
+                    lane.in_flight = lane.in_flight.saturating_add(1);
+                    return Some(batch);
+                }
+                // Nothing left, so the place is free for another.
+                None => self.ready.extend(lane.blocked.pop_front()),
+            }
+        }
+        None
+    }
+
+    /// A batch of this upstream and caller is no longer on its way.
+    pub fn finished(&mut self, key: Key, again: bool, now: Time) {
+        if let Some(lane) = self.lanes.get_mut(&key.0) {
+            lane.in_flight = lane.in_flight.saturating_sub(1);
+            self.ready.extend(lane.blocked.pop_front());
+        }
+        if again {
+            return;
+        }
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.in_flight = hold.in_flight.saturating_sub(1);
+            if hold.in_flight == 0 && hold.shares.is_empty() && !hold.queued {
+                self.holds.remove(&key);
+                return;
+            }
+        }
+        self.queue_if_ready(key, now);
+    }
+
+    /// Takes a batch out of a hold: at least one share, and further ones up to the thresholds.
+    fn take(&mut self, key: Key, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
+        let hold = self.holds.get_mut(&key)?;
+        hold.queued = false;
+        let shares = hold.take(&self.hold, is_here);
+        if shares.is_empty() {
+            if hold.in_flight == 0 {
+                self.holds.remove(&key);
+            }
+            return None;
+        }
+        hold.in_flight = hold.in_flight.saturating_add(1);
+        if !self.queue_if_ready(key, now) {
+            self.wait_for_interval(key);
+        }
+        Some(Batch { upstream: key.0, caller: key.1, shares, again: false })
+    }
+
+    /// Remembers when the interval of a hold's oldest share ends.
+    fn wait_for_interval(&mut self, key: Key) {
+        // With early release and one batch at a time, the batch on its way lets the hold leave when it comes back.
+        if self.hold.early_release && self.dispatch.max_in_flight == 1 {
+            return;
+        }
+        let oldest = self.holds.get(&key).and_then(|hold| hold.shares.front());
+        let deadline = oldest.map(|held| held.since.saturating_add(self.hold.interval));
+        self.deadlines.extend(deadline.map(|deadline| Reverse((deadline, key))));
+    }
+
+    /// Queues a hold that may leave; says whether it is queued.
+    fn queue_if_ready(&mut self, key: Key, now: Time) -> bool {
+        let Some(hold) = self.holds.get_mut(&key) else { return false };
+        if !hold.queued && hold.is_ready(&self.hold, &self.dispatch, now) {
+            hold.queued = true;
+            self.ready.push_back(Departure::Hold(key));
+        }
+        hold.queued
+    }
+}
+
+impl Hold {
+    fn take(&mut self, config: &HoldConfig, is_here: impl Fn(RequestId) -> bool) -> Vec<Held> {
+        let (mut shares, mut bytes, mut operations) = (Vec::new(), 0_u64, 0_u64);
+        while let Some(held) = self.shares.front().copied() {
+            if !is_here(held.request) {
+                self.shares.pop_front();
+                continue;
+            }
+            let (more_bytes, more_operations) =
+                (bytes.saturating_add(held.bytes), operations.saturating_add(held.operations));
+            let fits = more_bytes <= config.flush_threshold_size
+                && (config.flush_threshold_docs == 0 || more_operations <= config.flush_threshold_docs);
+            if !shares.is_empty() && !fits {
+                break;
+            }
+            (bytes, operations) = (more_bytes, more_operations);
+            shares.push(held);
+            self.shares.pop_front();
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.operations = self.operations.saturating_sub(operations);
+        shares
+    }
+
+    fn is_ready(&self, hold: &HoldConfig, dispatch: &Dispatch, now: Time) -> bool {
+        let Some(oldest) = self.shares.front() else { return false };
+        let idle = hold.early_release && self.in_flight == 0;
+        let large = self.bytes >= hold.flush_threshold_size
+            || (hold.flush_threshold_docs > 0 && self.operations >= hold.flush_threshold_docs);
+        let due = oldest.since.saturating_add(hold.interval) <= now;
+        self.in_flight < dispatch.max_in_flight && (idle || large || due)
+    }
+}

@@ -1,0 +1,130 @@
+//! Taking requests in: from the headers to the shares on hold.
+
+use std::rc::Rc;
+
+use super::head::Head;
+use super::holds::Held;
+use super::request::Request;
+use super::{Command, Engine, Metric, PassThrough, RequestId};
+use crate::routing::{RoutingTable, Unrouted, UpstreamId};
+
+impl Engine {
+    pub(super) fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, end: bool) {
+        let Some(head) = Head::read(headers) else {
+            self.pass_through = Some(Command::PassThrough { request: id, body: Vec::new() });
+            return;
+        };
+        self.refresh.wake(self.now);
+        match head.and_then(|head| self.enter(head, end)) {
+            Ok(request) => {
+                self.requests.insert(id, request);
+            }
+            Err(why) => self.pass(id, Vec::new(), why),
+        }
+    }
+
+    pub(super) fn request_data(&mut self, id: RequestId, chunk: Vec<u8>, end: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let length = chunk.len() as u64;
+        let before = request.memory();
+        let in_bounds = within(&self.config.limits, self.memory, u64::from(request.body.len()), length);
+        request.body.push(chunk);
+        let read = in_bounds.and_then(|()| request.read().map_err(PassThrough::from));
+        let after = request.memory();
+        self.memory = self.memory.saturating_add(after).saturating_sub(before);
+        if let Err(why) = read {
+            self.give_back(id, why);
+        } else if end {
+            self.request_end(id);
+        }
+    }
+
+    pub(super) fn request_end(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        if let Err(error) = request.finish_reading() {
+            self.give_back(id, error.into());
+            return;
+        }
+        for (share, details) in (0..).zip(&request.shares) {
+            let held = Held {
+                request: id,
+                share,
+                bytes: details.bytes,
+                operations: details.operations.len() as u64,
+                since: self.now,
+            };
+            self.holds.add((details.upstream, request.caller), held);
+        }
+        let operations = request.operations.len();
+        self.count(Metric::Operations, operations);
+    }
+
+    pub(super) fn request_gone(&mut self, id: RequestId) {
+        self.responses.remove(&id);
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        if request.dispatched {
+            // Some of it may be carried out already, so all of it will be.
+            request.abandoned = true;
+            return;
+        }
+        if request.pending > 0 {
+            for share in &request.shares {
+                self.holds.forget((share.upstream, request.caller), share.bytes, share.operations.len() as u64);
+            }
+        }
+        self.leave(id);
+        self.count(Metric::RequestsAbandoned, 1);
+    }
+
+    /// Forgets a request.
+    pub(super) fn leave(&mut self, id: RequestId) -> Option<Request> {
+        let request = self.requests.remove(&id)?;
+        self.memory = self.memory.saturating_sub(request.memory());
+        self.callers.leave(request.caller);
+        Some(request)
+    }
+
+    fn enter(&mut self, head: Head, end: bool) -> Result<Request, PassThrough> {
+        if end {
+            return Err(PassThrough::Empty);
+        }
+        let table = self.table.clone().ok_or(PassThrough::NoState)?;
+        within(&self.config.limits, self.memory, 0, head.content_length.unwrap_or(0))?;
+        let any_node = self.choose_node(&table);
+        let caller = self.callers.enter(Rc::clone(&head.caller));
+        Ok(Request::new(head, caller, table, any_node))
+    }
+
+    /// The next node in turn, for a request's operations without an id.
+    fn choose_node(&mut self, table: &RoutingTable) -> Option<UpstreamId> {
+        let nodes = table.upstreams();
+        self.next_node = self.next_node.wrapping_add(1);
+        nodes.get(self.next_node.checked_rem(nodes.len())?).copied()
+    }
+
+    /// A request that was taken in passes on whole after all.
+    fn give_back(&mut self, id: RequestId, why: PassThrough) {
+        if let Some(request) = self.leave(id) {
+            self.pass(id, request.body.into_chunks(), why);
+        }
+    }
+
+    fn pass(&mut self, request: RequestId, body: Vec<Vec<u8>>, why: PassThrough) {
+        if matches!(why, PassThrough::Unrouted(Unrouted::UnknownIndex)) {
+            self.refresh.hurry();
+        }
+        self.count(Metric::RequestsPassedThrough(why), 1);
+        self.pass_through = Some(Command::PassThrough { request, body });
+    }
+}
+
+/// Whether there is room for more bytes of a request.
+fn within(limits: &crate::config::Limits, memory: u64, body: u64, more: u64) -> Result<(), PassThrough> {
+    if body.saturating_add(more) > limits.max_request {
+        return Err(PassThrough::TooLarge);
+    }
+    if memory.saturating_add(more) > limits.memory {
+        return Err(PassThrough::Memory);
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+use super::PassThrough;
+use crate::routing::{UpstreamId, Upstreams};
+
+/// A counter. All of them only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Metric {
+    /// Bulk requests that were split and answered here.
+    RequestsMerged,
+    /// Bulk requests that passed on whole, by reason.
+    RequestsPassedThrough(PassThrough),
+    /// Bulk requests whose client went away before the answer.
+    RequestsAbandoned,
+    /// Operations in the requests that were split.
+    Operations,
+    /// Batches sent, by upstream.
+    Batches(UpstreamId),
+    /// Operations in them.
+    BatchOperations(UpstreamId),
+    /// Requests that had operations in them.
+    BatchRequests(UpstreamId),
+    /// Bytes of their bodies.
+    BatchBytes(UpstreamId),
+    /// Batches that could not be sent to this upstream and went to the coordinating one.
+    BatchesRedirected(UpstreamId),
+    /// Batches of several requests that were refused as a whole and sent again one request at a time.
+    BatchesSeparated(UpstreamId),
+    /// Operations that were answered with an unknown outcome, by the upstream that was asked.
+    OperationsUnknown(UpstreamId),
+    /// Routing tables built from a new cluster state.
+    StateLoads,
+    /// Calls for the cluster state that failed.
+    StateErrors,
+}
+
+impl Metric {
+    /// Its name: `bulk_reshuffle_` and what is counted, then `.reason.X` or `.upstream.X` for Envoy's stats tags.
+    pub fn name(self, upstreams: &Upstreams) -> String {
+        let by_upstream =
+            |what: &str, upstream| format!("bulk_reshuffle_{what}_total.upstream.{}", upstreams.name(upstream));
+        match self {
+            Self::RequestsMerged => "bulk_reshuffle_requests_merged_total".to_owned(),
+            Self::RequestsPassedThrough(why) => {
+                format!("bulk_reshuffle_requests_passed_through_total.reason.{}", why.name())
+            }
+            Self::RequestsAbandoned => "bulk_reshuffle_requests_abandoned_total".to_owned(),
+            Self::Operations => "bulk_reshuffle_operations_total".to_owned(),
+            Self::Batches(upstream) => by_upstream("batches", upstream),
+            Self::BatchOperations(upstream) => by_upstream("batch_operations", upstream),
+            Self::BatchRequests(upstream) => by_upstream("batch_requests", upstream),
+            Self::BatchBytes(upstream) => by_upstream("batch_bytes", upstream),
+            Self::BatchesRedirected(upstream) => by_upstream("batches_redirected", upstream),
+            Self::BatchesSeparated(upstream) => by_upstream("batches_separated", upstream),
+            Self::OperationsUnknown(upstream) => by_upstream("operations_unknown", upstream),
+            Self::StateLoads => "bulk_reshuffle_state_loads_total".to_owned(),
+            Self::StateErrors => "bulk_reshuffle_state_errors_total".to_owned(),
+        }
+    }
+}

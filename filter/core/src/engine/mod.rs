@@ -1,0 +1,205 @@
+//! The state machine: takes bulk requests in, splits, holds, dispatches and merges.
+//!
+//! ```text
+//!             head, data, end                   answered, failed
+//!   client ────────────────────▶ Request ◀───────────────────────── node
+//!                                   │ shares          Batch ▲
+//!                                   ▼                       │
+//!                                 Holds ────────────────────┘
+//! ```
+//! A [`Request`](request::Request) has one share for each upstream. Each share waits in the hold of its upstream and
+//! caller until the hold leaves as a batch. When the last share of a request has its outcome, the request is
+//! answered.
+
+mod answering;
+mod call;
+mod caller;
+mod command;
+mod failure;
+mod head;
+mod holds;
+mod input;
+mod intake;
+mod metric;
+mod pass_through;
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+
+use crate::Time;
+use crate::config::Config;
+use crate::routing::{Refresh, RoutingTable, Upstreams};
+use call::Purpose;
+use caller::Callers;
+use holds::Holds;
+use request::Request;
+
+pub use command::{Call, Command, Response};
+pub use head::may_be_bulk;
+pub use input::{CallId, Input, RequestId};
+pub use metric::Metric;
+pub use pass_through::PassThrough;
+
+/// The most replies that [`Engine::poll_root`] hands out after one input. Envoy answers streams nested in one
+/// another; some 300 in one callback overflow the VM's stack.
+const REPLIES_PER_TURN: usize = 64;
+
+/// Decides everything for one VM.
+///
+/// After each [`handle`](Self::handle) from a stream's callback call [`poll_stream`](Self::poll_stream), after each
+/// from the root's call [`poll_root`](Self::poll_root), until there are no more commands.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    now: Time,
+    upstreams: Upstreams,
+    refresh: Refresh,
+    table: Option<Rc<RoutingTable>>,
+    callers: Callers,
+    requests: HashMap<RequestId, Request>,
+    holds: Holds,
+    calls: HashMap<CallId, Purpose>,
+    next_call: u32,
+    /// Which node takes the next request's operations without an id.
+    next_node: usize,
+    /// Bytes of all requests that are here.
+    memory: u64,
+    pass_through: Option<Command>,
+    responses: HashMap<RequestId, Response>,
+    /// The order in which they leave; one that is no longer in `responses` has lost its client.
+    replies: VecDeque<RequestId>,
+    replies_left: usize,
+    warnings: VecDeque<String>,
+    wake_asked: bool,
+    /// When the timer that was set last runs out.
+    timer: Option<Time>,
+    metrics: BTreeMap<Metric, u64>,
+}
+
+impl Engine {
+    /// An engine without requests, that knows no cluster state yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            now: Time::ZERO,
+            upstreams: Upstreams::new(&config.coordinator),
+            refresh: Refresh::new(config.cluster_state.refresh),
+            table: None,
+            callers: Callers::default(),
+            requests: HashMap::new(),
+            holds: Holds::new(config.hold.clone(), config.dispatch.clone()),
+            calls: HashMap::new(),
+            next_call: 0,
+            next_node: 0,
+            memory: 0,
+            pass_through: None,
+            responses: HashMap::new(),
+            replies: VecDeque::new(),
+            replies_left: REPLIES_PER_TURN,
+            warnings: VecDeque::new(),
+            wake_asked: false,
+            timer: None,
+            metrics: BTreeMap::new(),
+            config,
+        }
+    }
+
+    /// Takes in what has happened. `now` never goes back.
+    pub fn handle(&mut self, input: Input, now: Time) {
+        self.now = self.now.max(now);
+        self.replies_left = REPLIES_PER_TURN;
+        match input {
+            Input::RequestHead { request, headers, end } => self.request_head(request, headers, end),
+            Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
+            Input::RequestEnd { request } => self.request_end(request),
+            Input::RequestGone { request } => self.request_gone(request),
+            Input::CallAnswered { call, response } => self.call_answered(call, response),
+            Input::CallFailed { call } => self.call_failed(call),
+            Input::CallNotSent { call } => self.call_not_sent(call),
+            Input::Woken => self.wake_asked = false,
+            Input::Tick => {
+                self.wake_asked = false;
+                self.timer = None;
+                self.holds.tick(self.now);
+            }
+        }
+    }
+
+    /// What to do in a stream's callback: let this request pass, ask for a wake-up.
+    pub fn poll_stream(&mut self) -> Option<Command> {
+        if let Some(command) = self.pass_through.take() {
+            return Some(command);
+        }
+        let work = !self.replies.is_empty()
+            || self.holds.has_ready()
+            || self.refresh.due().is_some_and(|due| due <= self.now)
+            || self.needed_timer().is_some();
+        (work && !std::mem::replace(&mut self.wake_asked, true)).then_some(Command::Wake)
+    }
+
+    /// What to do in a root callback: call upstreams, answer requests, set the timer.
+    pub fn poll_root(&mut self) -> Option<Command> {
+        if let Some(warning) = self.warnings.pop_front() {
+            return Some(Command::Warn(warning));
+        }
+        if let Some(call) = self.next_question().or_else(|| self.next_batch()) {
+            return Some(Command::Call(call));
+        }
+        if let Some(reply) = self.next_reply() {
+            return Some(reply);
+        }
+        if !self.replies.is_empty() && !std::mem::replace(&mut self.wake_asked, true) {
+            return Some(Command::Wake);
+        }
+        let timer = self.needed_timer()?;
+        self.timer = Some(timer);
+        Some(Command::SetTimer(timer.saturating_sub(self.now)))
+    }
+
+    /// What has been counted since the last time.
+    pub fn take_metrics(&mut self) -> BTreeMap<Metric, u64> {
+        std::mem::take(&mut self.metrics)
+    }
+
+    /// The upstreams, for the names of metrics.
+    pub fn upstreams(&self) -> &Upstreams {
+        &self.upstreams
+    }
+
+    /// Whether no request is here and no call on its way.
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.responses.is_empty() && self.calls.is_empty()
+    }
+
+    /// Bytes of all requests that are held or in flight.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    fn next_reply(&mut self) -> Option<Command> {
+        while self.replies_left > 0 {
+            let request = self.replies.pop_front()?;
+            if let Some(response) = self.responses.remove(&request) {
+                self.replies_left = self.replies_left.saturating_sub(1);
+                return Some(Command::Reply { request, response });
+            }
+        }
+        None
+    }
+
+    /// When the timer has to run out, if that is sooner than it will.
+    fn needed_timer(&self) -> Option<Time> {
+        let next = [self.refresh.due(), self.holds.deadline()].into_iter().flatten().min()?;
+        self.timer.is_none_or(|timer| next < timer).then_some(next)
+    }
+
+    fn count(&mut self, metric: Metric, by: usize) {
+        let count = self.metrics.entry(metric).or_default();
+        *count = count.saturating_add(by as u64);
+    }
+}

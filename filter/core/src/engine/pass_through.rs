@@ -1,0 +1,73 @@
+use crate::bulk::{LineError, ReadError};
+use crate::routing::Unrouted;
+
+/// Why a bulk request passed on whole, byte for byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PassThrough {
+    /// The cluster state is not known yet.
+    NoState,
+    /// The body is larger than `limits.max_request`.
+    TooLarge,
+    /// As much as `limits.memory` is held and in flight.
+    Memory,
+    /// The path is encoded or names a type.
+    Path,
+    /// A query parameter that the filter does not vouch for.
+    Parameter,
+    /// The body's type is not NDJSON or JSON in UTF-8.
+    ContentType,
+    /// The body is compressed.
+    ContentEncoding,
+    /// The client does not accept JSON.
+    Accept,
+    /// A header that cannot be sent on as it is.
+    Header,
+    /// An action line that the filter does not vouch for.
+    ActionLine,
+    /// An ingest pipeline.
+    Pipeline,
+    /// The body of an update that the filter does not vouch for.
+    UpdateBody,
+    /// The body ends in the middle of an operation.
+    Incomplete,
+    /// The body holds no operation.
+    Empty,
+    /// The node of an operation is not known for certain.
+    Unrouted(Unrouted),
+}
+
+impl PassThrough {
+    /// The word that stands for it in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoState => "no_state",
+            Self::TooLarge => "too_large",
+            Self::Memory => "memory",
+            Self::Path => "path",
+            Self::Parameter => "parameter",
+            Self::ContentType => "content_type",
+            Self::ContentEncoding => "content_encoding",
+            Self::Accept => "accept",
+            Self::Header => "header",
+            Self::ActionLine => "action_line",
+            Self::Pipeline => "pipeline",
+            Self::UpdateBody => "update_body",
+            Self::Incomplete => "incomplete",
+            Self::Empty => "empty",
+            Self::Unrouted(why) => why.name(),
+        }
+    }
+}
+
+impl From<ReadError<Unrouted>> for PassThrough {
+    fn from(error: ReadError<Unrouted>) -> Self {
+        match error {
+            ReadError::Line { why: LineError::Line, .. } => Self::ActionLine,
+            ReadError::Line { why: LineError::Pipeline, .. } => Self::Pipeline,
+            ReadError::UpdateBody { .. } => Self::UpdateBody,
+            ReadError::Incomplete => Self::Incomplete,
+            ReadError::Empty => Self::Empty,
+            ReadError::Placement { why, .. } => Self::Unrouted(why),
+        }
+    }
+}

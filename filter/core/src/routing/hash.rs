@@ -1,0 +1,59 @@
+/// The hash by which Elasticsearch and OpenSearch choose a shard: murmur3 (x86, 32 bits, seed 0) over the UTF-16
+/// code units of the text, in little-endian order.
+pub fn hash(text: &str) -> u32 {
+    // Ids have at most 512 bytes, hence at most 512 code units: the buffer lives on the stack. Only a routing value
+    // can be longer.
+    let mut buffer = [0_u8; 1024];
+    let mut used = 0_usize;
+    for (unit, to) in text.encode_utf16().zip(buffer.chunks_exact_mut(2)) {
+        to.copy_from_slice(&unit.to_le_bytes());
+        used = used.saturating_add(2);
+    }
+    match buffer.get(..used) {
+        Some(short) if text.len() <= buffer.len() / 2 => murmur3(short),
+        _ => murmur3(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
+    }
+}
+
+fn murmur3(mut bytes: &[u8]) -> u32 {
+    // Reading from memory cannot fail.
+    murmur3::murmur3_32(&mut bytes, 0).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From Elasticsearch's own tests of its hash function, and checked on real clusters.
+    #[test]
+    fn known_hashes() {
+        for (text, expected) in [
+            ("", 0),
+            ("h", 0x3fb8_ba02),
+            ("he", 0xce30_a49f),
+            ("hel", 0x0c7c_ee6b),
+            ("hell", 0x5a0c_b7c3),
+            ("hello", 0xd7c3_1989),
+            ("hello w", 0x22ab_2984),
+            ("hello wo", 0xdf0c_a123),
+            ("hello wor", 0xe774_4d61),
+            ("hello world", 0x64b2_56a4),
+            ("hello world!", 0xda15_75e5),
+            ("Γειά σου Κόσμε", 0x8ded_82be),
+            ("Supplementary planes too 🙂", 0x8274_606c),
+            ("The quick brown fox jumps over the lazy dog", 0xe07d_b09c),
+            ("The quick brown fox jumps over the lazy cog", 0x4e63_d2ad),
+        ] {
+            assert_eq!(hash(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_texts_hash_like_short_ones() {
+        for length in [511, 512, 513, 5000] {
+            let text = "é".repeat(length / 2) + &"x".repeat(length % 2);
+            let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            assert_eq!(hash(&text), murmur3(&units), "{length}");
+        }
+    }
+}

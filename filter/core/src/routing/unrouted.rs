@@ -1,0 +1,44 @@
+/// Why an operation's node is not known for certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unrouted {
+    /// Neither the action line nor the path names an index.
+    NoIndex,
+    /// The table knows no index or alias of this name: a data stream, a date-math name, an index that the bulk
+    /// request itself will create.
+    UnknownIndex,
+    /// The alias has no single index to write to.
+    Alias,
+    /// The alias has a routing value of its own and the operation another.
+    AliasRouting,
+    /// The index is not open.
+    Closed,
+    /// An ingest pipeline of the index may change where documents go.
+    Pipeline,
+    /// The index does not route by hash: a time series, virtual shards, a split or a resharding under way, or
+    /// settings that do not fit together.
+    IndexMode,
+    /// A partitioned index needs both an id and a routing value.
+    Partition,
+    /// No primary of the shard is started.
+    Primary,
+    /// The node has no upstream of its own.
+    Upstream,
+}
+
+impl Unrouted {
+    /// The word that stands for it in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoIndex => "no_index",
+            Self::UnknownIndex => "unknown_index",
+            Self::Alias => "alias",
+            Self::AliasRouting => "alias_routing",
+            Self::Closed => "closed",
+            Self::Pipeline => "index_pipeline",
+            Self::IndexMode => "index_mode",
+            Self::Partition => "partition",
+            Self::Primary => "primary",
+            Self::Upstream => "upstream",
+        }
+    }
+}

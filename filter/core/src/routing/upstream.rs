@@ -1,0 +1,58 @@
+use std::rc::Rc;
+
+/// One of Envoy's upstream clusters, by its number in [`Upstreams`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UpstreamId(u16);
+
+impl UpstreamId {
+    /// The coordinating upstream: it takes whatever is unrouted.
+    pub const COORDINATOR: Self = Self(0);
+
+    /// Its number.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The names of all upstreams that were ever seen, so that everything else can go by number.
+#[derive(Debug)]
+pub struct Upstreams {
+    names: Vec<Rc<str>>,
+}
+
+impl Upstreams {
+    /// Only the coordinating upstream.
+    pub fn new(coordinator: &str) -> Self {
+        Self { names: vec![coordinator.into()] }
+    }
+
+    /// The number of an upstream; `None` if there are more than 65,536.
+    pub fn intern(&mut self, name: &str) -> Option<UpstreamId> {
+        let known = self.names.iter().position(|known| known.as_ref() == name);
+        let number = u16::try_from(known.unwrap_or(self.names.len())).ok()?;
+        if known.is_none() {
+            self.names.push(name.into());
+        }
+        Some(UpstreamId(number))
+    }
+
+    /// The name of an upstream.
+    pub fn name(&self, upstream: UpstreamId) -> Rc<str> {
+        self.names.get(upstream.index()).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_its_number() {
+        let mut upstreams = Upstreams::new("es");
+        let first = upstreams.intern("es-0").unwrap();
+        assert_eq!(upstreams.intern("es-1").unwrap().index(), 2);
+        assert_eq!(upstreams.intern("es-0"), Some(first));
+        assert_eq!(upstreams.intern("es"), Some(UpstreamId::COORDINATOR));
+        assert_eq!(upstreams.name(first).as_ref(), "es-0");
+    }
+}

@@ -1,0 +1,21 @@
+//! The proxy-wasm shell of bulk-reshuffle.
+//!
+//! It carries Envoy's callbacks to the [`Engine`](bulk_reshuffle::engine::Engine) and the engine's commands to
+//! Envoy, and decides nothing itself. Envoy makes one VM per worker, and in it one [`Root`](root::Root) per
+//! configuration; all that a root's streams share is in its [`Shell`](shell::Shell).
+
+// `proxy_wasm::main!` exports the symbol that Envoy calls first.
+#![allow(unsafe_code, missing_docs)]
+
+mod metrics;
+mod root;
+mod shell;
+mod stream;
+mod wake_up;
+
+use proxy_wasm::types::LogLevel;
+
+proxy_wasm::main! {{
+    proxy_wasm::set_log_level(LogLevel::Info);
+    proxy_wasm::set_root_context(|context_id| Box::new(root::Root::new(context_id)));
+}}

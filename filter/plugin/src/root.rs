@@ -1,0 +1,86 @@
+use std::rc::Rc;
+
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::Input;
+use proxy_wasm::traits::{Context, HttpContext, RootContext};
+use proxy_wasm::types::ContextType;
+
+use crate::shell::Shell;
+use crate::stream::Stream;
+use crate::wake_up::WakeUp;
+
+/// One configuration of the filter in one VM. Its state is its own: after a change of the configuration the old
+/// root serves its streams to their end beside the new one.
+pub struct Root {
+    context_id: u32,
+    shell: Option<Rc<Shell>>,
+    /// Whether Envoy wants to be rid of it.
+    leaving: bool,
+}
+
+impl Root {
+    /// A root that is not configured yet.
+    pub fn new(context_id: u32) -> Self {
+        Self { context_id, shell: None, leaving: false }
+    }
+
+    fn configure(&self) -> Result<Shell, String> {
+        let json = self.get_plugin_configuration().unwrap_or_default();
+        let config = Config::read(&json).map_err(|error| error.to_string())?;
+        let wake_up = WakeUp::register().map_err(|status| format!("no queue for wake-ups: {status:?}"))?;
+        log::info!("bulk-reshuffle {} with {config:?}", env!("CARGO_PKG_VERSION"));
+        Ok(Shell::new(self.context_id, config, wake_up))
+    }
+
+    /// Lets the shell act, then leaves if that was the last thing to wait for.
+    fn with_shell(&mut self, act: impl FnOnce(&Shell)) {
+        let Some(shell) = &self.shell else { return };
+        act(shell);
+        if self.leaving && shell.is_idle() {
+            self.leaving = false;
+            self.done();
+        }
+    }
+}
+
+impl Context for Root {
+    /// Whether it may go at once: not while a client waits for what is held here.
+    fn on_done(&mut self) -> bool {
+        self.leaving = self.shell.as_ref().is_some_and(|shell| !shell.is_idle());
+        !self.leaving
+    }
+
+    fn on_http_call_response(&mut self, token: u32, headers: usize, body_size: usize, _trailers: usize) {
+        self.with_shell(|shell| shell.call_ended(token, headers, body_size));
+    }
+}
+
+impl RootContext for Root {
+    fn on_configure(&mut self, _size: usize) -> bool {
+        match self.configure() {
+            Ok(shell) => self.shell = Some(Rc::new(shell)),
+            Err(error) => log::error!("{error}"),
+        }
+        self.shell.is_some()
+    }
+
+    fn on_tick(&mut self) {
+        self.with_shell(|shell| shell.handle_in_root(Input::Tick));
+    }
+
+    fn on_queue_ready(&mut self, queue: u32) {
+        self.with_shell(|shell| {
+            if shell.is_woken_by(queue) {
+                shell.woken();
+            }
+        });
+    }
+
+    fn create_http_context(&self, context_id: u32) -> Option<Box<dyn HttpContext>> {
+        Some(Box::new(Stream::new(context_id, Rc::clone(self.shell.as_ref()?))))
+    }
+
+    fn get_type(&self) -> Option<ContextType> {
+        Some(ContextType::HttpContext)
+    }
+}

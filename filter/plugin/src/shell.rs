@@ -1,0 +1,153 @@
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Response};
+use hashbrown::HashMap;
+use proxy_wasm::hostcalls;
+use proxy_wasm::types::{BufferType, MapType};
+
+use crate::metrics::Metrics;
+use crate::wake_up::WakeUp;
+
+/// What a root and its streams share: the engine, and what it takes to carry out its commands.
+///
+/// No borrow is held during a call to Envoy, which may call back.
+pub struct Shell {
+    root: u32,
+    origin: Instant,
+    wake_up: WakeUp,
+    engine: RefCell<Engine>,
+    metrics: RefCell<Metrics>,
+    /// Calls on their way, by Envoy's token.
+    calls: RefCell<HashMap<u32, CallId>>,
+}
+
+impl Shell {
+    /// The shell of the root with this context id.
+    pub fn new(root: u32, config: Config, wake_up: WakeUp) -> Self {
+        Self {
+            root,
+            origin: Instant::now(),
+            wake_up,
+            engine: RefCell::new(Engine::new(config)),
+            metrics: RefCell::default(),
+            calls: RefCell::default(),
+        }
+    }
+
+    /// Whether the queue is this shell's.
+    pub fn is_woken_by(&self, queue: u32) -> bool {
+        self.wake_up.is(queue)
+    }
+
+    /// Whether no request is held and no call on its way.
+    pub fn is_idle(&self) -> bool {
+        self.engine.borrow().is_idle()
+    }
+
+    /// Hands in an input from a stream's callback. Returns the body to put back if the stream is to flow on.
+    pub fn handle_in_stream(&self, input: Input) -> Option<Vec<Vec<u8>>> {
+        self.engine.borrow_mut().handle(input, self.origin.elapsed());
+        let mut pass_through = None;
+        while let Some(command) = self.poll(Engine::poll_stream) {
+            match command {
+                Command::PassThrough { body, .. } => pass_through = Some(body),
+                other => self.carry_out(other),
+            }
+        }
+        self.publish_metrics();
+        pass_through
+    }
+
+    /// Hands in an input from one of the root's callbacks.
+    pub fn handle_in_root(&self, input: Input) {
+        self.engine.borrow_mut().handle(input, self.origin.elapsed());
+        while let Some(command) = self.poll(Engine::poll_root) {
+            self.carry_out(command);
+        }
+        self.publish_metrics();
+    }
+
+    /// `on_queue_ready`.
+    pub fn woken(&self) {
+        self.wake_up.clear();
+        self.handle_in_root(Input::Woken);
+    }
+
+    /// `on_http_call_response`. Without headers there is no answer, and asking for one would be the end of the VM.
+    pub fn call_ended(&self, token: u32, headers: usize, body_size: usize) {
+        let Some(call) = self.calls.borrow_mut().remove(&token) else { return };
+        let response = if headers == 0 { None } else { call_response(body_size) };
+        self.handle_in_root(match response {
+            Some(response) => Input::CallAnswered { call, response },
+            None => Input::CallFailed { call },
+        });
+    }
+
+    fn poll(&self, from: fn(&mut Engine) -> Option<Command>) -> Option<Command> {
+        from(&mut self.engine.borrow_mut())
+    }
+
+    fn carry_out(&self, command: Command) {
+        match command {
+            Command::Call(call) => self.call(&call),
+            Command::Reply { request, response } => self.reply(request.0, &response),
+            Command::Wake => {
+                if let Err(status) = self.wake_up.ask() {
+                    // The next tick does what the wake-up would have done.
+                    log::warn!("the wake-up queue does not take a message: {status:?}");
+                }
+            }
+            Command::SetTimer(after) => {
+                // Envoy takes whole milliseconds, and 0 for no timer.
+                let _ = hostcalls::set_tick_period(after.max(Duration::from_millis(1)));
+            }
+            Command::Warn(text) => log::warn!("{text}"),
+            Command::PassThrough { .. } => {}
+        }
+    }
+
+    fn call(&self, call: &Call) {
+        let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let body = (!call.body.is_empty()).then_some(call.body.as_slice());
+        match hostcalls::dispatch_http_call(&call.upstream, headers, body, Vec::new(), call.timeout) {
+            Ok(token) => {
+                self.calls.borrow_mut().insert(token, call.id);
+            }
+            Err(_) => self.engine.borrow_mut().handle(Input::CallNotSent { call: call.id }, self.origin.elapsed()),
+        }
+    }
+
+    /// Answers a stream from the root.
+    fn reply(&self, stream: u32, response: &Response) {
+        // An error means that the client is gone.
+        if hostcalls::set_effective_context(stream).is_ok() {
+            let headers = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let _ = hostcalls::send_http_response(u32::from(response.status), headers, Some(&response.body));
+        }
+        let _ = hostcalls::set_effective_context(self.root);
+    }
+
+    fn publish_metrics(&self) {
+        self.metrics.borrow_mut().publish(&mut self.engine.borrow_mut());
+    }
+}
+
+/// The answer to the call whose callback is running.
+fn call_response(body_size: usize) -> Option<Response> {
+    let headers = hostcalls::get_map_bytes(MapType::HttpCallResponseHeaders).ok()?;
+    let status = headers.iter().find(|(name, _)| name == ":status");
+    let status = status.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse().ok())?;
+    let body = match body_size {
+        0 => Vec::new(),
+        size => hostcalls::get_buffer(BufferType::HttpCallResponseBody, 0, size).ok()??,
+    };
+    let headers = headers
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with(':'))
+        // A value that is not text cannot be sent on.
+        .filter_map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
+        .collect();
+    Some(Response { status, headers, body })
+}

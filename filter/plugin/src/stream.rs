@@ -1,0 +1,84 @@
+use std::rc::Rc;
+
+use bulk_reshuffle::engine::{Input, RequestId, may_be_bulk};
+use proxy_wasm::hostcalls;
+use proxy_wasm::traits::{Context, HttpContext};
+use proxy_wasm::types::{Action, BufferType, MapType};
+
+use crate::shell::Shell;
+
+/// One request of a client.
+pub struct Stream {
+    request: RequestId,
+    shell: Rc<Shell>,
+    /// Whether the engine has it. Once it flows on, nothing here touches it again.
+    taken: bool,
+}
+
+impl Stream {
+    /// The stream with this context id.
+    pub fn new(context_id: u32, shell: Rc<Shell>) -> Self {
+        Self { request: RequestId(context_id), shell, taken: false }
+    }
+
+    /// Hands in an input; lets the stream flow on if that is what comes of it.
+    fn handle(&mut self, input: Input) -> Action {
+        match self.shell.handle_in_stream(input) {
+            Some(body) => {
+                self.taken = false;
+                put_back(body);
+                Action::Continue
+            }
+            None => Action::Pause,
+        }
+    }
+}
+
+impl Context for Stream {
+    fn on_done(&mut self) -> bool {
+        if std::mem::take(&mut self.taken) {
+            self.shell.handle_in_stream(Input::RequestGone { request: self.request });
+        }
+        true
+    }
+}
+
+impl HttpContext for Stream {
+    fn on_http_request_headers(&mut self, _count: usize, end: bool) -> Action {
+        let path = hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, ":path");
+        if !path.ok().flatten().is_some_and(|path| may_be_bulk(&path)) {
+            return Action::Continue;
+        }
+        let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
+        self.taken = true;
+        self.handle(Input::RequestHead { request: self.request, headers, end })
+    }
+
+    fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
+        if !self.taken {
+            return Action::Continue;
+        }
+        // What is taken out at once does not count against the stream's buffer limit.
+        let chunk = hostcalls::get_buffer(BufferType::HttpRequestBody, 0, size).ok().flatten().unwrap_or_default();
+        let _ = hostcalls::set_buffer(BufferType::HttpRequestBody, 0, size, &[]);
+        self.handle(Input::RequestData { request: self.request, chunk, end })
+    }
+
+    /// With trailers the body's last piece does not say that it is the last.
+    fn on_http_request_trailers(&mut self, _count: usize) -> Action {
+        if !self.taken {
+            return Action::Continue;
+        }
+        self.handle(Input::RequestEnd { request: self.request })
+    }
+}
+
+/// Puts what was taken out of the body back, in front of what follows.
+fn put_back(chunks: Vec<Vec<u8>>) {
+    let mut size = 0_usize;
+    for chunk in chunks {
+        // At the buffer's end, hence an append.
+        let _ = hostcalls::set_buffer(BufferType::HttpRequestBody, size, 0, &chunk);
+        size = size.saturating_add(chunk.len());
+    }
+}
