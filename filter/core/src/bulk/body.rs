@@ -91,7 +91,7 @@ mod tests {
             let body = body(chunks);
             for start in 0..=10u32 {
                 for end in start..=10 {
-                    let expected = whole[start as usize..end as usize].as_bytes();
+                    let expected = &whole.as_bytes()[start as usize..end as usize];
                     let mut scratch = Vec::new();
                     assert_eq!(body.contiguous(start..end, &mut scratch), expected);
                     let mut copy = b"x".to_vec();

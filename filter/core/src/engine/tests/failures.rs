@@ -1,0 +1,210 @@
+use serde_json::json;
+
+use super::world::{World, id_on, index};
+use crate::engine::{Input, Response};
+
+/// A request for es-0 and es-1, dispatched.
+fn split(world: &mut World) -> u32 {
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]));
+    world.woken();
+    id
+}
+
+fn statuses(world: &World, id: u32) -> Vec<u64> {
+    world.items(id).into_iter().map(|(_, status)| status).collect()
+}
+
+fn envoy_says(world: &mut World, upstream: &str, status: u16, text: &str) {
+    let call = world.take_call(upstream);
+    let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+    let response = Response { status, headers, body: text.as_bytes().to_vec() };
+    world.root(Input::CallAnswered { call: call.id, response });
+}
+
+const REFUSED: &str =
+    "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
+const RESET: &str = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
+
+#[test]
+fn a_share_that_was_surely_not_sent_goes_to_the_coordinator() {
+    let mut world = World::new(json!({}));
+    for not_sent in [true, false] {
+        let id = split(&mut world);
+        let batch = world.calls.iter().find(|call| call.upstream.as_ref() == "es-0").unwrap().body.clone();
+        if not_sent {
+            let call = world.take_call("es-0");
+            world.root(Input::CallNotSent { call: call.id });
+        } else {
+            envoy_says(&mut world, "es-0", 503, REFUSED);
+        }
+        assert_eq!(world.upstreams(), ["es-1", "es"]);
+        assert_eq!(world.calls[1].body, batch);
+        world.settle();
+        assert_eq!(statuses(&world, id), [201, 201, 201]);
+    }
+}
+
+#[test]
+fn if_the_coordinator_cannot_be_reached_either_the_client_learns_it() {
+    let mut world = World::new(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.woken();
+    envoy_says(&mut world, "es-0", 503, REFUSED);
+    envoy_says(&mut world, "es", 503, "no healthy upstream");
+    assert_eq!(world.replies[&id].status, 503);
+    assert_eq!(world.reply(id)["error"]["type"], "no_upstream_exception");
+    let id = split(&mut world);
+    envoy_says(&mut world, "es-0", 503, REFUSED);
+    envoy_says(&mut world, "es", 503, REFUSED);
+    world.settle();
+    assert_eq!(statuses(&world, id), [503, 201, 503]);
+}
+
+#[test]
+fn an_unknown_outcome_is_said_and_nothing_is_sent_again() {
+    for (fail, status) in [
+        (&(|world: &mut World| envoy_says(world, "es-0", 503, RESET)) as &dyn Fn(&mut World), 503),
+        (&|world: &mut World| envoy_says(world, "es-0", 504, "upstream request timeout"), 504),
+        (
+            &|world: &mut World| {
+                let call = world.take_call("es-0");
+                world.root(Input::CallFailed { call: call.id });
+            },
+            503,
+        ),
+    ] {
+        let mut world = World::new(json!({}));
+        let id = split(&mut world);
+        fail(&mut world);
+        assert_eq!(world.upstreams(), ["es-1"]);
+        world.settle();
+        assert_eq!(statuses(&world, id), [status, 201, status]);
+        let reply = world.reply(id);
+        assert_eq!(reply["errors"], true);
+        assert_eq!(reply["items"][0]["index"]["_index"], "i");
+        assert_eq!(reply["items"][0]["index"]["error"]["type"], "bulk_outcome_unknown_exception");
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_an_unknown_outcome() {
+    let item = |action: &str, id: &str| json!({action: {"_index": "i", "_id": id, "status": 201}});
+    let (first, second) = (id_on(0, 0), id_on(0, 1));
+    for items in [
+        json!([item("index", &first)]),
+        json!([item("index", &first), item("index", &second), item("index", "more")]),
+        json!([item("index", &second), item("index", &first)]),
+        json!([item("index", &first), item("create", &second)]),
+        json!([item("index", &first), {"index": {"status": 201}}]),
+        json!("none"),
+    ] {
+        let mut world = World::new(json!({}));
+        let id = split(&mut world);
+        world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+        world.settle();
+        assert_eq!(statuses(&world, id), [503, 201, 503], "{items}");
+    }
+}
+
+#[test]
+fn a_refusal_of_some_shares_becomes_their_items_error() {
+    let mut world = World::new(json!({}));
+    let id = split(&mut world);
+    world.answer_with(
+        "es-0",
+        429,
+        r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#,
+    );
+    world.settle();
+    assert_eq!(statuses(&world, id), [429, 201, 429]);
+    assert_eq!(world.reply(id)["items"][2]["index"]["error"]["reason"], "too much");
+    let id = split(&mut world);
+    world.answer_with("es-1", 500, "<html>");
+    world.settle();
+    assert_eq!(statuses(&world, id), [201, 500, 201]);
+    assert_eq!(world.reply(id)["items"][1]["index"]["error"]["type"], "bulk_refused_exception");
+}
+
+#[test]
+fn a_refusal_of_all_shares_is_the_clients_own() {
+    let mut world = World::new(json!({}));
+    let id = split(&mut world);
+    for upstream in ["es-1", "es-0"] {
+        let call = world.take_call(upstream);
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = vec![header("www-authenticate", "Basic"), header("content-length", "99"), header("date", "now")];
+        let response = Response { status: 401, headers, body: b"who are you".to_vec() };
+        world.root(Input::CallAnswered { call: call.id, response });
+    }
+    let reply = &world.replies[&id];
+    assert_eq!((reply.status, reply.body.as_slice()), (401, &b"who are you"[..]));
+    assert_eq!(reply.headers, [("www-authenticate".to_owned(), "Basic".to_owned())]);
+}
+
+#[test]
+fn when_a_merged_batch_is_refused_only_the_offender_sees_its_error() {
+    let mut world = World::new(json!({}));
+    world.request("/_bulk", &index(&[id_on(0, 9)]));
+    world.woken();
+    let ids = [0, 1, 2].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
+    world.answer("es-0");
+    world.answer_with("es-0", 400, r#"{"error":{"type":"x","reason":"somebody's fault"},"status":400}"#);
+    // One after the other, each alone, before whatever came later.
+    assert_eq!(world.upstreams(), ["es-0"; 3]);
+    let bodies: Vec<_> = world.calls.iter().map(|call| call.body.clone()).collect();
+    assert_eq!(bodies, [0, 1, 2].map(|n| index(&[id_on(0, n)]).into_bytes()));
+    let calls = std::mem::take(&mut world.calls);
+    for (n, call) in calls.into_iter().enumerate() {
+        world.calls.push(call);
+        match n {
+            1 => world.answer_with("es-0", 400, r#"{"error":"mine","status":400}"#),
+            _ => world.answer("es-0"),
+        }
+    }
+    assert_eq!(statuses(&world, ids[0]), [201]);
+    assert_eq!((world.replies[&ids[1]].status, world.reply(ids[1])["error"].as_str()), (400, Some("mine")));
+    assert_eq!(statuses(&world, ids[2]), [201]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn a_merged_batch_refused_for_its_caller_or_its_node_is_not_sent_again() {
+    for status in [401, 429, 500, 503] {
+        let mut world = World::new(json!({}));
+        world.request("/_bulk", &index(&[id_on(0, 9)]));
+        world.woken();
+        let ids = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
+        world.answer("es-0");
+        world.answer_with("es-0", status, "{}");
+        assert!(world.calls.is_empty());
+        assert!(ids.iter().all(|id| world.replies[id].status == status));
+    }
+}
+
+#[test]
+fn warnings_of_all_nodes_are_passed_on_once() {
+    let mut world = World::new(json!({}));
+    let id = split(&mut world);
+    for (upstream, warning) in [("es-0", "a"), ("es-1", "a")] {
+        let call = world.take_call(upstream);
+        let count = if upstream == "es-0" { 2 } else { 1 };
+        let ids: Vec<_> = (0..count).map(|n| id_on(usize::from(upstream == "es-1"), n)).collect();
+        let items: Vec<_> = ids.iter().map(|id| json!({"index": {"_index": "i", "_id": id, "status": 201}})).collect();
+        let headers = ["warning", "x-elastic-product"].map(|name| (name.to_owned(), warning.to_owned())).to_vec();
+        let mut headers = headers;
+        headers.push(("warning".to_owned(), upstream.to_owned()));
+        let body = json!({"errors": false, "took": 1, "items": items}).to_string().into_bytes();
+        world.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
+    }
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        world.replies[&id].headers,
+        [
+            header("warning", "a"),
+            header("x-elastic-product", "a"),
+            header("warning", "es-0"),
+            header("warning", "es-1")
+        ]
+    );
+    assert!(world.replies[&id].body.starts_with(b"{\"errors\":false,\"took\":1,"));
+}

@@ -1,0 +1,199 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index};
+use crate::engine::Metric;
+use crate::routing::UpstreamId;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Requests with one operation each, for one node.
+fn small(world: &mut World, node: usize, count: usize) -> Vec<u32> {
+    (0..count).map(|n| world.request("/_bulk", &index(&[id_on(node, n)]))).collect()
+}
+
+fn operations(world: &World, call: usize) -> usize {
+    world.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
+}
+
+#[test]
+fn what_arrives_while_a_batch_is_on_its_way_leaves_together() {
+    let mut world = World::new(json!({}));
+    let first = small(&mut world, 0, 1);
+    world.woken();
+    let second = small(&mut world, 0, 100);
+    world.woken();
+    assert_eq!((world.upstreams(), operations(&world, 0)), (vec!["es-0"], 1));
+    world.answer("es-0");
+    assert_eq!((world.upstreams(), operations(&world, 0)), (vec!["es-0"], 100));
+    assert!(world.replies.contains_key(&first[0]));
+    world.settle();
+    for (n, id) in second.iter().enumerate() {
+        assert_eq!(world.items(*id), [(id_on(0, n), 201)]);
+    }
+    let batches = world
+        .counts
+        .iter()
+        .find(|(metric, _)| matches!(metric, Metric::Batches(upstream) if *upstream != UpstreamId::COORDINATOR));
+    assert_eq!(batches.unwrap().1, &2);
+}
+
+#[test]
+fn a_slow_node_delays_only_requests_with_documents_for_it() {
+    let mut world = World::new(json!({}));
+    small(&mut world, 0, 2);
+    world.woken();
+    let other = small(&mut world, 1, 1);
+    world.woken();
+    world.answer("es-1");
+    assert!(world.replies.contains_key(&other[0]));
+}
+
+#[test]
+fn without_early_release_a_hold_leaves_when_its_interval_ends() {
+    let mut world = World::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
+    small(&mut world, 0, 2);
+    world.woken();
+    assert_eq!((world.calls.len(), world.timer), (0, Some(20 * MILLISECOND)));
+    world.tick_after(19 * MILLISECOND);
+    assert_eq!((world.calls.len(), world.timer), (0, Some(MILLISECOND)));
+    world.tick_after(MILLISECOND);
+    assert_eq!(operations(&world, 0), 2);
+    // The next hold waits for its own interval, or for the batch on its way if that takes longer.
+    small(&mut world, 0, 1);
+    world.tick_after(30 * MILLISECOND);
+    assert_eq!(world.calls.len(), 1);
+    world.answer("es-0");
+    assert_eq!(world.calls.len(), 1);
+    world.answer("es-0");
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
+    for threshold in [json!({"flush_threshold_docs": 3}), json!({"flush_threshold_size": "200b"})] {
+        let mut hold = json!({"early_release": false, "interval": "1m"});
+        hold.as_object_mut().unwrap().extend(threshold.as_object().unwrap().clone());
+        let mut world = World::new(json!({"hold": hold}));
+        small(&mut world, 0, 2);
+        world.woken();
+        assert!(world.calls.is_empty());
+        small(&mut world, 0, 6);
+        world.woken();
+        let mut sizes = Vec::new();
+        while !world.calls.is_empty() {
+            sizes.push(operations(&world, 0));
+            world.answer("es-0");
+        }
+        assert!(sizes.len() >= 2 && sizes.iter().all(|size| (2..=4).contains(size)), "{sizes:?}");
+        // Whatever is left over waits for its interval, not for ever.
+        world.tick_after(Duration::from_secs(60));
+        world.settle();
+        assert_eq!(world.replies.len(), 8);
+    }
+}
+
+#[test]
+fn a_share_larger_than_a_batch_travels_alone_and_whole() {
+    let mut world = World::new(json!({"hold": {"flush_threshold_size": "100b"}}));
+    let ids: Vec<_> = (0..10).map(|n| id_on(0, n)).collect();
+    world.request("/_bulk", &index(&ids));
+    world.woken();
+    assert_eq!((world.calls.len(), operations(&world, 0)), (1, 10));
+}
+
+#[test]
+fn several_batches_of_a_caller_may_be_on_their_way() {
+    let mut world = World::new(json!({"dispatch": {"max_in_flight": 2}, "hold": {"interval": "10ms"}}));
+    small(&mut world, 0, 1);
+    world.woken();
+    small(&mut world, 0, 1);
+    world.woken();
+    assert_eq!(world.calls.len(), 1);
+    world.tick_after(10 * MILLISECOND);
+    assert_eq!(world.calls.len(), 2);
+    small(&mut world, 0, 1);
+    world.tick_after(10 * MILLISECOND);
+    assert_eq!(world.calls.len(), 2);
+    world.answer("es-0");
+    assert_eq!(world.calls.len(), 2);
+}
+
+/// The `authorization` of each call on its way.
+fn callers(world: &World) -> Vec<String> {
+    let header = |call: &crate::engine::Call| {
+        call.headers.iter().find(|(name, _)| name == "authorization").map(|(_, value)| value.clone())
+    };
+    world.calls.iter().filter_map(header).collect()
+}
+
+fn of_caller(world: &mut World, caller: &str) -> u32 {
+    world.request_with("/_bulk", &[("authorization", caller), ("user-agent", "x")], &index(&[id_on(0, 0)]))
+}
+
+#[test]
+fn callers_never_share_a_batch() {
+    let mut world = World::new(json!({}));
+    let ids: Vec<_> = ["a", "b", "a", "b"].iter().map(|caller| of_caller(&mut world, caller)).collect();
+    world.woken();
+    assert_eq!(callers(&world), ["a", "b"]);
+    assert_eq!((operations(&world, 0), operations(&world, 1)), (2, 2));
+    assert!(world.calls.iter().all(|call| call.headers.iter().all(|(name, _)| name != "user-agent")));
+    world.settle();
+    assert!(ids.iter().all(|id| world.replies.contains_key(id)));
+}
+
+#[test]
+fn callers_take_turns_at_a_node() {
+    let mut world = World::new(json!({"dispatch": {"max_in_flight_per_node": 1}, "hold": {"flush_threshold_docs": 1}}));
+    for _ in 0..3 {
+        of_caller(&mut world, "greedy");
+    }
+    of_caller(&mut world, "modest");
+    world.woken();
+    let mut turns = Vec::new();
+    while !world.calls.is_empty() {
+        assert_eq!(world.calls.len(), 1);
+        turns.extend(callers(&world));
+        world.answer("es-0");
+    }
+    assert_eq!(turns, ["greedy", "modest", "greedy", "greedy"]);
+}
+
+#[test]
+fn at_most_64_replies_leave_in_one_callback() {
+    let mut world = World::new(json!({}));
+    small(&mut world, 0, 1);
+    world.woken();
+    small(&mut world, 0, 150);
+    world.answer("es-0");
+    let mut counts = vec![world.replies.len()];
+    assert_eq!(counts, [1]);
+    world.answer("es-0");
+    for _ in 0..3 {
+        counts.push(world.replies.len());
+        world.woken();
+    }
+    assert_eq!(counts, [1, 65, 129, 151]);
+}
+
+#[test]
+fn a_wake_up_is_asked_for_once() {
+    let mut world = World::new(json!({}));
+    small(&mut world, 0, 10);
+    assert_eq!(world.wake_ups, 1);
+    world.woken();
+    small(&mut world, 1, 1);
+    assert_eq!(world.wake_ups, 2);
+}
+
+#[test]
+fn a_wake_up_that_was_lost_is_made_good_by_the_next_tick() {
+    let mut world = World::new(Value::Object(serde_json::Map::new()));
+    small(&mut world, 0, 1);
+    world.tick_after(Duration::from_secs(5));
+    assert!(world.upstreams().contains(&"es-0"));
+    small(&mut world, 1, 1);
+    assert_eq!(world.wake_ups, 2);
+}

@@ -1,0 +1,130 @@
+use serde_json::json;
+
+use super::world::{World, id_on, index};
+use crate::engine::PassThrough;
+use crate::routing::Unrouted;
+
+#[test]
+fn each_node_gets_its_operations_and_the_client_its_items_in_order() {
+    let mut world = World::new(json!({}));
+    let ids: Vec<_> = [2, 0, 1, 0, 2].iter().enumerate().map(|(n, node)| id_on(*node, n)).collect();
+    let id = world.request("/_bulk", &index(&ids));
+    assert_eq!(world.wake_ups, 1);
+    world.woken();
+    let on = |n: usize| index(&ids[n..=n]);
+    let sent = |world: &World, upstream| {
+        let call = world.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
+        String::from_utf8(call.body.clone()).unwrap()
+    };
+    assert_eq!(sent(&world, "es-0"), on(1) + &on(3));
+    assert_eq!(sent(&world, "es-1"), on(2));
+    assert_eq!(sent(&world, "es-2"), on(0) + &on(4));
+    for upstream in ["es-1", "es-2", "es-0"] {
+        assert!(world.replies.is_empty());
+        world.answer(upstream);
+    }
+    assert_eq!(world.items(id), ids.iter().map(|id| (id.clone(), 201)).collect::<Vec<_>>());
+    assert_eq!(world.reply(id)["took"], 5);
+    assert!(world.engine.is_idle());
+    assert_eq!(world.engine.memory(), 0);
+}
+
+#[test]
+fn actions_index_routing_and_alias_come_from_line_path_or_query() {
+    let mut world = World::new(json!({}));
+    let (here, there) = (id_on(0, 0), id_on(1, 0));
+    let body = format!(
+        concat!(
+            "{{\"create\":{{\"_id\":\"{here}\"}}}}\n{{}}\n",
+            "{{\"delete\":{{\"_id\":\"{there}\",\"routing\":\"{here}\"}}}}\n",
+            "{{\"update\":{{\"_index\":\"a\",\"_id\":\"{here}\"}}}}\n{{\"doc\":{{}}}}\n"
+        ),
+        here = here,
+        there = there
+    );
+    let line = world.request("/i/_bulk", &body);
+    let query = world.request(&format!("/_bulk?routing={here}"), &index(&[there.clone(), here.clone()]));
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0", "es-0"]);
+    assert_eq!(world.calls[0].headers[2], (":path".to_owned(), "/i/_bulk".to_owned()));
+    world.settle();
+    assert_eq!(world.items(line), [(here.clone(), 201), (there.clone(), 404), (here.clone(), 201)]);
+    assert_eq!(world.items(query), [(there, 201), (here, 201)]);
+}
+
+#[test]
+fn operations_without_an_id_stay_together_and_requests_take_turns() {
+    let mut world = World::new(json!({}));
+    let body = "{\"index\":{\"_index\":\"i\"}}\n{}\n".repeat(5);
+    let ids: Vec<_> = (0..6).map(|_| world.request("/_bulk", &body)).collect();
+    world.woken();
+    let mut upstreams = world.upstreams();
+    upstreams.sort_unstable();
+    assert_eq!(upstreams, ["es-0", "es-1", "es-2"]);
+    world.settle();
+    for id in ids {
+        assert_eq!(world.items(id).len(), 5);
+    }
+}
+
+#[test]
+fn a_request_that_is_not_vouched_for_passes_on_as_it_came() {
+    let mut world = World::new(json!({}));
+    let good = index(&[id_on(0, 0), id_on(1, 0)]);
+    for (rest, why) in [
+        ("{\"delete\":{\"_index\":\"i\"}}\n", PassThrough::ActionLine),
+        ("{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}", PassThrough::Incomplete),
+        ("{\"index\":{\"_index\":\"i\",\"pipeline\":\"p\"}}\n{}\n", PassThrough::Pipeline),
+        ("{\"index\":{\"_index\":\"x\"}}\n{}\n", PassThrough::Unrouted(Unrouted::UnknownIndex)),
+        ("{\"index\":{}}\n{}\n", PassThrough::Unrouted(Unrouted::NoIndex)),
+        ("{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]\n", PassThrough::UpdateBody),
+    ] {
+        let body = good.clone() + rest;
+        let (first, second) = body.split_at(good.len() + 5);
+        let id = world.head("/_bulk", &[]);
+        world.data(id, first, false);
+        assert!(!world.passed.contains_key(&id), "passed before anything was wrong");
+        world.data(id, second, true);
+        assert_eq!(world.passed[&id], body.as_bytes(), "{why:?}");
+        assert_eq!(world.passed_because(why), 1, "{why:?}");
+    }
+    world.woken();
+    assert!(world.calls.is_empty());
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn without_a_state_requests_pass_through_while_it_is_asked_for() {
+    let mut world = World::without_state(json!({"credentials": {"authorization": "ApiKey x"}}));
+    assert!(world.timer.is_none());
+    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+    assert!(world.passed.contains_key(&id));
+    assert_eq!(world.passed_because(PassThrough::NoState), 1);
+    assert_eq!(world.wake_ups, 1);
+    world.woken();
+    let call = world.take_call("es");
+    assert!(call.headers.contains(&("authorization".to_owned(), "ApiKey x".to_owned())));
+    assert!(call.headers.iter().any(|(name, value)| name == ":path" && value.starts_with("/_cluster/state/")));
+}
+
+#[test]
+fn a_body_beyond_a_bound_passes_through() {
+    let bounds = json!({"limits": {"max_request": "100b", "memory": "200b"}});
+    let mut world = World::new(bounds);
+    let announced = world.head("/_bulk", &[("content-length", "101")]);
+    assert_eq!(world.passed[&announced], b"");
+    let large = world.head("/_bulk", &[]);
+    world.data(large, &index(&[id_on(0, 0)]), false);
+    world.data(large, &" ".repeat(60), false);
+    assert_eq!(world.passed[&large].len(), index(&[id_on(0, 0)]).len() + 60);
+    assert_eq!(world.passed_because(PassThrough::TooLarge), 2);
+    assert_eq!(world.engine.memory(), 0);
+    let held = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
+    assert!(!world.passed.contains_key(&held[0]));
+    let crowd = world.request("/_bulk", &index(&[id_on(0, 2)]));
+    assert_eq!(world.passed[&crowd], index(&[id_on(0, 2)]).as_bytes());
+    assert_eq!(world.passed_because(PassThrough::Memory), 1);
+    world.woken();
+    world.settle();
+    assert_eq!(world.engine.memory(), 0);
+}

@@ -1,0 +1,7 @@
+//! The engine with scripted nodes, under virtual time.
+
+mod clients;
+mod failures;
+mod holding;
+mod merging;
+mod world;

@@ -1,0 +1,240 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::Time;
+use crate::config::Config;
+use crate::engine::{Call, Command, Engine, Input, Metric, PassThrough, RequestId, Response};
+use crate::routing::{Formula, hash};
+
+/// An engine, what it asked for, and the clock.
+pub struct World {
+    pub engine: Engine,
+    pub now: Time,
+    /// Calls on their way, oldest first.
+    pub calls: Vec<Call>,
+    /// What was answered.
+    pub replies: BTreeMap<u32, Response>,
+    /// What passed through, with the body that was put back.
+    pub passed: BTreeMap<u32, Vec<u8>>,
+    pub timer: Option<Duration>,
+    pub wake_ups: usize,
+    pub counts: BTreeMap<Metric, u64>,
+    next_request: u32,
+}
+
+/// A cluster of three nodes, with an index "i" of six shards: shards 0 and 3 on es-0, 1 and 4 on es-1, 2 and 5 on
+/// es-2; and an alias "a" for it.
+pub fn state() -> Value {
+    let shards: serde_json::Map<String, Value> = (0..6)
+        .map(|shard| {
+            let copy = json!([{"primary": true, "state": "STARTED", "node": format!("n{}", shard % 3)}]);
+            (shard.to_string(), copy)
+        })
+        .collect();
+    json!({
+        "version": 1, "state_uuid": "u", "cluster_uuid": "c",
+        "nodes": {"n0": {"name": "es-0"}, "n1": {"name": "es-1"}, "n2": {"name": "es-2"}},
+        "metadata": {"indices": {"i": {
+            "state": "open", "routing_num_shards": 768, "aliases": ["a"],
+            "settings": {"index": {"number_of_shards": "6", "version": {"created": "136408127"}}},
+        }}},
+        "routing_table": {"indices": {"i": {"shards": shards}}},
+    })
+}
+
+/// The n-th id that lives on a node.
+pub fn id_on(node: usize, n: usize) -> String {
+    let formula = Formula::Factor { shards: 6, routing_shards: 768 };
+    let lives_there = |id: &String| formula.shard(hash(id)) as usize % 3 == node;
+    (0..).map(|number| format!("d{number}")).filter(lives_there).nth(n).unwrap()
+}
+
+/// A bulk body that indexes documents with these ids.
+pub fn index(ids: &[String]) -> String {
+    ids.iter().map(|id| format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{\"of\":\"{id}\"}}\n")).collect()
+}
+
+impl World {
+    /// One that knows the cluster's state already.
+    pub fn new(config: Value) -> Self {
+        let mut world = Self::without_state(config);
+        world.request("/_bulk", "");
+        world.root(Input::Woken);
+        for answer in [state(), json!({"i": {"aliases": {"a": {}}}})] {
+            let call = world.calls.remove(0);
+            let response = Response { status: 200, body: answer.to_string().into_bytes(), ..Response::default() };
+            world.root(Input::CallAnswered { call: call.id, response });
+        }
+        world.passed.clear();
+        world.counts.clear();
+        world.wake_ups = 0;
+        world
+    }
+
+    pub fn without_state(config: Value) -> Self {
+        let mut whole = json!({"coordinator": "es"});
+        whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+        Self {
+            engine: Engine::new(Config::read(whole.to_string().as_bytes()).unwrap()),
+            now: Time::from_secs(1),
+            calls: Vec::new(),
+            replies: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            timer: None,
+            wake_ups: 0,
+            counts: BTreeMap::new(),
+            next_request: 0,
+        }
+    }
+
+    /// A request with its whole body in one piece; it is held, or passed through, when this returns.
+    pub fn request(&mut self, path: &str, body: &str) -> u32 {
+        self.request_with(path, &[], body)
+    }
+
+    pub fn request_with(&mut self, path: &str, headers: &[(&str, &str)], body: &str) -> u32 {
+        let id = self.head(path, headers);
+        self.data(id, body, true);
+        id
+    }
+
+    pub fn head(&mut self, path: &str, headers: &[(&str, &str)]) -> u32 {
+        let id = self.next_request;
+        self.next_request += 1;
+        let fixed = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
+        let headers = fixed.iter().chain(headers).map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
+        self.stream(Input::RequestHead { request: RequestId(id), headers: headers.collect(), end: false });
+        id
+    }
+
+    pub fn data(&mut self, id: u32, chunk: &str, end: bool) {
+        if !self.passed.contains_key(&id) {
+            self.stream(Input::RequestData { request: RequestId(id), chunk: chunk.as_bytes().to_vec(), end });
+        }
+    }
+
+    pub fn gone(&mut self, id: u32) {
+        self.stream(Input::RequestGone { request: RequestId(id) });
+    }
+
+    pub fn stream(&mut self, input: Input) {
+        self.engine.handle(input, self.now);
+        while let Some(command) = self.engine.poll_stream() {
+            match command {
+                Command::PassThrough { request, body } => {
+                    assert!(self.passed.insert(request.0, body.concat()).is_none());
+                }
+                Command::Wake => self.wake_ups += 1,
+                other => panic!("{other:?} in a stream's callback"),
+            }
+        }
+        self.count();
+    }
+
+    /// One callback of the root.
+    pub fn root(&mut self, input: Input) {
+        self.engine.handle(input, self.now);
+        while let Some(command) = self.engine.poll_root() {
+            match command {
+                Command::Call(call) => self.calls.push(call),
+                Command::Reply { request, response } => {
+                    assert!(self.replies.insert(request.0, response).is_none(), "answered twice");
+                }
+                Command::Wake => self.wake_ups += 1,
+                Command::SetTimer(after) => self.timer = Some(after),
+                Command::Warn(_) => {}
+                Command::PassThrough { .. } => panic!("passed through outside the stream's callback"),
+            }
+        }
+        self.count();
+    }
+
+    pub fn woken(&mut self) {
+        self.root(Input::Woken);
+    }
+
+    pub fn tick_after(&mut self, time: Duration) {
+        self.now += time;
+        self.root(Input::Tick);
+    }
+
+    /// Takes the oldest call to an upstream off the road.
+    pub fn take_call(&mut self, upstream: &str) -> Call {
+        let position = self.calls.iter().position(|call| call.upstream.as_ref() == upstream);
+        self.calls.remove(position.unwrap_or_else(|| panic!("no call to {upstream}: {:?}", self.upstreams())))
+    }
+
+    /// Where the calls on their way go.
+    pub fn upstreams(&self) -> Vec<&str> {
+        self.calls.iter().map(|call| call.upstream.as_ref()).collect()
+    }
+
+    /// Answers the oldest call to an upstream as a node would.
+    pub fn answer(&mut self, upstream: &str) {
+        let call = self.take_call(upstream);
+        let body = truthful(&call.body, upstream).to_string().into_bytes();
+        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        self.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
+    }
+
+    /// Answers the oldest call to an upstream with this status and body.
+    pub fn answer_with(&mut self, upstream: &str, status: u16, body: &str) {
+        let call = self.take_call(upstream);
+        let response = Response { status, headers: Vec::new(), body: body.as_bytes().to_vec() };
+        self.root(Input::CallAnswered { call: call.id, response });
+    }
+
+    /// Answers everything until nothing is on its way.
+    pub fn settle(&mut self) {
+        while let Some(call) = self.calls.first() {
+            let upstream = call.upstream.to_string();
+            self.answer(&upstream);
+        }
+        self.woken();
+    }
+
+    pub fn reply(&self, id: u32) -> Value {
+        serde_json::from_slice(&self.replies[&id].body).unwrap()
+    }
+
+    /// The ids in the items of a reply, each with its status.
+    pub fn items(&self, id: u32) -> Vec<(String, u64)> {
+        let reply = self.reply(id);
+        let items = reply["items"].as_array().unwrap().iter();
+        items
+            .map(|item| {
+                let (_, fields) = item.as_object().unwrap().iter().next().unwrap();
+                (fields["_id"].as_str().unwrap_or_default().to_owned(), fields["status"].as_u64().unwrap())
+            })
+            .collect()
+    }
+
+    pub fn passed_because(&self, why: PassThrough) -> u64 {
+        self.counts.get(&Metric::RequestsPassedThrough(why)).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self) {
+        for (metric, by) in self.engine.take_metrics() {
+            *self.counts.entry(metric).or_default() += by;
+        }
+    }
+}
+
+/// What a node answers to a batch: 201 for each operation, or 404 for a delete.
+fn truthful(batch: &[u8], node: &str) -> Value {
+    let mut lines = std::str::from_utf8(batch).unwrap().lines();
+    let mut items = Vec::new();
+    while let Some(line) = lines.next() {
+        let (action, fields) =
+            serde_json::from_str::<serde_json::Map<String, Value>>(line).unwrap().into_iter().next().unwrap();
+        let status = if action == "delete" { 404 } else { 201 };
+        if action != "delete" {
+            lines.next().unwrap();
+        }
+        let id = fields["_id"].as_str().unwrap_or("made");
+        items.push(json!({action: {"_index": "i", "_id": id, "_node": node, "status": status}}));
+    }
+    json!({"took": 5, "errors": false, "items": items})
+}
