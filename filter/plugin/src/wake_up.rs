@@ -4,6 +4,8 @@
 //! stream may go before its batch is answered. A shared queue wakes the root that registered it last, so each root
 //! has one of its own, under a number drawn from shared data.
 
+use std::time::UNIX_EPOCH;
+
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::Status;
 
@@ -20,7 +22,9 @@ impl WakeUp {
     /// Registers a queue for the root that is being configured.
     pub fn register() -> Result<Self, Status> {
         let number = draw_number()?;
-        hostcalls::register_shared_queue(&format!("{COUNTER}.{number}")).map(Self)
+        // The very first two numbers could be drawn at the same moment; the time tells those apart.
+        let time = hostcalls::get_current_time()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        hostcalls::register_shared_queue(&format!("{COUNTER}.{number}.{time}")).map(Self)
     }
 
     /// Whether this is the queue that became ready.

@@ -22,6 +22,12 @@ enum Part {
     Attribute(String),
 }
 
+impl Part {
+    fn text(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self::Text(text.to_owned()))
+    }
+}
+
 /// The template is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a name with placeholders {{name}}, {{id}} or {{attr.X}}, found {0:?}")]
@@ -35,7 +41,7 @@ impl UpstreamTemplate {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             let (placeholder, after) = after.split_once('}').ok_or_else(error)?;
-            parts.push(Part::Text(before.to_owned()));
+            parts.extend(Part::text(before));
             parts.push(match placeholder {
                 "name" => Part::Name,
                 "id" => Part::Id,
@@ -46,9 +52,10 @@ impl UpstreamTemplate {
             });
             rest = after;
         }
-        parts.push(Part::Text(rest.to_owned()));
+        parts.extend(Part::text(rest));
         // Without a placeholder all nodes would have the same upstream.
-        match parts.len() > 1 && !rest.contains('}') {
+        let has_placeholder = parts.iter().any(|part| !matches!(part, Part::Text(_)));
+        match has_placeholder && !rest.contains('}') {
             true => Ok(Self { parts, exceptions }),
             false => Err(error()),
         }
