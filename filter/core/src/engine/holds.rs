@@ -166,7 +166,7 @@ impl Holds {
                     return Some(batch);
                 }
                 // Nothing left, so the place is free for another.
-                None => self.ready.extend(lane.blocked.pop_front()),
+                None => lane.unblock(&mut self.ready),
             }
         }
         None
@@ -176,7 +176,7 @@ impl Holds {
     pub fn finished(&mut self, key: Key, again: bool, now: Time) {
         if let Some(lane) = self.lanes.get_mut(&key.0) {
             lane.in_flight = lane.in_flight.saturating_sub(1);
-            self.ready.extend(lane.blocked.pop_front());
+            lane.unblock(&mut self.ready);
         }
         if again {
             return;
@@ -228,6 +228,15 @@ impl Holds {
             self.ready.push_back(Departure::Hold(key));
         }
         hold.queued
+    }
+}
+
+impl Lane {
+    /// Lets what has waited longest go before what became ready meanwhile.
+    fn unblock(&mut self, ready: &mut VecDeque<Departure>) {
+        if let Some(departure) = self.blocked.pop_front() {
+            ready.push_front(departure);
+        }
     }
 }
 
