@@ -1,0 +1,42 @@
+# A fresh machine needs make, rustup and Python 3 with pip; `make tools` fetches everything else into .tools/.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+WASM   := dist/bulk_reshuffle.wasm
+DEMO    = cargo run --release --package bulk-reshuffle-demo --
+
+.DEFAULT_GOAL := help
+.PHONY: help tools build demo up down test lint clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
+	@python3 tests/tools/fetch.py
+
+build: ## compile the filter to dist/bulk_reshuffle.wasm
+	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
+	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
+	@mkdir -p $(dir $(WASM))
+	@cp $(TARGET)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
+
+demo: tools build ## show the filter on a real three-node cluster, with figures and checks
+	@$(DEMO) demo
+
+up: tools build ## start the same cluster and Envoy and leave them running
+	@$(DEMO) up
+
+down: ## end what `make up` started
+	@$(DEMO) down
+
+test: tools build ## run all tests
+	@cargo test --package bulk-reshuffle
+	@cargo test --package bulk-reshuffle-stack
+
+lint: build ## check formatting, lints and what the filter imports
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets -- -D warnings
+	@python3 tests/tools/check_imports.py $(WASM)
+
+clean: ## remove what was compiled; .tools/ stays
+	@cargo clean
+	@rm -rf dist .run/demo

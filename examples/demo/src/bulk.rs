@@ -1,0 +1,124 @@
+//! Bulk requests with the answers that they must get.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_stack::Response;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The four actions of the bulk API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Index,
+    Create,
+    Update,
+    Delete,
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// One operation: what to do, and the status that the cluster must answer.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    pub action: Action,
+    pub id: String,
+    pub routing: Option<String>,
+    /// The document, or the part of it to update; nothing for a delete.
+    pub source: Option<Value>,
+    pub status: u16,
+}
+
+/// A request's body and, operation for operation, the item that must come back.
+#[derive(Debug, Clone)]
+pub struct BulkRequest {
+    pub body: Bytes,
+    expected: Vec<Expected>,
+}
+
+#[derive(Debug, Clone)]
+struct Expected {
+    action: Action,
+    id: String,
+    status: u16,
+}
+
+impl BulkRequest {
+    pub fn new(operations: Vec<Operation>) -> Result<Self> {
+        let mut body = String::new();
+        for operation in &operations {
+            let mut target = json!({"_id": operation.id});
+            if let (Some(routing), Some(target)) = (&operation.routing, target.as_object_mut()) {
+                target.insert("routing".into(), routing.as_str().into());
+            }
+            writeln!(body, "{{\"{}\":{target}}}", operation.action.name())?;
+            match (&operation.source, operation.action) {
+                (Some(source), Action::Update) => writeln!(body, "{{\"doc\":{source}}}")?,
+                (Some(source), _) => writeln!(body, "{source}")?,
+                (None, _) => {}
+            }
+        }
+        let expected = |Operation { action, id, status, .. }| Expected { action, id, status };
+        Ok(Self { body: body.into(), expected: operations.into_iter().map(expected).collect() })
+    }
+
+    /// The number of operations.
+    pub fn operations(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Compares an answer with what it must be: one item per operation in the request's order, each with its
+    /// operation's action, id and status, and the right `errors` flag. Returns by how many documents the answer says
+    /// that the index has grown.
+    pub fn check(&self, answer: &Response, index: &str) -> Result<i64> {
+        ensure!(answer.status == 200, "status {}: {}", answer.status, answer.text());
+        let answer: Answer = serde_json::from_slice(&answer.body).context("not the JSON of a bulk answer")?;
+        let (wanted, found) = (self.expected.len(), answer.items.len());
+        ensure!(wanted == found, "{found} items for {wanted} operations");
+        let mut growth = 0;
+        for (position, (expected, item)) in self.expected.iter().zip(&answer.items).enumerate() {
+            let Expected { action, id, status } = expected;
+            let found = item.get(action.name());
+            let fits = |found: &&Item| found.id == *id && found.index == index && found.status == *status;
+            let item = found.filter(fits).with_context(|| {
+                format!("item {position} is {item:?}, expected {} of {id} with status {status}", action.name())
+            })?;
+            growth += match (action, item.status) {
+                (Action::Delete, 200) => -1,
+                (_, 201) => 1,
+                _ => 0,
+            };
+        }
+        let failed = answer.items.iter().flat_map(BTreeMap::values).any(|item| item.error.is_some());
+        ensure!(answer.errors == failed, "`errors` is {}, but an item says otherwise", answer.errors);
+        Ok(growth)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    errors: bool,
+    /// Each item is an object with one field, the action.
+    items: Vec<BTreeMap<String, Item>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Item {
+    #[serde(rename = "_index")]
+    index: String,
+    #[serde(rename = "_id")]
+    id: String,
+    status: u16,
+    error: Option<Value>,
+}

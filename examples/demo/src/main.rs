@@ -1,0 +1,64 @@
+//! The main job of bulk-reshuffle, shown on a real three-node cluster.
+//!
+//! `demo` starts the cluster and Envoy, sends the same load directly and through the filter, and shows and checks
+//! what happened; `up` starts the same and leaves it running; `down` ends what `up` started.
+
+mod bulk;
+mod checks;
+mod counters;
+mod demo;
+mod evidence;
+mod load;
+mod placement;
+mod progress;
+mod site;
+mod tables;
+mod up;
+mod workload;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+const USAGE: &str = "usage: bulk-reshuffle-demo demo | up | down";
+/// What shells report for a program that a signal ended.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = tokio::select! {
+        outcome = run() => outcome,
+        // Dropping the unfinished run ends everything that it started.
+        code = ended_by_signal() => Ok(code),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{} {error:#}", console::style("error:").for_stderr().red());
+        ExitCode::FAILURE
+    })
+}
+
+async fn run() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["demo"] => demo::run().await,
+        ["up"] => up::up().await,
+        ["down"] => up::down().await,
+        _ => bail!(USAGE),
+    }
+}
+
+async fn ended_by_signal() -> ExitCode {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers the signals end this process in their own way, and the kernel ends its children.
+        return std::future::pending().await;
+    };
+    let code = tokio::select! {
+        _ = interrupt.recv() => INTERRUPTED,
+        _ = terminate.recv() => TERMINATED,
+    };
+    eprintln!("\nstopping everything");
+    ExitCode::from(code)
+}

@@ -1,0 +1,125 @@
+//! The cluster and the Envoy of the demo, at fixed ports.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Lifetime, Tools, port, wait};
+use serde_json::json;
+
+use crate::counters::Counters;
+use crate::progress::Step;
+use crate::up;
+
+/// Envoy's listener.
+pub const LISTENER: u16 = 9200;
+/// Envoy's administration interface.
+pub const ADMIN: u16 = 9901;
+/// The nodes.
+pub const NODES: [u16; 3] = [9201, 9202, 9203];
+
+const GREEN_LIMIT: Duration = Duration::from_secs(60);
+const STATE_LIMIT: Duration = Duration::from_secs(60);
+/// Enough connections that each of Envoy's workers gets some of them.
+const PROBES: usize = 64;
+const WORKERS: u32 = 2;
+
+/// Everything that runs.
+pub struct Site {
+    pub cluster: Cluster,
+    pub envoy: Envoy,
+    pub client: Client,
+}
+
+/// A folder under `.run` of the checkout.
+pub fn run_dir(tools: &Tools, name: &str) -> PathBuf {
+    tools.root.join(".run").join(name)
+}
+
+impl Site {
+    /// Starts the nodes, creates the indices and starts Envoy with the filter.
+    pub async fn start(tools: &Tools, run_dir: &Path, lifetime: Lifetime, indices: &[&str]) -> Result<Self> {
+        ensure_ports_are_free(tools)?;
+        tools.wasm()?;
+        let client = Client::new();
+
+        let step = Step::start("three OpenSearch nodes, each a process of its own");
+        let mut options = ClusterOptions::new(run_dir);
+        options.http_ports = NODES.to_vec();
+        options.lifetime = lifetime;
+        let cluster = Cluster::start(tools, options).await?;
+        for index in indices {
+            create_index(&client, &cluster.base_url(0)?, index).await?;
+        }
+        cluster.wait_green(GREEN_LIMIT).await?;
+        step.finish();
+
+        let step = Step::start("Envoy with the filter");
+        let mut options = EnvoyOptions::new(run_dir).in_front_of(&cluster);
+        options.port = Some(LISTENER);
+        options.admin_port = Some(ADMIN);
+        options.concurrency = WORKERS;
+        options.lifetime = lifetime;
+        let envoy = Envoy::start(tools, options).await?;
+        step.finish();
+        Ok(Self { cluster, envoy, client })
+    }
+
+    /// Waits until every worker of Envoy knows the cluster's state: from then on no request passes through for want
+    /// of it.
+    pub async fn wait_for_state(&self, index: &str) -> Result<()> {
+        let url = self.envoy.url(&format!("/{index}/_bulk"));
+        let merging = wait::until(STATE_LIMIT, "the filter does not merge on all workers", async || {
+            let before = Counters::read(&self.envoy).await?;
+            // A fresh client, so that the connections are fresh as well and spread over the workers.
+            let client = Client::new();
+            let probes: Vec<_> = (0..PROBES)
+                .map(|probe| {
+                    let (client, url) = (client.clone(), url.clone());
+                    let body = format!("{{\"index\":{{\"_id\":\"probe-{probe}\"}}}}\n{{}}\n");
+                    tokio::spawn(async move { client.post_ndjson(&url, body).await?.ok() })
+                })
+                .collect();
+            for probe in probes {
+                probe.await??;
+            }
+            let merged = Counters::read(&self.envoy).await?.since(&before).merged();
+            Ok((merged == u64::try_from(PROBES)?).then_some(()))
+        });
+        if let Err(error) = merging.await {
+            let counters = Counters::read(&self.envoy).await?;
+            bail!("{error}; passed through: {:?}", counters.passed_through());
+        }
+        Ok(())
+    }
+
+    /// Ends Envoy and the nodes.
+    pub async fn stop(self) -> Result<()> {
+        self.envoy.stop().await?;
+        self.cluster.stop().await
+    }
+}
+
+fn ensure_ports_are_free(tools: &Tools) -> Result<()> {
+    let fixed = [LISTENER, ADMIN].into_iter().chain(NODES);
+    fixed.into_iter().try_for_each(port::ensure_free).map_err(|error| match up::is_running(tools) {
+        true => anyhow!("{error}: what `make up` started still runs; `make down` ends it"),
+        false => anyhow!("{error}; the demo needs 9200 to 9203 and 9901, so end that process and try again"),
+    })
+}
+
+async fn create_index(client: &Client, base_url: &str, index: &str) -> Result<()> {
+    let body = json!({
+        "settings": {"number_of_shards": 6, "number_of_replicas": 0},
+        // Fixed, so that no load pays for finding out the fields' types.
+        "mappings": {"properties": {
+            "number": {"type": "long"},
+            "title": {"type": "text"},
+            "text": {"type": "text"},
+            "read": {"type": "boolean"},
+        }},
+    });
+    let created = client.put_json(&format!("{base_url}/{index}"), &body).await?.ok();
+    created.with_context(|| format!("cannot create the index {index}"))?;
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `up` and `down`: the same cluster and Envoy, left running.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use bulk_reshuffle_stack::{Lifetime, ProcessRecord, Tools, stop_left_running};
+
+use crate::progress::Step;
+use crate::site::{ADMIN, LISTENER, NODES, Site, run_dir};
+
+const RUN_DIR: &str = "up";
+const INDEX: &str = "books";
+
+/// Starts everything and leaves it running.
+pub async fn up() -> Result<ExitCode> {
+    let tools = Tools::find()?;
+    let site = Site::start(&tools, &run_dir(&tools, RUN_DIR), Lifetime::Independent, &[INDEX]).await?;
+    let step = Step::start("the filter has loaded the cluster's state");
+    site.wait_for_state(INDEX).await?;
+    step.finish();
+    site.envoy.leave_running();
+    site.cluster.leave_running();
+    println!("{}", addresses());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends what `up` started.
+pub async fn down() -> Result<ExitCode> {
+    let tools = Tools::find()?;
+    let stopped = stop_left_running(&run_dir(&tools, RUN_DIR)).await?;
+    let mut names: Vec<_> = stopped.iter().map(|process| process.name.as_str()).collect();
+    names.sort_unstable();
+    match names.as_slice() {
+        [] => println!("nothing was running"),
+        names => println!("stopped {}", names.join(", ")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether something that `up` started still runs.
+pub fn is_running(tools: &Tools) -> bool {
+    ProcessRecord::read_all(&run_dir(tools, RUN_DIR))
+        .is_ok_and(|processes| processes.iter().any(ProcessRecord::is_running))
+}
+
+fn addresses() -> String {
+    let nodes: Vec<String> = NODES.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    format!(
+        r#"
+  Envoy with the filter   http://127.0.0.1:{LISTENER}
+  the nodes               {nodes}
+  what the filter does    http://127.0.0.1:{ADMIN}/stats?filter=bulk_reshuffle
+  configuration and logs  .run/{RUN_DIR}
+
+Try:
+
+  printf '%s\n' '{{"index":{{"_id":"1"}}}}' '{{"title":"Moby-Dick"}}' '{{"index":{{"_id":"2"}}}}' '{{"title":"Emma"}}' |
+    curl -s -H 'content-type: application/x-ndjson' --data-binary @- '127.0.0.1:{LISTENER}/{INDEX}/_bulk?pretty'
+
+`make down` ends it."#,
+        nodes = nodes.join(", ")
+    )
+}

@@ -1,0 +1,59 @@
+//! The user under which the search nodes run.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// The ids of `nobody` (on Debian `nogroup`).
+const NOBODY: u32 = 65_534;
+
+/// OpenSearch refuses to run as root, so root starts it as `nobody`; anybody else starts it as himself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Account {
+    is_nobody: bool,
+}
+
+impl Account {
+    /// The account that this process's search nodes get.
+    pub(crate) fn of_nodes() -> Self {
+        Self { is_nobody: rustix::process::geteuid().is_root() }
+    }
+
+    /// Makes the command run under this account.
+    pub(crate) fn apply(self, command: &mut Command) {
+        if self.is_nobody {
+            // Setting a user id as root also drops root's other groups.
+            command.uid(NOBODY).gid(NOBODY);
+        }
+    }
+
+    /// Whether the account reaches the folder: may read it and pass through all the folders above.
+    pub(crate) fn reaches(self, folder: &Path) -> bool {
+        const READ_AND_PASS: u32 = 0o005;
+        const PASS: u32 = 0o001;
+        if !self.is_nobody {
+            return true;
+        }
+        let Ok(folder) = folder.canonicalize() else { return false };
+        let allows = |path: &Path, bits| fs::metadata(path).is_ok_and(|found| found.mode() & bits == bits);
+        allows(&folder, READ_AND_PASS) && folder.ancestors().skip(1).all(|parent| allows(parent, PASS))
+    }
+
+    /// Gives the folder and everything in it to the account.
+    pub(crate) fn own(self, folder: &Path) -> Result<()> {
+        if !self.is_nobody {
+            return Ok(());
+        }
+        chown(folder, Some(NOBODY), Some(NOBODY)).with_context(|| format!("cannot hand over {}", folder.display()))?;
+        if folder.is_dir() {
+            for entry in fs::read_dir(folder)? {
+                self.own(&entry?.path())?;
+            }
+        }
+        Ok(())
+    }
+}

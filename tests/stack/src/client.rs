@@ -1,0 +1,133 @@
+//! A small HTTP/1.1 client.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::CONTENT_TYPE;
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_util::client::legacy::Client as Connections;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// Keeps connections alive and reuses them; clones share them. Belongs to the tokio runtime that first used it.
+#[derive(Debug, Clone)]
+pub struct Client {
+    connections: Connections<HttpConnector, Full<Bytes>>,
+    timeout: Duration,
+}
+
+/// A response, read to its end.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The status code.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Client {
+    /// A client with a time-out of 60 s for a whole exchange.
+    pub fn new() -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        Self {
+            connections: Connections::builder(TokioExecutor::new()).build(connector),
+            timeout: Duration::from_secs(60),
+        }
+    }
+
+    /// The same connections with another time-out.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { timeout, ..self.clone() }
+    }
+
+    /// Sends any request.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Response> {
+        let what = format!("{} {}", request.method(), request.uri());
+        let exchange = async {
+            let response = self.connections.request(request.map(Full::new)).await?;
+            let (head, body) = response.into_parts();
+            let body = body.collect().await?.to_bytes();
+            anyhow::Ok(Response { status: head.status, headers: head.headers, body })
+        };
+        match tokio::time::timeout(self.timeout, exchange).await {
+            Ok(answer) => answer.with_context(|| what),
+            Err(_) => Err(anyhow!("{what}: no answer within {} s", self.timeout.as_secs_f64())),
+        }
+    }
+
+    /// `GET url`.
+    pub async fn get(&self, url: &str) -> Result<Response> {
+        self.call(Method::GET, url, None, Bytes::new()).await
+    }
+
+    /// `DELETE url`.
+    pub async fn delete(&self, url: &str) -> Result<Response> {
+        self.call(Method::DELETE, url, None, Bytes::new()).await
+    }
+
+    /// `POST url` with a body of the given content type.
+    pub async fn post(&self, url: &str, content_type: &str, body: impl Into<Bytes>) -> Result<Response> {
+        self.call(Method::POST, url, Some(content_type), body.into()).await
+    }
+
+    /// `POST url` with an NDJSON body, as `_bulk` takes it.
+    pub async fn post_ndjson(&self, url: &str, body: impl Into<Bytes>) -> Result<Response> {
+        self.post(url, "application/x-ndjson", body).await
+    }
+
+    /// `POST url` with a JSON body.
+    pub async fn post_json(&self, url: &str, body: &Value) -> Result<Response> {
+        self.post(url, "application/json", body.to_string()).await
+    }
+
+    /// `PUT url` with a JSON body.
+    pub async fn put_json(&self, url: &str, body: &Value) -> Result<Response> {
+        self.call(Method::PUT, url, Some("application/json"), body.to_string().into()).await
+    }
+
+    /// `GET url` that must be answered by 200 and JSON.
+    pub async fn get_json(&self, url: &str) -> Result<Value> {
+        self.get(url).await?.ok().with_context(|| format!("GET {url}"))?.json()
+    }
+
+    async fn call(&self, method: Method, url: &str, content_type: Option<&str>, body: Bytes) -> Result<Response> {
+        let mut request = Request::builder().method(method).uri(url);
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        self.send(request.body(body)?).await
+    }
+}
+
+impl Response {
+    /// The body as JSON.
+    pub fn json(&self) -> Result<Value> {
+        serde_json::from_slice(&self.body).with_context(|| format!("not JSON: {}", self.text()))
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The response itself if its status is 2xx, else an error with the body.
+    pub fn ok(self) -> Result<Self> {
+        if !self.status.is_success() {
+            bail!("{}: {}", self.status, self.text());
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,99 @@
+//! The Envoy configuration to start: the shipped one, with other addresses.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// What becomes of the bulk-reshuffle filter in the configuration.
+#[derive(Debug, Clone, Default)]
+pub enum FilterConfig {
+    /// As shipped.
+    #[default]
+    Shipped,
+    /// With another configuration of its own.
+    Value(Value),
+    /// Left out: plain Envoy.
+    Removed,
+}
+
+/// An Envoy bootstrap configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Config(pub(crate) Value);
+
+const WASM: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
+
+impl Config {
+    /// Reads a YAML file.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let value = serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+        Ok(Self(value))
+    }
+
+    /// Replaces the port of the (first) listener and that of the administration interface.
+    pub(crate) fn set_ports(&mut self, listener: u16, admin: u16) -> Result<()> {
+        *self.at("/static_resources/listeners/0/address/socket_address/port_value")? = listener.into();
+        *self.at("/admin/address/socket_address/port_value")? = admin.into();
+        Ok(())
+    }
+
+    /// Makes these the clusters, each with these endpoints. A cluster that the file does not know is made after its
+    /// first one; one that the file knows and the list does not is left out.
+    pub(crate) fn set_clusters(&mut self, wanted: &[(String, Vec<SocketAddr>)]) -> Result<()> {
+        let clusters = self.list("/static_resources/clusters")?;
+        let model = clusters.first().cloned().context("the configuration has no cluster")?;
+        let shipped = std::mem::take(clusters);
+        for (name, endpoints) in wanted {
+            let found = shipped.iter().find(|cluster| cluster.get("name").is_some_and(|found| found == name));
+            let mut cluster = Self(found.unwrap_or(&model).clone());
+            *cluster.at("/name")? = json!(name);
+            *cluster.at("/load_assignment")? = json!({
+                "cluster_name": name,
+                "endpoints": [{"lb_endpoints": endpoints.iter().map(endpoint).collect::<Vec<Value>>()}],
+            });
+            clusters.push(cluster.0);
+        }
+        Ok(())
+    }
+
+    /// Points the filter to the compiled file and applies what was asked for it.
+    pub(crate) fn set_filter(&mut self, filter: &FilterConfig, wasm: impl FnOnce() -> Result<String>) -> Result<()> {
+        let filters = self.list(HTTP_FILTERS)?;
+        let is_wasm = |filter: &Value| filter.pointer("/typed_config/@type").is_some_and(|found| found == WASM);
+        if matches!(filter, FilterConfig::Removed) {
+            filters.retain(|filter| !is_wasm(filter));
+            return Ok(());
+        }
+        let shipped = filters.iter_mut().find(|filter| is_wasm(filter)).context("the configuration has no filter")?;
+        let mut shipped_config = Self(shipped.take());
+        *shipped_config.at("/typed_config/config/vm_config/code/local/filename")? = wasm()?.into();
+        if let FilterConfig::Value(value) = filter {
+            *shipped_config.at("/typed_config/config/configuration/value")? = value.to_string().into();
+        }
+        *shipped = shipped_config.0;
+        Ok(())
+    }
+
+    fn at(&mut self, pointer: &str) -> Result<&mut Value> {
+        self.0.pointer_mut(pointer).with_context(|| format!("the configuration has no {pointer}"))
+    }
+
+    fn list(&mut self, pointer: &str) -> Result<&mut Vec<Value>> {
+        match self.at(pointer)? {
+            Value::Array(list) => Ok(list),
+            _ => bail!("{pointer} in the configuration is no list"),
+        }
+    }
+}
+
+const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+
+fn endpoint(address: &SocketAddr) -> Value {
+    json!({"endpoint": {"address": {"socket_address": {
+        "address": address.ip().to_string(),
+        "port_value": address.port(),
+    }}}})
+}

@@ -1,0 +1,41 @@
+//! Starts the real parts on loopback, for the demo and for the tests: a cluster of OpenSearch nodes, each a
+//! process of its own, and Envoy with the shipped configuration.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Tools};
+//!
+//! let tools = Tools::find()?;
+//! let run_dir = std::path::Path::new("/tmp/run");
+//! let cluster = Cluster::start(&tools, ClusterOptions::new(run_dir)).await?;
+//! let envoy = Envoy::start(&tools, EnvoyOptions::new(run_dir).in_front_of(&cluster)).await?;
+//! let health = Client::new().get(&envoy.url("/_cluster/health")).await?.json()?;
+//! println!("{health}, {} requests", envoy.counter("http.elasticsearch.downstream_rq_total").await?);
+//! envoy.stop().await?;
+//! cluster.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything ends with the value that stands for it (`Drop`) and with this process, however that ends, unless it
+//! was started with [`Lifetime::Independent`] and left running; then [`stop_left_running`] ends it.
+
+mod account;
+mod client;
+mod config;
+mod envoy;
+mod node;
+mod opensearch;
+pub mod port;
+mod process;
+mod tools;
+pub mod wait;
+mod workspace;
+
+pub use client::{Client, Response};
+pub use config::FilterConfig;
+pub use envoy::{Envoy, EnvoyOptions};
+pub use opensearch::{Cluster, ClusterOptions, Profile};
+pub use process::{Lifetime, Process, ProcessRecord};
+pub use tools::Tools;
+pub use workspace::stop_left_running;

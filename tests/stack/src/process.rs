@@ -1,0 +1,272 @@
+//! A child process with its log file.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+
+use crate::wait;
+
+/// How long a process may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What happens to a child when this process ends without having stopped it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lifetime {
+    /// The kernel kills the child, however this process came to its end.
+    #[default]
+    WithParent,
+    /// The child may outlive this process: see [`Process::leave_running`].
+    Independent,
+}
+
+/// A running child. It is in a session of its own, so that Ctrl-C in the terminal reaches this process only, which
+/// then stops its children in order. Dropping the value kills the child.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    log: PathBuf,
+    pid: Pid,
+    /// Until it is waited for, the kernel gives its pid to nobody else. `None` once the child was left running.
+    child: Mutex<Option<Child>>,
+}
+
+impl Process {
+    /// Starts the command with its output in the file `log`.
+    pub fn start(name: &str, mut command: Command, log: &Path, lifetime: Lifetime) -> Result<Self> {
+        let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        in_own_session(&mut command, lifetime);
+        let program = command.get_program().display().to_string();
+        let child = spawn(command).with_context(|| format!("cannot start {name} ({program})"))?;
+        let pid = Pid::from_child(&child);
+        let process = Self { name: name.into(), log: log.into(), pid, child: Mutex::new(Some(child)) };
+        if lifetime == Lifetime::Independent {
+            process.write_record()?;
+        }
+        Ok(process)
+    }
+
+    /// The name given at the start.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Everything that the process wrote so far.
+    pub fn log(&self) -> String {
+        fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// How the process ended, if it has.
+    pub fn exit_status(&self) -> Result<Option<ExitStatus>> {
+        match self.child().as_mut() {
+            Some(child) => Ok(child.try_wait()?),
+            None => bail!("{} was handed over and is no longer watched", self.name),
+        }
+    }
+
+    /// An error with an extract of the log if the process has ended.
+    pub fn ensure_running(&self) -> Result<()> {
+        match self.exit_status()? {
+            None => Ok(()),
+            Some(status) => Err(anyhow!("{} ended by itself ({status})\n{}", self.name, self.log_extract())),
+        }
+    }
+
+    /// The log's path, its last lines and, before them, the first that tell of an error: for error messages.
+    pub fn log_extract(&self) -> String {
+        const LAST: usize = 20;
+        const ERRORS: usize = 5;
+        const WIDTH: usize = 300;
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let (earlier, last) = lines.split_at(lines.len().saturating_sub(LAST));
+        let is_error =
+            |line: &&&str| ["[critical]", "[error]", "[ERROR]", "[FATAL]"].iter().any(|tag| line.contains(tag));
+        let errors: Vec<&str> = earlier.iter().filter(is_error).take(ERRORS).copied().collect();
+        let shortened = |line: &&str| line.chars().take(WIDTH).collect::<String>();
+        let extract: Vec<String> = errors.iter().chain(last).map(shortened).collect();
+        format!("from {}:\n{}", self.log.display(), extract.join("\n"))
+    }
+
+    /// Sends a signal; an error if the process has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        // Held while the signal is sent: the pid cannot be reused as long as nobody waits for the child.
+        let mut child = self.child();
+        match child.as_mut().map(Child::try_wait).transpose()? {
+            Some(None) => Ok(rustix::process::kill_process(self.pid, signal)?),
+            _ => bail!("{} (pid {}) no longer runs", self.name, self.pid()),
+        }
+    }
+
+    /// Kills the process (SIGKILL) and returns when it is gone.
+    pub fn kill(&self) -> Result<()> {
+        if let Some(child) = self.child().as_mut() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Asks the process to end (SIGTERM), without waiting for it.
+    pub fn terminate(&self) -> Result<()> {
+        if self.exit_status()?.is_none() {
+            self.signal(Signal::TERM)?;
+            // A stopped process handles the signal only once it goes on.
+            self.signal(Signal::CONT).ok();
+        }
+        Ok(())
+    }
+
+    /// Ends the process: SIGTERM, and SIGKILL if it has not ended in time.
+    pub async fn stop(self) -> Result<()> {
+        self.terminate()?;
+        let ended = wait::until(GRACE, "its end", async || Ok(self.exit_status()?.map(|_| ()))).await;
+        if ended.is_err() { self.kill() } else { Ok(()) }
+    }
+
+    /// Lets go of the process: it runs on until somebody stops it by its [`ProcessRecord`].
+    pub fn leave_running(self) {
+        self.child().take();
+    }
+
+    /// Written at the start, so that a parent that dies early leaves nothing that nobody knows of.
+    fn write_record(&self) -> Result<()> {
+        let Status { start_time, .. } = status_of(self.pid).with_context(|| format!("{} ended at once", self.name))?;
+        let record = ProcessRecord { name: self.name.clone(), pid: self.pid(), start_time };
+        let path = self.log.with_extension(RECORD);
+        fs::write(&path, serde_json::to_vec(&record)?).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody is left to hear of an error here, and an ended process is what we want.
+        self.kill().ok();
+    }
+}
+
+/// What tells a process that may outlive its parent from another one that got its pid later. It lies beside the
+/// process's log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// The name given at the start.
+    pub name: String,
+    /// The process id.
+    pub pid: i32,
+    /// When it started, in the kernel's ticks since boot.
+    start_time: u64,
+}
+
+/// The extension of the records' files.
+const RECORD: &str = "pid.json";
+
+impl ProcessRecord {
+    /// All records in a run folder, whether their processes still run or not; none if there is no such folder.
+    pub fn read_all(run_dir: &Path) -> Result<Vec<Self>> {
+        let mut records = Vec::new();
+        for entry in fs::read_dir(run_dir).into_iter().flatten() {
+            let path = entry?.path();
+            if path.to_string_lossy().ends_with(RECORD) {
+                let record = serde_json::from_slice(&fs::read(&path)?);
+                records.push(record.with_context(|| format!("{} is damaged", path.display()))?);
+            }
+        }
+        Ok(records)
+    }
+
+    /// Whether this very process still runs.
+    pub fn is_running(&self) -> bool {
+        Pid::from_raw(self.pid)
+            .and_then(status_of)
+            .is_some_and(|status| status.start_time == self.start_time && !status.is_zombie)
+    }
+
+    /// Ends the process: SIGTERM, and SIGKILL if it has not ended in time. Does nothing if it no longer runs.
+    pub async fn stop(&self) -> Result<()> {
+        self.terminate()?;
+        let ended = wait::until(GRACE, "its end", async || Ok((!self.is_running()).then_some(()))).await;
+        if ended.is_err() { self.signal(Signal::KILL) } else { Ok(()) }
+    }
+
+    /// Asks the process to end (SIGTERM), without waiting for it.
+    pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        // A stopped process handles the signal only once it goes on.
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.pid).with_context(|| format!("{} is no pid", self.pid))?;
+        // The descriptor stands for one process; looking at the start time after opening it leaves no moment in
+        // which the pid could change hands.
+        let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
+        if self.is_running() {
+            rustix::process::pidfd_send_signal(&process, signal)
+                .with_context(|| format!("cannot signal {} (pid {})", self.name, self.pid))?;
+        }
+        Ok(())
+    }
+}
+
+struct Status {
+    start_time: u64,
+    is_zombie: bool,
+}
+
+/// Reads `/proc/<pid>/stat`. The second field, the program's name in parentheses, may hold anything.
+fn status_of(pid: Pid) -> Option<Status> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let is_zombie = fields.next()? == "Z";
+    let start_time = fields.nth(18)?.parse().ok()?;
+    Some(Status { start_time, is_zombie })
+}
+
+#[allow(unsafe_code, reason = "the standard library has no safe way to set these two between fork and exec")]
+fn in_own_session(command: &mut Command, lifetime: Lifetime) {
+    let prepare = move || {
+        rustix::process::setsid()?;
+        if lifetime == Lifetime::WithParent {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; these are two bare system calls.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Spawns from a thread that lasts as long as this process. The kernel means the *thread* that spawned the child
+/// when it speaks of the parent's death, and a test's thread ends while other tests still use what it started.
+fn spawn(command: Command) -> Result<Child> {
+    type Job = (Command, Sender<std::io::Result<Child>>);
+    static SPAWNER: LazyLock<Sender<Job>> = LazyLock::new(|| {
+        let (jobs, queue) = channel::<Job>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in queue {
+                reply.send(command.spawn()).ok();
+            }
+        });
+        jobs
+    });
+    let (reply, answer) = channel();
+    SPAWNER.send((command, reply))?;
+    Ok(answer.recv()??)
+}
