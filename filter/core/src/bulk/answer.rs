@@ -60,11 +60,6 @@ impl Answer {
     pub fn text(&self, item: &AnswerItem) -> &[u8] {
         self.body.get(item.start as usize..item.end as usize).unwrap_or_default()
     }
-
-    /// The whole answer as it came.
-    pub fn body(&self) -> &[u8] {
-        &self.body
-    }
 }
 
 impl AnswerItem {

@@ -111,6 +111,7 @@ mod tests {
 
     #[test]
     fn hands_the_chunks_back_as_they_came() {
+        assert!(body(&["", ""]).is_empty() && !body(&["ab"]).is_empty());
         assert_eq!(body(&["ab", "", "c"]).into_chunks(), [b"ab".to_vec(), b"c".to_vec()]);
     }
 }

@@ -243,6 +243,14 @@ mod tests {
 
     #[test]
     fn an_action_line_has_a_bound_even_before_it_ends() {
+        let delete = b"{\"delete\":{\"_id\":\"1\"}}";
+        let mut longest = vec![b' '; 8 * 1024 - delete.len() - 1];
+        longest.extend_from_slice(delete);
+        longest.push(b'\n');
+        assert_eq!(read(&longest, []).unwrap().len(), 1);
+        assert_eq!(read(&longest, [longest.len() - 1]).unwrap().len(), 1);
+        longest.insert(0, b' ');
+        assert!(read(&longest, []).is_err());
         let endless = vec![b' '; MAX_ACTION_LINE as usize + 1];
         assert_eq!(read(&endless, [100; 100]), Err(ReadError::Line { at: 0, why: LineError::Line }));
         let mut long = endless;

@@ -123,6 +123,11 @@ fn a_refusal_of_some_shares_becomes_their_items_error() {
     world.settle();
     assert_eq!(statuses(&world, id), [201, 500, 201]);
     assert_eq!(world.reply(id)["items"][1]["index"]["error"]["type"], "bulk_refused_exception");
+    let id = split(&mut world);
+    world.answer_with("es-0", 400, "{}");
+    assert_eq!(world.upstreams(), ["es-1"]);
+    world.settle();
+    assert_eq!(statuses(&world, id), [400, 201, 400]);
 }
 
 #[test]

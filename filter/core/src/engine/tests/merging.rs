@@ -10,6 +10,7 @@ fn each_node_gets_its_operations_and_the_client_its_items_in_order() {
     let ids: Vec<_> = [2, 0, 1, 0, 2].iter().enumerate().map(|(n, node)| id_on(*node, n)).collect();
     let id = world.request("/_bulk", &index(&ids));
     assert_eq!(world.wake_ups, 1);
+    assert!(!world.engine.is_idle() && world.engine.memory() > index(&ids).len() as u64);
     world.woken();
     let on = |n: usize| index(&ids[n..=n]);
     let sent = |world: &World, upstream| {
@@ -50,6 +51,17 @@ fn actions_index_routing_and_alias_come_from_line_path_or_query() {
     world.settle();
     assert_eq!(world.items(line), [(here.clone(), 201), (there.clone(), 404), (here.clone(), 201)]);
     assert_eq!(world.items(query), [(there, 201), (here, 201)]);
+}
+
+#[test]
+fn a_request_for_one_node_alone_gets_that_nodes_answer_as_it_is() {
+    let mut world = World::new(json!({}));
+    for answer in ["{ \"took\" : 1 }", "not even JSON"] {
+        let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
+        world.woken();
+        world.answer_with("es-0", 200, answer);
+        assert_eq!(world.replies[&id].body, answer.as_bytes());
+    }
 }
 
 #[test]
