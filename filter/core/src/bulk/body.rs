@@ -11,6 +11,9 @@ pub struct Body {
     len: u32,
 }
 
+/// What a chunk takes beside its bytes: its place in two lists, which have room to grow, and the allocator's share.
+const PER_CHUNK: u64 = 64;
+
 impl Body {
     /// Adds the next chunk. A chunk that would take the body beyond 4 GiB is not added, and `false` returned.
     pub fn push(&mut self, chunk: Vec<u8>) -> bool {
@@ -28,6 +31,11 @@ impl Body {
     /// Bytes in all.
     pub fn len(&self) -> u32 {
         self.len
+    }
+
+    /// About how many bytes it takes: of a body in tiny chunks many times its length.
+    pub fn memory(&self) -> u64 {
+        u64::from(self.len).saturating_add((self.chunks.len() as u64).saturating_mul(PER_CHUNK))
     }
 
     /// Whether nothing has arrived.

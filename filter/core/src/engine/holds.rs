@@ -124,6 +124,11 @@ impl Holds {
         self.ready.push_front(Departure::Again(batch));
     }
 
+    /// Whether nothing is held and nothing on its way.
+    pub fn is_empty(&self) -> bool {
+        self.holds.is_empty() && self.ready.is_empty() && self.lanes.values().all(|lane| lane.in_flight == 0)
+    }
+
     /// Whether [`next_batch`](Self::next_batch) may have one.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()

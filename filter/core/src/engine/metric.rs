@@ -56,3 +56,20 @@ impl Metric {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_with_what_becomes_a_label() {
+        let upstreams = Upstreams::new("es");
+        let name = |metric: Metric| metric.name(&upstreams);
+        assert_eq!(name(Metric::Operations), "bulk_reshuffle_operations_total");
+        assert_eq!(
+            name(Metric::RequestsPassedThrough(PassThrough::NoState)),
+            "bulk_reshuffle_requests_passed_through_total.reason.no_state"
+        );
+        assert_eq!(name(Metric::BatchBytes(UpstreamId::COORDINATOR)), "bulk_reshuffle_batch_bytes_total.upstream.es");
+    }
+}

@@ -135,7 +135,7 @@ impl Request {
     /// About how many bytes it takes.
     pub fn memory(&self) -> u64 {
         let per_operation = size_of::<Operation>().saturating_add(size_of::<u32>());
-        u64::from(self.body.len()).saturating_add(self.operations.len().saturating_mul(per_operation) as u64)
+        self.body.memory().saturating_add(self.operations.len().saturating_mul(per_operation) as u64)
     }
 
     /// The operations of a share.

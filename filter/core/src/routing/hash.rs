@@ -50,10 +50,11 @@ mod tests {
 
     #[test]
     fn long_texts_hash_like_short_ones() {
-        for length in [511, 512, 513, 5000] {
-            let text = "é".repeat(length / 2) + &"x".repeat(length % 2);
-            let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-            assert_eq!(hash(&text), murmur3(&units), "{length}");
+        for length in [1, 511, 512, 513, 600, 1024, 1025, 5000] {
+            for text in ["x".repeat(length), "é".repeat(length), "🙂".repeat(length)] {
+                let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+                assert_eq!(hash(&text), murmur3(&units), "{length}");
+            }
         }
     }
 }

@@ -95,6 +95,41 @@ fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
 }
 
 #[test]
+fn what_a_full_batch_leaves_behind_waits_for_its_own_interval() {
+    let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
+    let mut world = World::new(json!({"hold": hold, "cluster_state": {"refresh": "1h"}}));
+    small(&mut world, 0, 2);
+    world.tick_after(Duration::from_secs(30));
+    small(&mut world, 0, 2);
+    world.woken();
+    assert_eq!(operations(&world, 0), 3);
+    world.answer("es-0");
+    world.tick_after(Duration::from_secs(59));
+    assert!(world.calls.is_empty());
+    world.tick_after(Duration::from_secs(1));
+    assert_eq!(world.upstreams(), ["es-0"]);
+}
+
+#[test]
+fn what_will_not_be_sent_does_not_fill_a_hold() {
+    let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
+    let mut world = World::new(json!({"hold": hold}));
+    let unfinished = world.head("/_bulk", &[]);
+    world.data(unfinished, &index(&[id_on(0, 7), id_on(0, 8)]), false);
+    let goes = world.request("/_bulk", &index(&[id_on(0, 5), id_on(0, 6)]));
+    world.gone(goes);
+    small(&mut world, 0, 2);
+    world.gone(unfinished);
+    world.woken();
+    assert!(world.calls.is_empty());
+    small(&mut world, 0, 1);
+    world.woken();
+    assert_eq!(operations(&world, 0), 3);
+    world.settle();
+    assert!(world.engine.is_idle());
+}
+
+#[test]
 fn a_share_larger_than_a_batch_travels_alone_and_whole() {
     let mut world = World::new(json!({"hold": {"flush_threshold_size": "100b"}}));
     let ids: Vec<_> = (0..10).map(|n| id_on(0, n)).collect();

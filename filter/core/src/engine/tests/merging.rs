@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::world::{World, id_on, index};
-use crate::engine::PassThrough;
+use crate::engine::{Input, Metric, PassThrough, Response};
 use crate::routing::Unrouted;
 
 #[test]
@@ -120,8 +122,38 @@ fn without_a_state_requests_pass_through_while_it_is_asked_for() {
 }
 
 #[test]
+fn a_question_about_the_state_that_gets_no_answer_is_asked_again() {
+    let mut world = World::without_state(json!({"cluster_state": {"refresh": "2s"}}));
+    world.request("/_bulk", "");
+    world.woken();
+    for failure in 1..=3 {
+        let call = world.take_call("es");
+        world.root(match failure {
+            1 => Input::CallFailed { call: call.id },
+            2 => Input::CallNotSent { call: call.id },
+            _ => Input::CallAnswered { call: call.id, response: Response { status: 403, ..Response::default() } },
+        });
+        assert_eq!(world.counts[&Metric::StateErrors], failure);
+        assert!(world.calls.is_empty());
+        world.tick_after(Duration::from_secs(2));
+        assert_eq!(world.upstreams(), ["es"]);
+    }
+}
+
+#[test]
+fn a_body_of_just_the_largest_size_is_taken() {
+    let body = index(&[id_on(0, 0)]);
+    let mut world = World::new(json!({"limits": {"max_request": format!("{}b", body.len())}}));
+    let length = body.len().to_string();
+    let id = world.request_with("/_bulk", &[("content-length", &length)], &body);
+    assert!(!world.passed.contains_key(&id));
+    let id = world.request("/_bulk", &(body + "\n"));
+    assert!(world.passed.contains_key(&id));
+}
+
+#[test]
 fn a_body_beyond_a_bound_passes_through() {
-    let bounds = json!({"limits": {"max_request": "100b", "memory": "200b"}});
+    let bounds = json!({"limits": {"max_request": "100b", "memory": "300b"}});
     let mut world = World::new(bounds);
     let announced = world.head("/_bulk", &[("content-length", "101")]);
     assert_eq!(world.passed[&announced], b"");
