@@ -31,6 +31,7 @@ down: ## end what `make up` started
 test: tools build ## run all tests
 	@cargo test --package bulk-reshuffle
 	@cargo test --package bulk-reshuffle-stack
+	@cargo test --package bulk-reshuffle-e2e
 
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check

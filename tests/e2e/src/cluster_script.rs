@@ -1,0 +1,84 @@
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+
+use crate::index::Index;
+
+/// What the fake cluster says of itself.
+#[derive(Debug, Clone)]
+pub struct ClusterScript {
+    pub(crate) nodes: usize,
+    version: u64,
+    indices: BTreeMap<String, Index>,
+}
+
+impl ClusterScript {
+    /// A cluster without indices. Its nodes are called `es-0`, `es-1`, …
+    pub fn new(nodes: usize) -> Self {
+        Self { nodes, version: 1, indices: BTreeMap::new() }
+    }
+
+    /// Three nodes with an index `books` of three shards, one on each.
+    pub fn three_nodes() -> Self {
+        Self::new(3).index(Index::new("books", [0, 1, 2]))
+    }
+
+    /// Adds an index, or replaces the one of that name.
+    #[must_use]
+    pub fn index(mut self, index: Index) -> Self {
+        self.indices.insert(index.name.clone(), index);
+        self
+    }
+
+    /// An index, to change it.
+    pub fn index_mut(&mut self, name: &str) -> Option<&mut Index> {
+        self.indices.get_mut(name)
+    }
+
+    /// The first ids of an index, `id-0`, `id-1`, …, whose primary is on this node.
+    pub fn ids(&self, index: &str, node: usize) -> Result<impl Iterator<Item = String>> {
+        let index = self.indices.get(index).with_context(|| format!("no index {index}"))?;
+        anyhow::ensure!(index.node("id-0").is_ok(), "{} has no formula", index.name);
+        let ids = (0_u64..).map(|number| format!("id-{number}"));
+        Ok(ids.filter(move |id| matches!(index.node(id), Ok(Some(found)) if found == node)))
+    }
+
+    /// The node that holds an index's primary for a routing value or an id.
+    pub fn node(&self, index: &str, routing: &str) -> Result<usize> {
+        let found = self.indices.get(index).with_context(|| format!("no index {index}"))?;
+        found.node(routing)?.with_context(|| format!("no primary for {routing} in {index}"))
+    }
+
+    pub(crate) fn next_version(&mut self) {
+        self.version = self.version.saturating_add(1);
+    }
+
+    /// `GET /_cluster/state/version`.
+    pub(crate) fn version(&self) -> Value {
+        json!({"cluster_uuid": "fake", "version": self.version, "state_uuid": format!("state-{}", self.version)})
+    }
+
+    /// `GET /_cluster/state/version,nodes,routing_table,metadata`.
+    pub(crate) fn state(&self) -> Result<Value> {
+        let node = |node| (format!("id-of-es-{node}"), json!({"name": format!("es-{node}")}));
+        let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata()?));
+        let routing_table = |(name, index): (&String, &Index)| (name.clone(), index.routing_table());
+        let parts = json!({
+            "nodes": (0..self.nodes).map(node).collect::<Map<_, _>>(),
+            "metadata": {"indices": self.indices.iter().map(metadata).collect::<Result<Map<_, _>>>()?},
+            "routing_table": {"indices": self.indices.iter().map(routing_table).collect::<Map<_, _>>()},
+        });
+        let mut state = self.version();
+        if let (Value::Object(state), Value::Object(parts)) = (&mut state, parts) {
+            state.extend(parts);
+        }
+        Ok(state)
+    }
+
+    /// `GET /_alias`.
+    pub(crate) fn aliases(&self) -> Value {
+        let of_index = |index: &Index| json!({"aliases": index.aliases});
+        Value::Object(self.indices.iter().map(|(name, index)| (name.clone(), of_index(index))).collect())
+    }
+}

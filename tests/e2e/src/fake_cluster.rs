@@ -1,0 +1,183 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+use hyper::Response;
+use serde_json::{Value, json};
+
+use crate::cluster_script::ClusterScript;
+use crate::fake_node::FakeNode;
+use crate::journal::Journal;
+use crate::lines;
+use crate::reaction::{Body, Reaction, json_response};
+use crate::recorded::Recorded;
+
+/// Servers on loopback that take themselves for the nodes of a cluster, and do what they are told.
+///
+/// A node answers questions about the cluster state by the [`ClusterScript`], bulk requests by the reaction that the
+/// test sets (at first: carries them out), and anything else by telling what was asked.
+#[derive(Debug)]
+pub struct FakeCluster {
+    nodes: Vec<FakeNode>,
+    shared: Arc<Shared>,
+}
+
+type React = Arc<dyn Fn(&Recorded) -> Reaction + Send + Sync>;
+type ReactToQuestion = Arc<dyn Fn(&Recorded) -> Option<Reaction> + Send + Sync>;
+
+/// What the nodes have in common.
+pub(crate) struct Shared {
+    script: Mutex<ClusterScript>,
+    react: Mutex<React>,
+    react_to_question: Mutex<ReactToQuestion>,
+    bulks: Journal,
+    others: Journal,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").field("script", &self.script).finish_non_exhaustive()
+    }
+}
+
+impl FakeCluster {
+    /// Starts the nodes.
+    pub async fn start(script: ClusterScript) -> Result<Self> {
+        let number = script.nodes;
+        let shared = Arc::new(Shared {
+            script: Mutex::new(script),
+            react: Mutex::new(Arc::new(|_| Reaction::items())),
+            react_to_question: Mutex::new(Arc::new(|_| None)),
+            bulks: Journal::default(),
+            others: Journal::default(),
+        });
+        let mut nodes = Vec::new();
+        for node in 0..number {
+            nodes.push(FakeNode::start(node, Arc::clone(&shared)).await?);
+        }
+        Ok(Self { nodes, shared })
+    }
+
+    /// The nodes' addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.nodes.iter().map(|node| node.address)
+    }
+
+    /// Says what the nodes make of bulk requests from now on.
+    pub fn react(&self, react: impl Fn(&Recorded) -> Reaction + Send + Sync + 'static) {
+        *lock(&self.shared.react) = Arc::new(react);
+    }
+
+    /// Says what the nodes make of all other requests from now on; where it says nothing, they tell the truth.
+    pub fn react_to_questions(&self, react: impl Fn(&Recorded) -> Option<Reaction> + Send + Sync + 'static) {
+        *lock(&self.shared.react_to_question) = Arc::new(react);
+    }
+
+    /// Changes what the cluster says of itself, which makes it a new version.
+    pub fn change(&self, change: impl FnOnce(&mut ClusterScript)) {
+        let mut script = lock(&self.shared.script);
+        change(&mut script);
+        script.next_version();
+    }
+
+    /// What the cluster says of itself.
+    pub fn script(&self) -> ClusterScript {
+        lock(&self.shared.script).clone()
+    }
+
+    /// An id of the index `books` whose primary is on this node; another one for each number.
+    pub fn book(&self, node: usize, number: usize) -> Result<String> {
+        self.script().ids("books", node)?.nth(number).context("no id")
+    }
+
+    /// The lines of an operation that writes a book on this node: see [`book`](Self::book).
+    pub fn write_book(&self, node: usize, number: usize) -> Result<String> {
+        Ok(lines::index("books", &self.book(node, number)?, u64::try_from(number)?))
+    }
+
+    /// The bulk requests, in the order in which they arrived.
+    pub fn bulks(&self) -> Vec<Recorded> {
+        self.shared.bulks.read()
+    }
+
+    /// The bulk requests at one node.
+    pub fn bulks_at(&self, node: usize) -> Vec<Recorded> {
+        self.bulks().into_iter().filter(|request| request.node == node).collect()
+    }
+
+    /// The only bulk request at a node; an error if there are others or none.
+    pub fn only_bulk_at(&self, node: usize) -> Result<Recorded> {
+        let found = self.bulks_at(node);
+        anyhow::ensure!(found.len() == 1, "{} bulk requests at es-{node}", found.len());
+        found.into_iter().next().context("none")
+    }
+
+    /// Everything that is no bulk request.
+    pub fn others(&self) -> Vec<Recorded> {
+        self.shared.others.read()
+    }
+
+    /// Waits until the bulk requests are as they should be.
+    pub async fn wait_for_bulks(&self, what: &str, is_so: impl FnMut(&[Recorded]) -> bool) -> Result<Vec<Recorded>> {
+        self.shared.bulks.wait_for(what, is_so).await
+    }
+
+    /// Waits until the other requests are as they should be.
+    pub async fn wait_for_others(&self, what: &str, is_so: impl FnMut(&[Recorded]) -> bool) -> Result<Vec<Recorded>> {
+        self.shared.others.wait_for(what, is_so).await
+    }
+
+    /// Forgets the requests so far.
+    pub fn forget(&self) {
+        self.shared.bulks.clear();
+        self.shared.others.clear();
+    }
+
+    /// Closes a node's port and all its connections.
+    pub async fn take_down(&mut self, node: usize) -> Result<()> {
+        self.nodes.get_mut(node).with_context(|| format!("no node {node}"))?.stop().await;
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// A node's response; an error closes the connection.
+    pub(crate) async fn answer(&self, request: Recorded) -> Result<Response<Body>> {
+        if request.is_bulk() {
+            let react = Arc::clone(&lock(&self.react));
+            // Before anybody can see the request and change the reaction.
+            let reaction = react(&request);
+            self.bulks.write(request.clone());
+            return reaction.respond(&request).await;
+        }
+        let react = Arc::clone(&lock(&self.react_to_question));
+        let reaction = react(&request);
+        self.others.write(request.clone());
+        match reaction {
+            Some(reaction) => reaction.respond(&request).await,
+            None => json_response(&self.truth(&request)?),
+        }
+    }
+
+    /// What the script says, or else what was asked.
+    fn truth(&self, request: &Recorded) -> Result<Value> {
+        let script = lock(&self.script);
+        Ok(match request.path() {
+            "/_cluster/state/version" => script.version(),
+            path if path.starts_with("/_cluster/state/") => script.state()?,
+            "/_alias" => script.aliases(),
+            _ => json!({
+                "fake": format!("es-{}", request.node),
+                "method": request.method.as_str(),
+                "target": request.target,
+                "bytes": request.body.len(),
+            }),
+        })
+    }
+}
+
+/// A test that panicked while it held the lock has failed already.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,108 @@
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle::routing::{Formula, hash};
+use serde_json::{Map, Value, json};
+
+/// An index of the fake cluster.
+#[derive(Debug, Clone)]
+pub struct Index {
+    pub(crate) name: String,
+    pub(crate) aliases: BTreeMap<String, Value>,
+    /// The node of each shard's primary; `None`: not started.
+    primaries: Vec<Option<usize>>,
+    created: u64,
+    open: bool,
+    settings: Map<String, Value>,
+}
+
+impl Index {
+    /// An index with one shard for each of these nodes, which holds its primary. Created on OpenSearch 2.
+    pub fn new(name: &str, nodes: impl IntoIterator<Item = usize>) -> Self {
+        Self {
+            name: name.into(),
+            aliases: BTreeMap::new(),
+            primaries: nodes.into_iter().map(Some).collect(),
+            created: 136_408_127,
+            open: true,
+            settings: Map::new(),
+        }
+    }
+
+    /// Gives it an alias, with what `GET /_alias` says of that.
+    #[must_use]
+    pub fn alias(mut self, name: &str, details: Value) -> Self {
+        self.aliases.insert(name.into(), details);
+        self
+    }
+
+    /// Sets one of its settings under `index.`; numbers are strings, as a cluster shows them.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.insert(name.into(), value.into());
+        self
+    }
+
+    /// Closes it.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        Self { open: false, ..self }
+    }
+
+    /// Takes a shard's primary away.
+    #[must_use]
+    pub fn unassigned(mut self, shard: usize) -> Self {
+        self.move_primary(shard, None);
+        self
+    }
+
+    /// Moves a shard's primary to another node, or to none.
+    pub fn move_primary(&mut self, shard: usize, node: Option<usize>) {
+        if let Some(primary) = self.primaries.get_mut(shard) {
+            *primary = node;
+        }
+    }
+
+    /// The shard of a document, by its routing value or else by its id.
+    pub fn shard(&self, routing: &str) -> Result<usize> {
+        let formula = Formula::of_index(self.created, self.shards()?, self.routing_shards()?);
+        Ok(formula.context("the index has no formula")?.shard(hash(routing)) as usize)
+    }
+
+    /// The node that holds the primary for a routing value or an id.
+    pub fn node(&self, routing: &str) -> Result<Option<usize>> {
+        let shard = self.shard(routing)?;
+        self.primaries.get(shard).copied().with_context(|| format!("{} has no shard {shard}", self.name))
+    }
+
+    fn shards(&self) -> Result<u32> {
+        Ok(u32::try_from(self.primaries.len())?)
+    }
+
+    fn routing_shards(&self) -> Result<u32> {
+        Ok(self.shards()?.saturating_mul(128))
+    }
+
+    /// What the cluster state says of it under `metadata`.
+    pub(crate) fn metadata(&self) -> Result<Value> {
+        let mut settings = self.settings.clone();
+        settings.insert("number_of_shards".into(), self.shards()?.to_string().into());
+        settings.insert("version".into(), json!({"created": self.created.to_string()}));
+        Ok(json!({
+            "state": if self.open { "open" } else { "close" },
+            "routing_num_shards": self.routing_shards()?,
+            "aliases": self.aliases.keys().collect::<Vec<_>>(),
+            "settings": {"index": settings},
+        }))
+    }
+
+    /// What the cluster state says of it under `routing_table`.
+    pub(crate) fn routing_table(&self) -> Value {
+        let copy = |node: &Option<usize>| match node {
+            Some(node) => json!([{"primary": true, "state": "STARTED", "node": format!("id-of-es-{node}")}]),
+            None => json!([{"primary": true, "state": "UNASSIGNED", "node": null}]),
+        };
+        let shards = (0..).zip(&self.primaries).map(|(shard, node): (usize, _)| (shard.to_string(), copy(node)));
+        json!({"shards": shards.collect::<Map<_, _>>()})
+    }
+}

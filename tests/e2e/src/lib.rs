@@ -1,0 +1,52 @@
+//! The plug-in in the real Envoy, in front of a cluster that answers, delays, refuses, breaks off and lies as the
+//! test wants it to.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use bulk_reshuffle_e2e::{ClusterScript, Reaction, Scene, lines};
+//!
+//! let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+//! scene.cluster.react(|request| match request.node {
+//!     1 => Reaction::Reset,
+//!     _ => Reaction::items(),
+//! });
+//! let answer = scene.bulk("/_bulk", lines::index("books", "1", 7)).await?;
+//! println!("{} after {} batches", answer.status, scene.cluster.bulks().len());
+//! scene.finish().await
+//! # }
+//! ```
+
+mod answer;
+mod cluster_script;
+mod fake_cluster;
+mod fake_node;
+mod file_limit;
+mod gate;
+mod http2_client;
+mod index;
+mod item;
+mod items;
+mod journal;
+pub mod lines;
+mod raw_client;
+mod reaction;
+mod received;
+mod recorded;
+mod scene;
+mod scene_options;
+
+pub use answer::Answer;
+pub use cluster_script::ClusterScript;
+pub use fake_cluster::FakeCluster;
+pub use file_limit::raise_file_limit;
+pub use gate::Gate;
+pub use http2_client::Http2Client;
+pub use index::Index;
+pub use item::Item;
+pub use items::Items;
+pub use raw_client::RawClient;
+pub use reaction::Reaction;
+pub use received::Received;
+pub use recorded::Recorded;
+pub use scene::Scene;
+pub use scene_options::SceneOptions;

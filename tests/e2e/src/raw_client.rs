@@ -1,0 +1,91 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A TCP connection for what no proper client does.
+#[derive(Debug)]
+pub struct RawClient {
+    stream: TcpStream,
+}
+
+impl RawClient {
+    /// Connects. What is written leaves at once, each write by itself.
+    pub async fn connect(to: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream })
+    }
+
+    /// Sends bytes as they are.
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
+        self.stream.write_all(bytes.as_ref()).await.context("cannot send")
+    }
+
+    /// Sends a bulk request's head. `framing` is `content-length: …` or `transfer-encoding: chunked`.
+    pub async fn send_head(&mut self, path: &str, framing: &str) -> Result<()> {
+        let head = "host: fake\r\ncontent-type: application/x-ndjson\r\nconnection: close";
+        self.send(format!("POST {path} HTTP/1.1\r\n{head}\r\n{framing}\r\n\r\n")).await
+    }
+
+    /// Sends a whole bulk request, its body in pieces of these sizes, over and over.
+    pub async fn send_in_pieces(&mut self, path: &str, body: &[u8], sizes: &[usize]) -> Result<()> {
+        self.send_head(path, &format!("content-length: {}", body.len())).await?;
+        let mut rest = body;
+        for size in sizes.iter().cycle() {
+            let Some((piece, after)) = rest.split_at_checked((*size).min(rest.len())) else { break };
+            if piece.is_empty() {
+                break;
+            }
+            self.send(piece).await?;
+            rest = after;
+            // Otherwise the kernel may hand several pieces on as one.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Sends a body's piece in chunked encoding.
+    pub async fn send_chunk(&mut self, piece: &[u8]) -> Result<()> {
+        let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
+        chunk.extend_from_slice(piece);
+        chunk.extend_from_slice(b"\r\n");
+        self.send(chunk).await
+    }
+
+    /// Reads a whole response, which must be 200, up to the connection's end; returns the JSON in it.
+    pub async fn json(mut self) -> Result<Value> {
+        let text = self.read_to_end().await?;
+        let (head, body) = text.split_once("\r\n\r\n").with_context(|| format!("no response: {text:?}"))?;
+        ensure!(head.starts_with("HTTP/1.1 200 "), "{text}");
+        if head.contains("chunked") {
+            bail!("a response in chunks: {text}");
+        }
+        serde_json::from_str(body).with_context(|| format!("no JSON: {body:?}"))
+    }
+
+    /// Reads until these words have arrived; returns all that was read.
+    pub async fn read_until(&mut self, words: &str) -> Result<String> {
+        let mut text = Vec::new();
+        let read = async {
+            while !String::from_utf8_lossy(&text).contains(words) {
+                ensure!(self.stream.read_buf(&mut text).await? > 0, "the connection ended");
+            }
+            Ok(())
+        };
+        tokio::time::timeout(LIMIT, read).await.with_context(|| format!("no {words:?}"))??;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Reads up to the connection's end.
+    pub async fn read_to_end(&mut self) -> Result<String> {
+        let mut bytes = Vec::new();
+        tokio::time::timeout(LIMIT, self.stream.read_to_end(&mut bytes)).await.context("no end")??;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

@@ -1,0 +1,115 @@
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::channel::Channel;
+use http_body_util::{Either, Full};
+use hyper::{Response, StatusCode};
+
+use crate::gate::Gate;
+use crate::items::Items;
+use crate::recorded::Recorded;
+
+/// What a node makes of a bulk request.
+#[derive(Debug, Clone)]
+pub enum Reaction {
+    /// Carries it out.
+    Items(Items),
+    /// Answers with this status, these headers and this body.
+    Status(u16, Vec<(String, String)>, Bytes),
+    /// Closes the connection without an answer.
+    Reset,
+    /// Closes the connection in the middle of an answer's body.
+    Break,
+    /// Waits for the gate first.
+    After(Gate, Box<Reaction>),
+}
+
+/// The body of a fake node's response.
+pub(crate) type Body = Either<Full<Bytes>, Channel<Bytes, std::io::Error>>;
+
+impl Reaction {
+    /// Carries the request out.
+    pub fn items() -> Self {
+        Self::Items(Items::default())
+    }
+
+    /// Refuses with an error in Elasticsearch's shape.
+    pub fn refusal(status: u16, kind: &str, reason: &str) -> Self {
+        let error = serde_json::json!({"type": kind, "reason": reason});
+        let body = serde_json::json!({"error": error, "status": status});
+        Self::Status(status, json_content(), body.to_string().into())
+    }
+
+    /// Answers 200 with any bytes that claim to be JSON.
+    pub fn raw(body: impl Into<Bytes>) -> Self {
+        Self::Status(200, json_content(), body.into())
+    }
+
+    /// Never answers.
+    pub fn hang() -> Self {
+        Self::items().after(&Gate::closed())
+    }
+
+    /// The same once the gate is open.
+    #[must_use]
+    pub fn after(self, gate: &Gate) -> Self {
+        Self::After(gate.clone(), Box::new(self))
+    }
+
+    /// Adds a header to the answer, if there is one.
+    #[must_use]
+    pub fn header(self, name: &str, value: &str) -> Self {
+        match self {
+            Self::Items(items) => Self::Items(items.header(name, value)),
+            Self::Status(status, mut headers, body) => {
+                headers.push((name.into(), value.into()));
+                Self::Status(status, headers, body)
+            }
+            Self::After(gate, then) => Self::After(gate, Box::new(then.header(name, value))),
+            Self::Reset | Self::Break => self,
+        }
+    }
+
+    /// The response; an error closes the connection.
+    pub(crate) async fn respond(mut self, request: &Recorded) -> Result<Response<Body>> {
+        loop {
+            return match self {
+                Self::Items(items) => response(200, &items.headers(), Either::Left(items.body(request)?.into())),
+                Self::Status(status, headers, body) => response(status, &headers, Either::Left(body.into())),
+                Self::Reset => Err(anyhow::anyhow!("the script says so")),
+                Self::Break => response(200, &json_content(), Either::Right(broken_body())),
+                Self::After(gate, then) => {
+                    gate.pass().await;
+                    self = *then;
+                    continue;
+                }
+            };
+        }
+    }
+}
+
+fn json_content() -> Vec<(String, String)> {
+    vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())]
+}
+
+/// Some bytes, and then an error.
+fn broken_body() -> Channel<Bytes, std::io::Error> {
+    let (mut sender, body) = Channel::new(2);
+    tokio::spawn(async move {
+        sender.send_data(Bytes::from_static(br#"{"took":1,"errors":false,"items":["#)).await.ok();
+        sender.abort(std::io::Error::other("the script says so"));
+    });
+    body
+}
+
+fn response(status: u16, headers: &[(String, String)], body: Body) -> Result<Response<Body>> {
+    let mut response = Response::builder().status(StatusCode::from_u16(status).context("no status")?);
+    for (name, value) in headers {
+        response = response.header(name, value);
+    }
+    Ok(response.body(body)?)
+}
+
+/// A JSON response.
+pub(crate) fn json_response(value: &serde_json::Value) -> Result<Response<Body>> {
+    response(200, &json_content(), Either::Left(value.to_string().into()))
+}

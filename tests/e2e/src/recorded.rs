@@ -1,0 +1,48 @@
+use anyhow::Result;
+use bytes::Bytes;
+use hyper::{HeaderMap, Method};
+
+use crate::received::Received;
+
+/// A request that arrived at a fake node, read to its end.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The node's number.
+    pub node: usize,
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub target: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Recorded {
+    /// The path without the query.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// Whether it writes documents.
+    pub fn is_bulk(&self) -> bool {
+        matches!(self.method, Method::POST | Method::PUT) && self.path().ends_with("/_bulk")
+    }
+
+    /// A header's value; `None` if there is none, or none that is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The operations of a bulk request.
+    pub fn operations(&self) -> Result<Vec<Received>> {
+        let default_index = self.path().strip_suffix("/_bulk").unwrap_or_default().trim_start_matches('/');
+        Received::read_all(&self.body, default_index)
+    }
+}

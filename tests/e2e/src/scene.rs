@@ -1,0 +1,149 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use bulk_reshuffle_stack::{Client, Envoy, Response, wait};
+use bytes::Bytes;
+use hyper::Request;
+use tempfile::TempDir;
+
+use crate::answer::Answer;
+use crate::cluster_script::ClusterScript;
+use crate::fake_cluster::FakeCluster;
+use crate::scene_options::SceneOptions;
+
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// What Envoy logs when the filter's VM fails or the filter finds fault with itself.
+const FAULTS: &[&str] = &["[critical]", "[error]", "panicked", "Function: proxy_", "Uncaught"];
+
+/// A fake cluster, the real Envoy with the real filter in front of it, and a client.
+///
+/// End it by [`Scene::finish`], which looks whether the filter is still well.
+#[derive(Debug)]
+pub struct Scene {
+    /// What is behind Envoy.
+    pub cluster: FakeCluster,
+    /// What the test is about.
+    pub envoy: Envoy,
+    /// Keeps its connections to Envoy.
+    pub client: Client,
+    workers: u32,
+    baseline: BTreeMap<String, u64>,
+    _run_dir: TempDir,
+}
+
+impl Scene {
+    /// A scene with this cluster.
+    pub fn of(script: ClusterScript) -> SceneOptions {
+        SceneOptions::new(script)
+    }
+
+    pub(crate) fn new(cluster: FakeCluster, envoy: Envoy, workers: u32, run_dir: TempDir) -> Self {
+        let baseline = BTreeMap::new();
+        Self { cluster, envoy, client: Client::new(), workers, baseline, _run_dir: run_dir }
+    }
+
+    /// `POST path` with an NDJSON body.
+    pub async fn bulk(&self, path: &str, body: impl Into<Bytes>) -> Result<Response> {
+        self.client.post_ndjson(&self.envoy.url(path), body).await
+    }
+
+    /// `POST path` with an NDJSON body and further headers.
+    pub async fn bulk_with(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Response> {
+        self.client.send(self.bulk_request(path, headers, body.into())?).await
+    }
+
+    /// Begins a [`bulk_with`](Self::bulk_with); the handle yields the answer.
+    pub fn begin_bulk(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+        let request = self.bulk_request(path, headers, body.into());
+        let client = self.client.clone();
+        Answer::spawn(async move { client.send(request?).await })
+    }
+
+    /// How much one of the filter's counters has grown since the start.
+    pub async fn counted(&self, name: &str) -> Result<u64> {
+        let name = format!("wasmcustom.bulk_reshuffle_{name}");
+        let before = self.baseline.get(&name).copied().unwrap_or_default();
+        Ok(self.envoy.counter(&name).await?.saturating_sub(before))
+    }
+
+    /// How many requests passed through since the start, by reason.
+    pub async fn passed_through(&self) -> Result<BTreeMap<String, u64>> {
+        const PREFIX: &str = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        let stats = self.envoy.stats_with("passed_through").await?;
+        let grown = stats.into_iter().filter_map(|(name, count)| {
+            let before = self.baseline.get(&name).copied().unwrap_or_default();
+            let reason = name.strip_prefix(PREFIX)?;
+            (count > before).then(|| (reason.to_owned(), count.saturating_sub(before)))
+        });
+        Ok(grown.collect())
+    }
+
+    /// Waits until the filter has taken in this many operations since the start.
+    pub async fn wait_for_operations(&self, number: u64) -> Result<()> {
+        self.wait_for_count("operations_total", number).await
+    }
+
+    /// Waits until one of the filter's counters has grown by this much since the start.
+    pub async fn wait_for_count(&self, name: &str, number: u64) -> Result<()> {
+        let what = format!("{name} is {number}");
+        wait::until(LIMIT, &what, async || Ok((self.counted(name).await? >= number).then_some(()))).await
+    }
+
+    /// Waits until a counter or gauge of Envoy's, by its full name, is as it should be.
+    pub async fn wait_for_stat(&self, name: &str, is_so: impl Fn(u64) -> bool) -> Result<()> {
+        wait::until(LIMIT, name, async || Ok(is_so(self.envoy.counter(name).await?).then_some(()))).await
+    }
+
+    /// Takes a node down, and returns when Envoy has closed its connections to the node's own upstream.
+    pub async fn take_down(&mut self, node: usize) -> Result<()> {
+        self.cluster.take_down(node).await?;
+        self.wait_for_stat(&format!("cluster.es-{node}.upstream_cx_active"), |active| active == 0).await
+    }
+
+    /// Sends requests until every worker knows the cluster's state; then forgets them.
+    pub(crate) async fn warm_up(&mut self) -> Result<()> {
+        const LOADS: &str = "wasmcustom.bulk_reshuffle_state_loads_total";
+        let workers = u64::from(self.workers);
+        wait::until(LIMIT, "every worker knows the state", async || {
+            // A connection belongs to one worker, so each try needs a new one. A request without operations passes
+            // through whatever the filter knows, and gives it no reason to look at the state again.
+            Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
+            Ok((self.envoy.counter(LOADS).await? >= workers).then_some(()))
+        })
+        .await?;
+        self.cluster.forget();
+        self.baseline = self.envoy.stats_with("wasmcustom").await?;
+        Ok(())
+    }
+
+    /// Ends the scene; an error if the filter's VM has failed or the filter has found fault with itself.
+    pub async fn finish(self) -> Result<()> {
+        self.check().await?;
+        self.envoy.stop().await
+    }
+
+    /// An error if the filter's VM has failed.
+    pub async fn check(&self) -> Result<()> {
+        for (name, count) in self.envoy.stats_with("vm_reload").await? {
+            ensure!(count == 0, "{name} is {count}: {}", self.envoy.process().log_extract());
+        }
+        let log = self.envoy.log();
+        match log.lines().find(|line| FAULTS.iter().any(|fault| line.contains(fault))) {
+            Some(line) => bail!("Envoy logged: {line}"),
+            None => Ok(()),
+        }
+    }
+
+    fn bulk_request(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Request<Bytes>> {
+        let mut request = Request::post(self.envoy.url(path));
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            request = request.header("content-type", "application/x-ndjson");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Ok(request.body(body)?)
+    }
+}

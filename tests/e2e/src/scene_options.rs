@@ -1,0 +1,137 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::cluster_script::ClusterScript;
+use crate::fake_cluster::FakeCluster;
+use crate::scene::Scene;
+
+type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
+
+/// Names another compiled filter than that of `make build`.
+const WASM: &str = "BULK_RESHUFFLE_WASM";
+
+/// How a [`Scene`] is set.
+pub struct SceneOptions {
+    script: ClusterScript,
+    config: Value,
+    workers: u32,
+    coordinators: Option<Vec<usize>>,
+    without_upstream: Vec<usize>,
+    edit: Option<Edit>,
+}
+
+impl fmt::Debug for SceneOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SceneOptions").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl SceneOptions {
+    pub(crate) fn new(script: ClusterScript) -> Self {
+        Self {
+            script,
+            config: json!({"coordinator": "es", "nodes": {"upstream": "{name}"}}),
+            workers: 1,
+            coordinators: None,
+            without_upstream: Vec::new(),
+            edit: None,
+        }
+    }
+
+    /// Sets fields of the filter's configuration; those of objects one by one.
+    #[must_use]
+    pub fn config(mut self, fields: Value) -> Self {
+        merge(&mut self.config, fields);
+        self
+    }
+
+    /// Sets the filter's whole configuration.
+    #[must_use]
+    pub fn whole_config(self, config: Value) -> Self {
+        Self { config, ..self }
+    }
+
+    /// Sets the number of Envoy's workers.
+    #[must_use]
+    pub fn workers(self, workers: u32) -> Self {
+        Self { workers, ..self }
+    }
+
+    /// Makes the coordinating upstream consist of these nodes instead of all.
+    #[must_use]
+    pub fn coordinators(self, nodes: impl IntoIterator<Item = usize>) -> Self {
+        Self { coordinators: Some(nodes.into_iter().collect()), ..self }
+    }
+
+    /// Leaves a node's own upstream out of Envoy's configuration.
+    #[must_use]
+    pub fn without_upstream(mut self, node: usize) -> Self {
+        self.without_upstream.push(node);
+        self
+    }
+
+    /// Makes a last change to Envoy's configuration.
+    #[must_use]
+    pub fn edit(self, edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static) -> Self {
+        Self { edit: Some(Box::new(edit)), ..self }
+    }
+
+    /// Starts everything, and returns when the filter knows the cluster's state.
+    pub async fn start(self) -> Result<Scene> {
+        let mut scene = self.start_cold().await?;
+        scene.warm_up().await?;
+        Ok(scene)
+    }
+
+    /// Starts everything; the filter has not asked for the cluster's state yet.
+    pub async fn start_cold(mut self) -> Result<Scene> {
+        let cluster = FakeCluster::start(self.script.clone()).await?;
+        let run_dir = tempfile::tempdir()?;
+        let workers = self.workers;
+        let options = self.envoy_options(&cluster, &run_dir);
+        let envoy = Envoy::start(&Tools::find()?, options).await?;
+        Ok(Scene::new(cluster, envoy, workers, run_dir))
+    }
+
+    /// Lets Envoy check the configuration, and starts nothing but the nodes.
+    pub async fn validate(mut self) -> Result<()> {
+        let cluster = FakeCluster::start(self.script.clone()).await?;
+        let run_dir = tempfile::tempdir()?;
+        let options = self.envoy_options(&cluster, &run_dir);
+        Envoy::validate(&Tools::find()?, options).await
+    }
+
+    fn envoy_options(&mut self, cluster: &FakeCluster, run_dir: &TempDir) -> EnvoyOptions {
+        let addresses: Vec<SocketAddr> = cluster.addresses().collect();
+        let is_coordinator = |node: usize| self.coordinators.as_ref().is_none_or(|nodes| nodes.contains(&node));
+        let numbered = || addresses.iter().copied().enumerate();
+        let coordinators = numbered().filter(|(node, _)| is_coordinator(*node)).map(|(_, address)| address);
+        let mut options = EnvoyOptions::new(run_dir.path()).cluster("es", coordinators);
+        for (node, address) in numbered().filter(|(node, _)| !self.without_upstream.contains(node)) {
+            options = options.cluster(&format!("es-{node}"), [address]);
+        }
+        options.filter = FilterConfig::Value(self.config.take());
+        options.wasm = std::env::var_os(WASM).map(PathBuf::from);
+        options.concurrency = self.workers;
+        options.edit = self.edit.take();
+        options
+    }
+}
+
+/// Sets the fields of an object, and those of the objects in it.
+fn merge(into: &mut Value, fields: Value) {
+    match (into, fields) {
+        (Value::Object(into), Value::Object(fields)) => {
+            for (name, value) in fields {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (into, value) => *into = value,
+    }
+}

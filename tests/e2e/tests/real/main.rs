@@ -1,0 +1,9 @@
+//! The filter in the real Envoy, in front of a real three-node OpenSearch cluster.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod answers;
+mod clients;
+mod ownership;
+mod site;
+mod sizes;
+mod traffic;

@@ -1,0 +1,75 @@
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+/// Ids of many kinds: short, long, accented, outside the basic plane, with characters that JSON escapes.
+fn ids() -> Vec<String> {
+    let kinds: [fn(usize) -> String; 8] = [
+        |n| format!("{n}"),
+        |n| format!("user:{n}/photo?{n}&x=1"),
+        |n| format!("é{n}ß漢字"),
+        |n| format!("🙂{n}👩‍🚀"),
+        |n| format!("\"{n}\\\t\u{1}"),
+        |n| format!("{n:0>512}"),
+        |n| format!(" {n} "),
+        |n| format!("{:x}", (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+    ];
+    (0..30).flat_map(|n| kinds.iter().map(move |kind| kind(n))).collect()
+}
+
+impl Site {
+    /// The node that the cluster itself names as the owner of a routing value.
+    async fn owner(&self, index: &str, routing: &str) -> String {
+        let routing = utf8_percent_encode(routing, NON_ALPHANUMERIC);
+        let found =
+            self.client.get_json(&self.direct(0, &format!("/{index}/_search_shards?routing={routing}"))).await.unwrap();
+        let [copies] = found["shards"].as_array().unwrap().as_slice() else { panic!("not one shard: {found}") };
+        let node = copies[0]["node"].as_str().unwrap();
+        found["nodes"][node]["name"].as_str().unwrap().to_owned()
+    }
+
+    /// The node to which the filter sends an operation, told by its counters.
+    async fn receiver(&self, path: &str, line: &Value) -> String {
+        let before = self.by_upstream("batch_operations").await;
+        let body = format!("{line}\n{{\"n\":1}}\n");
+        let answer = self.client.post_ndjson(&self.envoy.url(path), body).await.unwrap().ok().unwrap().json().unwrap();
+        assert_eq!(answer["errors"], false, "{answer}");
+        let after = self.by_upstream("batch_operations").await;
+        let grown: Vec<_> = after.iter().filter(|(name, count)| before.get(*name) != Some(count)).collect();
+        let [(name, _)] = grown.as_slice() else { panic!("{line} went to {grown:?}") };
+        (*name).clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_routed_operation_goes_to_the_node_that_owns_it() {
+    let site = Site::start("ownership").await;
+    site.index("plain", json!({})).await;
+    for id in ids() {
+        let line = json!({"index": {"_index": "plain", "_id": id}});
+        assert_eq!(site.receiver("/_bulk", &line).await, site.owner("plain", &id).await, "{id:?}");
+    }
+    assert_eq!(site.documents("plain").await, ids().len() as u64);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_routing_aliases_and_other_shard_counts_go_right_too() {
+    let site = Site::start("routing").await;
+    site.index("wide", json!({"number_of_shards": 4, "number_of_routing_shards": 24})).await;
+    let add = json!({"actions": [{"add": {"index": "wide", "alias": "wide-alias"}}]});
+    site.client.post_json(&site.direct(0, "/_aliases"), &add).await.unwrap().ok().unwrap();
+    site.wait_for_routing("wide-alias").await;
+    for (n, value) in ids().into_iter().enumerate().step_by(4) {
+        let owner = site.owner("wide", &value).await;
+        let id = format!("document {n}");
+        let routed = json!({"index": {"_index": "wide", "_id": id, "routing": value}});
+        assert_eq!(site.receiver("/_bulk", &routed).await, owner, "routing {value:?}");
+        let by_alias = json!({"index": {"_index": "wide-alias", "_id": value}});
+        assert_eq!(site.receiver("/_bulk", &by_alias).await, owner, "id {value:?}");
+        let by_path = json!({"index": {"_id": id, "routing": value}});
+        assert_eq!(site.receiver("/wide/_bulk", &by_path).await, owner, "routing {value:?}");
+    }
+    site.end().await;
+}

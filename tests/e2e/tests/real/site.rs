@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Profile, Response, Tools, wait};
+use serde_json::{Value, json};
+
+/// Far more than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One cluster for all tests of this file: it takes a while to start.
+static CLUSTER: LazyLock<Vec<(String, std::net::SocketAddr)>> = LazyLock::new(|| {
+    let (started, address) = std::sync::mpsc::channel();
+    // Each test has a runtime of its own, which ends with it; the cluster stays until the process ends.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let tools = Tools::find().unwrap();
+            let options = ClusterOptions { profile: Profile::Throughput, ..ClusterOptions::new(folder("cluster")) };
+            let cluster = Cluster::start(&tools, options).await.unwrap();
+            let addresses = cluster.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
+            started.send(addresses).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    address.recv().expect("the cluster did not start")
+});
+
+/// The cluster with an Envoy of the test's own in front of it.
+pub struct Site {
+    pub client: Client,
+    pub envoy: Envoy,
+    nodes: Vec<(String, std::net::SocketAddr)>,
+}
+
+/// Logs and data of this run; what earlier runs left is removed.
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("real");
+    for run in std::fs::read_dir(&parent).into_iter().flatten().flatten() {
+        if !PathBuf::from("/proc").join(run.file_name()).exists() {
+            std::fs::remove_dir_all(run.path()).unwrap();
+        }
+    }
+    parent.join(std::process::id().to_string())
+});
+
+fn folder(name: &str) -> PathBuf {
+    FOLDER.join(name)
+}
+
+impl Site {
+    /// With an Envoy of one worker that knows the cluster's state.
+    pub async fn start(name: &str) -> Self {
+        let nodes = tokio::task::spawn_blocking(|| CLUSTER.clone()).await.unwrap();
+        let tools = Tools::find().unwrap();
+        let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
+        for (name, address) in &nodes {
+            options = options.cluster(name, [*address]);
+        }
+        let envoy = Envoy::start(&tools, options).await.unwrap();
+        let site = Self { client: Client::new(), envoy, nodes };
+        site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        site
+    }
+
+    /// Ends the test: Envoy must have come through it with the VM that it started with.
+    pub async fn end(self) {
+        assert_eq!(self.counter("wasm.bulk_reshuffle.vm_reload").await, 0, "the VM died:\n{}", self.envoy.log());
+        let log = self.envoy.log();
+        assert!(!log.contains("panicked") && !log.contains("[error][wasm]"), "{log}");
+        self.envoy.stop().await.unwrap();
+    }
+
+    /// Makes an index of the test's own, with explicit mappings, and waits until the filter routes to it.
+    pub async fn index(&self, name: &str, settings: Value) {
+        let mut whole = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
+        whole.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let index = json!({"settings": whole, "mappings": {"properties": {
+            "n": {"type": "integer"}, "text": {"type": "keyword", "index": false, "doc_values": false},
+        }}});
+        self.client.delete(&self.direct(0, &format!("/{name}"))).await.unwrap();
+        self.client.put_json(&self.direct(0, &format!("/{name}")), &index).await.unwrap().ok().unwrap();
+        self.wait_for_routing(name).await;
+    }
+
+    /// Waits until operations on an index or alias are split.
+    pub async fn wait_for_routing(&self, name: &str) {
+        let probe = format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe\"}}}}\n");
+        let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+        wait::until(LIMIT, "the filter does not route to the index", async || {
+            let before = self.counter(merged).await;
+            self.bulk(&probe).await;
+            Ok((self.counter(merged).await > before).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// A URL at a node.
+    pub fn direct(&self, node: usize, path: &str) -> String {
+        format!("http://{}{path}", self.nodes[node % self.nodes.len()].1)
+    }
+
+    /// Sends a bulk request through the filter.
+    pub async fn bulk(&self, body: &str) -> Response {
+        self.client.post_ndjson(&self.envoy.url("/_bulk"), body.to_owned()).await.unwrap()
+    }
+
+    /// Documents in an index.
+    pub async fn documents(&self, index: &str) -> u64 {
+        self.client.post_json(&self.direct(0, &format!("/{index}/_refresh")), &json!({})).await.unwrap().ok().unwrap();
+        self.client.get_json(&self.direct(0, &format!("/{index}/_count"))).await.unwrap()["count"].as_u64().unwrap()
+    }
+
+    pub async fn counter(&self, name: &str) -> u64 {
+        self.envoy.counter(name).await.unwrap()
+    }
+
+    /// A counter of the filter by upstream.
+    pub async fn by_upstream(&self, name: &str) -> BTreeMap<String, u64> {
+        let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.upstream.");
+        let stats = self.envoy.stats_with(&format!("bulk_reshuffle_{name}_total")).await.unwrap();
+        stats.into_iter().filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?.to_owned(), value))).collect()
+    }
+
+    async fn wait_for(&self, counter: &str, value: u64) {
+        let name = format!("wasmcustom.{counter}");
+        wait::until(LIMIT, "the filter does not learn the cluster's state", async || {
+            self.bulk("\n").await;
+            Ok((self.counter(&name).await >= value).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+}

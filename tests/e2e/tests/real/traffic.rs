@@ -1,0 +1,52 @@
+use serde_json::json;
+
+use crate::site::Site;
+
+const REQUESTS: usize = 20;
+const DOCUMENTS: usize = 500;
+
+fn request(index: &str, number: usize) -> String {
+    let text = "x".repeat(600);
+    (0..DOCUMENTS)
+        .map(|n| {
+            let line = json!({"index": {"_index": index, "_id": format!("{number}-{n}")}});
+            format!("{line}\n{{\"n\":{n},\"text\":\"{text}\"}}\n")
+        })
+        .collect()
+}
+
+impl Site {
+    /// Bytes that all nodes have sent to each other so far.
+    async fn transport_bytes(&self) -> u64 {
+        let stats = self.client.get_json(&self.direct(0, "/_nodes/stats/transport")).await.unwrap();
+        let nodes = stats["nodes"].as_object().unwrap().values();
+        nodes.map(|node| node["transport"]["tx_size_in_bytes"].as_u64().unwrap()).sum()
+    }
+
+    /// Sends the load; returns the bytes that crossed between nodes meanwhile.
+    async fn load(&self, index: &str, url: impl Fn(usize) -> String) -> u64 {
+        let before = self.transport_bytes().await;
+        for number in 0..REQUESTS {
+            let answer = self.client.post_ndjson(&url(number), request(index, number)).await.unwrap();
+            let answer = answer.ok().unwrap().json().unwrap();
+            assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), DOCUMENTS));
+        }
+        self.transport_bytes().await - before
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_to_nothing_crosses_between_nodes() {
+    let site = Site::start("traffic").await;
+    for index in ["direct", "routed"] {
+        site.index(index, json!({})).await;
+    }
+    let direct = site.load("direct", |number| site.direct(number, "/_bulk")).await;
+    let routed = site.load("routed", |_| site.envoy.url("/_bulk")).await;
+    println!("bytes between nodes: {direct} direct, {routed} through the filter");
+    assert!(routed * 20 <= direct, "{routed} bytes through the filter, {direct} directly");
+    for index in ["direct", "routed"] {
+        assert_eq!(site.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
+    }
+    site.end().await;
+}
