@@ -1,7 +1,7 @@
 //! Nodes that refuse, break off, do not answer, or are not there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Reaction, Scene, SceneOptions, lines};
 use bulk_reshuffle_stack::Response;
 use serde_json::{Value, json};
@@ -203,6 +203,19 @@ async fn the_share_of_a_node_that_is_down_goes_to_the_coordinator() -> Result<()
     scene.cluster.forget();
     scene.take_down(1).await?;
     second_share_is_redirected(&scene).await?;
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_down_costs_nobody_an_error_though_the_coordinator_has_it_too() -> Result<()> {
+    let mut scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    scene.take_down(1).await?;
+    for round in 0..12 {
+        let answer = scene.bulk("/_bulk", six_operations(&scene)).await?;
+        check_six(&scene, &answer, &[], 0).with_context(|| format!("round {round}"))?;
+        let passed = scene.bulk("/_bulk?unknown=1", six_operations(&scene)).await?;
+        check_six(&scene, &passed, &[], 0).with_context(|| format!("passed through, round {round}"))?;
+    }
     scene.finish().await
 }
 

@@ -10,6 +10,10 @@ use super::{CallId, Engine, Metric, RequestId, Response};
 use crate::bulk::{Answer, ErrorItem};
 use crate::routing::UpstreamId;
 
+/// How often a batch that surely was not sent is offered to the coordinating upstream. That has the dead node among
+/// its hosts too, perhaps, and takes another one each time.
+const REDIRECTIONS: u8 = 5;
+
 impl Engine {
     pub(super) fn call_answered(&mut self, call: CallId, response: Response) {
         match self.calls.remove(&call) {
@@ -52,9 +56,10 @@ impl Engine {
         // Whatever became of the node, the table may be out of date.
         self.refresh.hurry();
         match failure {
-            Failure::NotSent if batch.upstream != UpstreamId::COORDINATOR => {
+            Failure::NotSent if batch.not_sent < REDIRECTIONS => {
                 self.count(Metric::BatchesRedirected(batch.upstream), 1);
-                self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, again: true, ..batch });
+                let not_sent = batch.not_sent.saturating_add(1);
+                self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, again: true, not_sent, ..batch });
             }
             Failure::NotSent => self.settle_all(&batch, &Outcome::Whole(Rc::new(unavailable()))),
             Failure::Unknown { status, reason } => self.settle_unknown(&batch, status, reason),
@@ -115,9 +120,9 @@ impl Engine {
     /// is sent again alone, and only the offender sees its error.
     fn separate(&mut self, batch: Batch) {
         self.count(Metric::BatchesSeparated(batch.upstream), 1);
-        for held in batch.shares.into_iter().rev() {
-            let (upstream, caller) = (batch.upstream, batch.caller);
-            self.holds.add_again(Batch { upstream, caller, shares: vec![held], again: true });
+        let Batch { upstream, caller, shares, not_sent, .. } = batch;
+        for held in shares.into_iter().rev() {
+            self.holds.add_again(Batch { upstream, caller, shares: vec![held], again: true, not_sent });
         }
     }
 

@@ -50,8 +50,10 @@ pub struct Batch {
     pub caller: CallerId,
     /// Whose operations, in the order in which they are sent.
     pub shares: Vec<Held>,
-    /// Whether it was refused or could not be sent before.
+    /// Whether it is sent again, after it was refused as a whole or could not be sent.
     pub again: bool,
+    /// How often it could not be sent.
+    pub not_sent: u8,
 }
 
 #[derive(Debug, Default)]
@@ -211,7 +213,7 @@ impl Holds {
         if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
         }
-        Some(Batch { upstream: key.0, caller: key.1, shares, again: false })
+        Some(Batch { upstream: key.0, caller: key.1, shares, again: false, not_sent: 0 })
     }
 
     /// Remembers when the interval of a hold's oldest share ends.

@@ -45,17 +45,33 @@ fn a_share_that_was_surely_not_sent_goes_to_the_coordinator() {
 }
 
 #[test]
+fn the_coordinator_may_need_several_tries_to_find_a_node_that_is_up() {
+    let mut world = World::new(json!({}));
+    let id = split(&mut world);
+    envoy_says(&mut world, "es-0", 503, REFUSED);
+    for _ in 0..4 {
+        envoy_says(&mut world, "es", 503, REFUSED);
+    }
+    world.settle();
+    assert_eq!(statuses(&world, id), [201, 201, 201]);
+}
+
+#[test]
 fn if_the_coordinator_cannot_be_reached_either_the_client_learns_it() {
     let mut world = World::new(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.woken();
     envoy_says(&mut world, "es-0", 503, REFUSED);
-    envoy_says(&mut world, "es", 503, "no healthy upstream");
+    for _ in 0..5 {
+        envoy_says(&mut world, "es", 503, "no healthy upstream");
+    }
     assert_eq!(world.replies[&id].status, 503);
     assert_eq!(world.reply(id)["error"]["type"], "no_upstream_exception");
     let id = split(&mut world);
     envoy_says(&mut world, "es-0", 503, REFUSED);
-    envoy_says(&mut world, "es", 503, REFUSED);
+    for _ in 0..5 {
+        envoy_says(&mut world, "es", 503, REFUSED);
+    }
     world.settle();
     assert_eq!(statuses(&world, id), [503, 201, 503]);
 }
