@@ -7,13 +7,14 @@ pub type Caller = Rc<[(String, String)]>;
 
 /// Headers that no server acts on: they do not keep requests apart, and are left out of the batch.
 ///
-/// - They say how the message itself travels (hop-by-hop, framing, what encodings an answer may have), and the
+/// - They say how the message itself travels (hop-by-hop, framing, encodings of body and answer), and the
 ///   batch is a message of its own.
 /// - They tell one request from another in logs and traces.
 /// - They tell which client software is used.
 const HARMLESS: &[&str] = &[
     "accept-encoding",
     "connection",
+    "content-encoding",
     "content-length",
     "expect",
     "keep-alive",

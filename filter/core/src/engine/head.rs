@@ -12,6 +12,8 @@ pub struct Head {
     pub default_routing: Option<String>,
     /// Bytes of the body, where the client says it beforehand.
     pub content_length: Option<u64>,
+    /// Whether the body is compressed.
+    pub gzip: bool,
 }
 
 /// Whether a request may be a bulk request, as far as its path tells. A quick look before all headers are read.
@@ -35,13 +37,14 @@ impl Head {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
         let default_routing = default_routing(query)?;
-        check_content(&headers)?;
+        check_media_types(&headers)?;
+        let gzip = is_gzip(&headers)?;
         let content_length = match value(&headers, "content-length") {
             Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             None => None,
         };
         let caller = caller(headers).ok_or(PassThrough::Header)?;
-        Ok(Self { caller, default_index, default_routing, content_length })
+        Ok(Self { caller, default_index, default_routing, content_length, gzip })
     }
 }
 
@@ -81,7 +84,7 @@ fn default_routing(query: &str) -> Result<Option<String>, PassThrough> {
     Ok(routing)
 }
 
-fn check_content(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
+fn check_media_types(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
     const BODY: &[&str] = &[
         "application/json",
         "application/x-ndjson",
@@ -92,14 +95,19 @@ fn check_content(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
     if !value(headers, "content-type").is_some_and(|value| is_one_of(value, BODY)) {
         return Err(PassThrough::ContentType);
     }
-    if value(headers, "content-encoding").is_some_and(|value| value != b"identity") {
-        return Err(PassThrough::ContentEncoding);
-    }
     let accepts = |value: &[u8]| value.split(|byte| *byte == b',').all(|one| is_one_of(one, ANSWER));
     if !value(headers, "accept").is_none_or(accepts) {
         return Err(PassThrough::Accept);
     }
     Ok(())
+}
+
+fn is_gzip(headers: &[(String, Vec<u8>)]) -> Result<bool, PassThrough> {
+    match value(headers, "content-encoding").map(<[u8]>::to_ascii_lowercase).as_deref() {
+        None | Some(b"identity") => Ok(false),
+        Some(b"gzip") => Ok(true),
+        Some(_) => Err(PassThrough::ContentEncoding),
+    }
 }
 
 /// Whether a media type is one of these, with no parameters but those that change nothing here.
@@ -167,7 +175,17 @@ mod tests {
             assert_eq!(reason("/_bulk", &[("content-type", media_type)]), PassThrough::ContentType, "{media_type}");
             assert_eq!(reason("/_bulk", &[("accept", media_type)]), PassThrough::Accept, "{media_type}");
         }
-        assert_eq!(reason("/_bulk", &[("content-encoding", "gzip")]), PassThrough::ContentEncoding);
+        for encoding in ["deflate", "gzip, gzip", "br", ""] {
+            assert_eq!(reason("/_bulk", &[("content-encoding", encoding)]), PassThrough::ContentEncoding, "{encoding}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_body_makes_no_other_caller() {
+        let head = |headers| head("/_bulk", headers).unwrap().unwrap();
+        let (plain, gzip) = (head(&[]), head(&[("content-encoding", "GZIP")]));
+        assert_eq!((plain.gzip, gzip.gzip, head(&[("content-encoding", "identity")]).gzip), (false, true, false));
+        assert_eq!(plain.caller, gzip.caller);
     }
 
     #[test]

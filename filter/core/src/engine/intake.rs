@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use super::head::Head;
 use super::holds::Held;
-use super::request::Request;
+use super::request::{Request, Room};
 use super::{Command, Engine, Metric, PassThrough, RequestId};
+use crate::config::Limits;
 use crate::routing::{RoutingTable, Unrouted, UpstreamId};
 
 impl Engine {
@@ -24,27 +25,19 @@ impl Engine {
     }
 
     pub(super) fn request_data(&mut self, id: RequestId, chunk: Vec<u8>, end: bool) {
-        let Some(request) = self.requests.get_mut(&id) else { return };
-        let length = chunk.len() as u64;
-        let before = request.memory();
-        let in_bounds = within(&self.config.limits, self.memory, u64::from(request.body.len()), length);
-        request.body.push(chunk);
-        let read = in_bounds.and_then(|()| request.read().map_err(PassThrough::from));
-        let after = request.memory();
-        self.memory = self.memory.saturating_add(after).saturating_sub(before);
-        if let Err(why) = read {
-            self.give_back(id, why);
-        } else if end {
-            self.request_end(id);
+        match self.change(id, |request, room| request.take(chunk, room)) {
+            Some(Ok(())) if end => self.request_end(id),
+            Some(Err(why)) => self.give_back(id, why),
+            _ => {}
         }
     }
 
     pub(super) fn request_end(&mut self, id: RequestId) {
-        let Some(request) = self.requests.get_mut(&id) else { return };
-        if let Err(error) = request.finish_reading() {
-            self.give_back(id, error.into());
+        if let Some(Err(why)) = self.change(id, Request::finish) {
+            self.give_back(id, why);
             return;
         }
+        let Some(request) = self.requests.get(&id) else { return };
         for (share, details) in (0..).zip(&request.shares) {
             let held = Held {
                 request: id,
@@ -89,7 +82,10 @@ impl Engine {
             return Err(PassThrough::Empty);
         }
         let table = self.table.clone().ok_or(PassThrough::NoState)?;
-        within(&self.config.limits, self.memory, 0, head.content_length.unwrap_or(0))?;
+        let room = room(&self.config.limits, self.memory, 0);
+        if head.content_length.is_some_and(|length| length > room.bytes) {
+            return Err(room.beyond);
+        }
         let any_node = self.choose_node(&table);
         let caller = self.callers.enter(Rc::clone(&head.caller));
         Ok(Request::new(head, caller, table, any_node))
@@ -102,10 +98,19 @@ impl Engine {
         nodes.get(self.next_node.checked_rem(nodes.len())?).copied()
     }
 
+    /// Lets a request take in more, and keeps account of the memory.
+    fn change<T>(&mut self, id: RequestId, act: impl FnOnce(&mut Request, Room) -> T) -> Option<T> {
+        let request = self.requests.get_mut(&id)?;
+        let before = request.memory();
+        let result = act(request, room(&self.config.limits, self.memory, request.length()));
+        self.memory = self.memory.saturating_add(request.memory()).saturating_sub(before);
+        Some(result)
+    }
+
     /// A request that was taken in passes on whole after all.
     fn give_back(&mut self, id: RequestId, why: PassThrough) {
         if let Some(request) = self.leave(id) {
-            self.pass(id, request.body.into_chunks(), why);
+            self.pass(id, request.into_chunks(), why);
         }
     }
 
@@ -118,13 +123,12 @@ impl Engine {
     }
 }
 
-/// Whether there is room for more bytes of a request.
-fn within(limits: &crate::config::Limits, memory: u64, body: u64, more: u64) -> Result<(), PassThrough> {
-    if body.saturating_add(more) > limits.max_request {
-        return Err(PassThrough::TooLarge);
+/// How much more of a request there is room for, of which so much is here.
+fn room(limits: &Limits, memory: u64, length: u64) -> Room {
+    let of_request = limits.max_request.saturating_sub(length);
+    let of_memory = limits.memory.saturating_sub(memory);
+    match of_request <= of_memory {
+        true => Room { bytes: of_request, beyond: PassThrough::TooLarge },
+        false => Room { bytes: of_memory, beyond: PassThrough::Memory },
     }
-    if memory.saturating_add(more) > limits.memory {
-        return Err(PassThrough::Memory);
-    }
-    Ok(())
 }

@@ -16,8 +16,10 @@ pub enum PassThrough {
     Parameter,
     /// The body's type is not NDJSON or JSON in UTF-8.
     ContentType,
-    /// The body is compressed.
+    /// The body is compressed in another way than gzip.
     ContentEncoding,
+    /// The body says that it is gzip, and is not.
+    Gzip,
     /// The client does not accept JSON.
     Accept,
     /// A header that cannot be sent on as it is.
@@ -47,6 +49,7 @@ impl PassThrough {
             Self::Parameter => "parameter",
             Self::ContentType => "content_type",
             Self::ContentEncoding => "content_encoding",
+            Self::Gzip => "gzip",
             Self::Accept => "accept",
             Self::Header => "header",
             Self::ActionLine => "action_line",

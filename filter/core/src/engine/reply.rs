@@ -80,7 +80,7 @@ impl Request {
             }
             Contribution::Error(status, error) => {
                 let mut scratch = Vec::new();
-                let lines = self.body.contiguous(operation.range(), &mut scratch);
+                let lines = self.lines(operation, &mut scratch);
                 let line = lines.split(|byte| *byte == b'\n').next().unwrap_or_default();
                 // It was read before, when the request came in.
                 if let Ok(line) = ActionLine::read(line) {

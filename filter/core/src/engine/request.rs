@@ -3,10 +3,10 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use serde_json::value::RawValue;
 
-use super::Response;
 use super::caller::CallerId;
 use super::head::Head;
-use crate::bulk::{ActionLine, Answer, Body, Operation, Placement, ReadError, Reader};
+use super::{PassThrough, Response};
+use crate::bulk::{ActionLine, Answer, Body, InflateError, Inflater, Operation, Placement, Reader};
 use crate::routing::{Route, RoutingTable, Unrouted, UpstreamId, hash};
 
 /// A bulk request that is here: being read, held, or on its way to the nodes.
@@ -14,8 +14,10 @@ use crate::routing::{Route, RoutingTable, Unrouted, UpstreamId, hash};
 pub struct Request {
     /// Whose batches it may share.
     pub caller: CallerId,
-    /// Kept until the answer: it is what error items are written from, and what may have to be sent again.
-    pub body: Body,
+    /// Inflated. Kept until the answer: error items are written from it, and it may have to be sent again.
+    body: Body,
+    /// What arrived, as long as it may have to be handed back.
+    compressed: Option<Compressed>,
     /// In the order of the request.
     pub operations: Vec<Operation>,
     /// One for each upstream that has an operation of it.
@@ -35,6 +37,22 @@ pub struct Request {
     share_of: HashMap<UpstreamId, u16>,
     /// Where its operations without an id go.
     any_node: Option<UpstreamId>,
+}
+
+/// A body that arrives compressed.
+#[derive(Debug)]
+struct Compressed {
+    inflater: Inflater,
+    arrived: Body,
+}
+
+/// How much more of a request there is room for.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// Why not more.
+    pub beyond: PassThrough,
 }
 
 /// What one upstream gets of a request: it travels in one batch.
@@ -83,10 +101,11 @@ pub struct NodeAnswer {
 impl Request {
     /// A request of which the headers are read. `any_node` takes its operations without an id.
     pub fn new(head: Head, caller: CallerId, table: Rc<RoutingTable>, any_node: Option<UpstreamId>) -> Self {
-        let Head { default_index, default_routing, .. } = head;
+        let Head { default_index, default_routing, gzip, .. } = head;
         Self {
             caller,
             body: Body::default(),
+            compressed: gzip.then(|| Compressed { inflater: Inflater::default(), arrived: Body::default() }),
             operations: Vec::new(),
             shares: Vec::new(),
             pending: 0,
@@ -101,8 +120,60 @@ impl Request {
         }
     }
 
-    /// Reads on after a chunk was added to the body.
-    pub fn read(&mut self) -> Result<(), ReadError<Unrouted>> {
+    /// Takes the next chunk of the body, and finds the operations in it.
+    pub fn take(&mut self, chunk: Vec<u8>, room: Room) -> Result<(), PassThrough> {
+        let fits = chunk.len() as u64 <= room.bytes;
+        let inflated = match &mut self.compressed {
+            None => {
+                self.body.push(chunk);
+                Ok(Vec::new())
+            }
+            Some(Compressed { inflater, arrived }) => {
+                let inflated = inflater.inflate(&chunk, room.bytes as usize);
+                arrived.push(chunk);
+                inflated
+            }
+        };
+        if !fits {
+            return Err(room.beyond);
+        }
+        self.read(inflated, room)
+    }
+
+    /// Says whether the whole body was vouched for, now that it has ended.
+    pub fn finish(&mut self, room: Room) -> Result<(), PassThrough> {
+        if let Some(Compressed { inflater, .. }) = &mut self.compressed {
+            let rest = inflater.finish(room.bytes as usize);
+            self.read(rest, room)?;
+        }
+        self.reader.finish(&self.body, &self.operations).map_err(PassThrough::from)?;
+        self.compressed = None;
+        self.pending = self.shares.len();
+        Ok(())
+    }
+
+    /// The body as it arrived.
+    pub fn into_chunks(self) -> Vec<Vec<u8>> {
+        self.compressed.map_or(self.body, |compressed| compressed.arrived).into_chunks()
+    }
+
+    /// Bytes of the body that are here; of a compressed one, either form.
+    pub fn length(&self) -> u64 {
+        let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.len());
+        u64::from(self.body.len().max(arrived))
+    }
+
+    /// The lines of an operation, as one slice.
+    pub fn lines<'a>(&'a self, operation: &Operation, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        self.body.contiguous(operation.range(), scratch)
+    }
+
+    /// Reads on, after what was inflated is added to the body.
+    fn read(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room) -> Result<(), PassThrough> {
+        self.body.push(inflated.map_err(|error| match error {
+            InflateError::Malformed => PassThrough::Gzip,
+            InflateError::TooLarge => room.beyond,
+        })?);
         let Self { reader, body, operations, table, shares, share_of, .. } = self;
         let (default_index, default_routing) = (self.default_index.as_deref(), self.default_routing.as_deref());
         let any_node = self.any_node;
@@ -125,17 +196,13 @@ impl Request {
         Ok(())
     }
 
-    /// Says whether the whole body was vouched for, now that it has ended.
-    pub fn finish_reading(&mut self) -> Result<(), ReadError<Unrouted>> {
-        self.reader.finish(&self.body, &self.operations)?;
-        self.pending = self.shares.len();
-        Ok(())
-    }
-
     /// About how many bytes it takes.
     pub fn memory(&self) -> u64 {
         let per_operation = size_of::<Operation>().saturating_add(size_of::<u32>());
-        self.body.memory().saturating_add(self.operations.len().saturating_mul(per_operation) as u64)
+        let compressed =
+            self.compressed.as_ref().map_or(0, |body| body.arrived.memory().saturating_add(Inflater::MEMORY));
+        let operations = self.operations.len().saturating_mul(per_operation) as u64;
+        self.body.memory().saturating_add(compressed).saturating_add(operations)
     }
 
     /// The operations of a share.

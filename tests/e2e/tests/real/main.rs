@@ -3,6 +3,7 @@
 
 mod answers;
 mod clients;
+mod compression;
 mod ownership;
 mod site;
 mod sizes;

@@ -7,7 +7,7 @@ use crate::engine::{CallId, Input, RequestId, Response};
 fn one_that_goes_while_it_sends_leaves_nothing_behind() {
     let mut world = World::new(json!({}));
     let id = world.head("/_bulk", &[]);
-    world.data(id, &index(&[id_on(0, 0)]), false);
+    world.data(id, index(&[id_on(0, 0)]), false);
     world.gone(id);
     world.woken();
     assert!(world.calls.is_empty() && world.engine.is_idle());
@@ -77,7 +77,7 @@ fn inputs_for_what_is_long_over_do_no_harm() {
 fn a_body_may_end_with_trailers() {
     let mut world = World::new(json!({}));
     let id = world.head("/_bulk", &[]);
-    world.data(id, &index(&[id_on(0, 0)]), false);
+    world.data(id, index(&[id_on(0, 0)]), false);
     world.stream(Input::RequestEnd { request: RequestId(id) });
     world.woken();
     world.settle();

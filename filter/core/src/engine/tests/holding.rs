@@ -115,7 +115,7 @@ fn what_will_not_be_sent_does_not_fill_a_hold() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let mut world = World::new(json!({"hold": hold}));
     let unfinished = world.head("/_bulk", &[]);
-    world.data(unfinished, &index(&[id_on(0, 7), id_on(0, 8)]), false);
+    world.data(unfinished, index(&[id_on(0, 7), id_on(0, 8)]), false);
     let goes = world.request("/_bulk", &index(&[id_on(0, 5), id_on(0, 6)]));
     world.gone(goes);
     small(&mut world, 0, 2);

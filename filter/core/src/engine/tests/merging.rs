@@ -158,8 +158,8 @@ fn a_body_beyond_a_bound_passes_through() {
     let announced = world.head("/_bulk", &[("content-length", "101")]);
     assert_eq!(world.passed[&announced], b"");
     let large = world.head("/_bulk", &[]);
-    world.data(large, &index(&[id_on(0, 0)]), false);
-    world.data(large, &" ".repeat(60), false);
+    world.data(large, index(&[id_on(0, 0)]), false);
+    world.data(large, " ".repeat(60), false);
     assert_eq!(world.passed[&large].len(), index(&[id_on(0, 0)]).len() + 60);
     assert_eq!(world.passed_because(PassThrough::TooLarge), 2);
     assert_eq!(world.engine.memory(), 0);

@@ -1,6 +1,7 @@
 //! The engine with scripted nodes, under virtual time.
 
 mod clients;
+mod compression;
 mod failures;
 mod holding;
 mod merging;

@@ -109,9 +109,9 @@ impl World {
         id
     }
 
-    pub fn data(&mut self, id: u32, chunk: &str, end: bool) {
+    pub fn data(&mut self, id: u32, chunk: impl AsRef<[u8]>, end: bool) {
         if !self.passed.contains_key(&id) {
-            self.stream(Input::RequestData { request: RequestId(id), chunk: chunk.as_bytes().to_vec(), end });
+            self.stream(Input::RequestData { request: RequestId(id), chunk: chunk.as_ref().to_vec(), end });
         }
     }
 

@@ -1,0 +1,83 @@
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index};
+use crate::engine::PassThrough;
+
+fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(plain.as_ref()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Sends a body that says that it is gzip, in pieces.
+fn send(world: &mut World, body: &[u8], size: usize) -> u32 {
+    let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
+    let last = body.len().div_ceil(size).saturating_sub(1);
+    for (n, piece) in body.chunks(size).enumerate() {
+        world.data(id, piece, n == last);
+    }
+    id
+}
+
+/// A body passes through as it came, the compressed one.
+fn assert_passes(config: Value, body: &[u8], size: usize, why: PassThrough) {
+    let mut world = World::new(config);
+    let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
+    let mut sent = 0;
+    for piece in body.chunks(size) {
+        if world.passed.contains_key(&id) {
+            break;
+        }
+        sent += piece.len();
+        world.data(id, piece, sent == body.len());
+    }
+    assert_eq!(world.passed[&id], body[..sent], "{why:?}");
+    assert_eq!(world.passed_because(why), 1, "{why:?}");
+    assert_eq!(world.engine.memory(), 0);
+}
+
+#[test]
+fn a_compressed_request_is_split_like_a_plain_one_and_may_share_its_batch() {
+    let mut world = World::new(json!({}));
+    let ids: Vec<_> = (0..50).map(|n| id_on(n % 3, n)).collect();
+    for size in [1, 10, 10_000] {
+        world.request("/_bulk", &index(&[id_on(0, 99)]));
+        world.woken();
+        let plain = world.request("/_bulk", &index(&ids));
+        let zipped = send(&mut world, &gzip(index(&ids)), size);
+        world.answer("es-0");
+        assert!(world.calls[0].body.starts_with(b"{\"index\""));
+        assert!(world.calls[0].headers.iter().all(|(name, _)| name != "content-encoding"));
+        world.settle();
+        assert_eq!(world.items(zipped).len(), 50);
+        assert_eq!(world.items(zipped), world.items(plain));
+    }
+    assert_eq!(world.engine.memory(), 0);
+}
+
+#[test]
+fn what_is_not_vouched_for_passes_through_compressed_as_it_came() {
+    let bad = gzip(index(&[id_on(0, 0)]) + "{}\n{}\n");
+    let unfinished = gzip(index(&[id_on(0, 0)]).trim_end());
+    let good = gzip(index(&[id_on(0, 0)]));
+    for size in [1, 10_000] {
+        assert_passes(json!({}), &bad, size, PassThrough::ActionLine);
+        assert_passes(json!({}), &unfinished, size, PassThrough::Incomplete);
+        assert_passes(json!({}), &good[..good.len() - 3], size, PassThrough::Gzip);
+        assert_passes(json!({}), b"no gzip at all, whatever the header says", size, PassThrough::Gzip);
+    }
+}
+
+#[test]
+fn a_bomb_passes_through_and_costs_no_more_than_the_bound() {
+    let limits = |request: &str, memory: &str| json!({"limits": {"max_request": request, "memory": memory}});
+    let bomb = gzip("{\"index\":{\"_index\":\"i\"}}\n".to_owned() + &" ".repeat(10 << 20));
+    for size in [100, 100_000] {
+        assert_passes(limits("200kb", "1mb"), &bomb, size, PassThrough::TooLarge);
+    }
+    assert_passes(limits("200kb", "200kb"), &bomb, 100, PassThrough::Memory);
+}

@@ -1,0 +1,49 @@
+use std::io::{Read, Write};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use hyper::Request;
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+fn gzip(plain: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(plain.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_likes() {
+    let site = Site::start("compression").await;
+    site.index("zipped", json!({})).await;
+    let body: String = (0..2_000)
+        .map(|n| format!("{{\"index\":{{\"_index\":\"zipped\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
+        .collect();
+    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    for accepts in ["identity", "gzip, deflate"] {
+        let before = site.counter(merged).await;
+        let request = Request::post(site.envoy.url("/_bulk"))
+            .header("content-type", "application/x-ndjson")
+            .header("content-encoding", "gzip")
+            .header("accept-encoding", accepts)
+            .body(Bytes::from(gzip(&body)))
+            .unwrap();
+        let answer = site.client.send(request).await.unwrap().ok().unwrap();
+        assert_eq!(site.counter(merged).await, before + 1);
+        let compressed = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
+        assert_eq!(compressed, accepts != "identity");
+        let mut text = String::new();
+        match compressed {
+            true => GzDecoder::new(answer.body.as_ref()).read_to_string(&mut text).map(|_| ()).unwrap(),
+            false => text = answer.text(),
+        }
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(answer["errors"], false);
+        assert_eq!(answer["items"].as_array().unwrap().len(), 2_000);
+    }
+    assert_eq!(site.documents("zipped").await, 2_000);
+    site.end().await;
+}
