@@ -42,6 +42,9 @@ pub struct Config {
     /// How batches are sent.
     #[serde(default, deserialize_with = "object")]
     pub dispatch: Dispatch,
+    /// When a batch is sent again.
+    #[serde(default, deserialize_with = "object")]
+    pub retry: Retry,
     /// Bounds on what the filter takes in.
     #[serde(default, deserialize_with = "object")]
     pub limits: Limits,
@@ -187,6 +190,39 @@ pub struct Dispatch {
 impl Default for Dispatch {
     fn default() -> Self {
         Self { max_in_flight: 1, max_in_flight_per_node: 16, timeout: Duration::from_secs(60) }
+    }
+}
+
+/// When a batch is sent again: one that was refused with 429, or one that was lost with its connection and may be
+/// carried out twice. Never after `dispatch.timeout` since it was sent first.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retry {
+    /// How often; 0: never.
+    pub attempts: u32,
+    /// After how long; twice as long each further time.
+    #[serde(deserialize_with = "duration")]
+    pub backoff: Duration,
+    /// After how long at most.
+    #[serde(deserialize_with = "duration")]
+    pub max_backoff: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 5, backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(2) }
+    }
+}
+
+impl Retry {
+    /// How long to wait before the next attempt, of which so many have been. Up to half of it depends on `spread`,
+    /// so that batches that were refused together do not come back together.
+    pub fn backoff(&self, retries: u32, spread: u32) -> Duration {
+        let doubled = self.backoff.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));
+        let half = doubled.min(self.max_backoff) / 2;
+        // Fibonacci hashing: neighbours end up far apart.
+        let share = f64::from(spread.wrapping_mul(0x9e37_79b9)) / f64::from(u32::MAX);
+        half.saturating_add(half.mul_f64(share))
     }
 }
 
@@ -358,6 +394,7 @@ mod tests {
             (r#"{"coordinator":"es","hold":{"flush_threshold_size":"0"}}"#, "hold.flush_threshold_size", "a size"),
             (r#"{"coordinator":"es","hold":{"early_release":"yes"}}"#, "hold.early_release", "a boolean"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
+            (r#"{"coordinator":"es","retry":{"attempts":-1}}"#, "retry.attempts", "expected u32"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":17}}"#, "dispatch.max_in_flight", "at most"),
             (r#"{"coordinator":"es","limits":{"memory":"2gb"}}"#, "limits.memory", "768mb"),
             (r#"{"coordinator":"es","limits":{"memory":"1mb"}}"#, "limits.max_request", "at most `limits.memory`"),
@@ -370,6 +407,19 @@ mod tests {
             assert_eq!(found_field, field, "{json}: {found_problem}");
             assert!(found_problem.contains(problem), "{json}: {found_problem}");
         }
+    }
+
+    #[test]
+    fn backoff_doubles_up_to_its_bound_and_spreads() {
+        let retry = Retry::default();
+        for (retries, longest) in [(0, 50), (1, 100), (5, 1600), (6, 2000), (40, 2000)] {
+            for spread in 0..100 {
+                let backoff = retry.backoff(retries, spread).as_millis();
+                assert!((longest / 2..=longest).contains(&backoff), "{retries}: {backoff}");
+            }
+        }
+        let (first, second) = (retry.backoff(3, 1), retry.backoff(3, 2));
+        assert!(first.abs_diff(second) > Duration::from_millis(50));
     }
 
     #[test]

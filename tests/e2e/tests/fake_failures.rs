@@ -1,6 +1,8 @@
 //! Nodes that refuse, break off, do not answer, or are not there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Reaction, Scene, SceneOptions, lines};
 use bulk_reshuffle_stack::Response;
@@ -47,7 +49,8 @@ fn let_one(scene: &Scene, node: usize, reaction: Reaction) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_node_refuses_fails_with_the_nodes_own_error() -> Result<()> {
-    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let config = json!({"retry": {"attempts": 0}});
+    let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let body = six_operations(&scene);
     for (status, kind) in [
         (429, "circuit_breaking_exception"),
@@ -142,7 +145,7 @@ async fn of_a_refused_batch_only_the_offender_sees_the_refusal() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_means_an_unknown_outcome_and_nothing_is_sent_twice() -> Result<()> {
-    let config = json!({"dispatch": {"timeout": "300ms"}});
+    let config = json!({"dispatch": {"timeout": "300ms"}, "retry": {"attempts": 0}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let body = six_operations(&scene);
     for (reaction, status) in [(Reaction::Reset, 503), (Reaction::Break, 503), (Reaction::hang(), 504)] {
@@ -165,6 +168,44 @@ async fn a_lost_answer_means_an_unknown_outcome_and_nothing_is_sent_twice() -> R
     assert_eq!(scene.counted("operations_unknown_total.upstream.es-1").await?, 9);
     scene.cluster.react(|_| Reaction::items());
     check_six(&scene, &scene.bulk("/_bulk", body).await?, &[], 0)?;
+    scene.finish().await
+}
+
+/// Lets a node react like this to the first so many batches, and tell the truth about the rest.
+fn let_first(scene: &Scene, count: usize, reaction: Reaction) {
+    let seen = AtomicUsize::new(0);
+    scene.cluster.react(move |_| match seen.fetch_add(1, Ordering::Relaxed) < count {
+        true => reaction.clone(),
+        false => Reaction::items(),
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_busy_node_refuses_is_sent_again_until_it_is_taken() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let_first(&scene, 3, Reaction::refusal(429, "circuit_breaking_exception", "too much"));
+    let answer = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
+    assert_eq!((Item::read_all(&answer)?[0].number(), Item::read_all(&answer)?[0].status), (Some(0), 201));
+    let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
+    assert_eq!(bodies, vec![scene.cluster.write_book(0, 0)?; 4]);
+    assert_eq!(scene.counted("batches_retried_total.upstream.es-0").await?, 3);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_batch_is_sent_again_only_if_it_may_be_carried_out_twice() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let_first(&scene, 1, Reaction::Reset);
+    let answer = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
+    assert_eq!(Item::read_all(&answer)?[0].status, 201);
+    assert_eq!(scene.cluster.bulks_at(0).len(), 2);
+
+    scene.cluster.forget();
+    let_first(&scene, 1, Reaction::Reset);
+    let create = lines::with_source("create", "books", &scene.cluster.book(0, 1)?, "{}");
+    let answer = scene.bulk("/_bulk", create).await?;
+    assert_eq!(Item::read_all(&answer)?[0].error(), Some("bulk_outcome_unknown_exception"));
+    assert_eq!(scene.cluster.bulks_at(0).len(), 1);
     scene.finish().await
 }
 

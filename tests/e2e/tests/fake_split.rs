@@ -46,7 +46,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
         ("accept", "application/json"),
         ("user-agent", "curl/8"),
         ("x-request-id", "1"),
-        ("accept-encoding", "gzip"),
+        ("accept-encoding", "br"),
         ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ];
     let target = "/books/_bulk?refresh=wait_for&timeout=1m";

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::call::Purpose;
 use super::failure::Failure;
-use super::holds::{Batch, Held};
+use super::holds::{Batch, Held, Key};
 use super::request::{NodeAnswer, Outcome};
 use super::{CallId, Engine, Metric, RequestId, Response};
-use crate::bulk::{Answer, ErrorItem};
+use crate::bulk::{Action, Answer, ErrorItem};
 use crate::routing::UpstreamId;
 
 /// How often a batch that surely was not sent is offered to the coordinating upstream. That has the dead node among
@@ -19,7 +19,7 @@ impl Engine {
         match self.calls.remove(&call) {
             Some(Purpose::Question(_)) => self.question_answered(response.status, &response.body),
             Some(Purpose::Batch(batch)) => {
-                self.finished(&batch);
+                self.holds.finished(batch.upstream);
                 match Failure::of(&response) {
                     Some(failure) => self.batch_failed(batch, failure),
                     None => self.batch_answered(batch, response),
@@ -30,7 +30,7 @@ impl Engine {
     }
 
     pub(super) fn call_failed(&mut self, call: CallId) {
-        self.call_ended(call, Failure::UNREADABLE);
+        self.call_ended(call, Failure::Unreadable);
     }
 
     pub(super) fn call_not_sent(&mut self, call: CallId) {
@@ -41,15 +41,11 @@ impl Engine {
         match self.calls.remove(&call) {
             Some(Purpose::Question(question)) => self.question_unanswered(question),
             Some(Purpose::Batch(batch)) => {
-                self.finished(&batch);
+                self.holds.finished(batch.upstream);
                 self.batch_failed(batch, failure);
             }
             None => {}
         }
-    }
-
-    fn finished(&mut self, batch: &Batch) {
-        self.holds.finished((batch.upstream, batch.caller), batch.again, self.now);
     }
 
     fn batch_failed(&mut self, batch: Batch, failure: Failure) {
@@ -59,14 +55,26 @@ impl Engine {
             Failure::NotSent if batch.not_sent < REDIRECTIONS => {
                 self.count(Metric::BatchesRedirected(batch.upstream), 1);
                 let not_sent = batch.not_sent.saturating_add(1);
-                self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, again: true, not_sent, ..batch });
+                self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, not_sent, ..batch });
             }
             Failure::NotSent => self.settle_all(&batch, &Outcome::Whole(Rc::new(unavailable()))),
-            Failure::Unknown { status, reason } => self.settle_unknown(&batch, status, reason),
+            Failure::Lost if self.is_idempotent(&batch) => {
+                if let Err(batch) = self.retry(batch) {
+                    self.settle_unknown(&batch, failure);
+                }
+            }
+            _ => self.settle_unknown(&batch, failure),
         }
     }
 
     fn batch_answered(&mut self, batch: Batch, response: Response) {
+        let batch = match response.status {
+            429 => match self.retry(batch) {
+                Ok(()) => return,
+                Err(batch) => batch,
+            },
+            _ => batch,
+        };
         if self.is_whole_request(&batch) {
             self.settle_all(&batch, &Outcome::Whole(Rc::new(response)));
         } else if response.status == 200 {
@@ -91,10 +99,7 @@ impl Engine {
         let Response { headers, body, .. } = response;
         let answer = match Answer::read(body) {
             Ok(answer) if self.fits(batch, &answer) => answer,
-            _ => {
-                let Failure::Unknown { status, reason } = Failure::MISMATCH else { return };
-                return self.settle_unknown(batch, status, reason);
-            }
+            _ => return self.settle_unknown(batch, Failure::Mismatch),
         };
         let answer = Rc::new(NodeAnswer { headers, answer });
         let mut first = 0_usize;
@@ -102,6 +107,7 @@ impl Engine {
             self.settle(held, Outcome::Items { answer: Rc::clone(&answer), first });
             first = first.saturating_add(held.operations as usize);
         }
+        self.release(batch.hold);
     }
 
     /// Whether each item is for the operation that was sent at its place. Position alone is no proof.
@@ -118,27 +124,59 @@ impl Engine {
 
     /// A batch of several requests was refused as a whole, so nothing of it was carried out: each request's share
     /// is sent again alone, and only the offender sees its error.
-    fn separate(&mut self, batch: Batch) {
+    fn separate(&mut self, mut batch: Batch) {
         self.count(Metric::BatchesSeparated(batch.upstream), 1);
-        let Batch { upstream, caller, shares, not_sent, .. } = batch;
-        for held in shares.into_iter().rev() {
-            self.holds.add_again(Batch { upstream, caller, shares: vec![held], again: true, not_sent });
+        self.release(batch.hold.take());
+        for held in std::mem::take(&mut batch.shares).into_iter().rev() {
+            self.holds.add_again(Batch { shares: vec![held], ..batch.clone() });
         }
     }
 
-    fn settle_unknown(&mut self, batch: &Batch, status: u16, reason: &str) {
+    /// Sends a batch again after a while that doubles each time, unless it was sent often enough, or its time would
+    /// be over by then.
+    fn retry(&mut self, batch: Batch) -> Result<(), Batch> {
+        let at = self.now.saturating_add(self.config.retry.backoff(batch.retries, self.next_call));
+        let in_time = at < batch.first_sent.saturating_add(self.config.dispatch.timeout);
+        if batch.retries >= self.config.retry.attempts || !in_time {
+            return Err(batch);
+        }
+        self.count(Metric::BatchesRetried(batch.upstream), 1);
+        self.holds.add_later(Batch { retries: batch.retries.saturating_add(1), ..batch }, at);
+        Ok(())
+    }
+
+    /// Whether a batch may be carried out twice: then it comes to the same as once.
+    fn is_idempotent(&self, batch: &Batch) -> bool {
+        batch.shares.iter().all(|held| {
+            self.requests.get(&held.request).is_some_and(|request| {
+                request.share_operations(held.share).all(|operation| {
+                    matches!(operation.action, Action::Index | Action::Delete) && operation.placement.id_hash.is_some()
+                })
+            })
+        })
+    }
+
+    fn settle_unknown(&mut self, batch: &Batch, failure: Failure) {
         let operations = batch.shares.iter().map(|held| held.operations as usize).sum();
         self.count(Metric::OperationsUnknown(batch.upstream), operations);
         let upstream = self.upstreams.name(batch.upstream);
         let reason =
-            format!("outcome unknown, the operation may or may not have been carried out: {reason} [{upstream}]");
+            format!("outcome unknown, the operation may or may not have been carried out: {failure} [{upstream}]");
         let error = ErrorItem::error("bulk_outcome_unknown_exception", &reason).into();
-        self.settle_all(batch, &Outcome::Unknown { status, error });
+        self.settle_all(batch, &Outcome::Unknown { status: failure.status(), error });
     }
 
     fn settle_all(&mut self, batch: &Batch, outcome: &Outcome) {
         for held in &batch.shares {
             self.settle(held, outcome.clone());
+        }
+        self.release(batch.hold);
+    }
+
+    /// A batch that left this hold is settled.
+    fn release(&mut self, hold: Option<Key>) {
+        if let Some(key) = hold {
+            self.holds.settled(key, self.now);
         }
     }
 

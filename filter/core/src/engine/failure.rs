@@ -1,17 +1,23 @@
 use super::Response;
 
-/// A call that no node answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a batch has no answer that could be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// It surely never reached a node: it may be sent again.
+    #[error("no node could be reached")]
     NotSent,
-    /// A node may have carried it out.
-    Unknown {
-        /// 503 or 504, for the items.
-        status: u16,
-        /// For whoever reads the items.
-        reason: &'static str,
-    },
+    /// The connection broke before an answer came.
+    #[error("the connection to the node was lost")]
+    Lost,
+    /// The node took longer than the call was given.
+    #[error("the node did not answer in time")]
+    TimedOut,
+    /// An answer came, and broke off or was too large: it may well have been carried out.
+    #[error("the node's answer was lost or too large to read")]
+    Unreadable,
+    /// The answer is not one to the batch that was sent.
+    #[error("the node's answer does not fit the operations that it was sent")]
+    Mismatch,
 }
 
 /// What Envoy says when it could not connect, or had too many requests already.
@@ -24,13 +30,13 @@ const NOT_SENT: &[&str] = &[
 ];
 
 impl Failure {
-    /// No readable answer: the connection broke in the middle, or the answer was too large.
-    pub const UNREADABLE: Self =
-        Self::Unknown { status: 503, reason: "the node's answer was lost or too large to read" };
-
-    /// The answer is not one to the batch that was sent.
-    pub const MISMATCH: Self =
-        Self::Unknown { status: 503, reason: "the node's answer does not fit the operations that it was sent" };
+    /// For the items of which nobody knows whether they were carried out.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::TimedOut => 504,
+            _ => 503,
+        }
+    }
 
     /// Tells Envoy's own words, which come in the form of a response, from a node's.
     pub fn of(response: &Response) -> Option<Self> {
@@ -43,10 +49,9 @@ impl Failure {
             return Some(Self::NotSent);
         }
         if text.starts_with("upstream connect error or disconnect/reset before headers") {
-            return Some(Self::Unknown { status: 503, reason: "the connection to the node was lost" });
+            return Some(Self::Lost);
         }
-        text.starts_with("upstream request timeout")
-            .then_some(Self::Unknown { status: 504, reason: "the node did not answer in time" })
+        text.starts_with("upstream request timeout").then_some(Self::TimedOut)
     }
 }
 
@@ -66,11 +71,8 @@ mod tests {
         assert_eq!(of(503, &refused), Some(Failure::NotSent));
         assert_eq!(of(503, &format!("{RESET}overflow")), Some(Failure::NotSent));
         assert_eq!(of(503, "no healthy upstream"), Some(Failure::NotSent));
-        assert!(matches!(
-            of(503, &format!("{RESET}connection termination")),
-            Some(Failure::Unknown { status: 503, .. })
-        ));
-        assert!(matches!(of(504, "upstream request timeout"), Some(Failure::Unknown { status: 504, .. })));
+        assert_eq!(of(503, &format!("{RESET}connection termination")), Some(Failure::Lost));
+        assert_eq!(of(504, "upstream request timeout"), Some(Failure::TimedOut));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use hashbrown::HashMap;
 
@@ -20,10 +20,13 @@ pub struct Holds {
     holds: HashMap<Key, Hold>,
     lanes: HashMap<UpstreamId, Lane>,
     ready: VecDeque<Departure>,
+    /// Batches that are sent again later, by time and number.
+    delayed: BTreeMap<(Time, u64), Batch>,
+    next_delayed: u64,
     deadlines: BinaryHeap<Reverse<(Time, Key)>>,
 }
 
-/// One hold.
+/// One hold: of an upstream and a caller.
 pub type Key = (UpstreamId, CallerId);
 
 /// A share of a request, on hold.
@@ -50,10 +53,14 @@ pub struct Batch {
     pub caller: CallerId,
     /// Whose operations, in the order in which they are sent.
     pub shares: Vec<Held>,
-    /// Whether it is sent again, after it was refused as a whole or could not be sent.
-    pub again: bool,
+    /// The hold that it left, and to which its place on the way belongs until it is settled.
+    pub hold: Option<Key>,
+    /// When it was sent first.
+    pub first_sent: Time,
     /// How often it could not be sent.
     pub not_sent: u8,
+    /// How often it was sent again after a node had it, or refused it.
+    pub retries: u32,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +105,8 @@ impl Holds {
             holds: HashMap::new(),
             lanes: HashMap::new(),
             ready: VecDeque::new(),
+            delayed: BTreeMap::new(),
+            next_delayed: 0,
             deadlines: BinaryHeap::new(),
         }
     }
@@ -121,14 +130,21 @@ impl Holds {
         }
     }
 
-    /// Sends a batch that was refused or could not be sent, before whatever else waits.
+    /// Sends a batch again, before whatever else waits.
     pub fn add_again(&mut self, batch: Batch) {
         self.ready.push_front(Departure::Again(batch));
     }
 
+    /// Sends a batch again at this time.
+    pub fn add_later(&mut self, batch: Batch, at: Time) {
+        self.delayed.insert((at, self.next_delayed), batch);
+        self.next_delayed = self.next_delayed.wrapping_add(1);
+    }
+
     /// Whether nothing is held and nothing on its way.
     pub fn is_empty(&self) -> bool {
-        self.holds.is_empty() && self.ready.is_empty() && self.lanes.values().all(|lane| lane.in_flight == 0)
+        let waiting = self.ready.len().saturating_add(self.delayed.len());
+        self.holds.is_empty() && waiting == 0 && self.lanes.values().all(|lane| lane.in_flight == 0)
     }
 
     /// Whether [`next_batch`](Self::next_batch) may have one.
@@ -136,13 +152,19 @@ impl Holds {
         !self.ready.is_empty()
     }
 
-    /// When a hold's interval ends next.
+    /// When a hold's interval ends next, or a batch is to be sent again.
     pub fn deadline(&self) -> Option<Time> {
-        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+        let interval = self.deadlines.peek().map(|Reverse((deadline, _))| *deadline);
+        let delayed = self.delayed.keys().next().map(|(at, _)| *at);
+        [interval, delayed].into_iter().flatten().min()
     }
 
-    /// Lets holds leave whose interval has ended.
+    /// Lets holds leave whose interval has ended, and batches whose time has come.
     pub fn tick(&mut self, now: Time) {
+        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let batch = entry.remove();
+            self.add_again(batch);
+        }
         while let Some(Reverse((deadline, key))) = self.deadlines.peek().copied() {
             if deadline > now {
                 break;
@@ -179,15 +201,16 @@ impl Holds {
         None
     }
 
-    /// A batch of this upstream and caller is no longer on its way.
-    pub fn finished(&mut self, key: Key, again: bool, now: Time) {
-        if let Some(lane) = self.lanes.get_mut(&key.0) {
+    /// A batch is no longer on its way to this upstream. If it is not to be sent again, it is [`settled`](Self::settled) too.
+    pub fn finished(&mut self, upstream: UpstreamId) {
+        if let Some(lane) = self.lanes.get_mut(&upstream) {
             lane.in_flight = lane.in_flight.saturating_sub(1);
             lane.unblock(&mut self.ready);
         }
-        if again {
-            return;
-        }
+    }
+
+    /// A batch that left this hold will not be sent again: the next may leave.
+    pub fn settled(&mut self, key: Key, now: Time) {
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.in_flight = hold.in_flight.saturating_sub(1);
             if hold.in_flight == 0 && hold.shares.is_empty() && !hold.queued {
@@ -213,7 +236,8 @@ impl Holds {
         if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
         }
-        Some(Batch { upstream: key.0, caller: key.1, shares, again: false, not_sent: 0 })
+        let (upstream, caller) = key;
+        Some(Batch { upstream, caller, shares, hold: Some(key), first_sent: now, not_sent: 0, retries: 0 })
     }
 
     /// Remembers when the interval of a hold's oldest share ends.

@@ -22,6 +22,8 @@ pub enum Metric {
     BatchBytes(UpstreamId),
     /// Batches that could not be sent to this upstream and went to the coordinating one.
     BatchesRedirected(UpstreamId),
+    /// Batches that were sent again after a refusal with 429 or a lost connection.
+    BatchesRetried(UpstreamId),
     /// Batches of several requests that were refused as a whole and sent again one request at a time.
     BatchesSeparated(UpstreamId),
     /// Operations that were answered with an unknown outcome, by the upstream that was asked.
@@ -49,6 +51,7 @@ impl Metric {
             Self::BatchRequests(upstream) => by_upstream("batch_requests", upstream),
             Self::BatchBytes(upstream) => by_upstream("batch_bytes", upstream),
             Self::BatchesRedirected(upstream) => by_upstream("batches_redirected", upstream),
+            Self::BatchesRetried(upstream) => by_upstream("batches_retried", upstream),
             Self::BatchesSeparated(upstream) => by_upstream("batches_separated", upstream),
             Self::OperationsUnknown(upstream) => by_upstream("operations_unknown", upstream),
             Self::StateLoads => "bulk_reshuffle_state_loads_total".to_owned(),

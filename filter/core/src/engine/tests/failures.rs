@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::world::{World, id_on, index};
@@ -79,8 +81,7 @@ fn if_the_coordinator_cannot_be_reached_either_the_client_learns_it() {
 #[test]
 fn an_unknown_outcome_is_said_and_nothing_is_sent_again() {
     for (fail, status) in [
-        (&(|world: &mut World| envoy_says(world, "es-0", 503, RESET)) as &dyn Fn(&mut World), 503),
-        (&|world: &mut World| envoy_says(world, "es-0", 504, "upstream request timeout"), 504),
+        (&(|world: &mut World| envoy_says(world, "es-0", 504, "upstream request timeout")) as &dyn Fn(&mut World), 504),
         (
             &|world: &mut World| {
                 let call = world.take_call("es-0");
@@ -100,6 +101,76 @@ fn an_unknown_outcome_is_said_and_nothing_is_sent_again() {
         assert_eq!(reply["items"][0]["index"]["_index"], "i");
         assert_eq!(reply["items"][0]["index"]["error"]["type"], "bulk_outcome_unknown_exception");
     }
+}
+
+#[test]
+fn a_lost_batch_that_may_be_carried_out_twice_is_sent_again() {
+    let mut world = World::new(json!({}));
+    let id = split(&mut world);
+    let batch = world.calls.iter().find(|call| call.upstream.as_ref() == "es-0").unwrap().body.clone();
+    envoy_says(&mut world, "es-0", 503, RESET);
+    assert_eq!(world.upstreams(), ["es-1"]);
+    world.tick_after(Duration::from_millis(24));
+    assert_eq!(world.upstreams(), ["es-1"]);
+    world.tick_after(Duration::from_millis(26));
+    assert_eq!(world.upstreams(), ["es-1", "es-0"]);
+    assert_eq!(world.calls[1].body, batch);
+    world.settle();
+    assert_eq!(statuses(&world, id), [201, 201, 201]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn a_lost_batch_that_may_not_be_carried_out_twice_is_not_sent_again() {
+    let (first, second, third) = (id_on(0, 0), id_on(1, 0), id_on(0, 1));
+    for line in [
+        format!("{{\"create\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{}}\n"),
+        format!("{{\"update\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{\"doc\":{{}}}}\n"),
+        format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{third}\"}}}}\n{{}}\n"),
+    ] {
+        let mut world = World::new(json!({}));
+        let id = world.request("/_bulk", &(index(&[first.clone(), second.clone()]) + &line));
+        world.woken();
+        envoy_says(&mut world, "es-0", 503, RESET);
+        world.settle();
+        assert_eq!(statuses(&world, id), [503, 201, 503]);
+        world.tick_after(Duration::from_secs(60));
+        assert!(world.calls.iter().all(|call| call.upstream.as_ref() == "es"));
+    }
+}
+
+const TOO_MUCH: &str = r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#;
+
+#[test]
+fn a_batch_refused_with_429_is_sent_again_with_growing_patience() {
+    let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}, "retry": {"attempts": 3}}));
+    let id = split(&mut world);
+    world.answer("es-1");
+    // What comes meanwhile waits too: the node has enough to do.
+    let later = world.request("/_bulk", &index(&[id_on(0, 5)]));
+    for longest in [50, 100, 200] {
+        world.answer_with("es-0", 429, TOO_MUCH);
+        assert!(world.calls.is_empty());
+        assert!(world.timer.unwrap() >= Duration::from_millis(longest / 2));
+        world.tick_after(Duration::from_millis(longest));
+        assert_eq!(world.upstreams(), ["es-0"]);
+    }
+    world.answer_with("es-0", 429, TOO_MUCH);
+    assert_eq!(statuses(&world, id), [429, 201, 429]);
+    world.settle();
+    assert_eq!(statuses(&world, later), [201]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn nothing_is_sent_again_when_its_time_is_over() {
+    let mut world = World::new(json!({"dispatch": {"timeout": "60ms"}}));
+    let id = split(&mut world);
+    world.answer("es-1");
+    world.now += Duration::from_millis(40);
+    world.answer_with("es-0", 429, TOO_MUCH);
+    assert_eq!(statuses(&world, id), [429, 201, 429]);
+    assert!(world.engine.is_idle());
 }
 
 #[test]
@@ -124,13 +195,9 @@ fn an_answer_that_does_not_fit_is_an_unknown_outcome() {
 
 #[test]
 fn a_refusal_of_some_shares_becomes_their_items_error() {
-    let mut world = World::new(json!({}));
+    let mut world = World::new(json!({"retry": {"attempts": 0}}));
     let id = split(&mut world);
-    world.answer_with(
-        "es-0",
-        429,
-        r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#,
-    );
+    world.answer_with("es-0", 429, TOO_MUCH);
     world.settle();
     assert_eq!(statuses(&world, id), [429, 201, 429]);
     assert_eq!(world.reply(id)["items"][2]["index"]["error"]["reason"], "too much");
@@ -191,7 +258,7 @@ fn when_a_merged_batch_is_refused_only_the_offender_sees_its_error() {
 #[test]
 fn a_merged_batch_refused_for_its_caller_or_its_node_is_not_sent_again() {
     for status in [401, 429, 500, 503] {
-        let mut world = World::new(json!({}));
+        let mut world = World::new(json!({"retry": {"attempts": 0}}));
         world.request("/_bulk", &index(&[id_on(0, 9)]));
         world.woken();
         let ids = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
