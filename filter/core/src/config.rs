@@ -45,9 +45,25 @@ pub struct Config {
     /// When a batch is sent again.
     #[serde(default, deserialize_with = "object")]
     pub retry: Retry,
+    /// How a request's headers are held back while its body is read.
+    #[serde(default)]
+    pub header_pause: HeaderPause,
     /// Bounds on what the filter takes in.
     #[serde(default, deserialize_with = "object")]
     pub limits: Limits,
+}
+
+/// How a request's headers are held back while its body is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeaderPause {
+    /// The filter finds out by itself which of the two works.
+    #[default]
+    Auto,
+    /// By the filter, which needs `allow_on_headers_stop_iteration`.
+    Stop,
+    /// By a buffer filter right behind it.
+    Buffer,
 }
 
 /// How nodes map to Envoy clusters.
@@ -394,6 +410,11 @@ mod tests {
             (r#"{"coordinator":"es","hold":{"flush_threshold_size":"0"}}"#, "hold.flush_threshold_size", "a size"),
             (r#"{"coordinator":"es","hold":{"early_release":"yes"}}"#, "hold.early_release", "a boolean"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
+            (
+                r#"{"coordinator":"es","header_pause":"maybe"}"#,
+                "header_pause",
+                "expected one of `auto`, `stop`, `buffer`",
+            ),
             (r#"{"coordinator":"es","retry":{"attempts":-1}}"#, "retry.attempts", "expected u32"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":17}}"#, "dispatch.max_in_flight", "at most"),
             (r#"{"coordinator":"es","limits":{"memory":"2gb"}}"#, "limits.memory", "768mb"),

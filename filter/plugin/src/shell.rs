@@ -10,6 +10,16 @@ use proxy_wasm::types::{BufferType, MapType};
 use crate::metrics::Metrics;
 use crate::wake_up::WakeUp;
 
+/// What becomes of a stream after a callback.
+pub enum Flow {
+    /// Nothing goes on.
+    Hold,
+    /// The headers go on, the body does not.
+    Headers,
+    /// All of it goes on, after this was put back into the body.
+    All(Vec<Vec<u8>>),
+}
+
 /// What a root and its streams share: the engine, and what it takes to carry out its commands.
 ///
 /// No borrow is held during a call to Envoy, which may call back.
@@ -46,18 +56,19 @@ impl Shell {
         self.engine.borrow().is_idle()
     }
 
-    /// Hands in an input from a stream's callback. Returns the body to put back if the stream is to flow on.
-    pub fn handle_in_stream(&self, input: Input) -> Option<Vec<Vec<u8>>> {
+    /// Hands in an input from a stream's callback.
+    pub fn handle_in_stream(&self, input: Input) -> Flow {
         self.engine.borrow_mut().handle(input, self.origin.elapsed());
-        let mut pass_through = None;
+        let mut flow = Flow::Hold;
         while let Some(command) = self.poll(Engine::poll_stream) {
             match command {
-                Command::PassThrough { body, .. } => pass_through = Some(body),
+                Command::PassThrough { body, .. } => flow = Flow::All(body),
+                Command::PassHeaders { .. } => flow = Flow::Headers,
                 other => self.carry_out(other),
             }
         }
         self.publish_metrics();
-        pass_through
+        flow
     }
 
     /// Hands in an input from one of the root's callbacks.
@@ -104,7 +115,11 @@ impl Shell {
                 let _ = hostcalls::set_tick_period(after.max(Duration::from_millis(1)));
             }
             Command::Warn(text) => log::warn!("{text}"),
-            Command::PassThrough { .. } => {}
+            Command::Resume { request } => self.in_stream(request.0, || {
+                let _ = hostcalls::resume_http_request();
+            }),
+            // Only ever for a stream's own callback.
+            Command::PassThrough { .. } | Command::PassHeaders { .. } => {}
         }
     }
 
@@ -119,12 +134,17 @@ impl Shell {
         }
     }
 
-    /// Answers a stream from the root.
     fn reply(&self, stream: u32, response: &Response) {
-        // An error means that the client is gone.
-        if hostcalls::set_effective_context(stream).is_ok() {
+        self.in_stream(stream, || {
             let headers = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let _ = hostcalls::send_http_response(u32::from(response.status), headers, Some(&response.body));
+        });
+    }
+
+    /// Does something to a stream from the root, unless its client is gone.
+    fn in_stream(&self, stream: u32, act: impl FnOnce()) {
+        if hostcalls::set_effective_context(stream).is_ok() {
+            act();
         }
         let _ = hostcalls::set_effective_context(self.root);
     }

@@ -5,7 +5,7 @@ use proxy_wasm::hostcalls;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::{Action, BufferType, MapType};
 
-use crate::shell::Shell;
+use crate::shell::{Flow, Shell};
 
 /// One request of a client.
 pub struct Stream {
@@ -24,12 +24,13 @@ impl Stream {
     /// Hands in an input; lets the stream flow on if that is what comes of it.
     fn handle(&mut self, input: Input) -> Action {
         match self.shell.handle_in_stream(input) {
-            Some(body) => {
+            Flow::Hold => Action::Pause,
+            Flow::Headers => Action::Continue,
+            Flow::All(body) => {
                 self.taken = false;
                 put_back(body);
                 Action::Continue
             }
-            None => Action::Pause,
         }
     }
 }

@@ -14,6 +14,17 @@ pub enum Command {
         /// What was taken out of its body, to be put back as it came.
         body: Vec<Vec<u8>>,
     },
+    /// Let the request's headers go on to the next filter, and keep its body. From
+    /// [`poll_stream`](super::Engine::poll_stream), for the request whose headers were just handled.
+    PassHeaders {
+        /// Which one.
+        request: RequestId,
+    },
+    /// Let a request go on whose headers were held back. Whatever comes of its body has to be handed in still.
+    Resume {
+        /// Which one.
+        request: RequestId,
+    },
     /// Send a request to an upstream and hand in what comes of it.
     Call(Call),
     /// Answer a request.

@@ -3,28 +3,40 @@
 use std::rc::Rc;
 
 use super::head::Head;
+use super::header_pause::Arrival;
 use super::holds::Held;
 use super::request::{Request, Room};
 use super::{Command, Engine, Metric, PassThrough, RequestId};
 use crate::config::Limits;
 use crate::routing::{RoutingTable, Unrouted, UpstreamId};
 
+/// For the operator, once.
+const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on the \
+    headers go on at once: set allow_on_headers_stop_iteration, or put a buffer filter right behind this one";
+
 impl Engine {
     pub(super) fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, end: bool) {
         let Some(head) = Head::read(headers) else {
-            self.pass_through = Some(Command::PassThrough { request: id, body: Vec::new() });
+            self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
         self.refresh.wake(self.now);
         match head.and_then(|head| self.enter(head, end)) {
             Ok(request) => {
                 self.requests.insert(id, request);
+                if !self.header_pauses.enter(id, self.now) {
+                    self.flow = Some(Command::PassHeaders { request: id });
+                }
             }
             Err(why) => self.pass(id, Vec::new(), why),
         }
     }
 
     pub(super) fn request_data(&mut self, id: RequestId, chunk: Vec<u8>, end: bool) {
+        if self.follows_headers(id) {
+            self.flow = Some(Command::PassThrough { request: id, body: vec![chunk] });
+            return;
+        }
         match self.change(id, |request, room| request.take(chunk, room)) {
             Some(Ok(())) if end => self.request_end(id),
             Some(Err(why)) => self.give_back(id, why),
@@ -33,6 +45,10 @@ impl Engine {
     }
 
     pub(super) fn request_end(&mut self, id: RequestId) {
+        if self.follows_headers(id) {
+            self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
+            return;
+        }
         if let Some(Err(why)) = self.change(id, Request::finish) {
             self.give_back(id, why);
             return;
@@ -54,6 +70,7 @@ impl Engine {
 
     pub(super) fn request_gone(&mut self, id: RequestId) {
         self.responses.remove(&id);
+        self.header_pauses.gone(id);
         let Some(request) = self.requests.get_mut(&id) else { return };
         if request.dispatched {
             // Some of it may be carried out already, so all of it will be.
@@ -67,6 +84,27 @@ impl Engine {
         }
         self.leave(id);
         self.count(Metric::RequestsAbandoned, 1);
+    }
+
+    /// Lets the headers of requests go of which no body has come, so that none waits for ever.
+    pub(super) fn let_headers_go(&mut self) {
+        while let Some(id) = self.header_pauses.next_overdue(self.now) {
+            if self.requests.get(&id).is_some_and(|request| request.length() == 0) {
+                self.leave(id);
+                self.count(Metric::RequestsPassedThrough(PassThrough::HeaderPause), 1);
+                self.header_pauses.resume(id, self.now);
+                self.resumes.push_back(id);
+            }
+        }
+    }
+
+    /// Whether a request's headers were let go, so that its body has to follow.
+    fn follows_headers(&mut self, id: RequestId) -> bool {
+        let arrival = self.header_pauses.body(id, self.now);
+        if arrival == (Arrival::Follow { learnt: true }) {
+            self.warnings.push_back(NO_STOP.to_owned());
+        }
+        arrival != Arrival::Read
     }
 
     /// Forgets a request.
@@ -119,7 +157,7 @@ impl Engine {
             self.refresh.hurry();
         }
         self.count(Metric::RequestsPassedThrough(why), 1);
-        self.pass_through = Some(Command::PassThrough { request, body });
+        self.flow = Some(Command::PassThrough { request, body });
     }
 }
 

@@ -17,6 +17,7 @@ mod caller;
 mod command;
 mod failure;
 mod head;
+mod header_pause;
 mod holds;
 mod input;
 mod intake;
@@ -37,6 +38,7 @@ use crate::config::Config;
 use crate::routing::{Refresh, RoutingTable, Upstreams};
 use call::Purpose;
 use caller::Callers;
+use header_pause::HeaderPauses;
 use holds::Holds;
 use request::Request;
 
@@ -70,7 +72,11 @@ pub struct Engine {
     next_node: usize,
     /// Bytes of all requests that are here.
     memory: u64,
-    pass_through: Option<Command>,
+    header_pauses: HeaderPauses,
+    /// What becomes of the stream whose input was just handled.
+    flow: Option<Command>,
+    /// Requests whose headers are to be let go.
+    resumes: VecDeque<RequestId>,
     responses: HashMap<RequestId, Response>,
     /// The order in which they leave; one that is no longer in `responses` has lost its client.
     replies: VecDeque<RequestId>,
@@ -97,7 +103,9 @@ impl Engine {
             next_call: 0,
             next_node: 0,
             memory: 0,
-            pass_through: None,
+            header_pauses: HeaderPauses::new(config.header_pause),
+            flow: None,
+            resumes: VecDeque::new(),
             responses: HashMap::new(),
             replies: VecDeque::new(),
             replies_left: REPLIES_PER_TURN,
@@ -126,13 +134,14 @@ impl Engine {
                 self.wake_asked = false;
                 self.timer = None;
                 self.holds.tick(self.now);
+                self.let_headers_go();
             }
         }
     }
 
     /// What to do in a stream's callback: let this request pass, ask for a wake-up.
     pub fn poll_stream(&mut self) -> Option<Command> {
-        if let Some(command) = self.pass_through.take() {
+        if let Some(command) = self.flow.take() {
             return Some(command);
         }
         let work = !self.replies.is_empty()
@@ -146,6 +155,9 @@ impl Engine {
     pub fn poll_root(&mut self) -> Option<Command> {
         if let Some(warning) = self.warnings.pop_front() {
             return Some(Command::Warn(warning));
+        }
+        if let Some(request) = self.resumes.pop_front() {
+            return Some(Command::Resume { request });
         }
         if let Some(call) = self.next_question().or_else(|| self.next_batch()) {
             return Some(Command::Call(call));
@@ -194,7 +206,8 @@ impl Engine {
 
     /// When the timer has to run out, if that is sooner than it will.
     fn needed_timer(&self) -> Option<Time> {
-        let next = [self.refresh.due(), self.holds.deadline()].into_iter().flatten().min()?;
+        let deadlines = [self.refresh.due(), self.holds.deadline(), self.header_pauses.deadline()];
+        let next = deadlines.into_iter().flatten().min()?;
         self.timer.is_none_or(|timer| next < timer).then_some(next)
     }
 

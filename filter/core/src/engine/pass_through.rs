@@ -6,6 +6,8 @@ use crate::routing::Unrouted;
 pub enum PassThrough {
     /// The cluster state is not known yet.
     NoState,
+    /// No body came while the headers were held back, and it is not known yet whether one can.
+    HeaderPause,
     /// The body is larger than `limits.max_request`.
     TooLarge,
     /// As much as `limits.memory` is held and in flight.
@@ -43,6 +45,7 @@ impl PassThrough {
     pub fn name(self) -> &'static str {
         match self {
             Self::NoState => "no_state",
+            Self::HeaderPause => "header_pause",
             Self::TooLarge => "too_large",
             Self::Memory => "memory",
             Self::Path => "path",

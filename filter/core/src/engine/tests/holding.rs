@@ -216,7 +216,7 @@ fn at_most_64_replies_leave_in_one_callback() {
 
 #[test]
 fn a_wake_up_is_asked_for_once() {
-    let mut world = World::new(json!({}));
+    let mut world = World::new(json!({"header_pause": "stop"}));
     let unfinished = world.head("/_bulk", &[]);
     assert_eq!(world.wake_ups, 0);
     small(&mut world, 0, 10);

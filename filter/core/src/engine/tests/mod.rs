@@ -3,6 +3,7 @@
 mod clients;
 mod compression;
 mod failures;
+mod header_pause;
 mod holding;
 mod merging;
 mod world;

@@ -18,6 +18,11 @@ pub struct World {
     pub replies: BTreeMap<u32, Response>,
     /// What passed through, with the body that was put back.
     pub passed: BTreeMap<u32, Vec<u8>>,
+    /// Requests whose headers went on while their bodies were kept.
+    pub headers_gone: Vec<u32>,
+    /// Requests whose headers were held back and let go.
+    pub resumed: Vec<u32>,
+    pub warnings: Vec<String>,
     pub timer: Option<Duration>,
     pub wake_ups: usize,
     pub counts: BTreeMap<Metric, u64>,
@@ -82,6 +87,9 @@ impl World {
             calls: Vec::new(),
             replies: BTreeMap::new(),
             passed: BTreeMap::new(),
+            headers_gone: Vec::new(),
+            resumed: Vec::new(),
+            warnings: Vec::new(),
             timer: None,
             wake_ups: 0,
             counts: BTreeMap::new(),
@@ -126,6 +134,7 @@ impl World {
                 Command::PassThrough { request, body } => {
                     assert!(self.passed.insert(request.0, body.concat()).is_none());
                 }
+                Command::PassHeaders { request } => self.headers_gone.push(request.0),
                 Command::Wake => self.wake_ups += 1,
                 other => panic!("{other:?} in a stream's callback"),
             }
@@ -144,8 +153,9 @@ impl World {
                 }
                 Command::Wake => self.wake_ups += 1,
                 Command::SetTimer(after) => self.timer = Some(after),
-                Command::Warn(_) => {}
-                Command::PassThrough { .. } => panic!("passed through outside the stream's callback"),
+                Command::Warn(text) => self.warnings.push(text),
+                Command::Resume { request } => self.resumed.push(request.0),
+                Command::PassThrough { .. } | Command::PassHeaders { .. } => panic!("outside the stream's callback"),
             }
         }
         self.count();
