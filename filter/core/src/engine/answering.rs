@@ -57,9 +57,9 @@ impl Engine {
                 let not_sent = batch.not_sent.saturating_add(1);
                 self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, not_sent, ..batch });
             }
-            Failure::NotSent => self.settle_all(&batch, &Outcome::Whole(Rc::new(unavailable()))),
+            Failure::NotSent => self.settle_refused(&batch, unavailable()),
             Failure::Lost if self.is_idempotent(&batch) => {
-                if let Err(batch) = self.retry(batch) {
+                if let Err(batch) = self.retry(Batch { lost: true, ..batch }) {
                     self.settle_unknown(&batch, failure);
                 }
             }
@@ -68,21 +68,16 @@ impl Engine {
     }
 
     fn batch_answered(&mut self, batch: Batch, response: Response) {
-        let batch = match response.status {
-            429 => match self.retry(batch) {
-                Ok(()) => return,
-                Err(batch) => batch,
-            },
-            _ => batch,
-        };
-        if self.is_whole_request(&batch) {
-            self.settle_all(&batch, &Outcome::Whole(Rc::new(response)));
-        } else if response.status == 200 {
-            self.batch_accepted(&batch, response);
-        } else if batch.shares.len() > 1 && is_about_one_request(response.status) {
-            self.separate(batch);
-        } else {
-            self.settle_all(&batch, &Outcome::Whole(Rc::new(response)));
+        match response.status {
+            200 if self.is_whole_request(&batch) => self.settle_all(&batch, &Outcome::Whole(Rc::new(response))),
+            200 => self.batch_accepted(&batch, response),
+            429 => {
+                if let Err(batch) = self.retry(batch) {
+                    self.settle_refused(&batch, response);
+                }
+            }
+            status if batch.shares.len() > 1 && is_about_one_request(status) => self.separate(batch),
+            _ => self.settle_refused(&batch, response),
         }
     }
 
@@ -156,6 +151,14 @@ impl Engine {
         })
     }
 
+    /// None of it was carried out, unless an earlier attempt was.
+    fn settle_refused(&mut self, batch: &Batch, response: Response) {
+        match batch.lost {
+            true => self.settle_unknown(batch, Failure::Lost),
+            false => self.settle_all(batch, &Outcome::Whole(Rc::new(response))),
+        }
+    }
+
     fn settle_unknown(&mut self, batch: &Batch, failure: Failure) {
         let operations = batch.shares.iter().map(|held| held.operations as usize).sum();
         self.count(Metric::OperationsUnknown(batch.upstream), operations);
@@ -203,9 +206,9 @@ impl Engine {
     }
 }
 
-/// Whether a refusal may be one request's fault rather than the caller's (401) or the node's (429, 5xx).
+/// Whether a refusal may be one request's fault rather than the caller's (401) or the node's (5xx).
 fn is_about_one_request(status: u16) -> bool {
-    (400..500).contains(&status) && !matches!(status, 401 | 429)
+    (400..500).contains(&status) && status != 401
 }
 
 /// For a request that could be sent nowhere, in Elasticsearch's shape.

@@ -61,6 +61,8 @@ pub struct Batch {
     pub not_sent: u8,
     /// How often it was sent again after a node had it, or refused it.
     pub retries: u32,
+    /// Whether a node may have carried it out already.
+    pub lost: bool,
 }
 
 #[derive(Debug, Default)]
@@ -237,7 +239,7 @@ impl Holds {
             self.wait_for_interval(key);
         }
         let (upstream, caller) = key;
-        Some(Batch { upstream, caller, shares, hold: Some(key), first_sent: now, not_sent: 0, retries: 0 })
+        Some(Batch { upstream, caller, shares, hold: Some(key), first_sent: now, not_sent: 0, retries: 0, lost: false })
     }
 
     /// Remembers when the interval of a hold's oldest share ends.

@@ -49,10 +49,15 @@ impl Engine {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
             return;
         }
-        if let Some(Err(why)) = self.change(id, Request::finish) {
-            self.give_back(id, why);
-            return;
+        match self.change(id, Request::finish) {
+            Some(Ok(())) => self.hold(id),
+            Some(Err(why)) => self.give_back(id, why),
+            None => {}
         }
+    }
+
+    /// Puts the shares of a request that has ended on hold.
+    fn hold(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(&id) else { return };
         for (share, details) in (0..).zip(&request.shares) {
             let held = Held {
@@ -138,7 +143,8 @@ impl Engine {
 
     /// Lets a request take in more, and keeps account of the memory.
     fn change<T>(&mut self, id: RequestId, act: impl FnOnce(&mut Request, Room) -> T) -> Option<T> {
-        let request = self.requests.get_mut(&id)?;
+        // One that has ended takes nothing more.
+        let request = self.requests.get_mut(&id).filter(|request| request.pending == 0)?;
         let before = request.memory();
         let result = act(request, room(&self.config.limits, self.memory, request.length()));
         self.memory = self.memory.saturating_add(request.memory()).saturating_sub(before);

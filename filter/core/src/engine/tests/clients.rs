@@ -74,6 +74,19 @@ fn inputs_for_what_is_long_over_do_no_harm() {
 }
 
 #[test]
+fn one_that_has_ended_takes_nothing_more() {
+    let mut world = World::new(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.data(id, index(&[id_on(1, 0)]), true);
+    world.stream(Input::RequestEnd { request: RequestId(id) });
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0"]);
+    world.settle();
+    assert_eq!(world.items(id), [(id_on(0, 0), 201)]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
 fn a_body_may_end_with_trailers() {
     let mut world = World::new(json!({}));
     let id = world.head("/_bulk", &[]);

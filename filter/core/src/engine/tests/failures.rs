@@ -121,6 +121,24 @@ fn a_lost_batch_that_may_be_carried_out_twice_is_sent_again() {
 }
 
 #[test]
+fn what_may_have_been_carried_out_is_never_called_refused() {
+    let endings: [&dyn Fn(&mut World); 2] = [&|world| world.answer_with("es-0", 400, TOO_MUCH), &|world| {
+        envoy_says(world, "es-0", 503, REFUSED);
+        (0..5).for_each(|_| envoy_says(world, "es", 503, REFUSED));
+    }];
+    for end in endings {
+        let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+        world.woken();
+        envoy_says(&mut world, "es-0", 503, RESET);
+        world.tick_after(Duration::from_millis(50));
+        end(&mut world);
+        assert_eq!(statuses(&world, id), [503]);
+        assert_eq!(world.reply(id)["items"][0]["index"]["error"]["type"], "bulk_outcome_unknown_exception");
+    }
+}
+
+#[test]
 fn a_lost_batch_that_may_not_be_carried_out_twice_is_not_sent_again() {
     let (first, second, third) = (id_on(0, 0), id_on(1, 0), id_on(0, 1));
     for line in [
