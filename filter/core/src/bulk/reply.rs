@@ -1,8 +1,14 @@
-/// Puts the answer to one request together out of items, in the request's order.
+use super::{Fate, FilterPath, write_selected};
+
+/// Puts the answer to one request together out of items, in the request's order, with what the client wants to see
+/// of it.
 #[derive(Debug)]
-pub struct Reply {
+pub struct Reply<'a> {
     body: Vec<u8>,
-    empty: bool,
+    items: Fate<'a>,
+    any_item: bool,
+    /// An item before it is filtered.
+    whole: Vec<u8>,
 }
 
 /// What stands before the items.
@@ -16,31 +22,77 @@ pub struct ReplyHead {
     pub errors_first: bool,
 }
 
-impl Reply {
+impl<'a> Reply<'a> {
     /// A reply without items yet, with room for this many bytes of them.
-    pub fn new(head: ReplyHead, capacity: usize) -> Self {
-        let ReplyHead { took, errors, errors_first } = head;
-        let head = match errors_first {
-            true => format!("{{\"errors\":{errors},\"took\":{took},\"items\":["),
-            false => format!("{{\"took\":{took},\"errors\":{errors},\"items\":["),
-        };
-        let mut body = Vec::with_capacity(capacity.saturating_add(head.len()).saturating_add(2));
-        body.extend_from_slice(head.as_bytes());
-        Self { body, empty: true }
+    pub fn new(head: ReplyHead, filter_path: &'a FilterPath, capacity: usize) -> Self {
+        let selection = filter_path.selection();
+        let items = selection.field("items");
+        let capacity = if items == Fate::Kept { capacity.saturating_add(64) } else { 64 };
+        let mut reply = Self { body: Vec::with_capacity(capacity), items, any_item: false, whole: Vec::new() };
+        reply.body.push(b'{');
+        let mut fields = [("took", head.took.to_string()), ("errors", head.errors.to_string())];
+        if head.errors_first {
+            fields.reverse();
+        }
+        for (name, value) in fields.iter().filter(|(name, _)| selection.field(name).keeps_scalars()) {
+            reply.key(name);
+            reply.body.extend_from_slice(value.as_bytes());
+        }
+        reply
     }
 
     /// Adds the next item; `write` appends its JSON.
     pub fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if !std::mem::take(&mut self.empty) {
-            self.body.push(b',');
+        let before = self.body.len();
+        self.separate();
+        let written = match &self.items {
+            Fate::Kept => {
+                write(&mut self.body);
+                true
+            }
+            Fate::Dropped => false,
+            Fate::Filtered { inside, .. } => {
+                self.whole.clear();
+                write(&mut self.whole);
+                serde_json::from_slice(&self.whole).is_ok_and(|item| write_selected(item, inside, &mut self.body))
+            }
+        };
+        if written {
+            self.any_item = true;
+        } else {
+            self.body.truncate(before);
         }
-        write(&mut self.body);
     }
 
     /// The reply's body.
     pub fn finish(mut self) -> Vec<u8> {
-        self.body.extend_from_slice(b"]}");
+        if self.any_item {
+            self.body.push(b']');
+        } else if self.items == Fate::Kept {
+            self.separate();
+            self.body.push(b']');
+        }
+        self.body.push(b'}');
         self.body
+    }
+
+    /// What stands before an item.
+    fn separate(&mut self) {
+        if self.any_item {
+            self.body.push(b',');
+        } else {
+            self.key("items");
+            self.body.push(b'[');
+        }
+    }
+
+    fn key(&mut self, name: &str) {
+        if self.body.len() > 1 {
+            self.body.push(b',');
+        }
+        self.body.push(b'"');
+        self.body.extend_from_slice(name.as_bytes());
+        self.body.extend_from_slice(b"\":");
     }
 }
 
@@ -49,7 +101,12 @@ mod tests {
     use super::*;
 
     fn reply(errors: bool, errors_first: bool, items: &[&str]) -> String {
-        let mut reply = Reply::new(ReplyHead { took: 12, errors, errors_first }, 0);
+        filtered("", errors, errors_first, items)
+    }
+
+    fn filtered(filter_path: &str, errors: bool, errors_first: bool, items: &[&str]) -> String {
+        let filter_path = FilterPath::parse(filter_path).unwrap();
+        let mut reply = Reply::new(ReplyHead { took: 12, errors, errors_first }, &filter_path, 0);
         for text in items {
             reply.item(|to| to.extend_from_slice(text.as_bytes()));
         }
@@ -61,5 +118,21 @@ mod tests {
         assert_eq!(reply(false, false, &["{1}", "{2}"]), r#"{"took":12,"errors":false,"items":[{1},{2}]}"#);
         assert_eq!(reply(true, true, &["{1}"]), r#"{"errors":true,"took":12,"items":[{1}]}"#);
         assert_eq!(reply(false, false, &[]), r#"{"took":12,"errors":false,"items":[]}"#);
+    }
+
+    #[test]
+    fn is_the_same_as_if_the_whole_answer_were_filtered() {
+        let items = [r#"{"index":{"_id":"1","status":200}}"#, r#"{"delete":{"_id":"2","error":{"type":"t"}}}"#];
+        for filter_path in
+            ["took", "errors,items.*.error", "items.*.status", "**.type", "-took", "-items.index", "-*", "*"]
+        {
+            for errors_first in [true, false] {
+                let whole = reply(true, errors_first, &items);
+                let expected = FilterPath::parse(filter_path).unwrap().apply(whole.as_bytes()).unwrap();
+                let filtered = filtered(filter_path, true, errors_first, &items);
+                assert_eq!(filtered, String::from_utf8(expected).unwrap(), "{filter_path}");
+            }
+        }
+        assert_eq!(filtered("items.*.error", false, false, &items[..1]), "{}");
     }
 }

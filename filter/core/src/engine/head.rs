@@ -1,5 +1,6 @@
 use super::PassThrough;
 use super::caller::{Caller, caller};
+use crate::bulk::FilterPath;
 
 /// What a bulk request's headers say.
 #[derive(Debug)]
@@ -10,6 +11,8 @@ pub struct Head {
     pub default_index: Option<String>,
     /// The routing value in the query, for action lines that have none.
     pub default_routing: Option<String>,
+    /// What the client wants to see of the answer. The nodes are asked for all of it.
+    pub filter_path: FilterPath,
     /// Bytes of the body, where the client says it beforehand.
     pub content_length: Option<u64>,
     /// Whether the body is compressed.
@@ -32,19 +35,23 @@ impl Head {
         Some(Self::read_bulk(headers))
     }
 
-    fn read_bulk(headers: Vec<(String, Vec<u8>)>) -> Result<Self, PassThrough> {
+    fn read_bulk(mut headers: Vec<(String, Vec<u8>)>) -> Result<Self, PassThrough> {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
-        let default_routing = default_routing(query)?;
+        let Query { default_routing, filter_path, sent } = Query::read(query)?;
+        let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         let gzip = is_gzip(&headers)?;
         let content_length = match value(&headers, "content-length") {
             Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             None => None,
         };
+        if let Some((_, value)) = headers.iter_mut().find(|(name, _)| name == ":path") {
+            *value = path.into_bytes();
+        }
         let caller = caller(headers).ok_or(PassThrough::Header)?;
-        Ok(Self { caller, default_index, default_routing, content_length, gzip })
+        Ok(Self { caller, default_index, default_routing, filter_path, content_length, gzip })
     }
 }
 
@@ -64,24 +71,47 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
     }
 }
 
-/// Parameters that say nothing about single operations may be anything; the nodes check them. `routing` is for all
-/// operations that have none. Whatever else there may be is not vouched for.
-fn default_routing(query: &str) -> Result<Option<String>, PassThrough> {
-    let mut routing = None;
-    let mut seen: Vec<&str> = Vec::new();
-    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        if parameter.contains(['%', '+', ';']) || seen.contains(&name) {
-            return Err(PassThrough::Parameter);
+/// What a query says.
+#[derive(Default)]
+struct Query {
+    default_routing: Option<String>,
+    filter_path: FilterPath,
+    /// What the nodes are sent of it.
+    sent: String,
+}
+
+impl Query {
+    /// Parameters that say nothing about single operations or the answer may be anything; the nodes check them.
+    /// `routing` is for all operations that have none, `filter_path` for the answer that is put together here.
+    /// Whatever else there may be is not vouched for.
+    fn read(query: &str) -> Result<Self, PassThrough> {
+        let mut read = Self::default();
+        let mut seen: Vec<&str> = Vec::new();
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let coded = parameter.contains(['+', ';']) || (name != "filter_path" && parameter.contains('%'));
+            if coded || seen.contains(&name) {
+                return Err(PassThrough::Parameter);
+            }
+            seen.push(name);
+            match (name, value) {
+                ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
+                // A cluster does not answer at all if one of these is neither true nor false.
+                ("human" | "error_trace", "" | "true" | "false") | ("pretty", "false") | ("format", "json") => {}
+                ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
+                ("filter_path", value) => {
+                    read.filter_path = FilterPath::parse(value).ok_or(PassThrough::Parameter)?;
+                    continue;
+                }
+                _ => return Err(PassThrough::Parameter),
+            }
+            if !read.sent.is_empty() {
+                read.sent.push('&');
+            }
+            read.sent.push_str(parameter);
         }
-        match name {
-            "refresh" | "timeout" | "wait_for_active_shards" => {}
-            "routing" if !value.is_empty() => routing = Some(value.to_owned()),
-            _ => return Err(PassThrough::Parameter),
-        }
-        seen.push(name);
+        Ok(read)
     }
-    Ok(routing)
 }
 
 fn check_media_types(headers: &[(String, Vec<u8>)]) -> Result<(), PassThrough> {
@@ -144,6 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn nodes_are_not_asked_to_filter() {
+        let bare = head("/_bulk", &[]).unwrap().unwrap();
+        for (query, sent) in [
+            ("filter_path=errors%2Citems.*.error", ""),
+            ("refresh=true&filter_path=took&&routing=a", "?refresh=true&routing=a"),
+            ("human&error_trace=false&format=json&pretty=false", "?human&error_trace=false&format=json&pretty=false"),
+        ] {
+            let head = head(&format!("/_bulk?{query}"), &[]).unwrap().unwrap();
+            assert_eq!(head.caller.iter().find(|(name, _)| name == ":path").unwrap().1, format!("/_bulk{sent}"));
+            assert_eq!(head.caller == bare.caller, sent.is_empty(), "{query}");
+        }
+    }
+
+    #[test]
     fn other_requests_are_no_bulk_requests() {
         for path in
             ["/", "/_search", "/_bulk/", "/books/_bulk/stream", "/books/_doc/_bulk_", "/_bulkx?/_bulk", "/x_bulk"]
@@ -161,8 +205,14 @@ mod tests {
         }
         for query in [
             "pipeline=p",
-            "filter_path=errors",
+            "filter_path=errors.",
+            "filter_path=errors&filter_path=took",
+            "filter%5fpath=errors",
             "pretty",
+            "pretty=true",
+            "human=banana",
+            "error_trace=banana",
+            "format=yaml",
             "unknown=1",
             "require_alias=true",
             "routing=",

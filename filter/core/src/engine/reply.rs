@@ -34,7 +34,10 @@ impl Request {
     /// The answer, once all shares have an outcome.
     pub fn response(self) -> Response {
         match self.refusal() {
-            Some(response) => Response { headers: carried(&response.headers), ..response.clone() },
+            Some(response) => {
+                let headers = carried(&response.headers);
+                Response { headers, body: self.selected(response), status: response.status }
+            }
             None => self.merged(),
         }
     }
@@ -49,6 +52,15 @@ impl Request {
         whole.all(|other| other.is_some_and(|other| other.status == first.status)).then_some(first)
     }
 
+    /// What the client wants to see of a response. Clusters do not filter refusals.
+    fn selected(&self, response: &Response) -> Vec<u8> {
+        let filtered = match response.status {
+            200 if !self.filter_path.is_empty() => self.filter_path.apply(&response.body),
+            _ => None,
+        };
+        filtered.unwrap_or_else(|| response.body.clone())
+    }
+
     fn merged(&self) -> Response {
         let mut contributions: Vec<_> = self.shares.iter().map(Share::contribution).collect();
         let failed = contributions.iter().any(|contribution| match contribution {
@@ -61,7 +73,7 @@ impl Request {
             errors: failed,
             errors_first: answers.first().is_some_and(|answer| answer.answer.errors_first),
         };
-        let mut reply = Reply::new(head, contributions.iter().map(Contribution::len).sum());
+        let mut reply = Reply::new(head, &self.filter_path, contributions.iter().map(Contribution::len).sum());
         for operation in &self.operations {
             let Some(contribution) = contributions.get_mut(usize::from(operation.placement.share)) else { continue };
             reply.item(|to| self.write_item(operation, contribution, to));

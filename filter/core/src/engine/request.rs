@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::caller::CallerId;
 use super::head::Head;
 use super::{PassThrough, Response};
-use crate::bulk::{ActionLine, Answer, Body, InflateError, Inflater, Operation, Placement, Reader};
+use crate::bulk::{ActionLine, Answer, Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader};
 use crate::routing::{Route, RoutingTable, Unrouted, UpstreamId, hash};
 
 /// A bulk request that is here: being read, held, or on its way to the nodes.
@@ -30,6 +30,8 @@ pub struct Request {
     pub abandoned: bool,
     /// For action lines that name no index.
     pub default_index: Option<String>,
+    /// What the client wants to see of the answer.
+    pub filter_path: FilterPath,
     default_routing: Option<String>,
     reader: Reader,
     /// One table from the first operation to the last: operations on one document never part.
@@ -101,7 +103,7 @@ pub struct NodeAnswer {
 impl Request {
     /// A request of which the headers are read. `any_node` takes its operations without an id.
     pub fn new(head: Head, caller: CallerId, table: Rc<RoutingTable>, any_node: Option<UpstreamId>) -> Self {
-        let Head { default_index, default_routing, gzip, .. } = head;
+        let Head { default_index, default_routing, filter_path, gzip, .. } = head;
         Self {
             caller,
             body: Body::default(),
@@ -112,6 +114,7 @@ impl Request {
             dispatched: false,
             abandoned: false,
             default_index,
+            filter_path,
             default_routing,
             reader: Reader::default(),
             table,

@@ -6,4 +6,5 @@ mod failures;
 mod header_pause;
 mod holding;
 mod merging;
+mod response_parameters;
 mod world;

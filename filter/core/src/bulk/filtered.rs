@@ -1,0 +1,207 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::filter_path::{Fate, FilterPath, Selection};
+
+/// No answer is nested this deeply; what lies deeper is dropped, so that no answer exhausts the stack.
+const MAX_DEPTH: usize = 100;
+
+impl FilterPath {
+    /// What is left of an answer. `None` if it is not JSON.
+    pub fn apply(&self, answer: &[u8]) -> Option<Vec<u8>> {
+        let mut to = Vec::new();
+        if !write_selected(serde_json::from_slice(answer).ok()?, &self.selection(), &mut to) {
+            to.extend_from_slice(b"{}");
+        }
+        Some(to)
+    }
+}
+
+/// Appends what is selected of a JSON text, as it stands there but for white space around it. Says whether that is
+/// anything.
+pub fn write_selected(text: &RawValue, selection: &Selection<'_>, to: &mut Vec<u8>) -> bool {
+    write(text, selection.clone().fate(), 0, to)
+}
+
+fn write(text: &RawValue, fate: Fate<'_>, depth: usize, to: &mut Vec<u8>) -> bool {
+    match fate {
+        Fate::Kept => append(text, to),
+        Fate::Dropped => false,
+        Fate::Filtered { .. } if depth >= MAX_DEPTH => false,
+        Fate::Filtered { inside, scalars } => match text.get().as_bytes().first() {
+            Some(b'{') => write_object(text, &inside, depth.saturating_add(1), to),
+            Some(b'[') => write_array(text, &inside, depth.saturating_add(1), to),
+            _ => scalars && append(text, to),
+        },
+    }
+}
+
+fn write_object(text: &RawValue, inside: &Selection<'_>, depth: usize, to: &mut Vec<u8>) -> bool {
+    let Ok(Fields(fields)) = serde_json::from_str(text.get()) else { return false };
+    let start = to.len();
+    for (key, value) in fields {
+        let before = to.len();
+        to.push(if before == start { b'{' } else { b',' });
+        append(key, to);
+        to.push(b':');
+        let name: Option<Name<'_>> = serde_json::from_str(key.get()).ok();
+        if !name.is_some_and(|Name(name)| write(value, inside.field(&name), depth, to)) {
+            to.truncate(before);
+        }
+    }
+    close(b'}', start, to)
+}
+
+fn write_array(text: &RawValue, inside: &Selection<'_>, depth: usize, to: &mut Vec<u8>) -> bool {
+    let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(text.get()) else { return false };
+    let start = to.len();
+    for element in elements {
+        let before = to.len();
+        to.push(if before == start { b'[' } else { b',' });
+        if !write(element, inside.clone().fate(), depth, to) {
+            to.truncate(before);
+        }
+    }
+    close(b']', start, to)
+}
+
+/// Ends what was begun at `start`, if anything was written since.
+fn close(with: u8, start: usize, to: &mut Vec<u8>) -> bool {
+    let any = to.len() > start;
+    if any {
+        to.push(with);
+    }
+    any
+}
+
+fn append(text: &RawValue, to: &mut Vec<u8>) -> bool {
+    to.extend_from_slice(text.get().as_bytes());
+    true
+}
+
+/// A key, without its escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// An object's keys and values in their order, as they stand there.
+struct Fields<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(FieldsVisitor).map(Self)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Vec<(&'de RawValue, &'de RawValue)>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::bulk::FilterPath;
+
+    fn filtered(filter_path: &str, text: &str) -> String {
+        let filter_path = FilterPath::parse(filter_path).unwrap();
+        String::from_utf8(filter_path.apply(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    /// As OpenSearch 2.19 answers.
+    #[test]
+    fn selects_what_a_cluster_selects() {
+        const ANSWER: &str = concat!(
+            r#"{"took":7,"errors":true,"items":[{"index":{"_id":"1","_shards":{"total":1,"failed":0},"status":200}},"#,
+            r#"{"update":{"_id":"2","status":404,"error":{"type":"t","reason":"r","caused_by":{"type":"u"}}}}]}"#
+        );
+        for (filter_path, expected) in [
+            ("errors,errors", r#"{"errors":true}"#),
+            ("items.*.error.type", r#"{"items":[{"update":{"error":{"type":"t"}}}]}"#),
+            ("**.type", r#"{"items":[{"update":{"error":{"type":"t","caused_by":{"type":"u"}}}}]}"#),
+            ("**.**.status", r#"{"items":[{"index":{"status":200}},{"update":{"status":404}}]}"#),
+            ("items.index.s*s,took", r#"{"took":7,"items":[{"index":{"status":200}}]}"#),
+            ("items.*,-items.index,-*.*.error", r#"{"items":[{"update":{"_id":"2","status":404}}]}"#),
+            ("-items.*.*", r#"{"took":7,"errors":true}"#),
+            (
+                "-took,-items.update",
+                r#"{"errors":true,"items":[{"index":{"_id":"1","_shards":{"total":1,"failed":0},"status":200}}]}"#,
+            ),
+        ] {
+            assert_eq!(filtered(filter_path, ANSWER), expected, "{filter_path}");
+        }
+        for nothing in ["unknown", "errors.*", "took.x", "items.0", "ITEMS", "-*", "items.*._id,-items.*._id"] {
+            assert_eq!(filtered(nothing, ANSWER), "{}", "{nothing}");
+        }
+    }
+
+    #[test]
+    fn leaves_what_is_selected_as_it_stands() {
+        let text = r#"{ "a\u0062" : {"x": 1.0e5 , "x":"\/"}, "c":[ [], {} ,{"d":[]}] }"#;
+        assert_eq!(filtered("ab", text), r#"{"a\u0062":{"x": 1.0e5 , "x":"\/"}}"#);
+        assert_eq!(filtered("-ab", text), r#"{"c":[ [], {} ,{"d":[]}]}"#);
+        assert_eq!(filtered("c.d", text), r#"{"c":[{"d":[]}]}"#);
+    }
+
+    #[test]
+    fn what_is_nested_too_deeply_is_dropped() {
+        let nested = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        assert_eq!(filtered("**.b", &nested(10_000)), "{}");
+        assert_eq!(filtered("*.a", &nested(10_000)), nested(10_000));
+    }
+
+    fn json() -> impl Strategy<Value = String> {
+        let scalar = prop_oneof![Just("1".to_owned()), Just("null".to_owned()), any::<String>().prop_map(quoted)];
+        scalar.prop_recursive(6, 60, 5, |inner| {
+            let field = (prop_oneof!["[ab]{1,2}".prop_map(quoted), any::<String>().prop_map(quoted)], inner.clone());
+            let fields = proptest::collection::vec(field, 0..5);
+            let object = fields.prop_map(|fields| {
+                let fields: Vec<_> = fields.into_iter().map(|(name, value)| format!("{name}:{value}")).collect();
+                format!("{{{}}}", fields.join(","))
+            });
+            let array = proptest::collection::vec(inner, 0..5).prop_map(|values| format!("[{}]", values.join(",")));
+            prop_oneof![object, array]
+        })
+    }
+
+    fn quoted(text: String) -> String {
+        serde_json::Value::from(text).to_string()
+    }
+
+    proptest! {
+        #[test]
+        fn no_pattern_panics(value in any::<String>()) {
+            FilterPath::parse(&value);
+        }
+
+        #[test]
+        fn what_is_selected_is_json(value in "(-?[ab*]{1,2}(\\.[ab*]{1,2}){0,4},?){0,4}", text in json()) {
+            if let Some(filter_path) = FilterPath::parse(&value) {
+                serde_json::from_slice::<serde::de::IgnoredAny>(&filter_path.apply(text.as_bytes()).unwrap()).unwrap();
+            }
+        }
+
+        #[test]
+        fn everything_is_the_same_as_no_filter(text in json(), everything in "\\*{0,2}|-nothing") {
+            let object = format!("{{\"a\":{text}}}");
+            prop_assert_eq!(filtered(&everything, &object), object);
+        }
+    }
+}

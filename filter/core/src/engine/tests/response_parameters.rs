@@ -1,0 +1,52 @@
+use serde_json::json;
+
+use super::world::{World, id_on, index};
+
+fn body(world: &World, id: u32) -> String {
+    String::from_utf8(world.replies[&id].body.clone()).unwrap()
+}
+
+#[test]
+fn requests_that_differ_only_in_what_they_want_to_see_share_a_batch() {
+    let mut world = World::new(json!({}));
+    let lines = index(&[id_on(0, 0), id_on(1, 0)]);
+    let queries = ["", "?filter_path=errors", "?filter_path=items.*.status", "?filter_path=items.*.error"];
+    let ids: Vec<_> = queries.iter().map(|query| world.request(&format!("/_bulk{query}"), &lines)).collect();
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0", "es-1"]);
+    assert_eq!(world.calls[0].headers[2], (":path".to_owned(), "/_bulk".to_owned()));
+    world.settle();
+    assert_eq!(world.items(ids[0]), [(id_on(0, 0), 201), (id_on(1, 0), 201)]);
+    assert_eq!(body(&world, ids[1]), r#"{"errors":false}"#);
+    assert_eq!(body(&world, ids[2]), r#"{"items":[{"index":{"status":201}},{"index":{"status":201}}]}"#);
+    assert_eq!(body(&world, ids[3]), "{}");
+}
+
+#[test]
+fn an_answer_to_one_request_alone_is_filtered_too() {
+    let mut world = World::new(json!({}));
+    let id = world.request("/_bulk?filter_path=errors&refresh=true", &index(&[id_on(0, 0)]));
+    world.woken();
+    assert_eq!(world.calls[0].headers[2], (":path".to_owned(), "/_bulk?refresh=true".to_owned()));
+    world.answer_with("es-0", 200, r#"{"took":1,"errors":false,"items":[]}"#);
+    assert_eq!(body(&world, id), r#"{"errors":false}"#);
+}
+
+#[test]
+fn errors_that_are_written_here_are_filtered_but_refusals_are_not() {
+    let mut world = World::new(json!({}));
+    let path = "/_bulk?filter_path=errors,items.*.error.type";
+    let (mixed, refused) = ([id_on(0, 0), id_on(1, 0)], [id_on(2, 0)]);
+    let mixed = world.request(path, &index(&mixed));
+    let refused = world.request(path, &index(&refused));
+    world.woken();
+    world.answer("es-0");
+    world.answer_with("es-1", 200, "no answer");
+    let refusal = r#"{"error":{"type":"t","reason":"r"},"status":400}"#;
+    world.answer_with("es-2", 400, refusal);
+    assert_eq!(
+        body(&world, mixed),
+        r#"{"errors":true,"items":[{"index":{"error":{"type":"bulk_outcome_unknown_exception"}}}]}"#
+    );
+    assert_eq!((world.replies[&refused].status, body(&world, refused).as_str()), (400, refusal));
+}
