@@ -5,6 +5,7 @@ mod answers;
 mod clients;
 mod compression;
 mod ownership;
+mod response_parameters;
 mod site;
 mod sizes;
 mod traffic;

@@ -1,0 +1,163 @@
+use serde_json::json;
+
+use crate::site::Site;
+
+/// Applied here.
+const FILTERED: &[&str] = &[
+    // As Logstash and Beats send it.
+    "filter_path=errors,items.*.error,items.*.status",
+    "filter_path=errors%2Citems.*.error.type%2Citems.*.error.reason",
+    "filter_path=",
+    "filter_path",
+    "filter_path=,",
+    "filter_path=errors",
+    "filter_path=took",
+    "filter_path=items",
+    "filter_path=items.*",
+    "filter_path=items.*.*",
+    "filter_path=items.**",
+    "filter_path=items.*.error",
+    "filter_path=items.*.error.*",
+    "filter_path=items.*.error.**",
+    "filter_path=items.*.status",
+    "filter_path=items.*._id,errors",
+    "filter_path=items.index.status",
+    "filter_path=items.index",
+    "filter_path=items.*._shards.*",
+    "filter_path=items.*.error.type",
+    "filter_path=items.**.reason",
+    "filter_path=**.type",
+    "filter_path=**._id",
+    "filter_path=**.**.status",
+    "filter_path=**.error.**",
+    "filter_path=**.caused_by.reason",
+    "filter_path=**",
+    "filter_path=*",
+    "filter_path=*.index._id",
+    "filter_path=it*",
+    "filter_path=i*s.in*x.st*us",
+    "filter_path=*s",
+    "filter_path=unknown",
+    "filter_path=errors.*,items.0,ITEMS,items.*.stat?s",
+    "filter_path=errors,errors",
+    "filter_path=errors,%20items.*._id",
+    "filter_path=err%6frs",
+    "filter_path=%C3%A9,errors",
+    "filter_path=-items",
+    "filter_path=-took,-errors",
+    "filter_path=-*",
+    "filter_path=-unknown",
+    "filter_path=-items.index",
+    "filter_path=-items.*.*",
+    "filter_path=-items.*.error",
+    "filter_path=items.*.*,-items.*._shards",
+    "filter_path=items.*.error.type,-items.*.error",
+    "filter_path=items,-*.*._s*",
+    "human",
+    "human=true&filter_path=errors",
+    "error_trace",
+    "error_trace=true&format=json",
+    "pretty=false",
+];
+
+/// Passed on whole.
+const PASSED: &[&str] = &[
+    "pretty",
+    "pretty=true&filter_path=items.*.error.type",
+    "format=yaml",
+    "human=banana",
+    "filter_path=-",
+    "filter_path=--errors",
+    "filter_path=-%20errors",
+    "filter_path=errors,%20-took",
+    "filter_path=errors.",
+    "filter_path=.errors",
+    "filter_path=items..status",
+    "filter_path=items.***.type",
+    "filter_path=it**s",
+    "filter_path=items.*.%5C_id",
+    "filter_path=err+ors",
+    "filter_path=%zz",
+    "filter_path=errors&filter_path=took",
+    "filter_path=-**.reason",
+    "filter_path=-took,-items.**.failed",
+    "filter_path=-items.*._shards.total",
+];
+
+/// What can become of an operation, on all nodes and on one.
+fn bodies() -> Vec<String> {
+    let index = |id: &str, n: &str| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n");
+    let update = "{\"update\":{\"_id\":\"missing\"}}\n{\"doc\":{\"n\":1}}\n".to_owned();
+    let conflict = "{\"create\":{\"_id\":\"0\"}}\n{\"n\":1}\n";
+    let delete = "{\"delete\":{\"_id\":\"nothing\"}}\n";
+    let good: String = (0..12).map(|id| index(&id.to_string(), "1")).collect();
+    let bad: String = (0..12).map(|id| index(&format!("bad {id}"), "\"many\"")).collect();
+    vec![
+        index("0", "1"),
+        index("bad", "\"many\""),
+        update.clone(),
+        good.clone(),
+        bad.clone(),
+        [&good, conflict, &update, &bad, delete].concat(),
+    ]
+}
+
+impl Site {
+    /// Sends a body to an index at a node and to another one through the filter: the two answers must be the same to
+    /// the byte, but for the time that it took, and for the index.
+    async fn compare_text(&self, node: usize, query: &str, body: &str) {
+        let direct = self.text("seen-d", &self.direct(node, &format!("/seen-d/_bulk?{query}")), body).await;
+        let filtered = self.text("seen-f", &self.envoy.url(&format!("/seen-f/_bulk?{query}")), body).await;
+        assert_eq!(direct, filtered, "{query}\n{body}");
+    }
+
+    async fn text(&self, index: &str, url: &str, body: &str) -> (u16, String, String) {
+        let answer = self.client.post_ndjson(url, body.to_owned()).await.unwrap();
+        let settings = self.client.get_json(&self.direct(0, &format!("/{index}/_settings"))).await.unwrap();
+        let uuid = settings[index]["settings"]["index"]["uuid"].as_str().unwrap();
+        let text = answer.text().replace(index, "INDEX").replace(uuid, "UUID");
+        let content_type = answer.headers["content-type"].to_str().unwrap().to_owned();
+        (answer.status.as_u16(), content_type, without_number(&without_number(&text, "\"took\""), "took"))
+    }
+}
+
+/// The text without the number that follows the first `name`, in JSON or YAML.
+fn without_number(text: &str, name: &str) -> String {
+    match text.split_once(name) {
+        Some((before, after)) => {
+            format!("{before}{name}{}", after.trim_start_matches([' ', ':']).trim_start_matches(char::is_numeric))
+        }
+        None => text.to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_wants_to_see_is_what_the_cluster_would_have_shown() {
+    let site = Site::start("seen").await;
+    for index in ["seen-d", "seen-f"] {
+        site.index(index, json!({})).await;
+    }
+    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let before = site.counter(merged).await;
+    let bodies = bodies();
+    for (node, query) in FILTERED.iter().enumerate() {
+        for body in &bodies {
+            site.compare_text(node, query, body).await;
+        }
+    }
+    assert_eq!(site.counter(merged).await, before + (FILTERED.len() * bodies.len()) as u64);
+    assert_eq!(site.by_upstream("batches").await.len(), 3);
+    for (node, query) in PASSED.iter().enumerate() {
+        for body in &bodies {
+            site.compare_text(node, query, body).await;
+        }
+    }
+    let passed = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.parameter";
+    assert_eq!(site.counter(passed).await, (PASSED.len() * bodies.len()) as u64);
+    // Refusals are not filtered, neither those of a whole request nor those of its pieces.
+    for body in [bodies[3].as_str(), "junk\n", "", "{\"index\":{\"_id\":\"0\"}}\n{\"n\":1}"] {
+        site.compare_text(0, "filter_path=errors&refresh=banana", body).await;
+        site.compare_text(0, "filter_path=error.type&human=true", body).await;
+    }
+    site.end().await;
+}
