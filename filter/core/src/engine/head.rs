@@ -21,7 +21,8 @@ pub struct Head {
 
 /// Whether a request may be a bulk request, as far as its path tells. A quick look before all headers are read.
 pub fn may_be_bulk(path: &[u8]) -> bool {
-    path.split(|byte| *byte == b'?').next().is_some_and(|path| path.ends_with(b"/_bulk"))
+    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
+    path.strip_suffix(b"/").unwrap_or(path).ends_with(b"/_bulk")
 }
 
 impl Head {
@@ -59,9 +60,9 @@ fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
 }
 
-/// `/_bulk` or `/{index}/_bulk`.
+/// `/_bulk` or `/{index}/_bulk`, perhaps with a slash at the end.
 fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
-    match path.strip_suffix("/_bulk") {
+    match path.strip_suffix('/').unwrap_or(path).strip_suffix("/_bulk") {
         Some("") => Ok(None),
         Some(index) => match index.strip_prefix('/') {
             Some(index) if !index.is_empty() && !index.contains(['/', '%', '+']) => Ok(Some(index.to_owned())),
@@ -169,6 +170,8 @@ mod tests {
     fn reads_index_and_parameters() {
         let bare = head("/_bulk", &[("content-length", "17")]).unwrap().unwrap();
         assert_eq!((bare.default_index, bare.default_routing, bare.content_length), (None, None, Some(17)));
+        assert_eq!(head("/_bulk/", &[]).unwrap().unwrap().default_index, None);
+        assert_eq!(head("/books/_bulk/?", &[]).unwrap().unwrap().default_index.as_deref(), Some("books"));
         let full = head("/books/_bulk?refresh=wait_for&routing=jane&timeout=1m", &[]).unwrap().unwrap();
         assert_eq!((full.default_index.as_deref(), full.default_routing.as_deref()), (Some("books"), Some("jane")));
     }
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn other_requests_are_no_bulk_requests() {
         for path in
-            ["/", "/_search", "/_bulk/", "/books/_bulk/stream", "/books/_doc/_bulk_", "/_bulkx?/_bulk", "/x_bulk"]
+            ["/", "/_search", "/_bulk//", "/books/_bulk/stream", "/books/_doc/_bulk_", "/_bulkx?/_bulk", "/x_bulk"]
         {
             assert!(head(path, &[]).is_none(), "{path}");
         }

@@ -143,9 +143,16 @@ async fn odd_requests_get_the_clusters_own_answer() {
     for (name, body) in odd_bodies() {
         site.compare(name, "", &body).await;
     }
-    for query in
-        ["?refresh=banana", "?unknown=1", "?pipeline=none", "?routing=here", "?filter_path=items.*.status", "?pretty"]
-    {
+    for query in [
+        "/",
+        "/?refresh=false",
+        "?refresh=banana",
+        "?unknown=1",
+        "?pipeline=none",
+        "?routing=here",
+        "?filter_path=items.*.status",
+        "?pretty",
+    ] {
         site.compare(query, query, GOOD.as_bytes()).await;
     }
     site.end().await;
