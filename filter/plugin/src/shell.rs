@@ -106,8 +106,9 @@ impl Shell {
             Command::Reply { request, response } => self.reply(request.0, &response),
             Command::Wake => {
                 if let Err(status) = self.wake_up.ask() {
-                    // The next tick does what the wake-up would have done.
                     log::warn!("the wake-up queue does not take a message: {status:?}");
+                    // A tick does what the wake-up would have done.
+                    let _ = hostcalls::set_tick_period(Duration::from_millis(10));
                 }
             }
             Command::SetTimer(after) => {

@@ -48,12 +48,13 @@ impl Engine {
         }
     }
 
-    fn batch_failed(&mut self, batch: Batch, failure: Failure) {
+    fn batch_failed(&mut self, mut batch: Batch, failure: Failure) {
         // Whatever became of the node, the table may be out of date.
         self.refresh.hurry();
         match failure {
             Failure::NotSent if batch.not_sent < REDIRECTIONS => {
                 self.count(Metric::BatchesRedirected(batch.upstream), 1);
+                self.release(batch.hold.take());
                 let not_sent = batch.not_sent.saturating_add(1);
                 self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, not_sent, ..batch });
             }

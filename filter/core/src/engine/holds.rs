@@ -53,7 +53,7 @@ pub struct Batch {
     pub caller: CallerId,
     /// Whose operations, in the order in which they are sent.
     pub shares: Vec<Held>,
-    /// The hold that it left, and to which its place on the way belongs until it is settled.
+    /// The hold that it left and that counts it as on its way, until it is settled or goes elsewhere.
     pub hold: Option<Key>,
     /// When it was sent first.
     pub first_sent: Time,
@@ -211,7 +211,7 @@ impl Holds {
         }
     }
 
-    /// A batch that left this hold will not be sent again: the next may leave.
+    /// A batch that left this hold no longer concerns it: the next may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.in_flight = hold.in_flight.saturating_sub(1);
