@@ -2,10 +2,11 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WASM   := dist/bulk_reshuffle.wasm
+SEEDS   = 20000
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo up down test lint clean
+.PHONY: help tools build demo up down test sim lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +31,12 @@ down: ## end what `make up` started
 
 test: tools build ## run all tests
 	@cargo test --package bulk-reshuffle
+	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-stack
 	@cargo test --package bulk-reshuffle-e2e
+
+sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
+	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check

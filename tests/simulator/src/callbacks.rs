@@ -1,0 +1,145 @@
+//! Envoy's part: the callbacks of streams and roots, and what their commands come to.
+
+use std::time::Duration;
+
+use bulk_reshuffle::engine::{Command, Input, Metric, RequestId};
+
+use crate::agenda::Event;
+use crate::client::NO_BULK;
+use crate::violation::{Promise, Violation};
+use crate::world::World;
+
+/// The most replies after one input.
+const REPLIES: usize = 64;
+
+impl World {
+    /// The timer of an engine runs out.
+    pub fn tick(&mut self, engine: usize, timer: u64) -> Result<(), Violation> {
+        let late = if self.scenario.punctual { 0 } else { self.dice.one_of(&[0, 0, 1, 50]) };
+        let machine = self.machine(engine)?;
+        if machine.timer != timer {
+            return Ok(());
+        }
+        // Envoy's timers tick again and again.
+        let next = machine.period.saturating_add(late);
+        self.plan(next, Event::Tick(engine, timer));
+        if !self.scenario.punctual && self.dice.percent(20) {
+            self.coverage.count("engine: a tick was lost");
+            return Ok(());
+        }
+        self.root(engine, Input::Tick)
+    }
+
+    /// A callback of a stream.
+    pub fn stream(&mut self, number: usize, input: Input) -> Result<(), Violation> {
+        let engine = self.ledger.request(number)?.engine;
+        let time = self.time();
+        self.machine(engine)?.engine.handle(input, time);
+        let mut passed = false;
+        while let Some(command) = self.machine(engine)?.engine.poll_stream() {
+            match command {
+                Command::PassThrough { request, body } => {
+                    self.ledger.passed(request.0 as usize, number, &body.concat())?;
+                    self.trace.add(self.now, || format!("  request {number} passes through"));
+                    passed = true;
+                }
+                Command::Wake => self.wake(engine),
+                other => return Err(Violation::of(Promise::Bounds, format!("{other:?} in a stream's callback"))),
+            }
+        }
+        self.take_metrics(engine, passed.then_some(number))
+    }
+
+    /// A callback of an engine's root.
+    pub fn root(&mut self, engine: usize, input: Input) -> Result<(), Violation> {
+        let time = self.time();
+        self.machine(engine)?.engine.handle(input, time);
+        let mut answered = Vec::new();
+        while let Some(command) = self.machine(engine)?.engine.poll_root(time) {
+            match command {
+                Command::Call(call) => self.call(engine, call)?,
+                Command::Reply { request, response } => {
+                    let number = request.0 as usize;
+                    self.trace.add(self.now, || format!("  request {number} is answered with {}", response.status));
+                    self.ledger.replied(number, &response)?;
+                    self.coverage.count(&format!("reply: {}", response.status));
+                    self.count_errors(&response.body);
+                    answered.push(number);
+                }
+                Command::Wake => self.wake(engine),
+                Command::SetTimer(after) => self.set_timer(engine, after)?,
+                Command::Warn(_) => self.coverage.count("engine: warned"),
+                Command::PassThrough { request, .. } => {
+                    let detail = format!("request {} passed through outside its callback", request.0);
+                    return Err(Violation::of(Promise::PassedWhole, detail));
+                }
+            }
+        }
+        let most = answered.len();
+        Violation::unless(most <= REPLIES, Promise::Bounds, || format!("{most} replies in one callback"))?;
+        if most == REPLIES {
+            self.coverage.count("reply: as many in one callback as may be");
+        }
+        self.take_metrics(engine, None)?;
+        // A stream that was answered is over once the callback has returned.
+        answered
+            .into_iter()
+            .try_for_each(|number| self.stream(number, Input::RequestGone { request: RequestId(number as u32) }))
+    }
+
+    fn count_errors(&mut self, body: &[u8]) {
+        let body = String::from_utf8_lossy(body);
+        for kind in ["bulk_outcome_unknown_exception", "no_upstream_exception", "es_rejected_execution_exception"] {
+            if body.contains(kind) {
+                self.coverage.count(&format!("reply: with {kind}"));
+            }
+        }
+        if body.contains(r#""status":20"#) && body.contains(r#""error""#) {
+            self.coverage.count("reply: with success and failure");
+        }
+    }
+
+    fn wake(&mut self, engine: usize) {
+        // The next tick makes a lost one good, so there has to be a timer.
+        let may_be_lost = self.machines.get(engine).is_some_and(|machine| machine.timer > 0);
+        if may_be_lost && !self.scenario.punctual && self.dice.percent(20) {
+            self.coverage.count("engine: a wake-up was lost");
+            return;
+        }
+        let after = if self.scenario.punctual { self.dice.up_to(1) } else { self.dice.up_to(30) };
+        self.plan(after, Event::Wake(engine));
+    }
+
+    fn set_timer(&mut self, engine: usize, after: Duration) -> Result<(), Violation> {
+        let machine = self.machine(engine)?;
+        machine.timer = machine.timer.saturating_add(1);
+        machine.period = (after.as_millis() as u64).max(1);
+        let (period, timer) = (machine.period, machine.timer);
+        self.plan(period, Event::Tick(engine, timer));
+        Ok(())
+    }
+
+    fn take_metrics(&mut self, engine: usize, passed: Option<usize>) -> Result<(), Violation> {
+        let metrics = self.machine(engine)?.engine.take_metrics();
+        let mut has_reason = false;
+        for (metric, times) in metrics {
+            match (metric, passed) {
+                (Metric::RequestsPassedThrough(why), Some(number)) => {
+                    has_reason = true;
+                    self.ledger.passed_because(number, why.name())?;
+                    self.coverage.add(&format!("passed through: {}", why.name()), times);
+                }
+                (Metric::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
+                (Metric::RequestsAbandoned, _) => self.coverage.add("outcome: abandoned", times),
+                (Metric::StateLoads, _) => self.coverage.add("state: loaded", times),
+                (Metric::StateErrors, _) => self.coverage.add("state: errors", times),
+                _ => {}
+            }
+        }
+        let Some(number) = passed.filter(|_| !has_reason) else { return Ok(()) };
+        let oddity = self.ledger.request(number)?.client.oddity;
+        Violation::unless(oddity == Some(NO_BULK), Promise::PassedWhole, || {
+            format!("request {number} passed through and was not counted")
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! The way between the engines and the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use bulk_reshuffle::engine::{Call, Input, Response};
+
+use crate::agenda::Event;
+use crate::fate::{Ending, Fate, envoys};
+use crate::ledger::CallKey;
+use crate::violation::{Promise, Violation};
+use crate::world::World;
+
+/// The calls on their way.
+#[derive(Debug, Default)]
+pub struct Calls {
+    batches: BTreeMap<CallKey, Batch>,
+    questions: BTreeMap<CallKey, String>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    fate: Fate,
+    /// What the node answers, once it has.
+    response: Option<Rc<Response>>,
+}
+
+impl World {
+    /// An engine calls an upstream.
+    pub fn call(&mut self, engine: usize, call: Call) -> Result<(), Violation> {
+        let key = (engine, call.id);
+        if call.body.is_empty() {
+            return self.ask(key, &call);
+        }
+        self.ledger.sent(key, &call, &self.cluster, self.now)?;
+        let fate = self.draw_fate(key);
+        self.trace.add(self.now, || {
+            format!(
+                "  {key:?} to {} with {:?}: {fate:?}",
+                call.upstream,
+                self.ledger.calls.get(&key).map(|batch| &batch.markers)
+            )
+        });
+        self.coverage.count(&format!("call: {}", fate.ending.name()));
+        if fate.ending == Ending::NotSent {
+            return self.not_sent_at_once(key);
+        }
+        self.calls.batches.insert(key, Batch { fate, response: None });
+        let there = self.dice.up_to(self.scenario.latency);
+        // Where no answer counts, the node may be later than what is said in its name.
+        self.plan(there, Event::Arrive(key));
+        if fate.ending.is_lost() {
+            let back = self.dice.up_to(self.scenario.latency);
+            self.plan(back, Event::Return(key));
+        }
+        Ok(())
+    }
+
+    fn draw_fate(&mut self, key: CallKey) -> Fate {
+        let batch = self.ledger.calls.get(&key);
+        let (again, markers) = batch.map(|batch| (batch.again, batch.markers.as_slice())).unwrap_or_default();
+        let requests: BTreeSet<_> =
+            markers.iter().filter_map(|marker| Some(self.ledger.operations.get(*marker)?.request)).collect();
+        let poisoned = requests
+            .iter()
+            .any(|number| self.ledger.requests.get(*number).is_some_and(|request| request.client.poisoned));
+        self.coverage.count(match (again, requests.len()) {
+            (true, _) => "batch: sent again",
+            (false, 1) => "batch: of one request",
+            (false, _) => "batch: of several requests",
+        });
+        Fate::draw(&mut self.dice, &self.scenario, poisoned)
+    }
+
+    fn not_sent_at_once(&mut self, key: CallKey) -> Result<(), Violation> {
+        self.ledger.ended(key, Ending::NotSent.ended(&Rc::default()), self.now);
+        let time = self.time();
+        self.machine(key.0)?.engine.handle(Input::CallNotSent { call: key.1 }, time);
+        Ok(())
+    }
+
+    /// A batch arrives at its node.
+    pub fn arrive(&mut self, key: CallKey) -> Result<(), Violation> {
+        let Some(fate) = self.calls.batches.get(&key).map(|batch| batch.fate) else { return Ok(()) };
+        let markers = self.ledger.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
+        let mut items = Vec::new();
+        for marker in markers.into_iter().filter(|_| fate.carried_out) {
+            let Some(sent) = self.ledger.operations.get(marker) else { continue };
+            let refused = self.scenario.refused_items;
+            let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.dice);
+            self.coverage.count("operation: carried out");
+            items.push(execution.item.clone());
+            self.ledger.carried_out(marker, execution)?;
+        }
+        if let Some(batch) = self.calls.batches.get_mut(&key) {
+            batch.response = fate.ending.response(&items).map(Rc::new);
+        }
+        if !fate.ending.is_lost() {
+            let back = self.dice.up_to(self.scenario.latency);
+            self.plan(back, Event::Return(key));
+        }
+        Ok(())
+    }
+
+    /// A call with a batch comes back.
+    pub fn come_back(&mut self, key: CallKey) -> Result<(), Violation> {
+        let Some(batch) = self.calls.batches.get(&key) else { return Ok(()) };
+        let ending = batch.fate.ending;
+        let response = batch.response.clone().or_else(|| ending.response(&[]).map(Rc::new));
+        self.ledger.ended(key, ending.ended(&response.clone().unwrap_or_default()), self.now);
+        self.root(
+            key.0,
+            match response {
+                Some(response) => Input::CallAnswered { call: key.1, response: Response::clone(&response) },
+                None => Input::CallFailed { call: key.1 },
+            },
+        )
+    }
+
+    /// An engine asks for the cluster's state.
+    fn ask(&mut self, key: CallKey, call: &Call) -> Result<(), Violation> {
+        let path = call.headers.iter().find(|(name, _)| name == ":path");
+        let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
+        self.calls.questions.insert(key, path);
+        let asked = self.calls.questions.keys().filter(|(engine, _)| *engine == key.0).count();
+        Violation::unless(asked == 1, Promise::Bounds, || format!("an engine asks {asked} questions at a time"))?;
+        // Some answers are very late: this is as long as an engine waits for one.
+        let after = match self.dice.percent(self.scenario.bad_questions / 2) {
+            true => 5_000,
+            false => self.dice.up_to(self.scenario.latency),
+        };
+        self.plan(after, Event::Answer(key));
+        Ok(())
+    }
+
+    /// A question comes back.
+    pub fn answer_question(&mut self, key: CallKey) -> Result<(), Violation> {
+        let Some(path) = self.calls.questions.remove(&key) else { return Ok(()) };
+        // Most engines get to know a state first.
+        let is_first = key.1.0 < 2 && self.dice.percent(80);
+        let is_bad = !is_first && self.dice.percent(self.scenario.bad_questions);
+        let kind = if is_bad { self.dice.between(1, 6) } else { 0 };
+        let layout = match kind {
+            // What was true once.
+            1 | 2 => self.dice.pick(&self.cluster.history).cloned(),
+            _ => None,
+        };
+        let layout = layout.unwrap_or_else(|| self.cluster.layout());
+        let truth = match path.as_str() {
+            path if path.starts_with("/_alias") => layout.aliases(),
+            path if path.starts_with("/_cluster/state/version,") => layout.state(),
+            path if path.starts_with("/_cluster/state/version?") => layout.version(),
+            path => return Err(Violation::of(Promise::Bounds, format!("nobody knows what {path} asks"))),
+        };
+        let json = |status, body: String| Response { status, headers: Vec::new(), body: body.into_bytes() };
+        let (name, response) = match kind {
+            0 => ("true", Some(json(200, truth.to_string()))),
+            1 | 2 => ("outdated", Some(json(200, truth.to_string()))),
+            3 => ("refused", Some(json(403, r#"{"error":"no"}"#.to_owned()))),
+            4 => ("not an answer", Some(json(200, "[]".to_owned()))),
+            5 => ("without a node", Some(envoys(503, "no healthy upstream"))),
+            _ => ("without an answer", None),
+        };
+        self.coverage.count(&format!("state: answered, {name}"));
+        self.trace.add(self.now, || format!("  {path:.40} is answered, {name}"));
+        self.root(
+            key.0,
+            match response {
+                Some(response) => Input::CallAnswered { call: key.1, response },
+                None => Input::CallFailed { call: key.1 },
+            },
+        )
+    }
+}

@@ -1,0 +1,124 @@
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use bulk_reshuffle::bulk::Action;
+
+use crate::dice::Dice;
+use crate::layout::Layout;
+use crate::operation::{Marker, Operation};
+
+/// The model of a search cluster: documents in memory, operations carried out one after the other.
+#[derive(Debug)]
+pub struct Cluster {
+    /// How it stood from the beginning on, the present last.
+    pub history: Vec<Rc<Layout>>,
+    documents: BTreeSet<Document>,
+    /// How many operations were carried out; each one's number is the `_seq_no` in its item.
+    carried_out: u64,
+}
+
+/// A document by its index, its routing value where that decides on the shard, and its id.
+pub type Document = (&'static str, Option<String>, String);
+
+/// An operation as a node carried it out.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The node's item.
+    pub item: String,
+    /// Which document it was for, if that was never in doubt.
+    pub document: Option<Document>,
+}
+
+/// What may be wrong with one operation, whatever the rest of its batch.
+const REFUSALS: &[(u64, &str)] = &[
+    (429, "es_rejected_execution_exception"),
+    (400, "mapper_parsing_exception"),
+    (403, "cluster_block_exception"),
+    (503, "unavailable_shards_exception"),
+];
+
+impl Cluster {
+    /// Without documents.
+    pub fn new() -> Self {
+        Self { history: vec![Rc::new(Layout::new())], documents: BTreeSet::new(), carried_out: 0 }
+    }
+
+    /// How it stands.
+    pub fn layout(&self) -> Rc<Layout> {
+        self.history.last().cloned().unwrap_or_else(|| Rc::new(Layout::new()))
+    }
+
+    /// Changes in one way, and says in which.
+    pub fn change(&mut self, dice: &mut Dice) -> &'static str {
+        let mut layout = Layout::clone(&self.layout());
+        let what = layout.change(dice);
+        self.history.push(Rc::new(layout));
+        what
+    }
+
+    /// Whether the node of this upstream has ever been the one to send an operation to.
+    pub fn has_owned(&self, upstream: &str, operation: &Operation) -> bool {
+        let targets: BTreeSet<_> = self.history.iter().filter_map(|layout| layout.target(&operation.name)).collect();
+        self.history.iter().any(|layout| {
+            targets.iter().any(|(index, added)| match layout.owner(index, operation, *added) {
+                Some(Some(owner)) => owner == upstream,
+                Some(None) => true,
+                None => false,
+            })
+        })
+    }
+
+    /// Carries an operation out, or refuses it.
+    pub fn carry_out(&mut self, marker: Marker, operation: &Operation, refused: u64, dice: &mut Dice) -> Execution {
+        self.carried_out = self.carried_out.saturating_add(1);
+        let number = self.carried_out;
+        let made = format!("made-{number}");
+        let id = operation.id.as_deref().unwrap_or(&made);
+        let head = |index: &str| format!(r#"{{"{}":{{"_index":"{index}","_id":"{id}""#, operation.action.name());
+        let error = |index: &str, status: u64, kind: &str| {
+            let error = format!(r#"{{"type":"{kind}","reason":"operation {marker}"}}"#);
+            format!(r#"{},"status":{status},"error":{error}}}}}"#, head(index))
+        };
+        let item = match self.layout().target(&operation.name) {
+            None => error(&operation.name, 404, "index_not_found_exception"),
+            Some((index, _)) if dice.percent(refused) => {
+                let (status, kind) = dice.one_of(REFUSALS);
+                error(index, status, kind)
+            }
+            Some((index, added)) => {
+                let routing = added.map(str::to_owned).or(operation.routing.clone());
+                let (status, result) = self.write(operation.action, (index, routing, id.to_owned()));
+                match status {
+                    409 => error(index, 409, "version_conflict_engine_exception"),
+                    404 if operation.action == Action::Update => error(index, 404, "document_missing_exception"),
+                    _ => format!(
+                        r#"{},"_version":{marker},"result":"{result}","_seq_no":{number},"status":{status}}}}}"#,
+                        head(index)
+                    ),
+                }
+            }
+        };
+        Execution { item, document: self.document(operation) }
+    }
+
+    /// The document that an operation is for. None if the cluster chooses its id, or if its name has ever stood for
+    /// another index: then not even the cluster would apply a request's operations in order.
+    fn document(&self, operation: &Operation) -> Option<Document> {
+        let id = operation.id.clone()?;
+        let mut targets = self.history.iter().map(|layout| layout.target(&operation.name));
+        let (index, added) = targets.next()??;
+        let routing = added.map(str::to_owned).or(operation.routing.clone());
+        targets.all(|target| target == Some((index, added))).then_some((index, routing, id))
+    }
+
+    fn write(&mut self, action: Action, document: Document) -> (u64, &'static str) {
+        match action {
+            Action::Delete if self.documents.remove(&document) => (200, "deleted"),
+            Action::Delete => (404, "not_found"),
+            Action::Create if self.documents.contains(&document) => (409, ""),
+            Action::Update if !self.documents.contains(&document) => (404, ""),
+            _ if self.documents.insert(document) => (201, "created"),
+            _ => (200, "updated"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+use std::collections::BTreeMap;
+
+use crate::scenario::Settings;
+use crate::violation::{Promise, Violation};
+
+/// What is on its way for one engine, and since when something else could have left.
+#[derive(Debug)]
+pub struct Lanes {
+    settings: Settings,
+    by_upstream: BTreeMap<String, Traffic>,
+    by_caller: BTreeMap<(String, CallerNumber), Traffic>,
+}
+
+/// One for each different key of the clients.
+pub type CallerNumber = usize;
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Traffic {
+    in_flight: u64,
+    /// When one came back last.
+    last_back: u64,
+    /// When one came back last while as many were on their way as may be.
+    last_full: u64,
+}
+
+impl Traffic {
+    fn back(&mut self, most: u64, now: u64) {
+        self.last_back = now;
+        if self.in_flight >= most {
+            self.last_full = now;
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+}
+
+impl Lanes {
+    /// Nothing is on its way.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, by_upstream: BTreeMap::new(), by_caller: BTreeMap::new() }
+    }
+
+    /// Until when a share that is held since then may wait.
+    pub fn latest(&self, upstream: &str, caller: CallerNumber, since: u64) -> u64 {
+        let lane = self.by_upstream.get(upstream).copied().unwrap_or_default();
+        let own = self.by_caller.get(&(upstream.to_owned(), caller)).copied().unwrap_or_default();
+        let blocked = lane.last_full.max(own.last_full);
+        if self.settings.early_release && own.in_flight == 0 {
+            since.max(blocked).max(own.last_back)
+        } else {
+            since.saturating_add(self.settings.interval).max(blocked)
+        }
+    }
+
+    /// A batch leaves. One that is sent again counts for its upstream only.
+    pub fn sent(&mut self, upstream: &str, caller: CallerNumber, again: bool) -> Result<(), Violation> {
+        let lane = self.by_upstream.entry(upstream.to_owned()).or_default();
+        lane.in_flight = lane.in_flight.saturating_add(1);
+        let most = self.settings.max_in_flight_per_node;
+        let found = lane.in_flight;
+        let detail = |whom: &str| format!("{found} batches are on their way to {upstream} {whom}");
+        Violation::unless(found <= most, Promise::Bounds, || detail("in all"))?;
+        if again {
+            return Ok(());
+        }
+        let own = self.by_caller.entry((upstream.to_owned(), caller)).or_default();
+        own.in_flight = own.in_flight.saturating_add(1);
+        Violation::unless(own.in_flight <= self.settings.max_in_flight, Promise::Bounds, || {
+            format!("{} batches of one caller are on their way to {upstream}", own.in_flight)
+        })
+    }
+
+    /// A batch came back.
+    pub fn back(&mut self, upstream: &str, caller: CallerNumber, again: bool, now: u64) {
+        if let Some(lane) = self.by_upstream.get_mut(upstream) {
+            lane.back(self.settings.max_in_flight_per_node, now);
+        }
+        if let (false, Some(own)) = (again, self.by_caller.get_mut(&(upstream.to_owned(), caller))) {
+            own.back(self.settings.max_in_flight, now);
+        }
+    }
+}

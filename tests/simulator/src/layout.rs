@@ -1,0 +1,232 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use bulk_reshuffle::routing::{Formula, hash};
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::operation::Operation;
+
+/// The upstream with all nodes.
+pub const COORDINATOR: &str = "es";
+
+/// How the cluster stands at one moment: its nodes, indices and aliases, and where each primary is.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    version: u64,
+    nodes: BTreeSet<u64>,
+    indices: BTreeMap<&'static str, Index>,
+    /// With the index and the routing value that it adds.
+    aliases: BTreeMap<&'static str, Vec<(&'static str, Option<&'static str>)>>,
+}
+
+#[derive(Debug, Clone)]
+struct Index {
+    kind: Kind,
+    /// The node of each shard's primary; `None`: not started.
+    primaries: Vec<Option<u64>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Closed,
+    Pipeline,
+    TimeSeries,
+    Partitioned,
+}
+
+/// How many shards an index could be split to.
+const ROUTING_SHARDS: u32 = 768;
+
+/// The names that operations are for. Not all of them can be written to, or routed.
+pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p"];
+
+/// The names that no operation can be routed to.
+pub const ODD_NAMES: &[&str] = &["shut", "piped", "series", "many", "ghost"];
+
+impl Layout {
+    /// Three nodes and some indices.
+    pub fn new() -> Self {
+        let index = |kind, shards: u64| Index { kind, primaries: (0..shards).map(|shard| Some(shard % 3)).collect() };
+        Self {
+            version: 1,
+            nodes: (0..3).collect(),
+            indices: BTreeMap::from([
+                ("i", index(Kind::Plain, 6)),
+                ("j", index(Kind::Plain, 3)),
+                ("k", index(Kind::Plain, 1)),
+                ("p", index(Kind::Partitioned, 6)),
+                ("shut", index(Kind::Closed, 1)),
+                ("piped", index(Kind::Pipeline, 1)),
+                ("series", index(Kind::TimeSeries, 1)),
+            ]),
+            aliases: BTreeMap::from([
+                ("a", vec![("i", None)]),
+                ("r", vec![("j", Some("x"))]),
+                ("many", vec![("i", None), ("j", None)]),
+            ]),
+        }
+    }
+
+    /// The name of a node, which is also its upstream's.
+    fn node_name(node: u64) -> String {
+        format!("es-{node}")
+    }
+
+    /// One change, and what it was.
+    pub fn change(&mut self, dice: &mut Dice) -> &'static str {
+        self.version = self.version.saturating_add(1);
+        match dice.up_to(5) {
+            0 => self.leave(dice),
+            1 => self.join(),
+            2 => self.flip(dice),
+            3 => self.delete_or_create(dice),
+            _ => self.move_shard(dice),
+        }
+    }
+
+    fn leave(&mut self, dice: &mut Dice) -> &'static str {
+        let nodes: Vec<u64> = self.nodes.iter().copied().collect();
+        let gone = dice.one_of(&nodes);
+        if nodes.len() < 2 {
+            return self.move_shard(dice);
+        }
+        self.nodes.remove(&gone);
+        let rest: Vec<u64> = self.nodes.iter().copied().collect();
+        for primary in self.indices.values_mut().flat_map(|index| &mut index.primaries) {
+            if *primary == Some(gone) {
+                // Another copy takes over, or there is none; or the state tells of a node that it does not list.
+                *primary = match dice.up_to(9) {
+                    0 => None,
+                    1 => Some(gone),
+                    _ => Some(dice.one_of(&rest)),
+                };
+            }
+        }
+        "node left"
+    }
+
+    fn join(&mut self) -> &'static str {
+        let next = self.nodes.last().map_or(0, |last| last.saturating_add(1));
+        self.nodes.insert(next);
+        "node joined"
+    }
+
+    fn flip(&mut self, dice: &mut Dice) -> &'static str {
+        self.aliases.insert("a", vec![(dice.one_of(&["i", "j", "k"]), None)]);
+        "alias flipped"
+    }
+
+    fn delete_or_create(&mut self, dice: &mut Dice) -> &'static str {
+        if self.indices.remove("k").is_some() {
+            for members in self.aliases.values_mut() {
+                members.retain(|(index, _)| *index != "k");
+            }
+            return "index deleted";
+        }
+        let nodes: Vec<u64> = self.nodes.iter().copied().collect();
+        let primaries = (0..dice.between(1, 4)).map(|_| Some(dice.one_of(&nodes))).collect();
+        self.indices.insert("k", Index { kind: Kind::Plain, primaries });
+        "index created"
+    }
+
+    fn move_shard(&mut self, dice: &mut Dice) -> &'static str {
+        let nodes: Vec<u64> = self.nodes.iter().copied().collect();
+        let index = dice.one_of(&["i", "j", "p"]);
+        for primary in self.indices.get_mut(index).into_iter().flat_map(|index| &mut index.primaries) {
+            if dice.percent(40) {
+                *primary = Some(dice.one_of(&nodes));
+            }
+        }
+        "shards moved"
+    }
+
+    /// The index that a name writes to, with the routing value that the name adds.
+    pub fn target(&self, name: &str) -> Option<(&'static str, Option<&'static str>)> {
+        if let Some((index, _)) = self.indices.get_key_value(name) {
+            return Some((index, None));
+        }
+        match self.aliases.get(name)?.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// The upstream of the node that owns a document. `Some(None)`: any node will do.
+    pub fn owner(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<String>> {
+        let index = self.indices.get(index)?;
+        let id = operation.id.as_deref().map(hash);
+        let hash = match (added.or(operation.routing.as_deref()).map(hash), id) {
+            (Some(routing), Some(id)) if index.kind == Kind::Partitioned => {
+                routing.wrapping_add((id as i32).rem_euclid(2) as u32)
+            }
+            (Some(hash), _) | (None, Some(hash)) => hash,
+            (None, None) => return Some(None),
+        };
+        let formula = Formula::Factor { shards: index.primaries.len() as u32, routing_shards: ROUTING_SHARDS };
+        let node = index.primaries.get(formula.shard(hash) as usize).copied().flatten()?;
+        self.nodes.contains(&node).then(|| Some(Self::node_name(node)))
+    }
+
+    /// What the cluster answers to the question for its version.
+    pub fn version(&self) -> Value {
+        json!({"version": self.version, "state_uuid": format!("u{}", self.version), "cluster_uuid": "c"})
+    }
+
+    /// What the cluster answers to the question for its state.
+    pub fn state(&self) -> Value {
+        let nodes = self.nodes.iter().map(|node| (format!("n{node}"), json!({"name": Self::node_name(*node)})));
+        let indices = self.indices.iter().map(|(name, index)| ((*name).to_owned(), self.metadata(name, index)));
+        let tables = self.indices.iter().map(|(name, index)| ((*name).to_owned(), json!({"shards": index.shards()})));
+        let mut state = self.version();
+        if let Value::Object(fields) = &mut state {
+            fields.insert("nodes".to_owned(), Value::Object(nodes.collect()));
+            fields.insert("metadata".to_owned(), json!({"indices": Value::Object(indices.collect())}));
+            fields.insert("routing_table".to_owned(), json!({"indices": Value::Object(tables.collect())}));
+        }
+        state
+    }
+
+    fn metadata(&self, name: &str, index: &Index) -> Value {
+        let members = |(_, members): &(&&str, &Vec<(&str, Option<&str>)>)| members.iter().any(|(to, _)| *to == name);
+        let aliases: Vec<_> = self.aliases.iter().filter(members).map(|(alias, _)| *alias).collect();
+        let mut settings =
+            json!({"number_of_shards": index.primaries.len().to_string(), "version": {"created": "136408127"}});
+        let special = match index.kind {
+            Kind::Pipeline => Some(("default_pipeline", "p")),
+            Kind::TimeSeries => Some(("mode", "time_series")),
+            Kind::Partitioned => Some(("routing_partition_size", "2")),
+            Kind::Plain | Kind::Closed => None,
+        };
+        if let (Value::Object(settings), Some((name, value))) = (&mut settings, special) {
+            settings.insert(name.to_owned(), json!(value));
+        }
+        let state = if index.kind == Kind::Closed { "close" } else { "open" };
+        json!({"state": state, "routing_num_shards": ROUTING_SHARDS, "aliases": aliases, "settings": {"index": settings}})
+    }
+
+    /// What the cluster answers to the question for its aliases.
+    pub fn aliases(&self) -> Value {
+        let mut by_index: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
+        for (alias, members) in &self.aliases {
+            for (index, routing) in members {
+                let details = routing.map_or(json!({}), |routing| json!({"index_routing": routing}));
+                by_index.entry(index).or_default().insert((*alias).to_owned(), details);
+            }
+        }
+        by_index.into_iter().map(|(index, aliases)| (index.to_owned(), json!({"aliases": aliases}))).collect()
+    }
+}
+
+impl Index {
+    fn shards(&self) -> Value {
+        let copies = self.primaries.iter().enumerate().map(|(shard, node)| {
+            let copy = match node {
+                Some(node) => json!([{"primary": true, "state": "STARTED", "node": format!("n{node}")}]),
+                None => json!([{"primary": true, "state": "UNASSIGNED", "node": null}]),
+            };
+            (shard.to_string(), copy)
+        });
+        copies.collect()
+    }
+}

@@ -1,0 +1,186 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use bulk_reshuffle::engine::CallId;
+
+use crate::client::Client;
+use crate::cluster::{Document, Execution};
+use crate::fate::Ended;
+use crate::lanes::{CallerNumber, Lanes};
+use crate::operation::{Marker, Operation};
+use crate::scenario::Settings;
+use crate::violation::{Promise, Violation};
+
+/// What was seen of each request, operation and call, from outside the engine; checks each new event against it.
+#[derive(Debug)]
+pub struct Ledger {
+    /// By their number.
+    pub requests: Vec<Request>,
+    /// By their marker.
+    pub operations: Vec<Sent>,
+    /// Calls with batches.
+    pub calls: BTreeMap<CallKey, Batch>,
+    /// One for each engine.
+    pub lanes: Vec<Lanes>,
+    /// Whether wake-ups and ticks come in time.
+    pub punctual: bool,
+    callers: Vec<Vec<(String, String)>>,
+}
+
+/// A call of one of the engines.
+pub type CallKey = (usize, CallId);
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    /// As its client sends it.
+    pub client: Client,
+    /// The engine that has it.
+    pub engine: usize,
+    /// Whose it is.
+    pub caller: CallerNumber,
+    /// How far it is.
+    pub stage: Stage,
+    /// How much of its body was handed in.
+    pub fed: usize,
+    /// When its body had ended.
+    pub complete: Option<u64>,
+    /// The upstreams that were sent a share of it.
+    pub shares: BTreeSet<String>,
+}
+
+/// How far a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Its client has not come yet.
+    Future,
+    /// Being read, held or on its way.
+    Here,
+    /// Passed through.
+    Passed,
+    /// Answered.
+    Answered,
+    /// Its client left first.
+    Gone,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub struct Sent {
+    /// As its client sends it.
+    pub operation: Operation,
+    /// Whose it is.
+    pub request: usize,
+    /// The calls that it travelled in.
+    pub calls: Vec<CallKey>,
+    /// How often it was carried out.
+    pub executions: Vec<Execution>,
+}
+
+/// A call with a batch.
+#[derive(Debug)]
+pub struct Batch {
+    /// Where to.
+    pub upstream: String,
+    /// On whose behalf.
+    pub caller: CallerNumber,
+    /// What was sent.
+    pub markers: Vec<Marker>,
+    /// Whether some of it was sent before.
+    pub again: bool,
+    /// What became of it.
+    pub ended: Option<Ended>,
+}
+
+impl Ledger {
+    /// Nothing has happened yet.
+    pub fn new(clients: Vec<Client>, operations: Vec<Operation>, settings: &[Settings], punctual: bool) -> Self {
+        let mut ledger = Self {
+            requests: Vec::new(),
+            operations: operations.into_iter().map(Sent::new).collect(),
+            calls: BTreeMap::new(),
+            lanes: settings.iter().cloned().map(Lanes::new).collect(),
+            punctual,
+            callers: Vec::new(),
+        };
+        for client in clients {
+            ledger.add(client);
+        }
+        ledger
+    }
+
+    fn add(&mut self, client: Client) {
+        let request = self.requests.len();
+        for sent in self.operations.get_mut(client.operations.clone()).into_iter().flatten() {
+            sent.request = request;
+        }
+        let caller = self.callers.iter().position(|key| *key == client.key).unwrap_or_else(|| {
+            self.callers.push(client.key.clone());
+            self.callers.len().saturating_sub(1)
+        });
+        self.requests.push(Request {
+            client,
+            engine: 0,
+            caller,
+            stage: Stage::Future,
+            fed: 0,
+            complete: None,
+            shares: BTreeSet::new(),
+        });
+    }
+
+    /// A request that is known.
+    pub fn request(&mut self, number: usize) -> Result<&mut Request, Violation> {
+        self.requests
+            .get_mut(number)
+            .ok_or_else(|| Violation::of(Promise::AnsweredOnce, format!("there is no request {number}")))
+    }
+
+    /// A request passes through.
+    pub fn passed(&mut self, number: usize, handled: usize, body: &[u8]) -> Result<(), Violation> {
+        let request = self.request(number)?;
+        let check = |holds, promise, what: &str| {
+            Violation::unless(holds, promise, || format!("request {number} passed through {what}"))
+        };
+        check(number == handled, Promise::PassedWhole, "in another's callback")?;
+        check(request.stage == Stage::Here, Promise::AnsweredOnce, &format!("although it is {:?}", request.stage))?;
+        check(request.shares.is_empty(), Promise::PassedWhole, "after some of it was sent")?;
+        let came = request.client.body.get(..request.fed).unwrap_or_default();
+        check(body == came, Promise::PassedWhole, "with another body")?;
+        request.stage = Stage::Passed;
+        Ok(())
+    }
+
+    /// A request passed through for this reason, in the words of the metrics. Were it not for its client's oddity,
+    /// only what the engine knows or has room for may be the reason.
+    pub fn passed_because(&self, number: usize, reason: &str) -> Result<(), Violation> {
+        const ANYONES: &[&str] = &["no_state", "memory", "too_large", "unknown_index", "alias", "primary", "upstream"];
+        const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline", "index_mode"];
+        let oddity = self.requests.get(number).and_then(|request| request.client.oddity);
+        let fits = ANYONES.contains(&reason)
+            || oddity == Some(reason)
+            || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
+        Violation::unless(fits, Promise::PassedWhole, || {
+            format!("request {number} passed through because of {reason}, but it is odd by {oddity:?}")
+        })
+    }
+
+    /// In the end each request was answered or passed through, or its client has gone.
+    pub fn drained(&self) -> Result<(), Violation> {
+        let left = self.requests.iter().position(|request| matches!(request.stage, Stage::Here | Stage::Future));
+        match left {
+            Some(number) => Err(Violation::of(Promise::Drained, format!("request {number} is still here"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Sent {
+    fn new(operation: Operation) -> Self {
+        Self { operation, request: 0, calls: Vec::new(), executions: Vec::new() }
+    }
+
+    /// The document on which it was carried out.
+    pub fn document(&self) -> Option<&Document> {
+        self.executions.last()?.document.as_ref()
+    }
+}

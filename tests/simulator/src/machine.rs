@@ -1,0 +1,23 @@
+use crate::saboteur::Saboteur;
+
+/// An engine and its timer.
+#[derive(Debug)]
+pub struct Machine {
+    /// The engine, perhaps a broken one.
+    pub engine: Saboteur,
+    /// Counts the timers that were set.
+    pub timer: u64,
+    /// Milliseconds from tick to tick.
+    pub period: u64,
+    /// Whether it was idle after the last request.
+    pub rests: bool,
+    /// The most that it may take: its budget and one request.
+    pub most_memory: u64,
+}
+
+impl Machine {
+    /// One without a timer.
+    pub fn new(engine: Saboteur, most_memory: u64) -> Self {
+        Self { engine, timer: 0, period: 0, rests: false, most_memory }
+    }
+}

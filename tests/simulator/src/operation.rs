@@ -1,0 +1,112 @@
+use bulk_reshuffle::bulk::Action;
+
+use crate::dice::Dice;
+use crate::layout;
+
+/// One operation of a request.
+#[derive(Debug, Clone)]
+pub struct Operation {
+    /// What it does.
+    pub action: Action,
+    /// The name that it is for, its own or its request's.
+    pub name: String,
+    /// The document's id.
+    pub id: Option<String>,
+    /// The routing value, its own or its request's.
+    pub routing: Option<String>,
+    /// Its lines, as the client sends them.
+    pub text: Vec<u8>,
+}
+
+/// The number of an operation in its run. It travels as white space at the end of the action line, which the filter
+/// must not touch, so that any operation can be told wherever it turns up: also one without an id or a source.
+pub type Marker = usize;
+
+const MARKER_BITS: u32 = 13;
+
+/// What a request says for all its operations.
+#[derive(Debug, Clone, Default)]
+pub struct Defaults {
+    /// The index in the path.
+    pub name: Option<&'static str>,
+    /// The routing value in the query.
+    pub routing: Option<&'static str>,
+}
+
+impl Operation {
+    /// Draws one that can be vouched for.
+    pub fn draw(dice: &mut Dice, marker: Marker, defaults: &Defaults, ids: u64) -> Self {
+        let actions = [Action::Index, Action::Index, Action::Create, Action::Update, Action::Delete];
+        let action = dice.pick(&actions).copied().unwrap_or(Action::Index);
+        let own_name = match defaults.name {
+            Some(_) if dice.percent(70) => None,
+            _ => Some(dice.one_of(layout::NAMES)),
+        };
+        let name = own_name.or(defaults.name).unwrap_or_default();
+        // The index "p" needs id and routing, the alias "r" stands for the routing "x".
+        let may_lack_id = matches!(action, Action::Index | Action::Create) && name != "p";
+        let id = (!(may_lack_id && dice.percent(10))).then(|| Id::draw(dice, ids));
+        let own_routing = match name {
+            "p" => Some(dice.one_of(&["x", "y", "z"])),
+            "r" => dice.percent(20).then_some("x"),
+            _ => dice.percent(8).then(|| dice.one_of(&["x", "y", "z"])),
+        };
+        let mut fields = Vec::new();
+        fields.extend(own_name.map(|name| format!(r#""_index":"{name}""#)));
+        fields.extend(id.as_ref().map(|id| format!(r#""_id":{}"#, id.json)));
+        fields.extend(own_routing.map(|routing| format!(r#""routing":"{routing}""#)));
+        let line = format!(r#"{{"{}":{{{}}}}}"#, action.name(), fields.join(","));
+        let end = if dice.percent(5) { "\r\n" } else { "\n" };
+        let mut text = format!("{line}{}{end}", written(marker)).into_bytes();
+        if action.has_source() {
+            text.extend_from_slice(source(action, marker, dice).as_bytes());
+        }
+        let routing = own_routing.or(defaults.routing).map(str::to_owned);
+        Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, text }
+    }
+
+    /// The operation at the start of some lines.
+    pub fn marker(lines: &[u8]) -> Option<Marker> {
+        let line = lines.split(|byte| *byte == b'\n').next()?;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let bits = line.get(line.len().checked_sub(MARKER_BITS as usize)?..)?;
+        bits.iter().try_fold(0_usize, |marker, byte| match byte {
+            b' ' => Some(marker << 1),
+            b'\t' => Some(marker << 1 | 1),
+            _ => None,
+        })
+    }
+}
+
+fn written(marker: Marker) -> String {
+    (0..MARKER_BITS).rev().map(|bit| if marker >> bit & 1 == 1 { '\t' } else { ' ' }).collect()
+}
+
+fn source(action: Action, marker: Marker, dice: &mut Dice) -> String {
+    let filling = "x".repeat(dice.one_of(&[0, 0, 10, 200]));
+    match action {
+        Action::Update => match dice.up_to(2) {
+            0 => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}},\"doc_as_upsert\":true}}\n"),
+            1 => format!("{{\"script\":{{\"source\":\"ctx._source.m = {marker}\"}}}}\n"),
+            _ => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}}}}\n"),
+        },
+        _ => format!("{{\"m\":{marker},\"f\":\"{filling}\"}}\n"),
+    }
+}
+
+/// An id, and how the client writes it.
+struct Id {
+    plain: String,
+    json: String,
+}
+
+impl Id {
+    fn draw(dice: &mut Dice, ids: u64) -> Self {
+        let number = dice.up_to(ids);
+        match dice.up_to(9) {
+            0 => Self { plain: number.to_string(), json: number.to_string() },
+            1 => Self { plain: format!("é{number}"), json: format!(r#""\u00e9{number}""#) },
+            _ => Self { plain: number.to_string(), json: format!(r#""{number}""#) },
+        }
+    }
+}

@@ -1,0 +1,129 @@
+use crate::scenario::Settings;
+use crate::violation::Promise;
+
+/// One way to break the engine, and with it a promise. Nothing of it is in the engine itself: a
+/// [`Saboteur`](crate::saboteur::Saboteur) changes what goes in and what comes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Some requests are never answered.
+    DropReplies,
+    /// Requests are answered twice.
+    ReplyTwice,
+    /// The engine is not told that clients have left.
+    ForgetLeavers,
+    /// Batches are answered without being sent.
+    AnswerUnsent,
+    /// The items of a reply are turned round.
+    TurnItemsRound,
+    /// A request is answered with another's items.
+    MixReplies,
+    /// Failures are told as successes.
+    HideErrors,
+    /// Replies lose their headers.
+    LoseHeaders,
+    /// Batches are sent twice.
+    SendTwice,
+    /// What was lost is taken for what was not sent.
+    ResendLost,
+    /// What was not sent is never sent again.
+    DropResends,
+    /// Callers look alike.
+    MergeCallers,
+    /// Batches are sent under another header.
+    ForgeHeader,
+    /// A batch's bytes are changed.
+    TouchBytes,
+    /// The operations of a batch are turned round.
+    TurnOperationsRound,
+    /// An operation of a batch is left out.
+    LoseOperation,
+    /// A batch is sent in two.
+    SplitBatch,
+    /// Batches go to another node.
+    WrongNode,
+    /// A body that passes through is changed.
+    TouchPassedBody,
+    /// Requests pass through twice.
+    PassTwice,
+    /// Compressed bodies look as if they were not.
+    MissOddity,
+    /// More is sent at a time than may be.
+    OverLimit,
+    /// Replies are let go all at once.
+    FloodReplies,
+    /// Holds wait too long.
+    WaitTooLong,
+    /// The budget is not kept.
+    OverBudget,
+    /// Some memory is never given back.
+    Leak,
+}
+
+impl Sabotage {
+    /// Every one.
+    pub const ALL: &[Self] = &[
+        Self::DropReplies,
+        Self::ReplyTwice,
+        Self::ForgetLeavers,
+        Self::AnswerUnsent,
+        Self::TurnItemsRound,
+        Self::MixReplies,
+        Self::HideErrors,
+        Self::LoseHeaders,
+        Self::SendTwice,
+        Self::ResendLost,
+        Self::DropResends,
+        Self::MergeCallers,
+        Self::ForgeHeader,
+        Self::TouchBytes,
+        Self::TurnOperationsRound,
+        Self::LoseOperation,
+        Self::SplitBatch,
+        Self::WrongNode,
+        Self::TouchPassedBody,
+        Self::PassTwice,
+        Self::MissOddity,
+        Self::OverLimit,
+        Self::FloodReplies,
+        Self::WaitTooLong,
+        Self::OverBudget,
+        Self::Leak,
+    ];
+
+    /// The promise that it breaks.
+    pub fn breaks(self) -> Promise {
+        match self {
+            Self::DropReplies | Self::DropResends | Self::Leak => Promise::Drained,
+            Self::ReplyTwice | Self::ForgetLeavers | Self::PassTwice => Promise::AnsweredOnce,
+            Self::AnswerUnsent => Promise::NotEarly,
+            Self::TurnItemsRound | Self::MixReplies | Self::HideErrors | Self::LoseOperation => Promise::OwnItems,
+            Self::LoseHeaders => Promise::Headers,
+            Self::SendTwice | Self::ResendLost => Promise::SentOnce,
+            Self::MergeCallers | Self::ForgeHeader => Promise::CallersApart,
+            Self::TouchBytes => Promise::SameBytes,
+            Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
+            Self::WrongNode => Promise::Owner,
+            Self::TouchPassedBody | Self::MissOddity => Promise::PassedWhole,
+            Self::OverLimit | Self::FloodReplies => Promise::Bounds,
+            Self::WaitTooLong => Promise::Interval,
+            Self::OverBudget => Promise::Memory,
+        }
+    }
+
+    /// The settings with which the broken engine runs, while it is checked against the true ones.
+    pub fn settings(self, mut settings: Settings) -> Settings {
+        match self {
+            Self::OverLimit => {
+                settings.max_in_flight = settings.max_in_flight.saturating_add(3);
+                settings.max_in_flight_per_node = settings.max_in_flight_per_node.saturating_add(3);
+            }
+            Self::WaitTooLong => {
+                settings.early_release = false;
+                settings.interval = settings.interval.saturating_add(100);
+            }
+            Self::OverBudget => settings.memory = settings.memory.saturating_mul(50).min(768 << 20),
+            _ => {}
+        }
+        settings
+    }
+}

@@ -1,0 +1,213 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use bulk_reshuffle::Time;
+use bulk_reshuffle::bulk::ActionLine;
+use bulk_reshuffle::config::{Config, ConfigError};
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Response};
+use serde_json::value::RawValue;
+
+use crate::fate::PRODUCT;
+use crate::sabotage::Sabotage;
+use crate::scenario::Settings;
+
+/// The real engine, and what is done to it on purpose. Without a sabotage, the engine and nothing else.
+#[derive(Debug)]
+pub struct Saboteur {
+    engine: Engine,
+    sabotage: Option<Sabotage>,
+    /// What to hand out next.
+    more: VecDeque<Command>,
+    withheld: Vec<Command>,
+    /// The reply before.
+    before: Option<Response>,
+    seen: u32,
+}
+
+/// Calls that the engine knows nothing of have numbers from here on.
+const FORGED: u32 = 1 << 30;
+
+impl Saboteur {
+    /// An engine with these settings, or those of the sabotage.
+    pub fn new(settings: &Settings, sabotage: Option<Sabotage>) -> Result<Self, ConfigError> {
+        let settings = sabotage.map_or(settings.clone(), |sabotage| sabotage.settings(settings.clone()));
+        let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?);
+        Ok(Self { engine, sabotage, more: VecDeque::new(), withheld: Vec::new(), before: None, seen: 0 })
+    }
+
+    /// [`Engine::handle`]
+    pub fn handle(&mut self, input: Input, now: Time) {
+        let input = match (self.sabotage, input) {
+            (Some(Sabotage::ForgetLeavers), Input::RequestGone { .. })
+            | (Some(Sabotage::DropResends), Input::CallNotSent { .. }) => return,
+            (Some(Sabotage::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call },
+            (Some(Sabotage::MergeCallers), Input::RequestHead { request, mut headers, end }) => {
+                headers.retain(|(name, _)| name != "authorization");
+                Input::RequestHead { request, headers, end }
+            }
+            (Some(Sabotage::MissOddity), Input::RequestHead { request, mut headers, end }) => {
+                headers.retain(|(name, _)| name != "content-encoding");
+                Input::RequestHead { request, headers, end }
+            }
+            (_, input) => input,
+        };
+        self.engine.handle(input, now);
+    }
+
+    /// [`Engine::poll_stream`]
+    pub fn poll_stream(&mut self) -> Option<Command> {
+        let mut command = self.more.pop_front().or_else(|| self.engine.poll_stream())?;
+        if let Command::PassThrough { body, .. } = &mut command {
+            match self.sabotage {
+                Some(Sabotage::TouchPassedBody) => body.iter_mut().take(1).for_each(|chunk| chunk.push(b'!')),
+                Some(Sabotage::PassTwice) => self.more.push_back(command.clone()),
+                _ => {}
+            }
+        }
+        Some(command)
+    }
+
+    /// [`Engine::poll_root`]
+    pub fn poll_root(&mut self, now: Time) -> Option<Command> {
+        loop {
+            let command = match self.more.pop_front() {
+                Some(forged) => return Some(forged),
+                None => self.engine.poll_root()?,
+            };
+            let sabotaged = match (self.sabotage, command) {
+                (Some(sabotage), Command::Call(call)) if !call.body.is_empty() => self.call(sabotage, call, now),
+                (Some(sabotage), Command::Reply { request, response }) => {
+                    let response = self.reply(sabotage, response);
+                    self.let_go(sabotage, Command::Reply { request, response })
+                }
+                (_, command) => Some(command),
+            };
+            if sabotaged.is_some() {
+                return sabotaged;
+            }
+        }
+    }
+
+    /// [`Engine::memory`]
+    pub fn memory(&self) -> u64 {
+        self.engine.memory().saturating_add(u64::from(self.sabotage == Some(Sabotage::Leak)))
+    }
+
+    /// [`Engine::is_idle`]
+    pub fn is_idle(&self) -> bool {
+        self.engine.is_idle() && self.more.is_empty()
+    }
+
+    /// What was counted, by the metrics' names.
+    pub fn take_metrics(&mut self) -> BTreeMap<Metric, u64> {
+        self.engine.take_metrics()
+    }
+
+    fn every(&mut self, times: u32) -> bool {
+        self.seen = self.seen.wrapping_add(1);
+        self.seen.checked_rem(times) == Some(0)
+    }
+
+    fn call(&mut self, sabotage: Sabotage, mut call: Call, now: Time) -> Option<Command> {
+        let mut operations = cut(&call.body);
+        match sabotage {
+            Sabotage::AnswerUnsent => {
+                self.engine.handle(Input::CallAnswered { call: call.id, response: made_up(&operations) }, now);
+                return None;
+            }
+            Sabotage::SendTwice => {
+                self.more.push_back(Command::Call(Call { id: CallId(call.id.0 | FORGED), ..call.clone() }));
+            }
+            Sabotage::SplitBatch if operations.len() > 1 => {
+                let rest = operations.split_off(1).concat();
+                call.body = operations.concat();
+                let id = CallId(call.id.0 | FORGED);
+                self.more.push_back(Command::Call(Call { id, body: rest, ..call.clone() }));
+            }
+            Sabotage::TurnOperationsRound => {
+                operations.reverse();
+                call.body = operations.concat();
+            }
+            Sabotage::LoseOperation if operations.len() > 1 => {
+                operations.pop();
+                call.body = operations.concat();
+            }
+            Sabotage::ForgeHeader => {
+                let forged = ("x-opaque-id".to_owned(), "forged".to_owned());
+                call.headers = call.headers.iter().cloned().chain([forged]).collect();
+            }
+            Sabotage::TouchBytes => call.body.iter_mut().rev().skip(2).take(1).for_each(|byte| *byte = b'?'),
+            Sabotage::WrongNode => call.upstream = "es-of-another".into(),
+            _ => {}
+        }
+        Some(Command::Call(call))
+    }
+
+    fn reply(&mut self, sabotage: Sabotage, mut response: Response) -> Response {
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        match sabotage {
+            Sabotage::TurnItemsRound => response.body = turned_round(&body).into_bytes(),
+            Sabotage::HideErrors => response.body = body.replace(r#""status":50"#, r#""status":20"#).into_bytes(),
+            Sabotage::LoseHeaders => response.headers.retain(|(name, _)| *name != PRODUCT.0),
+            Sabotage::MixReplies => return self.before.replace(response.clone()).unwrap_or(response),
+            _ => {}
+        }
+        response
+    }
+
+    /// Lets a reply go; or not, or with others.
+    fn let_go(&mut self, sabotage: Sabotage, reply: Command) -> Option<Command> {
+        match sabotage {
+            Sabotage::DropReplies if self.every(5) => None,
+            Sabotage::ReplyTwice => {
+                self.more.push_back(reply.clone());
+                Some(reply)
+            }
+            Sabotage::FloodReplies => {
+                self.withheld.push(reply);
+                if self.withheld.len() > 64 {
+                    self.more.extend(self.withheld.drain(..));
+                }
+                None
+            }
+            _ => Some(reply),
+        }
+    }
+}
+
+/// The operations of a batch.
+fn cut(body: &[u8]) -> Vec<Vec<u8>> {
+    let mut lines = body.split_inclusive(|byte| *byte == b'\n');
+    let mut operations = Vec::new();
+    while let Some(line) = lines.next() {
+        let has_source = ActionLine::read(line).is_ok_and(|line| line.action.has_source());
+        let source = if has_source { lines.next().unwrap_or_default() } else { &[] };
+        operations.push([line, source].concat());
+    }
+    operations
+}
+
+/// Success for all of them.
+fn made_up(operations: &[Vec<u8>]) -> Response {
+    let item = |operation: &Vec<u8>| {
+        let line = operation.split(|byte| *byte == b'\n').next()?;
+        let line = ActionLine::read(line).ok()?;
+        let id = line.id.as_deref().unwrap_or("made");
+        Some(format!(r#"{{"{}":{{"_index":"i","_id":"{id}","status":201}}}}"#, line.action.name()))
+    };
+    let items: Vec<_> = operations.iter().filter_map(item).collect();
+    let body = format!(r#"{{"took":1,"errors":false,"items":[{}]}}"#, items.join(","));
+    Response { status: 200, headers: Vec::new(), body: body.into_bytes() }
+}
+
+#[derive(serde::Deserialize)]
+struct Items<'a> {
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+}
+
+fn turned_round(body: &str) -> String {
+    let Ok(Items { items }) = serde_json::from_str(body) else { return body.to_owned() };
+    let items: Vec<_> = items.iter().rev().map(|item| item.get()).collect();
+    let head = body.split('[').next().unwrap_or_default();
+    format!("{head}[{}]}}", items.join(","))
+}

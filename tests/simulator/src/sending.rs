@@ -1,0 +1,187 @@
+//! Checks of what is sent, and of what is carried out.
+
+use bulk_reshuffle::engine::Call;
+
+use crate::cluster::{Cluster, Execution};
+use crate::fate::Ended;
+use crate::layout::COORDINATOR;
+use crate::ledger::{Batch, CallKey, Ledger, Stage};
+use crate::operation::{Marker, Operation};
+use crate::resend::{MOST_SENDS, may_be_sent_again};
+use crate::violation::{Promise, Violation};
+
+/// How late something may leave where wake-ups and ticks are in time: a wake-up takes up to 1 ms, and so does the
+/// shortest tick.
+const PUNCTUAL: u64 = 2;
+
+impl Ledger {
+    /// A batch leaves.
+    pub fn sent(&mut self, key: CallKey, call: &Call, cluster: &Cluster, now: u64) -> Result<(), Violation> {
+        let markers = self.markers(&call.body)?;
+        let caller = self.one_caller(&markers)?;
+        self.check_order(&markers)?;
+        let mut again = false;
+        for marker in &markers {
+            again |= self.check_operation(*marker, call, cluster)?;
+        }
+        self.check_headers(call, caller)?;
+        self.check_shares(key, &markers, call, now, caller)?;
+        if let Some(lanes) = self.lanes.get_mut(key.0) {
+            lanes.sent(&call.upstream, caller, again)?;
+        }
+        for marker in &markers {
+            if let Some(sent) = self.operations.get_mut(*marker) {
+                sent.calls.push(key);
+            }
+        }
+        let batch = Batch { upstream: call.upstream.to_string(), caller, markers, again, ended: None };
+        let known = self.calls.insert(key, batch).is_some();
+        Violation::unless(!known, Promise::SentOnce, || format!("there are two calls {key:?}"))
+    }
+
+    /// A call with a batch is over.
+    pub fn ended(&mut self, key: CallKey, ended: Ended, now: u64) {
+        let Some(batch) = self.calls.get_mut(&key) else { return };
+        batch.ended = Some(ended);
+        if let Some(lanes) = self.lanes.get_mut(key.0) {
+            lanes.back(&batch.upstream, batch.caller, batch.again, now);
+        }
+    }
+
+    /// A node has carried an operation out.
+    pub fn carried_out(&mut self, marker: Marker, execution: Execution) -> Result<(), Violation> {
+        let Some(sent) = self.operations.get_mut(marker) else { return Ok(()) };
+        sent.executions.push(execution);
+        Violation::unless(sent.executions.len() == 1, Promise::SentOnce, || {
+            format!("operation {marker} was carried out {} times", sent.executions.len())
+        })?;
+        self.check_document_order(marker)
+    }
+
+    /// What is sent is made of whole operations, byte for byte.
+    fn markers(&self, body: &[u8]) -> Result<Vec<Marker>, Violation> {
+        let (mut rest, mut markers) = (body, Vec::new());
+        while !rest.is_empty() {
+            let operation = Operation::marker(rest).and_then(|marker| Some((marker, self.operations.get(marker)?)));
+            let cut =
+                operation.and_then(|(marker, sent)| Some((marker, rest.strip_prefix(sent.operation.text.as_slice())?)));
+            let Some((marker, after)) = cut else {
+                let text = String::from_utf8_lossy(rest.get(..100).unwrap_or(rest)).into_owned();
+                return Err(Violation::of(Promise::SameBytes, format!("nobody sent {text:?}")));
+            };
+            markers.push(marker);
+            rest = after;
+        }
+        Violation::unless(!markers.is_empty(), Promise::SameBytes, || "a batch is empty".to_owned())?;
+        Ok(markers)
+    }
+
+    fn one_caller(&self, markers: &[Marker]) -> Result<usize, Violation> {
+        let requests = markers.iter().filter_map(|marker| self.requests.get(self.operations.get(*marker)?.request));
+        let mut callers = requests.map(|request| request.caller);
+        let first = callers.next().unwrap_or_default();
+        Violation::unless(callers.all(|caller| caller == first), Promise::CallersApart, || {
+            format!("operations {markers:?} of several callers share a batch")
+        })?;
+        Ok(first)
+    }
+
+    fn check_headers(&self, call: &Call, caller: usize) -> Result<(), Violation> {
+        let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
+        let mut headers = call.headers.to_vec();
+        headers.sort();
+        Violation::unless(key == Some(&headers), Promise::CallersApart, || {
+            format!("a batch of {key:?} is sent as {headers:?}")
+        })
+    }
+
+    /// A request's operations keep their order.
+    fn check_order(&self, markers: &[Marker]) -> Result<(), Violation> {
+        let mut last = std::collections::BTreeMap::new();
+        for marker in markers {
+            let request = self.operations.get(*marker).map(|sent| sent.request);
+            let before = last.insert(request, *marker);
+            Violation::unless(before.is_none_or(|before| before < *marker), Promise::Order, || {
+                format!("operation {marker} stands behind {before:?}, which is of the same request and came later")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Says whether the operation was sent before.
+    fn check_operation(&self, marker: Marker, call: &Call, cluster: &Cluster) -> Result<bool, Violation> {
+        let Some(sent) = self.operations.get(marker) else { return Ok(false) };
+        let check = |holds, promise, what: &str| {
+            Violation::unless(holds, promise, || format!("operation {marker} of request {} {what}", sent.request))
+        };
+        if let Some(request) = self.requests.get(sent.request) {
+            let promise = match request.stage {
+                Stage::Gone if request.shares.is_empty() => Promise::GoneIsGone,
+                Stage::Passed => Promise::PassedWhole,
+                _ => Promise::AnsweredOnce,
+            };
+            let is_here = request.stage == Stage::Here || (request.stage == Stage::Gone && !request.shares.is_empty());
+            check(is_here, promise, &format!("is sent although it is {:?}", request.stage))?;
+            check(request.complete.is_some(), Promise::PassedWhole, "is sent before all of it has come")?;
+            check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
+        }
+        let Some(last) = sent.calls.last() else {
+            let owned = cluster.has_owned(&call.upstream, &sent.operation);
+            check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
+            return Ok(false);
+        };
+        let ended = self.calls.get(last).and_then(|batch| batch.ended.as_ref());
+        check(may_be_sent_again(ended), Promise::SentOnce, &format!("is sent again after {ended:?}"))?;
+        check(sent.calls.len() < MOST_SENDS, Promise::SentOnce, "is sent again and again")?;
+        let before = self.calls.get(last).map(|batch| batch.upstream.as_str());
+        let known = [Some(COORDINATOR), before].contains(&Some(&call.upstream));
+        check(known, Promise::Owner, &format!("is sent again to {}", call.upstream))?;
+        Ok(true)
+    }
+
+    /// What a request has for a node leaves in one batch, and in time.
+    fn check_shares(
+        &mut self,
+        key: CallKey,
+        markers: &[Marker],
+        call: &Call,
+        now: u64,
+        caller: usize,
+    ) -> Result<(), Violation> {
+        let mut firsts: Vec<usize> = markers
+            .iter()
+            .filter_map(|marker| self.operations.get(*marker))
+            .filter(|sent| sent.calls.is_empty())
+            .map(|sent| sent.request)
+            .collect();
+        firsts.dedup();
+        for number in firsts {
+            let Some(request) = self.requests.get_mut(number) else { continue };
+            let is_first = request.shares.insert(call.upstream.to_string());
+            Violation::unless(is_first, Promise::Order, || {
+                format!("request {number} has two shares for {}", call.upstream)
+            })?;
+            let (Some(lanes), Some(since)) = (self.lanes.get(key.0), request.complete) else { continue };
+            let latest = lanes.latest(&call.upstream, caller, since).saturating_add(PUNCTUAL);
+            Violation::unless(!self.punctual || now <= latest, Promise::Interval, || {
+                format!(
+                    "request {number}, here since {since} ms, should have left for {} by {latest} ms",
+                    call.upstream
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Of a request's operations on one document, none is carried out before an earlier one.
+    fn check_document_order(&self, marker: Marker) -> Result<(), Violation> {
+        let Some(sent) = self.operations.get(marker) else { return Ok(()) };
+        let Some(request) = self.requests.get(sent.request) else { return Ok(()) };
+        let Some(own) = sent.document() else { return Ok(()) };
+        let later = self.operations.get(marker.saturating_add(1)..request.client.operations.end).unwrap_or_default();
+        let overtaking = later.iter().find(|other| other.document() == Some(own));
+        Violation::unless(overtaking.is_none(), Promise::Order, || {
+            format!("operation {marker} is carried out after a later one on the same document: {overtaking:?}")
+        })
+    }
+}

@@ -1,0 +1,249 @@
+use std::time::Duration;
+
+use bulk_reshuffle::engine::{Input, RequestId};
+
+use crate::agenda::{Agenda, Event};
+use crate::calls::Calls;
+use crate::client::Client;
+use crate::cluster::Cluster;
+use crate::coverage::Coverage;
+use crate::dice::Dice;
+use crate::ledger::{Ledger, Stage};
+use crate::machine::Machine;
+use crate::sabotage::Sabotage;
+use crate::saboteur::Saboteur;
+use crate::scenario::Scenario;
+use crate::trace::Trace;
+use crate::violation::{Promise, Violation};
+
+/// Everything in a run: clients, engines and what stands between them, the cluster, the clock.
+#[derive(Debug)]
+pub struct World {
+    /// What kind of day it is.
+    pub scenario: Scenario,
+    /// All chance.
+    pub dice: Dice,
+    /// The clock, in milliseconds.
+    pub now: u64,
+    /// What is going to happen.
+    pub agenda: Agenda,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The checks.
+    pub ledger: Ledger,
+    /// Calls on their way.
+    pub calls: Calls,
+    /// What happened how often.
+    pub coverage: Coverage,
+    /// What happened last.
+    pub trace: Trace,
+    /// The engines, oldest first.
+    pub machines: Vec<Machine>,
+    /// The engine that takes new requests.
+    newest: usize,
+}
+
+impl World {
+    /// The start of a run.
+    pub fn new(seed: u64, sabotage: Option<Sabotage>, trace: Trace) -> Result<Self, Violation> {
+        let mut dice = Dice::new(seed);
+        let scenario = Scenario::draw(&mut dice);
+        let mut operations = Vec::new();
+        let clients: Vec<_> =
+            (0..scenario.requests).map(|_| Client::draw(&mut dice, &scenario, &mut operations)).collect();
+        let largest = clients.iter().map(Client::memory).max().unwrap_or_default();
+        let mut machines = Vec::new();
+        for settings in &scenario.settings {
+            let engine = Saboteur::new(settings, sabotage)
+                .map_err(|error| Violation::of(Promise::Drained, format!("the configuration is refused: {error}")))?;
+            let most_memory = settings.memory.saturating_add(largest);
+            machines.push(Machine::new(engine, most_memory));
+        }
+        let ledger = Ledger::new(clients, operations, &scenario.settings, scenario.punctual);
+        let mut world = Self {
+            scenario,
+            dice,
+            now: 0,
+            agenda: Agenda::default(),
+            cluster: Cluster::new(),
+            ledger,
+            calls: Calls::default(),
+            coverage: Coverage::default(),
+            trace,
+            machines,
+            newest: 0,
+        };
+        world.plan_the_day();
+        Ok(world)
+    }
+
+    fn plan_the_day(&mut self) {
+        let spread = self.scenario.spread;
+        // The first request finds no state, so that most of them come later.
+        for number in 0..self.ledger.requests.len() {
+            let warm_up = if number == 0 { 0 } else { self.scenario.latency.saturating_mul(2).saturating_add(50) };
+            let at = warm_up.saturating_add(self.dice.up_to(spread));
+            self.plan(at, Event::Head(number));
+        }
+        let day = spread.saturating_add(self.scenario.latency.saturating_mul(8));
+        for _ in 0..self.scenario.changes {
+            let at = self.dice.up_to(day);
+            self.plan(at, Event::Change);
+        }
+        for _ in 1..self.machines.len() {
+            let at = self.dice.up_to(day);
+            self.plan(at, Event::TakeOver);
+        }
+    }
+
+    /// Plans an event after this time.
+    pub fn plan(&mut self, after: u64, event: Event) {
+        self.agenda.add(self.now.saturating_add(after), event, &mut self.dice);
+    }
+
+    /// The time as the engine takes it.
+    pub fn time(&self) -> Duration {
+        Duration::from_millis(self.now)
+    }
+
+    /// An engine.
+    pub fn machine(&mut self, engine: usize) -> Result<&mut Machine, Violation> {
+        self.machines
+            .get_mut(engine)
+            .ok_or_else(|| Violation::of(Promise::Drained, format!("there is no engine {engine}")))
+    }
+
+    /// Lets the next event happen. `false` if there is none.
+    pub fn step(&mut self) -> Result<bool, Violation> {
+        let Some((now, event)) = self.agenda.next() else { return Ok(false) };
+        self.now = self.now.max(now);
+        if !matches!(event, Event::Tick(..)) {
+            self.trace.add(self.now, || format!("{event:?}"));
+        }
+        match event {
+            Event::Head(number) => self.head(number)?,
+            Event::Body(number) => self.body(number)?,
+            Event::Leave(number) => self.leave(number)?,
+            Event::Arrive(key) => self.arrive(key)?,
+            Event::Return(key) => self.come_back(key)?,
+            Event::Answer(key) => self.answer_question(key)?,
+            Event::Wake(engine) => self.root(engine, Input::Woken)?,
+            Event::Tick(engine, timer) => self.tick(engine, timer)?,
+            Event::Change => {
+                let what = self.cluster.change(&mut self.dice);
+                self.coverage.count(&format!("cluster: {what}"));
+            }
+            Event::TakeOver => {
+                self.newest = self.newest.saturating_add(1);
+                self.coverage.count("engine: replaced by a new one");
+            }
+        }
+        self.check_memory()?;
+        Ok(true)
+    }
+
+    fn head(&mut self, number: usize) -> Result<(), Violation> {
+        let engine = self.newest;
+        let leaves = self.dice.percent(self.scenario.leavers);
+        let request = self.ledger.request(number)?;
+        (request.engine, request.stage) = (engine, Stage::Here);
+        let (headers, end) = (request.client.headers.clone(), request.client.bodiless);
+        if let Some(oddity) = request.client.oddity {
+            self.coverage.count(&format!("client: {oddity}"));
+        }
+        if end {
+            request.complete = Some(self.now);
+        }
+        if leaves {
+            let after = self.dice.up_to(self.scenario.latency.saturating_mul(3));
+            self.plan(after, Event::Leave(number));
+        }
+        self.stream(number, Input::RequestHead { request: RequestId(number as u32), headers, end })?;
+        self.plan(0, Event::Body(number));
+        Ok(())
+    }
+
+    fn body(&mut self, number: usize) -> Result<(), Violation> {
+        let in_crumbs = (number as u64).wrapping_mul(37) % 100 < self.scenario.crumbs;
+        let size = if in_crumbs { self.dice.one_of(&[1, 1, 1, 7]) } else { self.dice.one_of(&[60, 1_000, 1 << 20]) };
+        let says_end = self.dice.percent(80);
+        let pause = if self.dice.percent(5) { self.dice.up_to(self.scenario.latency) } else { 0 };
+        let now = self.now;
+        let request = self.ledger.request(number)?;
+        if request.stage != Stage::Here || request.complete.is_some() {
+            return Ok(());
+        }
+        let rest = request.client.body.get(request.fed..).unwrap_or_default();
+        let chunk = rest.get(..size).unwrap_or(rest).to_vec();
+        let is_last = chunk.len() == rest.len();
+        let id = RequestId(number as u32);
+        let input = match rest {
+            // The body has ended before, with its last piece not saying so.
+            [] if request.fed > 0 && number.is_multiple_of(2) => Input::RequestEnd { request: id },
+            _ => Input::RequestData { request: id, chunk, end: is_last && (says_end || rest.is_empty()) },
+        };
+        match &input {
+            Input::RequestData { chunk, end, .. } => {
+                request.fed = request.fed.saturating_add(chunk.len());
+                request.complete = end.then_some(now);
+            }
+            _ => request.complete = Some(now),
+        }
+        let is_complete = request.complete.is_some();
+        self.stream(number, input)?;
+        if !is_complete {
+            self.plan(pause, Event::Body(number));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, number: usize) -> Result<(), Violation> {
+        let request = self.ledger.request(number)?;
+        if request.stage != Stage::Here {
+            return Ok(());
+        }
+        request.stage = Stage::Gone;
+        let when = match (request.complete, request.shares.is_empty()) {
+            (None, _) => "while it was read",
+            (Some(_), true) => "while it was held",
+            (Some(_), false) => "after some of it was sent",
+        };
+        self.coverage.count(&format!("client: left {when}"));
+        self.stream(number, Input::RequestGone { request: RequestId(number as u32) })
+    }
+
+    fn check_memory(&self) -> Result<(), Violation> {
+        let over = self.machines.iter().find(|machine| machine.engine.memory() > machine.most_memory);
+        match over {
+            Some(machine) => Err(Violation::of(
+                Promise::Memory,
+                format!("{} bytes are held, {} at most allowed", machine.engine.memory(), machine.most_memory),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether every request is over and every engine has been idle since; not all of them at the same moment, as
+    /// they go on asking for the cluster's state.
+    pub fn is_over(&mut self) -> bool {
+        if self.ledger.drained().is_err() {
+            return false;
+        }
+        for machine in &mut self.machines {
+            machine.rests |= machine.engine.is_idle();
+        }
+        self.machines.iter().all(|machine| machine.rests)
+    }
+
+    /// In the end nothing is left.
+    pub fn check_end(&self) -> Result<(), Violation> {
+        self.ledger.drained()?;
+        for machine in &self.machines {
+            let (rests, left) = (machine.rests, machine.engine.memory());
+            Violation::unless(rests && left == 0, Promise::Drained, || {
+                format!("an engine is left with {left} bytes, and it is {rests} that it was idle")
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The engine as it is keeps every promise.
+
+use bulk_reshuffle_simulator::{Coverage, run};
+
+#[test]
+fn some_hundred_days_break_no_promise() {
+    let mut coverage = Coverage::default();
+    for seed in 0..300 {
+        match run(seed, None) {
+            Ok(seen) => coverage.merge(&seen),
+            Err(failure) => panic!("{}\nseed {seed}: {}", failure.trace.join("\n"), failure.violation),
+        }
+    }
+    for what in [
+        "outcome: merged",
+        "outcome: abandoned",
+        "batch: of several requests",
+        "batch: sent again",
+        "call: failed",
+        "call: notsent",
+        "call: notsenttext",
+        "call: timedout",
+        "call: refused 400",
+        "call: refused 429",
+        "call: lie document",
+        "cluster: alias flipped",
+        "cluster: node left",
+        "engine: a wake-up was lost",
+        "engine: replaced by a new one",
+        "passed through: action_line",
+        "passed through: memory",
+        "passed through: no_state",
+        "passed through: primary",
+        "passed through: too_large",
+        "passed through: upstream",
+        "reply: with success and failure",
+    ] {
+        assert!(coverage.of(what) > 0, "never seen: {what}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_day_each_time() {
+    let seen = || run(7, None).unwrap().iter().map(|(what, times)| (what.to_owned(), times)).collect::<Vec<_>>();
+    assert_eq!(seen(), seen());
+}
