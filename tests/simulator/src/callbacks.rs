@@ -34,20 +34,21 @@ impl World {
     pub fn stream(&mut self, number: usize, input: Input) -> Result<(), Violation> {
         let engine = self.ledger.request(number)?.engine;
         let time = self.time();
+        let held = self.machine(engine)?.engine.memory();
         self.machine(engine)?.engine.handle(input, time);
-        let mut passed = false;
+        let mut passed = None;
         while let Some(command) = self.machine(engine)?.engine.poll_stream() {
             match command {
                 Command::PassThrough { request, body } => {
                     self.ledger.passed(request.0 as usize, number, &body.concat())?;
                     self.trace.add(self.now, || format!("  request {number} passes through"));
-                    passed = true;
+                    passed = Some((number, held));
                 }
                 Command::Wake => self.wake(engine),
                 other => return Err(Violation::of(Promise::Bounds, format!("{other:?} in a stream's callback"))),
             }
         }
-        self.take_metrics(engine, passed.then_some(number))
+        self.take_metrics(engine, passed)
     }
 
     /// A callback of an engine's root.
@@ -119,14 +120,14 @@ impl World {
         Ok(())
     }
 
-    fn take_metrics(&mut self, engine: usize, passed: Option<usize>) -> Result<(), Violation> {
+    fn take_metrics(&mut self, engine: usize, passed: Option<(usize, u64)>) -> Result<(), Violation> {
         let metrics = self.machine(engine)?.engine.take_metrics();
         let mut has_reason = false;
         for (metric, times) in metrics {
             match (metric, passed) {
-                (Metric::RequestsPassedThrough(why), Some(number)) => {
+                (Metric::RequestsPassedThrough(why), Some((number, held))) => {
                     has_reason = true;
-                    self.ledger.passed_because(number, why.name())?;
+                    self.ledger.passed_because(number, why.name(), held)?;
                     self.coverage.add(&format!("passed through: {}", why.name()), times);
                 }
                 (Metric::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
@@ -136,7 +137,7 @@ impl World {
                 _ => {}
             }
         }
-        let Some(number) = passed.filter(|_| !has_reason) else { return Ok(()) };
+        let Some((number, _)) = passed.filter(|_| !has_reason) else { return Ok(()) };
         let oddity = self.ledger.request(number)?.client.oddity;
         Violation::unless(oddity == Some(NO_BULK), Promise::PassedWhole, || {
             format!("request {number} passed through and was not counted")

@@ -25,7 +25,7 @@ pub struct Client {
     pub poisoned: bool,
 }
 
-/// Headers on which a server could act, sorted.
+/// Headers on which a server could act, sorted by name.
 pub type Key = Vec<(String, String)>;
 
 /// A request that is no bulk request.
@@ -163,7 +163,14 @@ fn headers(
     // The order of headers of different names means nothing.
     let by = dice.up_to(headers.len() as u64) as usize;
     headers.rotate_left(by);
-    key.sort();
+    // That of values of the same name does.
+    if scenario.callers > 2 && dice.percent(10) {
+        for value in dice.one_of(&[["::1", "::2"], ["::2", "::1"]]) {
+            key.push(("x-forwarded-for".to_owned(), value.to_owned()));
+            headers.push(("x-forwarded-for".to_owned(), value.as_bytes().to_vec()));
+        }
+    }
+    key.sort_by(|(left, _), (right, _)| left.cmp(right));
     (key, headers)
 }
 

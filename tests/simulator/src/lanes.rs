@@ -6,7 +6,8 @@ use crate::violation::{Promise, Violation};
 /// What is on its way for one engine, and since when something else could have left.
 #[derive(Debug)]
 pub struct Lanes {
-    settings: Settings,
+    /// What the engine should keep to.
+    pub settings: Settings,
     by_upstream: BTreeMap<String, Traffic>,
     by_caller: BTreeMap<(String, CallerNumber), Traffic>,
 }

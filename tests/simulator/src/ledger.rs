@@ -150,17 +150,21 @@ impl Ledger {
         Ok(())
     }
 
-    /// A request passed through for this reason, in the words of the metrics. Were it not for its client's oddity,
-    /// only what the engine knows or has room for may be the reason.
-    pub fn passed_because(&self, number: usize, reason: &str) -> Result<(), Violation> {
-        const ANYONES: &[&str] = &["no_state", "memory", "too_large", "unknown_index", "alias", "primary", "upstream"];
+    /// A request passed through for this reason, in the words of the metrics, while so many bytes were held. Were it
+    /// not for its client's oddity, only what the engine knows or has room for may be the reason.
+    pub fn passed_because(&self, number: usize, reason: &str, held: u64) -> Result<(), Violation> {
+        const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "upstream"];
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline", "index_mode"];
-        let oddity = self.requests.get(number).and_then(|request| request.client.oddity);
+        let Some(request) = self.requests.get(number) else { return Ok(()) };
+        let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
+        let (oddity, length) = (request.client.oddity, request.client.body.len() as u64);
         let fits = ANYONES.contains(&reason)
+            || (reason == "too_large" && length > settings.max_request)
+            || (reason == "memory" && held.saturating_add(length) > settings.memory)
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {
-            format!("request {number} passed through because of {reason}, but it is odd by {oddity:?}")
+            format!("request {number} of {length} bytes, odd by {oddity:?}, passed through because of {reason}")
         })
     }
 

@@ -90,6 +90,8 @@ fn source(action: Action, marker: Marker, dice: &mut Dice) -> String {
             1 => format!("{{\"script\":{{\"source\":\"ctx._source.m = {marker}\"}}}}\n"),
             _ => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}}}}\n"),
         },
+        // Nobody but the node that owns the document looks into it.
+        _ if dice.percent(3) => "\0 no document\n".to_owned(),
         _ => format!("{{\"m\":{marker},\"f\":\"{filling}\"}}\n"),
     }
 }

@@ -47,6 +47,8 @@ pub enum Sabotage {
     PassTwice,
     /// Compressed bodies look as if they were not.
     MissOddity,
+    /// Requests are taken for too large.
+    PassNeedlessly,
     /// More is sent at a time than may be.
     OverLimit,
     /// Replies are let go all at once.
@@ -83,6 +85,7 @@ impl Sabotage {
         Self::TouchPassedBody,
         Self::PassTwice,
         Self::MissOddity,
+        Self::PassNeedlessly,
         Self::OverLimit,
         Self::FloodReplies,
         Self::WaitTooLong,
@@ -103,7 +106,7 @@ impl Sabotage {
             Self::TouchBytes => Promise::SameBytes,
             Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
-            Self::TouchPassedBody | Self::MissOddity => Promise::PassedWhole,
+            Self::TouchPassedBody | Self::MissOddity | Self::PassNeedlessly => Promise::PassedWhole,
             Self::OverLimit | Self::FloodReplies => Promise::Bounds,
             Self::WaitTooLong => Promise::Interval,
             Self::OverBudget => Promise::Memory,
@@ -121,6 +124,7 @@ impl Sabotage {
                 settings.early_release = false;
                 settings.interval = settings.interval.saturating_add(100);
             }
+            Self::PassNeedlessly => settings.max_request = 100,
             Self::OverBudget => settings.memory = settings.memory.saturating_mul(50).min(768 << 20),
             _ => {}
         }

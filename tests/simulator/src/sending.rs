@@ -89,7 +89,7 @@ impl Ledger {
     fn check_headers(&self, call: &Call, caller: usize) -> Result<(), Violation> {
         let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
         let mut headers = call.headers.to_vec();
-        headers.sort();
+        headers.sort_by(|(left, _), (right, _)| left.cmp(right));
         Violation::unless(key == Some(&headers), Promise::CallersApart, || {
             format!("a batch of {key:?} is sent as {headers:?}")
         })

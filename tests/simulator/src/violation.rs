@@ -30,7 +30,7 @@ pub enum Promise {
     Order,
     /// An operation goes to the node that owns its document.
     Owner,
-    /// A request that is not vouched for passes on whole, and only that one, before anything of it is sent.
+    /// A request that is not vouched for passes on whole, before anything of it is sent; and no other.
     PassedWhole,
     /// Nothing is sent for a client that left before.
     GoneIsGone,

@@ -165,7 +165,7 @@ impl World {
 
     fn body(&mut self, number: usize) -> Result<(), Violation> {
         let in_crumbs = (number as u64).wrapping_mul(37) % 100 < self.scenario.crumbs;
-        let size = if in_crumbs { self.dice.one_of(&[1, 1, 1, 7]) } else { self.dice.one_of(&[60, 1_000, 1 << 20]) };
+        let size = if in_crumbs { self.dice.one_of(&[0, 1, 1, 1, 7]) } else { self.dice.one_of(&[60, 1_000, 1 << 20]) };
         let says_end = self.dice.percent(80);
         let pause = if self.dice.percent(5) { self.dice.up_to(self.scenario.latency) } else { 0 };
         let now = self.now;
