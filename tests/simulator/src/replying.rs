@@ -42,13 +42,16 @@ impl Ledger {
         let operations = self.operations.get(range).unwrap_or_default();
         let batches: Vec<_> = operations.iter().map(|sent| self.last(sent)).collect::<Result<_, _>>()?;
         if let Some(whole) = self.whole(number, &batches) {
-            let is_one = whole.iter().any(|whole| whole.status == response.status && whole.body == response.body);
-            return Violation::unless(is_one, Promise::OwnItems, || {
-                format!("request {number} is not answered with one of {whole:?} but with {response:?}")
-            });
+            let mut whole = whole.iter();
+            let Some(own) = whole.find(|own| own.status == response.status && own.body == response.body) else {
+                let what = format!("request {number} is answered with {response:?}, which no node said");
+                return Err(Violation::of(Promise::OwnItems, what));
+            };
+            return check_headers(number, has_product(own), response);
         }
         check_items(number, operations, &batches, response)?;
-        check_headers(number, &batches, response)
+        let answered = batches.iter().any(|batch| matches!(batch.ended, Some(Ended::Items(_))));
+        check_headers(number, answered, response)
     }
 
     /// The last batch with an operation, which is over.
@@ -96,11 +99,13 @@ fn unavailable() -> Response {
     Response { status: 503, headers: Vec::new(), body: body.into_bytes() }
 }
 
-fn check_headers(number: usize, batches: &[&Batch], response: &Response) -> Result<(), Violation> {
-    let answered = batches.iter().any(|batch| matches!(batch.ended, Some(Ended::Items(_))));
-    let has =
-        |header: (&str, &str)| response.headers.iter().any(|(name, value)| (name.as_str(), value.as_str()) == header);
-    Violation::unless(!answered || has(PRODUCT), Promise::Headers, || {
+fn has_product(response: &Response) -> bool {
+    response.headers.iter().any(|(name, value)| (name.as_str(), value.as_str()) == PRODUCT)
+}
+
+/// What a node answered carries the node's headers.
+fn check_headers(number: usize, answered: bool, response: &Response) -> Result<(), Violation> {
+    Violation::unless(!answered || has_product(response), Promise::Headers, || {
         format!("the answer to request {number} lacks a header: {:?}", response.headers)
     })
 }

@@ -117,7 +117,8 @@ impl World {
     pub fn step(&mut self) -> Result<bool, Violation> {
         let Some((now, event)) = self.agenda.next() else { return Ok(false) };
         self.now = self.now.max(now);
-        if !matches!(event, Event::Tick(..)) {
+        // There are too many of these to be of use.
+        if !matches!(event, Event::Tick(..) | Event::Body(_)) {
             self.trace.add(self.now, || format!("{event:?}"));
         }
         match event {
@@ -191,7 +192,9 @@ impl World {
         }
         let is_complete = request.complete.is_some();
         self.stream(number, input)?;
-        if !is_complete {
+        if is_complete {
+            self.trace.add(self.now, || format!("  all of request {number} is there"));
+        } else {
             self.plan(pause, Event::Body(number));
         }
         Ok(())

@@ -5,7 +5,7 @@ use bulk_reshuffle_simulator::{Coverage, run};
 #[test]
 fn some_hundred_days_break_no_promise() {
     let mut coverage = Coverage::default();
-    for seed in 0..500 {
+    for seed in 0..300 {
         match run(seed, None) {
             Ok(seen) => coverage.merge(&seen),
             Err(failure) => panic!("{}\nseed {seed}: {}", failure.trace.join("\n"), failure.violation),
