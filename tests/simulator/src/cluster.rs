@@ -20,11 +20,13 @@ pub struct Cluster {
 /// A document by its index, its routing value where that decides on the shard, and its id.
 pub type Document = (&'static str, Option<String>, String);
 
-/// An operation as a node carried it out.
+/// An operation as a node carried it out, or refused it.
 #[derive(Debug, Clone)]
 pub struct Execution {
     /// The node's item.
     pub item: String,
+    /// The status with which the node refused it alone, so that nothing of it was carried out.
+    pub refused: Option<u64>,
     /// Which document it was for, if that was never in doubt.
     pub document: Option<Document>,
 }
@@ -79,10 +81,12 @@ impl Cluster {
             let error = format!(r#"{{"type":"{kind}","reason":"operation {marker}"}}"#);
             format!(r#"{},"status":{status},"error":{error}}}}}"#, head(index))
         };
+        let mut refusal = None;
         let item = match self.layout().target(&operation.name) {
             None => error(&operation.name, 404, "index_not_found_exception"),
             Some((index, _)) if dice.percent(refused) => {
                 let (status, kind) = dice.one_of(REFUSALS);
+                refusal = Some(status);
                 error(index, status, kind)
             }
             Some((index, added)) => {
@@ -98,7 +102,7 @@ impl Cluster {
                 }
             }
         };
-        Execution { item, document: self.document(operation) }
+        Execution { item, refused: refusal, document: self.document(operation) }
     }
 
     /// The document that an operation is for. None if the cluster chooses its id, or if its name has ever stood for

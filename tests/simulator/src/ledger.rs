@@ -72,7 +72,7 @@ pub struct Sent {
     pub request: usize,
     /// The calls that it travelled in.
     pub calls: Vec<CallKey>,
-    /// How often it was carried out.
+    /// What nodes did with it.
     pub executions: Vec<Execution>,
 }
 
@@ -185,6 +185,7 @@ impl Sent {
 
     /// The document on which it was carried out.
     pub fn document(&self) -> Option<&Document> {
-        self.executions.last()?.document.as_ref()
+        let execution = self.executions.iter().find(|execution| execution.refused.is_none())?;
+        execution.document.as_ref()
     }
 }

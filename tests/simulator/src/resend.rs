@@ -1,15 +1,19 @@
 //! When an operation may be sent again: the one place that knows.
 
+use crate::cluster::Execution;
 use crate::fate::Ended;
 
 /// How often an operation may be sent in all.
 pub const MOST_SENDS: usize = 12;
 
-/// Whether an operation may be sent again after a call that ended so. `None`: it is still on its way.
-pub fn may_be_sent_again(ended: Option<&Ended>) -> bool {
+/// Whether an operation may be sent again after a call that ended so; `None`: it is still on its way. `last` is what
+/// a node did with it last.
+pub fn may_be_sent_again(ended: Option<&Ended>, last: Option<&Execution>) -> bool {
     match ended {
         // It surely never reached a node, or was refused with all others: nothing was carried out.
         Some(Ended::NotSent | Ended::Refused(_)) => true,
-        Some(Ended::Items(_) | Ended::Lie(_) | Ended::Unknown(_)) | None => false,
+        // A node had no room for it.
+        Some(Ended::Items(_)) => last.is_some_and(|execution| execution.refused == Some(429)),
+        Some(Ended::Lie(_) | Ended::Unknown(_)) | None => false,
     }
 }

@@ -52,8 +52,9 @@ impl Ledger {
     pub fn carried_out(&mut self, marker: Marker, execution: Execution) -> Result<(), Violation> {
         let Some(sent) = self.operations.get_mut(marker) else { return Ok(()) };
         sent.executions.push(execution);
-        Violation::unless(sent.executions.len() == 1, Promise::SentOnce, || {
-            format!("operation {marker} was carried out {} times", sent.executions.len())
+        let times = sent.executions.iter().filter(|execution| execution.refused.is_none()).count();
+        Violation::unless(times <= 1, Promise::SentOnce, || {
+            format!("operation {marker} was carried out {times} times")
         })?;
         self.check_document_order(marker)
     }
@@ -131,7 +132,11 @@ impl Ledger {
             return Ok(false);
         };
         let ended = self.calls.get(last).and_then(|batch| batch.ended.as_ref());
-        check(may_be_sent_again(ended), Promise::SentOnce, &format!("is sent again after {ended:?}"))?;
+        check(
+            may_be_sent_again(ended, sent.executions.last()),
+            Promise::SentOnce,
+            &format!("is sent again after {ended:?}"),
+        )?;
         check(sent.calls.len() < MOST_SENDS, Promise::SentOnce, "is sent again and again")?;
         let before = self.calls.get(last).map(|batch| batch.upstream.as_str());
         let known = [Some(COORDINATOR), before].contains(&Some(&call.upstream));
