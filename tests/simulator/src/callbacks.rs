@@ -80,12 +80,22 @@ impl World {
         Violation::unless(most <= REPLIES, Promise::Bounds, || format!("{most} replies in one callback"))?;
         if most == REPLIES {
             self.coverage.count("reply: as many in one callback as may be");
+            self.let_some_leave();
         }
         self.take_metrics(engine, None)?;
         // A stream that was answered is over once the callback has returned.
         answered
             .into_iter()
             .try_for_each(|number| self.stream(number, Input::RequestGone { request: RequestId(number as u32) }))
+    }
+
+    /// Of those whose answers wait for the next turn, some do not.
+    fn let_some_leave(&mut self) {
+        for number in 0..self.ledger.requests.len() {
+            if self.dice.percent(20) {
+                self.plan(0, Event::Leave(number));
+            }
+        }
     }
 
     fn count_errors(&mut self, body: &[u8]) {
