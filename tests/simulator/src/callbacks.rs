@@ -70,7 +70,9 @@ impl World {
                 Command::Wake => self.wake(engine),
                 Command::SetTimer(after) => self.set_timer(engine, after)?,
                 Command::Warn(_) => self.coverage.count("engine: warned"),
-                Command::PassThrough { request, .. } => {
+                Command::PassThrough { request, .. }
+                | Command::PassHeaders { request }
+                | Command::Resume { request } => {
                     let detail = format!("request {} passed through outside its callback", request.0);
                     return Err(Violation::of(Promise::PassedWhole, detail));
                 }

@@ -181,7 +181,7 @@ fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Optio
         path = dice.one_of(&["/i/_doc/_bulk", "/i%2Cj/_bulk", "//_bulk"]).to_owned();
     }
     if oddity == Some(NO_BULK) {
-        path = dice.one_of(&["/_search", "/_bulk/", "/i/_doc/1"]).to_owned();
+        path = dice.one_of(&["/_search", "/_bulk/x", "/i/_doc/1"]).to_owned();
     }
     let mut query: Vec<String> = Vec::new();
     query.extend(defaults.routing.map(|routing| format!("routing={routing}")));
@@ -191,7 +191,8 @@ fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Optio
     }
     if oddity == Some("parameter") {
         query.push(
-            dice.one_of(&["filter_path=took", "pretty", "pipeline=p", "routing=%61", "require_alias=true"]).to_owned(),
+            dice.one_of(&["filter_path=-items.**", "pretty", "pipeline=p", "routing=%61", "require_alias=true"])
+                .to_owned(),
         );
     }
     if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
@@ -200,7 +201,7 @@ fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Optio
 fn replace(key: &mut Vec<(&'static str, String)>, oddity: Option<&str>) {
     let (name, value) = match oddity {
         Some("content_type") => ("content-type", "application/smile"),
-        Some("content_encoding") => ("content-encoding", "gzip"),
+        Some("content_encoding") => ("content-encoding", "deflate"),
         Some("accept") => ("accept", "application/yaml"),
         _ => return,
     };

@@ -123,6 +123,9 @@ impl Settings {
                 "max_in_flight": self.max_in_flight,
                 "max_in_flight_per_node": self.max_in_flight_per_node,
             },
+            // Not simulated yet: an Envoy that keeps bodies back with their headers, and batches sent again later.
+            "header_pause": "stop",
+            "retry": {"attempts": 0},
             "limits": {"memory": format!("{}b", self.memory), "max_request": format!("{}b", self.max_request)},
         })
     }
