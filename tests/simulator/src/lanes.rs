@@ -42,6 +42,10 @@ impl Lanes {
 
     /// Until when a share that is held since then may wait.
     pub fn latest(&self, upstream: &str, caller: CallerNumber, since: u64) -> u64 {
+        // What is held also waits for a batch that is sent again later.
+        if self.settings.retries > 0 {
+            return u64::MAX;
+        }
         let lane = self.by_upstream.get(upstream).copied().unwrap_or_default();
         let own = self.by_caller.get(&(upstream.to_owned(), caller)).copied().unwrap_or_default();
         let blocked = lane.last_full.max(own.last_full);

@@ -183,6 +183,12 @@ impl Sent {
         Self { operation, request: 0, calls: Vec::new(), executions: Vec::new() }
     }
 
+    /// Whether a node had it more than once, one of these times with this item: a batch that was taken for lost may
+    /// reach its node after the one that was sent in its place.
+    pub fn was_tried_twice_as(&self, item: &str) -> bool {
+        self.executions.len() > 1 && self.executions.iter().any(|execution| execution.item == item)
+    }
+
     /// The document on which it was carried out.
     pub fn document(&self) -> Option<&Document> {
         let execution = self.executions.iter().find(|execution| execution.refused.is_none())?;

@@ -34,6 +34,11 @@ pub struct Defaults {
 }
 
 impl Operation {
+    /// Whether it may be carried out twice.
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.action, Action::Index | Action::Delete) && self.id.is_some()
+    }
+
     /// Draws one that can be vouched for.
     pub fn draw(dice: &mut Dice, marker: Marker, defaults: &Defaults, ids: u64) -> Self {
         let actions = [Action::Index, Action::Index, Action::Create, Action::Update, Action::Delete];

@@ -62,6 +62,8 @@ pub struct Settings {
     pub max_request: u64,
     /// `cluster_state.refresh`, in milliseconds.
     pub refresh: u64,
+    /// `retry.attempts`
+    pub retries: u64,
 }
 
 impl Scenario {
@@ -105,6 +107,7 @@ impl Settings {
             memory: max_request.max(dice.one_of(&[2_000, 20_000, 1 << 24, 1 << 24, 1 << 24])),
             max_request,
             refresh: dice.one_of(&[20, 200, 5_000]),
+            retries: dice.one_of(&[0, 0, 1, 3]),
         }
     }
 
@@ -123,9 +126,9 @@ impl Settings {
                 "max_in_flight": self.max_in_flight,
                 "max_in_flight_per_node": self.max_in_flight_per_node,
             },
-            // Not simulated yet: an Envoy that keeps bodies back with their headers, and batches sent again later.
+            // Not simulated yet: an Envoy that keeps bodies back with their headers.
             "header_pause": "stop",
-            "retry": {"attempts": 0},
+            "retry": {"attempts": self.retries, "backoff": "5ms", "max_backoff": "50ms"},
             "limits": {"memory": format!("{}b", self.memory), "max_request": format!("{}b", self.max_request)},
         })
     }

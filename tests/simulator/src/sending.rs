@@ -41,8 +41,14 @@ impl Ledger {
 
     /// A call with a batch is over.
     pub fn ended(&mut self, key: CallKey, ended: Ended, now: u64) {
+        let markers = self.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
+        let lost = markers.iter().any(|marker| self.times_lost(*marker) > 0);
         let Some(batch) = self.calls.get_mut(&key) else { return };
-        batch.ended = Some(ended);
+        batch.ended = Some(match ended {
+            // Refused this time, and perhaps carried out before.
+            Ended::Refused(_) | Ended::NotSent if lost => Ended::Unknown(503),
+            ended => ended,
+        });
         if let Some(lanes) = self.lanes.get_mut(key.0) {
             lanes.back(&batch.upstream, batch.caller, batch.again, now);
         }
@@ -53,10 +59,24 @@ impl Ledger {
         let Some(sent) = self.operations.get_mut(marker) else { return Ok(()) };
         sent.executions.push(execution);
         let times = sent.executions.iter().filter(|execution| execution.refused.is_none()).count();
-        Violation::unless(times <= 1, Promise::SentOnce, || {
-            format!("operation {marker} was carried out {times} times")
+        let lost = self.times_lost(marker);
+        Violation::unless(times <= lost.saturating_add(1), Promise::SentOnce, || {
+            format!("operation {marker} was carried out {times} times, lost {lost} times")
         })?;
-        self.check_document_order(marker)
+        // A batch that was lost is carried out once more, all of it, in its order.
+        if lost > 0 { Ok(()) } else { self.check_document_order(marker) }
+    }
+
+    /// How often it was sent without anybody knowing what became of it.
+    fn times_lost(&self, marker: Marker) -> usize {
+        let calls = self.operations.get(marker).map_or(&[][..], |sent| sent.calls.as_slice());
+        let ended = calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref());
+        ended.filter(|ended| matches!(ended, Ended::Unknown(_))).count()
+    }
+
+    fn is_idempotent(&self, batch: &Batch) -> bool {
+        let operations = batch.markers.iter().filter_map(|marker| self.operations.get(*marker));
+        operations.map(|sent| &sent.operation).all(Operation::is_idempotent)
     }
 
     /// What is sent is made of whole operations, byte for byte.
@@ -131,9 +151,11 @@ impl Ledger {
             check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
             return Ok(false);
         };
-        let ended = self.calls.get(last).and_then(|batch| batch.ended.as_ref());
+        let batch = self.calls.get(last);
+        let ended = batch.and_then(|batch| batch.ended.as_ref());
+        let idempotent = batch.is_some_and(|batch| self.is_idempotent(batch));
         check(
-            may_be_sent_again(ended, sent.executions.last()),
+            may_be_sent_again(ended, sent.executions.last(), idempotent),
             Promise::SentOnce,
             &format!("is sent again after {ended:?}"),
         )?;
