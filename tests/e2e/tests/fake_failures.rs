@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Reaction, Scene, SceneOptions, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Items, Reaction, Scene, SceneOptions, lines};
 use bulk_reshuffle_stack::Response;
 use serde_json::{Value, json};
 
@@ -189,6 +189,32 @@ async fn what_a_busy_node_refuses_is_sent_again_until_it_is_taken() -> Result<()
     let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
     assert_eq!(bodies, vec![scene.cluster.write_book(0, 0)?; 4]);
     assert_eq!(scene.counted("batches_retried_total.upstream.es-0").await?, 3);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_busy_node_refuses_of_a_batch_is_sent_again_alone() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let full = |items: &mut [Value]| {
+        let item = items[1]["index"].as_object_mut().unwrap();
+        item.insert("status".to_owned(), json!(429));
+        item.insert("error".to_owned(), json!({"type": "es_rejected_execution_exception", "reason": "full"}));
+    };
+    let seen = AtomicUsize::new(0);
+    scene.cluster.react(move |request| {
+        match (request.node, seen.fetch_add(usize::from(request.node == 0), Ordering::Relaxed)) {
+            (0, 0) => Reaction::Items(Items::default().change(move |items| full(items))),
+            _ => Reaction::items(),
+        }
+    });
+    let write = |node, number| scene.cluster.write_book(node, number).unwrap();
+    let body = [write(0, 0), write(0, 1), write(1, 0), write(0, 2)].concat();
+    let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
+    let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
+    assert_eq!(found, [(Some(0), 201), (Some(1), 201), (Some(0), 201), (Some(2), 201)]);
+    let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
+    assert_eq!(bodies, [[write(0, 0), write(0, 1), write(0, 2)].concat(), write(0, 1)]);
+    assert_eq!(scene.counted("batches_retried_total.upstream.es-0").await?, 1);
     scene.finish().await
 }
 

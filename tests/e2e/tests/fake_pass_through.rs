@@ -11,11 +11,9 @@ fn odd_cluster() -> ClusterScript {
     ClusterScript::three_nodes()
         .index(Index::new("closed", [0, 1, 2]).closed())
         .index(Index::new("headless", [0]).unassigned(0))
-        .index(Index::new("far-away", [7]))
         .index(Index::new("piped", [0]).setting("default_pipeline", "reroute"))
         .index(Index::new("finally-piped", [0]).setting("final_pipeline", "reroute"))
         .index(Index::new("series", [0]).setting("mode", "time_series"))
-        .index(Index::new("partitioned", [0, 1, 2]).setting("routing_partition_size", "2"))
         .index(Index::new("left", [0]).alias("both", json!({})).alias("mine", json!({"index_routing": "me"})))
         .index(Index::new("right", [1]).alias("both", json!({})))
 }
@@ -49,11 +47,12 @@ const BODIES: &[(&str, &str)] = &[
     ("unknown_index", "{\"index\":{\"_index\":\"<logs-{now/d}>\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("closed", "{\"index\":{\"_index\":\"closed\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("primary", "{\"index\":{\"_index\":\"headless\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
-    ("upstream", "{\"index\":{\"_index\":\"far-away\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("index_pipeline", "{\"index\":{\"_index\":\"piped\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("index_pipeline", "{\"index\":{\"_index\":\"finally-piped\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
-    ("index_mode", "{\"index\":{\"_index\":\"series\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
-    ("partition", "{\"index\":{\"_index\":\"partitioned\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
+    (
+        "same_id",
+        "{\"index\":{\"_index\":\"series\",\"_id\":\"2\"}}\n{}\n{\"index\":{\"_index\":\"left\",\"_id\":\"2\"}}\n{}\n",
+    ),
     ("alias", "{\"index\":{\"_index\":\"both\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("alias_routing", "{\"index\":{\"_index\":\"mine\",\"_id\":\"2\",\"routing\":\"you\"}}\n{\"n\":2}\n"),
 ];

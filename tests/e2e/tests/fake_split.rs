@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Items, Reaction, Scene};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Items, Reaction, Scene, lines};
 use hyper::Request;
 use serde_json::json;
 
@@ -184,5 +184,29 @@ async fn operations_without_an_id_stay_together_and_take_turns_over_the_nodes() 
     assert_eq!(items.len(), 5);
     assert!(items[3].id.starts_with("generated-") && items[4].id.starts_with("generated-"));
     assert_eq!(scene.cluster.bulks().len(), 3);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_that_only_the_cluster_can_route_form_one_share_for_the_coordinator() -> Result<()> {
+    let script = ClusterScript::three_nodes()
+        .index(Index::new("far-away", [7]))
+        .index(Index::new("series", [0]).setting("mode", "time_series"))
+        .index(Index::new("partitioned", [0, 1, 2]).setting("routing_partition_size", "2"));
+    let scene = Scene::of(script).coordinators([2]).start().await?;
+    let (book, other) = (scene.cluster.write_book(0, 0)?, scene.cluster.write_book(1, 0)?);
+    let unrouted = [
+        lines::index("far-away", "2", 11),
+        "{\"create\":{\"_index\":\"series\"}}\n{\"n\":12}\n".to_owned(),
+        lines::index("partitioned", "3", 13),
+    ];
+    let body = [&unrouted[0], &book, &unrouted[1], &other, &unrouted[2]].map(String::as_str).concat();
+    let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
+    let numbers: Vec<_> = items.iter().map(|item| item.number().unwrap()).collect();
+    assert_eq!(numbers, [11, 0, 12, 0, 13]);
+    assert_eq!(scene.cluster.only_bulk_at(0)?.text(), book);
+    assert_eq!(scene.cluster.only_bulk_at(1)?.text(), other);
+    assert_eq!(scene.cluster.only_bulk_at(2)?.text(), unrouted.concat());
+    assert_eq!(scene.passed_through().await?, [].into());
     scene.finish().await
 }

@@ -48,7 +48,17 @@ impl World {
                 other => return Err(Violation::of(Promise::Bounds, format!("{other:?} in a stream's callback"))),
             }
         }
+        self.check_memory(engine, held)?;
         self.take_metrics(engine, passed)
+    }
+
+    /// Nothing is taken in that there is no room for. Answers that wait for others may well take more.
+    fn check_memory(&mut self, engine: usize, before: u64) -> Result<(), Violation> {
+        let machine = self.machine(engine)?;
+        let (held, most) = (machine.engine.memory(), machine.most_memory);
+        Violation::unless(held <= most.max(before), Promise::Memory, || {
+            format!("{held} bytes are held, {most} at most allowed")
+        })
     }
 
     /// A callback of an engine's root.

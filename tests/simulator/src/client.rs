@@ -48,7 +48,6 @@ const ODDITIES: &[&str] = &[
     "unrouted",
     "no_index",
     "alias_routing",
-    "partition",
 ];
 
 impl Client {
@@ -115,7 +114,6 @@ fn odd_lines(dice: &mut Dice, oddity: Option<&str>) -> String {
         }
         Some("no_index") => r#"{"delete":{"_id":"1"}}"#,
         Some("alias_routing") => r#"{"delete":{"_index":"r","_id":"1","routing":"y"}}"#,
-        Some("partition") => "{\"index\":{\"_index\":\"p\"}}\n{}",
         _ => return String::new(),
     };
     format!("{line}\n")

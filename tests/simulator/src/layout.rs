@@ -39,10 +39,19 @@ enum Kind {
 const ROUTING_SHARDS: u32 = 768;
 
 /// The names that operations are for. Not all of them can be written to, or routed.
-pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p"];
+pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p", "series"];
 
-/// The names that no operation can be routed to.
-pub const ODD_NAMES: &[&str] = &["shut", "piped", "series", "many", "ghost"];
+/// The names with which a request has to pass on whole.
+pub const ODD_NAMES: &[&str] = &["shut", "piped", "many", "ghost"];
+
+/// Whether only the cluster knows where an operation goes, whatever happens to the cluster.
+fn is_unrouted(operation: &Operation) -> bool {
+    match operation.name.as_str() {
+        "series" => true,
+        "p" => operation.id.is_none() || operation.routing.is_none(),
+        _ => false,
+    }
+}
 
 impl Layout {
     /// Three nodes and some indices.
@@ -152,9 +161,13 @@ impl Layout {
         }
     }
 
-    /// The upstream of the node that owns a document. `Some(None)`: any node will do.
+    /// The upstream of the node that owns a document, or the coordinating one where nobody outside the cluster can
+    /// know. `Some(None)`: any node will do.
     pub fn owner(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<String>> {
         let index = self.indices.get(index)?;
+        if is_unrouted(operation) {
+            return Some(Some(COORDINATOR.to_owned()));
+        }
         let id = operation.id.as_deref().map(hash);
         let hash = match (added.or(operation.routing.as_deref()).map(hash), id) {
             (Some(routing), Some(id)) if index.kind == Kind::Partitioned => {
@@ -165,7 +178,8 @@ impl Layout {
         };
         let formula = Formula::Factor { shards: index.primaries.len() as u32, routing_shards: ROUTING_SHARDS };
         let node = index.primaries.get(formula.shard(hash) as usize).copied().flatten()?;
-        self.nodes.contains(&node).then(|| Some(Self::node_name(node)))
+        let upstream = if self.nodes.contains(&node) { Self::node_name(node) } else { COORDINATOR.to_owned() };
+        Some(Some(upstream))
     }
 
     /// What the cluster answers to the question for its version.

@@ -153,19 +153,27 @@ impl Ledger {
     /// A request passed through for this reason, in the words of the metrics, while so many bytes were held. Were it
     /// not for its client's oddity, only what the engine knows or has room for may be the reason.
     pub fn passed_because(&self, number: usize, reason: &str, held: u64) -> Result<(), Violation> {
-        const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "upstream"];
-        const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline", "index_mode"];
+        const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "mismatch"];
+        const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
         let Some(request) = self.requests.get(number) else { return Ok(()) };
         let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
         let (oddity, length) = (request.client.oddity, request.client.body.len() as u64);
         let fits = ANYONES.contains(&reason)
             || (reason == "too_large" && length > settings.max_request)
             || (reason == "memory" && held.saturating_add(length) > settings.memory)
+            || (reason == "same_id" && self.has_an_id_twice(request))
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {
             format!("request {number} of {length} bytes, odd by {oddity:?}, passed through because of {reason}")
         })
+    }
+
+    /// Whether two of a request's operations have the same id.
+    fn has_an_id_twice(&self, request: &Request) -> bool {
+        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
+        let mut ids = BTreeSet::new();
+        !operations.iter().filter_map(|sent| sent.operation.id.as_deref()).all(|id| ids.insert(id))
     }
 
     /// In the end each request was answered or passed through, or its client has gone.
@@ -181,12 +189,6 @@ impl Ledger {
 impl Sent {
     fn new(operation: Operation) -> Self {
         Self { operation, request: 0, calls: Vec::new(), executions: Vec::new() }
-    }
-
-    /// Whether a node had it more than once, one of these times with this item: a batch that was taken for lost may
-    /// reach its node after the one that was sent in its place.
-    pub fn was_tried_twice_as(&self, item: &str) -> bool {
-        self.executions.len() > 1 && self.executions.iter().any(|execution| execution.item == item)
     }
 
     /// The document on which it was carried out.

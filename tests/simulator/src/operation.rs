@@ -48,11 +48,11 @@ impl Operation {
             _ => Some(dice.one_of(layout::NAMES)),
         };
         let name = own_name.or(defaults.name).unwrap_or_default();
-        // The index "p" needs id and routing, the alias "r" stands for the routing "x".
-        let may_lack_id = matches!(action, Action::Index | Action::Create) && name != "p";
+        // The index "p" is partitioned, the alias "r" stands for the routing "x".
+        let may_lack_id = matches!(action, Action::Index | Action::Create);
         let id = (!(may_lack_id && dice.percent(10))).then(|| Id::draw(dice, ids));
         let own_routing = match name {
-            "p" => Some(dice.one_of(&["x", "y", "z"])),
+            "p" => dice.percent(90).then(|| dice.one_of(&["x", "y", "z"])),
             "r" => dice.percent(20).then_some("x"),
             _ => dice.percent(8).then(|| dice.one_of(&["x", "y", "z"])),
         };

@@ -28,6 +28,10 @@ enum Truth<'a> {
     Item(&'a str),
     /// An item with this status and error type, written by the filter.
     Error(u16, String),
+    /// The node's item, or that nobody knows.
+    ItemOrUnknown(&'a str),
+    /// One of the items of the nodes that had it; but a failure only if it is the document's own fault.
+    AnyItem,
 }
 
 impl Ledger {
@@ -49,7 +53,14 @@ impl Ledger {
             };
             return check_headers(number, has_product(own), response);
         }
-        check_items(number, operations, &batches, response)?;
+        let lost: Vec<bool> = self
+            .requests
+            .get(number)
+            .into_iter()
+            .flat_map(|request| request.client.operations.clone())
+            .map(|marker| self.times_lost(marker) > 0)
+            .collect();
+        check_items(number, operations, &batches, &lost, response)?;
         let answered = batches.iter().any(|batch| matches!(batch.ended, Some(Ended::Items(_))));
         check_headers(number, answered, response)
     }
@@ -66,11 +77,12 @@ impl Ledger {
     /// refusals of one kind.
     fn whole(&self, number: usize, batches: &[&Batch]) -> Option<Vec<Rc<Response>>> {
         let first = batches.first()?;
-        let is_alone = first.markers.len() == batches.len()
-            && first
-                .markers
-                .iter()
-                .all(|marker| self.operations.get(*marker).is_some_and(|sent| sent.request == number));
+        let is_alone = batches.iter().all(|batch| std::ptr::eq(*batch, *first))
+            && first.markers.len() == batches.len()
+            && first.markers.iter().all(|marker| {
+                let own = self.operations.get(*marker).is_some_and(|sent| sent.request == number);
+                own && self.times_lost(*marker) == 0
+            });
         if let (true, Some(Ended::Items(response) | Ended::Lie(response) | Ended::Refused(response))) =
             (is_alone, &first.ended)
         {
@@ -110,7 +122,13 @@ fn check_headers(number: usize, answered: bool, response: &Response) -> Result<(
     })
 }
 
-fn check_items(number: usize, operations: &[Sent], batches: &[&Batch], response: &Response) -> Result<(), Violation> {
+fn check_items(
+    number: usize,
+    operations: &[Sent],
+    batches: &[&Batch],
+    lost: &[bool],
+    response: &Response,
+) -> Result<(), Violation> {
     let wrong = |what: String| Violation::of(Promise::OwnItems, format!("the answer to request {number} {what}"));
     let reply: Reply<'_> =
         serde_json::from_slice(&response.body).map_err(|error| wrong(format!("is not one: {error}: {response:?}")))?;
@@ -118,12 +136,18 @@ fn check_items(number: usize, operations: &[Sent], batches: &[&Batch], response:
         return Err(wrong(format!("has {} items for {} operations", reply.items.len(), operations.len())));
     }
     let mut errors = false;
-    for ((item, sent), batch) in reply.items.iter().zip(operations).zip(batches) {
+    for (((item, sent), batch), lost) in reply.items.iter().zip(operations).zip(batches).zip(lost) {
         let text = item.get();
         errors |= text.contains(r#""error""#);
-        let is_true = match truth(sent, batch) {
-            Truth::Item(item) => item == text || sent.was_tried_twice_as(text),
+        let is_true = match truth(sent, batch, *lost) {
+            Truth::Item(item) => item == text,
             Truth::Error(status, kind) => is_error(sent, text, status, &kind),
+            Truth::ItemOrUnknown(item) => item == text || is_error(sent, text, 503, UNKNOWN),
+            Truth::AnyItem => {
+                let mut items = sent.executions.iter().map(|execution| execution.item.as_str());
+                let is_unknown = items.clone().any(is_doubtful) && is_error(sent, text, 503, UNKNOWN);
+                is_unknown || (items.any(|item| item == text) && !is_doubtful(text))
+            }
         };
         if !is_true {
             return Err(wrong(format!("has the item {text}, but {sent:?} ended as {:?}", batch.ended)));
@@ -132,14 +156,25 @@ fn check_items(number: usize, operations: &[Sent], batches: &[&Batch], response:
     if reply.errors != errors { Err(wrong(format!("says that errors is {}", reply.errors))) } else { Ok(()) }
 }
 
-fn truth<'a>(sent: &'a Sent, batch: &Batch) -> Truth<'a> {
+/// Whether an item reports a failure that says nothing of an earlier attempt.
+fn is_doubtful(item: &str) -> bool {
+    item.contains(r#""error""#) && !item.contains(r#""status":400"#)
+}
+
+const UNKNOWN: &str = "bulk_outcome_unknown_exception";
+
+fn truth<'a>(sent: &'a Sent, batch: &Batch, lost: bool) -> Truth<'a> {
+    // Acknowledged means carried out: without an execution no item is true.
+    let item = sent.executions.last().map_or("", |execution| &execution.item);
     match &batch.ended {
-        // Acknowledged means carried out: without an execution no item is true.
-        Some(Ended::Items(_)) => Truth::Item(sent.executions.last().map_or("", |execution| &execution.item)),
+        Some(Ended::Items(_)) if lost => Truth::AnyItem,
+        Some(Ended::Items(_)) => Truth::Item(item),
         Some(Ended::Refused(response)) => Truth::Error(response.status, format!("refused_{}", response.status)),
         Some(Ended::NotSent) => Truth::Error(503, "no_upstream_exception".to_owned()),
-        Some(Ended::Unknown(status)) => Truth::Error(*status, "bulk_outcome_unknown_exception".to_owned()),
-        Some(Ended::Lie(_)) | None => Truth::Error(503, "bulk_outcome_unknown_exception".to_owned()),
+        Some(Ended::Unknown(status)) => Truth::Error(*status, UNKNOWN.to_owned()),
+        // Some of the items can be told by what they are for.
+        Some(Ended::Lie(_)) => Truth::ItemOrUnknown(item),
+        None => Truth::Error(503, UNKNOWN.to_owned()),
     }
 }
 

@@ -5,7 +5,7 @@ use bulk_reshuffle::engine::Call;
 use crate::cluster::{Cluster, Execution};
 use crate::fate::Ended;
 use crate::layout::COORDINATOR;
-use crate::ledger::{Batch, CallKey, Ledger, Stage};
+use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};
 use crate::operation::{Marker, Operation};
 use crate::resend::{MOST_SENDS, may_be_sent_again};
 use crate::violation::{Promise, Violation};
@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// How often it was sent without anybody knowing what became of it.
-    fn times_lost(&self, marker: Marker) -> usize {
+    pub fn times_lost(&self, marker: Marker) -> usize {
         let calls = self.operations.get(marker).map_or(&[][..], |sent| sent.calls.as_slice());
         let ended = calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref());
         ended.filter(|ended| matches!(ended, Ended::Unknown(_))).count()
@@ -147,6 +147,7 @@ impl Ledger {
             check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
         }
         let Some(last) = sent.calls.last() else {
+            check(!self.has_same_id_elsewhere(sent, &call.upstream), Promise::Order, "has its id on both sides")?;
             let owned = cluster.has_owned(&call.upstream, &sent.operation);
             check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
             return Ok(false);
@@ -164,6 +165,17 @@ impl Ledger {
         let known = [Some(COORDINATOR), before].contains(&Some(&call.upstream));
         check(known, Promise::Owner, &format!("is sent again to {}", call.upstream))?;
         Ok(true)
+    }
+
+    /// Whether another operation of its request, with the same id, was routed where this one is not, or the other way
+    /// round.
+    fn has_same_id_elsewhere(&self, sent: &Sent, upstream: &str) -> bool {
+        let Some(request) = self.requests.get(sent.request) else { return false };
+        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
+        let same =
+            operations.iter().filter(|other| other.operation.id.is_some() && other.operation.id == sent.operation.id);
+        let firsts = same.filter_map(|other| self.calls.get(other.calls.first()?));
+        firsts.map(|batch| batch.upstream == COORDINATOR).any(|unrouted| unrouted != (upstream == COORDINATOR))
     }
 
     /// What a request has for a node leaves in one batch, and in time.

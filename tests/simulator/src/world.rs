@@ -139,7 +139,6 @@ impl World {
                 self.coverage.count("engine: replaced by a new one");
             }
         }
-        self.check_memory()?;
         Ok(true)
     }
 
@@ -213,17 +212,6 @@ impl World {
         };
         self.coverage.count(&format!("client: left {when}"));
         self.stream(number, Input::RequestGone { request: RequestId(number as u32) })
-    }
-
-    fn check_memory(&self) -> Result<(), Violation> {
-        let over = self.machines.iter().find(|machine| machine.engine.memory() > machine.most_memory);
-        match over {
-            Some(machine) => Err(Violation::of(
-                Promise::Memory,
-                format!("{} bytes are held, {} at most allowed", machine.engine.memory(), machine.most_memory),
-            )),
-            None => Ok(()),
-        }
     }
 
     /// Whether every request is over and every engine has been idle since; not all of them at the same moment, as

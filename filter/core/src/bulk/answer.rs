@@ -33,6 +33,8 @@ pub struct AnswerItem {
     pub action: Action,
     /// Whether it reports an error.
     pub failed: bool,
+    /// HTTP status of the operation.
+    pub status: u16,
     /// The hash of the document's id, if the item has one.
     pub id_hash: Option<u32>,
     start: u32,
@@ -60,20 +62,38 @@ impl Answer {
     pub fn text(&self, item: &AnswerItem) -> &[u8] {
         self.body.get(item.start as usize..item.end as usize).unwrap_or_default()
     }
+
+    /// The index that one of its items names.
+    pub fn index(&self, item: &AnswerItem) -> Option<String> {
+        let item: Item<'_> = serde_json::from_slice(self.text(item)).ok()?;
+        item.into_parts().1.index.map(Cow::into_owned)
+    }
+
+    /// About how many bytes it takes.
+    pub fn memory(&self) -> u64 {
+        self.items.len().saturating_mul(size_of::<AnswerItem>()).saturating_add(self.body.len()) as u64
+    }
+
+    /// The body as it came.
+    pub fn into_body(self) -> Vec<u8> {
+        self.body
+    }
 }
 
 impl AnswerItem {
+    /// Whether it reports a failure that says nothing of an earlier attempt: all but a fault of the document itself.
+    pub fn is_doubtful(&self) -> bool {
+        self.failed && self.status != 400
+    }
+
     fn read(text: &RawValue, body: &[u8]) -> Result<Self, AnswerError> {
-        let (action, parsed) = match serde_json::from_str(text.get()).map_err(|_| AnswerError)? {
-            Item::Index(Object(parsed)) => (Action::Index, parsed),
-            Item::Create(Object(parsed)) => (Action::Create, parsed),
-            Item::Update(Object(parsed)) => (Action::Update, parsed),
-            Item::Delete(Object(parsed)) => (Action::Delete, parsed),
-        };
+        let item: Item<'_> = serde_json::from_str(text.get()).map_err(|_| AnswerError)?;
+        let (action, parsed) = item.into_parts();
         let Range { start, end } = position(text.get(), body).ok_or(AnswerError)?;
         Ok(Self {
             action,
             failed: parsed.error.is_some(),
+            status: parsed.status,
             id_hash: parsed.id.as_deref().map(crate::routing::hash),
             start,
             end,
@@ -98,11 +118,25 @@ enum Item<'a> {
     Delete(Object<ItemFields<'a>>),
 }
 
+impl<'a> Item<'a> {
+    fn into_parts(self) -> (Action, ItemFields<'a>) {
+        match self {
+            Self::Index(Object(fields)) => (Action::Index, fields),
+            Self::Create(Object(fields)) => (Action::Create, fields),
+            Self::Update(Object(fields)) => (Action::Update, fields),
+            Self::Delete(Object(fields)) => (Action::Delete, fields),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct ItemFields<'a> {
+    #[serde(rename = "_index", borrow)]
+    index: Option<Cow<'a, str>>,
     #[serde(rename = "_id", borrow)]
     id: Option<Cow<'a, str>>,
     error: Option<IgnoredAny>,
+    status: u16,
 }
 
 struct Parsed<'a> {

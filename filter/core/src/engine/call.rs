@@ -41,11 +41,11 @@ impl Engine {
         for held in &batch.shares {
             if let Some(request) = self.requests.get_mut(&held.request) {
                 request.dispatched = true;
-                request.copy_share(held.share, &mut body);
+                request.copy_share(held.share, &held.selection, &mut body);
             }
         }
         self.count(Metric::Batches(upstream), 1);
-        self.count(Metric::BatchOperations(upstream), batch.shares.iter().map(|held| held.operations as usize).sum());
+        self.count(Metric::BatchOperations(upstream), batch.operations() as usize);
         self.count(Metric::BatchRequests(upstream), batch.shares.len());
         self.count(Metric::BatchBytes(upstream), body.len());
         Some(Call {
@@ -61,7 +61,7 @@ impl Engine {
     pub(super) fn question_answered(&mut self, status: u16, body: &[u8]) {
         match self.refresh.answered(status, body, self.now) {
             Ok(Some(loaded)) => self.load(&loaded),
-            Ok(None) => {}
+            Ok(None) => self.table.iter().for_each(|table| table.trust()),
             Err(error) => self.question_failed(&error),
         }
     }

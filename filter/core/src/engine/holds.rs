@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 
 use super::RequestId;
 use super::caller::CallerId;
+use super::share::Selection;
 use crate::Time;
 use crate::config::{Dispatch, Hold as HoldConfig};
 use crate::routing::UpstreamId;
@@ -29,13 +30,15 @@ pub struct Holds {
 /// One hold: of an upstream and a caller.
 pub type Key = (UpstreamId, CallerId);
 
-/// A share of a request, on hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A share of a request, on hold or on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// Whose it is.
     pub request: RequestId,
     /// Which of its shares.
     pub share: u16,
+    /// How much of it.
+    pub selection: Selection,
     /// Bytes.
     pub bytes: u64,
     /// Operations.
@@ -63,6 +66,13 @@ pub struct Batch {
     pub retries: u32,
     /// Whether a node may have carried it out already.
     pub lost: bool,
+}
+
+impl Batch {
+    /// How many operations are in it.
+    pub fn operations(&self) -> u64 {
+        self.shares.iter().map(|held| held.operations).sum()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -118,8 +128,9 @@ impl Holds {
         let hold = self.holds.entry(key).or_default();
         hold.bytes = hold.bytes.saturating_add(held.bytes);
         hold.operations = hold.operations.saturating_add(held.operations);
+        let now = held.since;
         hold.shares.push_back(held);
-        if !self.queue_if_ready(key, held.since) {
+        if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
         }
     }
@@ -276,7 +287,7 @@ impl Lane {
 impl Hold {
     fn take(&mut self, config: &HoldConfig, is_here: impl Fn(RequestId) -> bool) -> Vec<Held> {
         let (mut shares, mut bytes, mut operations) = (Vec::new(), 0_u64, 0_u64);
-        while let Some(held) = self.shares.front().copied() {
+        while let Some(held) = self.shares.front() {
             if !is_here(held.request) {
                 self.shares.pop_front();
                 continue;
@@ -289,8 +300,7 @@ impl Hold {
                 break;
             }
             (bytes, operations) = (more_bytes, more_operations);
-            shares.push(held);
-            self.shares.pop_front();
+            shares.extend(self.shares.pop_front());
         }
         self.bytes = self.bytes.saturating_sub(bytes);
         self.operations = self.operations.saturating_sub(operations);

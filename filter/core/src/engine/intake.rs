@@ -6,6 +6,7 @@ use super::head::Head;
 use super::header_pause::Arrival;
 use super::holds::Held;
 use super::request::{Request, Room};
+use super::share::Selection;
 use super::{Command, Engine, Metric, PassThrough, RequestId};
 use crate::config::Limits;
 use crate::routing::{RoutingTable, Unrouted, UpstreamId};
@@ -63,6 +64,7 @@ impl Engine {
             let held = Held {
                 request: id,
                 share,
+                selection: Selection::All,
                 bytes: details.bytes,
                 operations: details.operations.len() as u64,
                 since: self.now,
@@ -115,7 +117,6 @@ impl Engine {
     /// Forgets a request.
     pub(super) fn leave(&mut self, id: RequestId) -> Option<Request> {
         let request = self.requests.remove(&id)?;
-        self.memory = self.memory.saturating_sub(request.memory());
         self.callers.leave(request.caller);
         Some(request)
     }
@@ -125,13 +126,13 @@ impl Engine {
             return Err(PassThrough::Empty);
         }
         let table = self.table.clone().ok_or(PassThrough::NoState)?;
-        let room = room(&self.config.limits, self.memory, 0);
+        let room = room(&self.config.limits, self.memory.used(), 0);
         if head.content_length.is_some_and(|length| length > room.bytes) {
             return Err(room.beyond);
         }
         let any_node = self.choose_node(&table);
         let caller = self.callers.enter(Rc::clone(&head.caller));
-        Ok(Request::new(head, caller, table, any_node))
+        Ok(Request::new(head, caller, table, any_node, self.memory.charge(0)))
     }
 
     /// The next node in turn, for a request's operations without an id.
@@ -145,9 +146,8 @@ impl Engine {
     fn change<T>(&mut self, id: RequestId, act: impl FnOnce(&mut Request, Room) -> T) -> Option<T> {
         // One that has ended takes nothing more.
         let request = self.requests.get_mut(&id).filter(|request| request.pending == 0)?;
-        let before = request.memory();
-        let result = act(request, room(&self.config.limits, self.memory, request.length()));
-        self.memory = self.memory.saturating_add(request.memory()).saturating_sub(before);
+        let result = act(request, room(&self.config.limits, self.memory.used(), request.length()));
+        request.recharge();
         Some(result)
     }
 

@@ -26,6 +26,8 @@ pub enum Metric {
     BatchesRetried(UpstreamId),
     /// Batches of several requests that were refused as a whole and sent again one request at a time.
     BatchesSeparated(UpstreamId),
+    /// Answers of which items did not stand where their operations were sent, by the upstream that was asked.
+    AnswersMismatched(UpstreamId),
     /// Operations that were answered with an unknown outcome, by the upstream that was asked.
     OperationsUnknown(UpstreamId),
     /// Routing tables built from a new cluster state.
@@ -53,6 +55,7 @@ impl Metric {
             Self::BatchesRedirected(upstream) => by_upstream("batches_redirected", upstream),
             Self::BatchesRetried(upstream) => by_upstream("batches_retried", upstream),
             Self::BatchesSeparated(upstream) => by_upstream("batches_separated", upstream),
+            Self::AnswersMismatched(upstream) => by_upstream("answers_mismatched", upstream),
             Self::OperationsUnknown(upstream) => by_upstream("operations_unknown", upstream),
             Self::StateLoads => "bulk_reshuffle_state_loads_total".to_owned(),
             Self::StateErrors => "bulk_reshuffle_state_errors_total".to_owned(),

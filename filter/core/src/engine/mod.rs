@@ -12,6 +12,7 @@
 //! answered.
 
 mod answering;
+mod attribution;
 mod call;
 mod caller;
 mod command;
@@ -21,10 +22,13 @@ mod header_pause;
 mod holds;
 mod input;
 mod intake;
+mod memory;
 mod metric;
+mod outcome;
 mod pass_through;
 mod reply;
 mod request;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +44,7 @@ use call::Purpose;
 use caller::Callers;
 use header_pause::HeaderPauses;
 use holds::Holds;
+use memory::Memory;
 use request::Request;
 
 pub use command::{Call, Command, Response};
@@ -70,8 +75,8 @@ pub struct Engine {
     next_call: u32,
     /// Which node takes the next request's operations without an id.
     next_node: usize,
-    /// Bytes of all requests that are here.
-    memory: u64,
+    /// What all requests and answers that are here take.
+    memory: Memory,
     header_pauses: HeaderPauses,
     /// What becomes of the stream whose input was just handled.
     flow: Option<Command>,
@@ -102,7 +107,7 @@ impl Engine {
             calls: HashMap::new(),
             next_call: 0,
             next_node: 0,
-            memory: 0,
+            memory: Memory::default(),
             header_pauses: HeaderPauses::new(config.header_pause),
             flow: None,
             resumes: VecDeque::new(),
@@ -188,9 +193,9 @@ impl Engine {
         self.requests.is_empty() && self.responses.is_empty() && self.calls.is_empty() && self.holds.is_empty()
     }
 
-    /// Bytes of all requests that are held or in flight.
+    /// Bytes of all requests that are held or in flight, and of the answers that wait for others.
     pub fn memory(&self) -> u64 {
-        self.memory
+        self.memory.used()
     }
 
     fn next_reply(&mut self) -> Option<Command> {

@@ -36,6 +36,8 @@ pub enum PassThrough {
     Incomplete,
     /// The body holds no operation.
     Empty,
+    /// An operation whose node is known has the same id as one whose node is not.
+    SameId,
     /// The node of an operation is not known for certain.
     Unrouted(Unrouted),
 }
@@ -60,6 +62,7 @@ impl PassThrough {
             Self::UpdateBody => "update_body",
             Self::Incomplete => "incomplete",
             Self::Empty => "empty",
+            Self::SameId => "same_id",
             Self::Unrouted(why) => why.name(),
         }
     }

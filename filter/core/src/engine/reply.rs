@@ -1,10 +1,11 @@
 //! The answer to a request, put together from what became of its shares.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Response;
-use super::request::{NodeAnswer, Outcome, Request, Share};
+use super::outcome::{NodeAnswer, Outcome};
+use super::request::Request;
+use super::share::Selection;
 use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead};
 
 /// Headers that say how an answer travelled to here, not what it says.
@@ -18,22 +19,17 @@ const OWN_WAY: &[&str] = &[
     "x-envoy-upstream-service-time",
 ];
 
-/// A node's refusal of a whole request.
-#[derive(Deserialize)]
-struct Refusal {
-    error: Box<RawValue>,
-}
-
-/// What one share contributes to the reply.
-enum Contribution<'a> {
-    Items(&'a [AnswerItem], &'a NodeAnswer),
-    Error(u16, Box<RawValue>),
+/// Where the item of an operation comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Item(&'a AnswerItem, &'a NodeAnswer),
+    Error(u16, &'a RawValue),
 }
 
 impl Request {
     /// The answer, once all shares have an outcome.
     pub fn response(self) -> Response {
-        match self.refusal() {
+        match self.whole() {
             Some(response) => {
                 let headers = carried(&response.headers);
                 Response { headers, body: self.selected(response), status: response.status }
@@ -43,13 +39,14 @@ impl Request {
     }
 
     /// The response that stands for the whole request: all shares got one of the same status.
-    fn refusal(&self) -> Option<&Response> {
-        let mut whole = self.shares.iter().map(|share| match &share.outcome {
-            Some(Outcome::Whole(response)) => Some(response.as_ref()),
+    fn whole(&self) -> Option<&Response> {
+        let mut all = self.shares.iter().map(|share| match share.outcomes.last()? {
+            (Selection::All, Outcome::Refused(refusal)) => Some(&refusal.response),
+            (Selection::All, Outcome::Whole(response)) => Some(response.as_ref()),
             _ => None,
         });
-        let first = whole.next()??;
-        whole.all(|other| other.is_some_and(|other| other.status == first.status)).then_some(first)
+        let first = all.next()??;
+        all.all(|other| other.is_some_and(|other| other.status == first.status)).then_some(first)
     }
 
     /// What the client wants to see of a response. Clusters do not filter refusals.
@@ -62,85 +59,91 @@ impl Request {
     }
 
     fn merged(&self) -> Response {
-        let mut contributions: Vec<_> = self.shares.iter().map(Share::contribution).collect();
-        let failed = contributions.iter().any(|contribution| match contribution {
-            Contribution::Items(items, _) => items.iter().any(|item| item.failed),
-            Contribution::Error(..) => true,
+        let unknown = ErrorItem::error("bulk_outcome_unknown_exception", "no answer");
+        let sources = self.sources(Source::Error(503, &unknown));
+        let failed = sources.iter().any(|source| match source {
+            Source::Item(item, _) => item.failed,
+            Source::Error(..) => true,
         });
-        let answers: Vec<&NodeAnswer> = self.shares.iter().filter_map(Share::answer).collect();
+        let answers: Vec<&NodeAnswer> = self.answers().collect();
         let head = ReplyHead {
             took: answers.iter().map(|answer| answer.answer.took).max().unwrap_or_default(),
             errors: failed,
             errors_first: answers.first().is_some_and(|answer| answer.answer.errors_first),
         };
-        let mut reply = Reply::new(head, &self.filter_path, contributions.iter().map(Contribution::len).sum());
-        for operation in &self.operations {
-            let Some(contribution) = contributions.get_mut(usize::from(operation.placement.share)) else { continue };
-            reply.item(|to| self.write_item(operation, contribution, to));
+        let mut reply = Reply::new(head, &self.filter_path, sources.iter().map(Source::len).sum());
+        for (operation, source) in self.operations.iter().zip(&sources) {
+            reply.item(|to| self.write_item(operation, source, to));
         }
         Response { status: 200, headers: merged_headers(&answers), body: reply.finish() }
     }
 
-    /// Appends the item of the next operation of a share.
-    fn write_item(&self, operation: &Operation, contribution: &mut Contribution<'_>, to: &mut Vec<u8>) {
-        match contribution {
-            Contribution::Items(items, answer) => {
-                if let Some((item, rest)) = items.split_first() {
-                    to.extend_from_slice(answer.answer.text(item));
-                    *items = rest;
-                }
-            }
-            Contribution::Error(status, error) => {
-                let mut scratch = Vec::new();
-                let lines = self.lines(operation, &mut scratch);
-                let line = lines.split(|byte| *byte == b'\n').next().unwrap_or_default();
-                // It was read before, when the request came in.
-                if let Ok(line) = ActionLine::read(line) {
-                    ErrorItem { status: *status, error }.write(&line, self.default_index.as_deref(), to);
+    /// For each operation in order where its item comes from: of what was learnt of it, the last.
+    fn sources<'a>(&'a self, unknown: Source<'a>) -> Vec<Source<'a>> {
+        let mut sources = vec![unknown; self.operations.len()];
+        for share in &self.shares {
+            for (selection, outcome) in &share.outcomes {
+                for (number, position) in share.positions(selection).enumerate() {
+                    let source = sources.get_mut(position as usize).zip(outcome.source(number));
+                    if let Some((old, new)) = source {
+                        *old = new;
+                    }
                 }
             }
         }
+        sources
     }
-}
 
-impl Share {
-    fn answer(&self) -> Option<&NodeAnswer> {
-        match &self.outcome {
-            Some(Outcome::Items { answer, .. }) => Some(answer),
+    fn answers(&self) -> impl Iterator<Item = &NodeAnswer> {
+        let outcomes = self.shares.iter().flat_map(|share| &share.outcomes);
+        outcomes.filter_map(|(_, outcome)| match outcome {
+            Outcome::Items { answer, .. } => Some(answer.as_ref()),
             _ => None,
+        })
+    }
+
+    fn write_item(&self, operation: &Operation, source: &Source<'_>, to: &mut Vec<u8>) {
+        match source {
+            Source::Item(item, answer) => to.extend_from_slice(answer.answer.text(item)),
+            Source::Error(status, error) => self.read_line(operation, |line, default_index| {
+                ErrorItem { status: *status, error }.write(line, default_index, to);
+            }),
         }
     }
 
-    fn contribution(&self) -> Contribution<'_> {
-        match &self.outcome {
-            Some(Outcome::Items { answer, first }) => {
-                let items = answer.answer.items.get(*first..).unwrap_or_default();
-                Contribution::Items(items.get(..self.operations.len()).unwrap_or(items), answer)
-            }
-            Some(Outcome::Unknown { status, error }) => Contribution::Error(*status, error.as_ref().to_owned()),
-            Some(Outcome::Whole(response)) => Contribution::Error(response.status, refusal_error(response)),
-            None => Contribution::Error(503, ErrorItem::error("bulk_outcome_unknown_exception", "no answer")),
+    /// Reads an operation's action line again.
+    pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
+        let mut scratch = Vec::new();
+        let lines = self.lines(operation, &mut scratch);
+        // It was read before, when the request came in.
+        if let Ok(line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
+            use_line(&line, self.default_index.as_deref());
         }
     }
 }
 
-impl Contribution<'_> {
-    /// About how many bytes it takes.
+impl Outcome {
+    /// Where the item of the n-th of its operations comes from.
+    fn source(&self, number: usize) -> Option<Source<'_>> {
+        match self {
+            Self::Items { answer, first } => {
+                let item = answer.answer.items.get(first.saturating_add(number))?;
+                Some(Source::Item(item, answer))
+            }
+            Self::Refused(refusal) => Some(Source::Error(refusal.response.status, &refusal.error)),
+            Self::Unknown { status, error } => Some(Source::Error(*status, error)),
+            Self::Whole(_) => None,
+        }
+    }
+}
+
+impl Source<'_> {
+    /// About how many bytes its item takes.
     fn len(&self) -> usize {
         match self {
-            Self::Items(items, answer) => {
-                items.iter().map(|item| answer.answer.text(item).len().saturating_add(1)).sum()
-            }
+            Self::Item(item, answer) => answer.answer.text(item).len().saturating_add(1),
             Self::Error(..) => 0,
         }
-    }
-}
-
-/// The node's own error object where there is one.
-fn refusal_error(response: &Response) -> Box<RawValue> {
-    match serde_json::from_slice::<Refusal>(&response.body) {
-        Ok(Refusal { error }) => error,
-        Err(_) => ErrorItem::error("bulk_refused_exception", "the node refused the operations without saying why"),
     }
 }
 

@@ -1,12 +1,13 @@
 use std::rc::Rc;
 
-use hashbrown::HashMap;
-use serde_json::value::RawValue;
+use hashbrown::{HashMap, HashSet};
 
+use super::PassThrough;
 use super::caller::CallerId;
 use super::head::Head;
-use super::{PassThrough, Response};
-use crate::bulk::{ActionLine, Answer, Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader};
+use super::memory::Charge;
+use super::share::{Selection, Share};
+use crate::bulk::{ActionLine, Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader};
 use crate::routing::{Route, RoutingTable, Unrouted, UpstreamId, hash};
 
 /// A bulk request that is here: being read, held, or on its way to the nodes.
@@ -39,6 +40,7 @@ pub struct Request {
     share_of: HashMap<UpstreamId, u16>,
     /// Where its operations without an id go.
     any_node: Option<UpstreamId>,
+    charge: Charge,
 }
 
 /// A body that arrives compressed.
@@ -57,52 +59,15 @@ pub struct Room {
     pub beyond: PassThrough,
 }
 
-/// What one upstream gets of a request: it travels in one batch.
-#[derive(Debug)]
-pub struct Share {
-    /// Whose.
-    pub upstream: UpstreamId,
-    /// By their position in the request.
-    pub operations: Vec<u32>,
-    /// Bytes of their lines.
-    pub bytes: u64,
-    /// What became of it.
-    pub outcome: Option<Outcome>,
-}
-
-/// What became of a share.
-#[derive(Debug, Clone)]
-pub enum Outcome {
-    /// The node answered: the share's items stand in a row.
-    Items {
-        /// The answer to the batch.
-        answer: Rc<NodeAnswer>,
-        /// Where the share's first item is.
-        first: usize,
-    },
-    /// One response for all of the share: a refusal, or the answer to a request that travelled alone and unsplit.
-    Whole(Rc<Response>),
-    /// Nobody knows whether it was carried out.
-    Unknown {
-        /// The status for its items.
-        status: u16,
-        /// The error for its items.
-        error: Rc<RawValue>,
-    },
-}
-
-/// A node's answer to a batch, shared by the requests in it.
-#[derive(Debug)]
-pub struct NodeAnswer {
-    /// The response's headers.
-    pub headers: Vec<(String, String)>,
-    /// Its body, with the items cut apart.
-    pub answer: Answer,
-}
-
 impl Request {
     /// A request of which the headers are read. `any_node` takes its operations without an id.
-    pub fn new(head: Head, caller: CallerId, table: Rc<RoutingTable>, any_node: Option<UpstreamId>) -> Self {
+    pub fn new(
+        head: Head,
+        caller: CallerId,
+        table: Rc<RoutingTable>,
+        any_node: Option<UpstreamId>,
+        charge: Charge,
+    ) -> Self {
         let Head { default_index, default_routing, filter_path, gzip, .. } = head;
         Self {
             caller,
@@ -120,6 +85,7 @@ impl Request {
             table,
             share_of: HashMap::new(),
             any_node,
+            charge,
         }
     }
 
@@ -150,9 +116,25 @@ impl Request {
             self.read(rest, room)?;
         }
         self.reader.finish(&self.body, &self.operations).map_err(PassThrough::from)?;
+        if self.has_id_on_both_sides() {
+            return Err(PassThrough::SameId);
+        }
         self.compressed = None;
         self.pending = self.shares.len();
         Ok(())
+    }
+
+    /// Whether a routed operation and an unrouted one have the same id. They may mean the same document under two
+    /// names, and then their order counts.
+    fn has_id_on_both_sides(&self) -> bool {
+        let Some(unrouted) = self.share_of.get(&UpstreamId::COORDINATOR).copied() else { return false };
+        let ids = |routed: bool| {
+            let side =
+                self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed);
+            side.filter_map(|operation| operation.placement.id_hash)
+        };
+        let of_unrouted: HashSet<u32> = ids(false).collect();
+        !of_unrouted.is_empty() && ids(true).any(|id| of_unrouted.contains(&id))
     }
 
     /// The body as it arrived.
@@ -171,6 +153,16 @@ impl Request {
         self.body.contiguous(operation.range(), scratch)
     }
 
+    /// Whether an operation writes to this index, by its own name or an alias.
+    pub fn writes_to(&self, operation: &Operation, index: &str) -> bool {
+        let mut writes = false;
+        self.read_line(operation, |line, default_index| {
+            let name = line.index.as_deref().or(default_index);
+            writes = name.is_some_and(|name| self.table.writes_to(name, index));
+        });
+        writes
+    }
+
     /// Reads on, after what was inflated is added to the body.
     fn read(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room) -> Result<(), PassThrough> {
         self.body.push(inflated.map_err(|error| match error {
@@ -184,7 +176,7 @@ impl Request {
         reader.read(body, operations, |line| {
             let (id_hash, upstream) = place(table, line, default_index, default_routing, any_node)?;
             let share = *share_of.entry(upstream).or_insert_with(|| {
-                shares.push(Share { upstream, operations: Vec::new(), bytes: 0, outcome: None });
+                shares.push(Share::new(upstream));
                 // There are at most as many shares as upstreams, whose numbers have 16 bits.
                 shares.len().saturating_sub(1) as u16
             });
@@ -192,31 +184,30 @@ impl Request {
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
             if let Some(share) = shares.get_mut(usize::from(operation.placement.share)) {
-                share.operations.push(position as u32);
-                share.bytes = share.bytes.saturating_add(u64::from(operation.len));
+                share.push(position as u32, operation);
             }
         }
         Ok(())
     }
 
-    /// About how many bytes it takes.
-    pub fn memory(&self) -> u64 {
+    /// Counts the bytes that it takes now.
+    pub fn recharge(&mut self) {
         let per_operation = size_of::<Operation>().saturating_add(size_of::<u32>());
         let compressed =
             self.compressed.as_ref().map_or(0, |body| body.arrived.memory().saturating_add(Inflater::MEMORY));
         let operations = self.operations.len().saturating_mul(per_operation) as u64;
-        self.body.memory().saturating_add(compressed).saturating_add(operations)
+        self.charge.set(self.body.memory().saturating_add(compressed).saturating_add(operations));
     }
 
-    /// The operations of a share.
-    pub fn share_operations(&self, share: u16) -> impl Iterator<Item = &Operation> {
-        let positions = self.shares.get(usize::from(share)).map(|share| share.operations.as_slice());
-        positions.unwrap_or_default().iter().filter_map(|position| self.operations.get(*position as usize))
+    /// The selected operations of a share, in order.
+    pub fn share_operations<'a>(&'a self, share: u16, selection: &'a Selection) -> impl Iterator<Item = &'a Operation> {
+        let positions = self.shares.get(usize::from(share)).map(|share| share.positions(selection));
+        positions.into_iter().flatten().filter_map(|position| self.operations.get(position as usize))
     }
 
-    /// Appends the lines of a share, as they came.
-    pub fn copy_share(&self, share: u16, to: &mut Vec<u8>) {
-        for operation in self.share_operations(share) {
+    /// Appends the lines of the selected operations of a share, as they came.
+    pub fn copy_share(&self, share: u16, selection: &Selection, to: &mut Vec<u8>) {
+        for operation in self.share_operations(share, selection) {
             self.body.copy_to(operation.range(), to);
         }
     }
@@ -233,9 +224,11 @@ fn place(
     let index = line.index.as_deref().or(default_index).ok_or(Unrouted::NoIndex)?;
     let routing = line.routing.as_deref().or(default_routing);
     let id_hash = line.id.as_deref().map(hash);
-    let upstream = match table.route(index, id_hash, routing)? {
-        Route::Primary { upstream, .. } => upstream,
-        Route::AnyNode => any_node.ok_or(Unrouted::Primary)?,
+    let upstream = match table.route(index, id_hash, routing) {
+        Ok(Route::Primary { upstream, .. }) => upstream,
+        Ok(Route::AnyNode) => any_node.ok_or(Unrouted::Primary)?,
+        Err(why) if why.may_be_merged() => UpstreamId::COORDINATOR,
+        Err(why) => return Err(why),
     };
     Ok((id_hash, upstream))
 }

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
@@ -38,6 +39,8 @@ enum Name {
 
 #[derive(Debug)]
 struct Index {
+    /// Whether answers for it came out of order since the cluster's state was looked at last.
+    distrusted: Cell<bool>,
     formula: Formula,
     partition_size: u32,
     /// The upstream of each shard's primary.
@@ -90,6 +93,24 @@ impl RoutingTable {
         index.as_ref().map_err(|why| *why)?.route(id_hash, added.or(routing).map(hash))
     }
 
+    /// Whether a name stands for this index.
+    pub fn writes_to(&self, name: &str, index: &str) -> bool {
+        self.number(name).is_some_and(|number| self.index_number(index) == Some(number))
+    }
+
+    /// Routes nothing to the index of this name until it is [trusted](Self::trust) again.
+    pub fn distrust(&self, name: &str) {
+        let index = self.number(name).and_then(|number| self.indices.get(number as usize));
+        if let Some(Ok(index)) = index {
+            index.distrusted.set(true);
+        }
+    }
+
+    /// Routes to all indices again.
+    pub fn trust(&self) {
+        self.indices.iter().flatten().for_each(|index| index.distrusted.set(false));
+    }
+
     /// All upstreams that hold a started primary, in a fixed order.
     pub fn upstreams(&self) -> &[UpstreamId] {
         &self.upstreams
@@ -99,6 +120,13 @@ impl RoutingTable {
         let Ok(number) = u32::try_from(self.indices.len()) else { return };
         self.indices.push(index);
         self.names.insert(name.into(), Name::Index(number));
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        match self.names.get(name)? {
+            Name::Index(number) | Name::Alias { index: number, .. } => Some(*number),
+            Name::Unrouted(_) => None,
+        }
     }
 
     fn index_number(&self, name: &str) -> Option<u32> {
@@ -138,10 +166,13 @@ impl Index {
             None => 1,
         };
         let primaries = (0..formula.shards()).map(|shard| primary(shard, shards, nodes)).collect();
-        Ok(Self { formula, partition_size, primaries })
+        Ok(Self { distrusted: Cell::new(false), formula, partition_size, primaries })
     }
 
     fn route(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Route, Unrouted> {
+        if self.distrusted.get() {
+            return Err(Unrouted::Distrusted);
+        }
         let hash = match (id_hash, routing_hash) {
             (Some(id), Some(routing)) if self.partition_size > 1 => partitioned(routing, id, self.partition_size),
             _ if self.partition_size > 1 => return Err(Unrouted::Partition),

@@ -23,9 +23,18 @@ pub enum Unrouted {
     Primary,
     /// The node has no upstream of its own.
     Upstream,
+    /// An answer's items for the index did not stand where its operations were sent.
+    Distrusted,
 }
 
 impl Unrouted {
+    /// Whether operations of several requests may share a batch for a coordinating node. The index has to be known:
+    /// with a pipeline items may come back in another order, and a shard without a primary keeps a whole batch
+    /// waiting.
+    pub fn may_be_merged(self) -> bool {
+        matches!(self, Self::IndexMode | Self::Partition | Self::Upstream)
+    }
+
     /// The word that stands for it in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,6 +48,7 @@ impl Unrouted {
             Self::Partition => "partition",
             Self::Primary => "primary",
             Self::Upstream => "upstream",
+            Self::Distrusted => "mismatch",
         }
     }
 }

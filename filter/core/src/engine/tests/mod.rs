@@ -1,7 +1,10 @@
 //! The engine with scripted nodes, under virtual time.
 
+mod attribution;
+mod busy;
 mod clients;
 mod compression;
+mod coordinator;
 mod failures;
 mod header_pause;
 mod holding;

@@ -64,10 +64,15 @@ pub fn index(ids: &[String]) -> String {
 impl World {
     /// One that knows the cluster's state already.
     pub fn new(config: Value) -> Self {
+        Self::knowing(config, &state())
+    }
+
+    /// One that knows this state.
+    pub fn knowing(config: Value, state: &Value) -> Self {
         let mut world = Self::without_state(config);
         world.request("/_bulk", "");
         world.root(Input::Woken);
-        for answer in [state(), json!({"i": {"aliases": {"a": {}}}})] {
+        for answer in [state.clone(), json!({"i": {"aliases": {"a": {}}}})] {
             let call = world.calls.remove(0);
             let response = Response { status: 200, body: answer.to_string().into_bytes(), ..Response::default() };
             world.root(Input::CallAnswered { call: call.id, response });

@@ -1,0 +1,107 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index};
+use crate::engine::{Metric, PassThrough};
+use crate::routing::Unrouted;
+
+fn item(action: &str, index: &str, id: &str, status: u16) -> Value {
+    json!({action: {"_index": index, "_id": id, "status": status}})
+}
+
+/// A request with two operations for es-0 and one for es-1, of which es-0 answers so; and the statuses that the
+/// client sees for the two.
+fn answered(path: &str, items: &Value) -> (World, Vec<u64>) {
+    let mut world = World::new(json!({}));
+    let body = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
+    let id = world.request(path, &body);
+    world.woken();
+    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    world.settle();
+    let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+    assert_eq!(statuses[1], 201);
+    (world, vec![statuses[0], statuses[2]])
+}
+
+#[test]
+fn an_item_is_given_to_the_operation_that_it_must_be_for_and_no_other_is_guessed() {
+    let (first, second) = (id_on(0, 0), id_on(0, 1));
+    let good = |id: &str| item("index", "i", id, 201);
+    for (items, expected) in [
+        (json!([good(&second), good(&first)]), [201, 201]),
+        (json!([good(&first)]), [201, 503]),
+        (json!([good(&first), good(&second), good("more")]), [201, 201]),
+        (json!([good(&first), item("create", "i", &second, 201)]), [201, 503]),
+        (json!([good(&first), {"index": {"_index": "i", "status": 201}}]), [201, 503]),
+        (json!([good(&first), good(&first), good(&second)]), [503, 201]),
+        (json!([item("index", "j", &second, 201), item("index", "j", &first, 201)]), [503, 503]),
+        (json!([{"index": {"_id": second, "status": 201}}, good(&first)]), [201, 503]),
+        (json!([]), [503, 503]),
+        (json!("none"), [503, 503]),
+    ] {
+        let (world, statuses) = answered("/_bulk", &items);
+        assert_eq!(statuses, expected, "{items}");
+        let unknown = expected.iter().filter(|status| **status == 503).count();
+        let counted: u64 = world
+            .counts
+            .iter()
+            .filter(|(metric, _)| matches!(metric, Metric::OperationsUnknown(_)))
+            .map(|(_, n)| n)
+            .sum();
+        assert_eq!(counted, unknown as u64, "{items}");
+    }
+}
+
+#[test]
+fn two_operations_that_look_alike_are_not_told_apart() {
+    let mut world = World::new(json!({}));
+    let twice = index(&[id_on(0, 0), id_on(0, 0), id_on(0, 1), id_on(1, 0)]);
+    let id = world.request("/_bulk", &twice);
+    world.woken();
+    let (same, other) = (item("index", "i", &id_on(0, 0), 200), item("index", "i", &id_on(0, 1), 201));
+    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": [other, same, same]}).to_string());
+    world.settle();
+    let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+    assert_eq!(statuses, [503, 503, 201, 201]);
+}
+
+#[test]
+fn an_alias_is_known_by_its_index() {
+    let mut world = World::new(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]).replace("\"i\"", "\"a\""));
+    world.woken();
+    let items = json!([item("index", "i", &id_on(0, 1), 201), item("index", "i", &id_on(0, 0), 200)]);
+    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    world.settle();
+    let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+    assert_eq!(statuses, [200, 201, 201]);
+}
+
+#[test]
+fn nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() {
+    let (mut world, _) = answered("/_bulk", &json!([item("index", "i", &id_on(0, 0), 201)]));
+    assert!(world.counts.iter().any(|(metric, count)| matches!(metric, Metric::AnswersMismatched(_)) && *count == 1));
+    for name in ["i", "a"] {
+        let body = index(&[id_on(0, 5)]).replace("\"i\"", &format!("\"{name}\""));
+        let id = world.request("/_bulk", &body);
+        assert_eq!(world.passed[&id], body.as_bytes());
+    }
+    assert_eq!(world.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 2);
+    world.tick_after(Duration::from_secs(5));
+    world.answer_with("es", 200, r#"{"version":1,"state_uuid":"u","cluster_uuid":"c"}"#);
+    let id = world.request("/_bulk", &index(&[id_on(0, 5)]));
+    world.woken();
+    world.settle();
+    assert_eq!(world.items(id).len(), 1);
+}
+
+#[test]
+fn an_answer_to_a_request_alone_is_the_clients_own() {
+    let mut world = World::new(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
+    world.woken();
+    let answer = r#"{"took":1,"errors":true,"items":[{"index":{"_id":"x","status":429,"error":{}}}]}"#;
+    world.answer_with("es-0", 200, answer);
+    assert_eq!(world.replies[&id].body, answer.as_bytes());
+}

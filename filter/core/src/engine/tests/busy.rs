@@ -1,0 +1,185 @@
+//! Operations that a node had no room for, in a batch that it accepted otherwise.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::failures::{RESET, envoy_says};
+use super::world::{World, id_on, index};
+
+const BUSY: u16 = 429;
+
+fn quiet(config: Value) -> World {
+    let mut whole = json!({"cluster_state": {"refresh": "1h"}});
+    whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    World::new(whole)
+}
+
+/// An answer with these statuses to the oldest call to an upstream, for the ids that were sent.
+fn answer(world: &mut World, upstream: &str, statuses: &[u16]) {
+    let call = world.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
+    let lines: Vec<Value> =
+        call.body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let actions = lines.iter().filter_map(|line| {
+        let (action, fields) = line.as_object()?.iter().next()?;
+        Some((action, fields.get("_id").cloned().unwrap_or("made".into()), fields.get("_index")?))
+    });
+    let items: Vec<Value> = actions
+        .zip(statuses)
+        .map(|((action, id, _), status)| match status {
+            200 | 201 => json!({action: {"_index": "i", "_id": id, "status": status}}),
+            _ => {
+                json!({action: {"_index": "i", "_id": id, "status": status, "error": {"type": "full", "reason": "r"}}})
+            }
+        })
+        .collect();
+    assert_eq!(items.len(), statuses.len(), "{}", String::from_utf8_lossy(&call.body));
+    let body = json!({"took": 1, "errors": true, "items": items}).to_string();
+    world.answer_with(upstream, 200, &body);
+}
+
+fn statuses(world: &World, id: u32) -> Vec<u64> {
+    world.items(id).into_iter().map(|(_, status)| status).collect()
+}
+
+#[test]
+fn are_sent_again_alone_and_the_client_sees_the_last_answer() {
+    let mut world = quiet(json!({}));
+    let ids: Vec<_> = (0..4).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect();
+    let id = world.request("/_bulk", &index(&ids));
+    world.woken();
+    world.answer("es-1");
+    answer(&mut world, "es-0", &[201, BUSY, 200, BUSY]);
+    assert!(world.calls.is_empty() && world.replies.is_empty());
+    world.tick_after(Duration::from_millis(50));
+    assert_eq!(world.calls[0].body, index(&[ids[1].clone(), ids[3].clone()]).as_bytes());
+    answer(&mut world, "es-0", &[BUSY, 200]);
+    world.tick_after(Duration::from_millis(100));
+    assert_eq!(world.calls[0].body, index(&ids[1..2]).as_bytes());
+    answer(&mut world, "es-0", &[400]);
+    assert_eq!(statuses(&world, id), [201, 400, 200, 200, 201]);
+    assert_eq!(world.reply(id)["errors"], true);
+    assert!(world.engine.is_idle() && world.engine.memory() == 0);
+}
+
+#[test]
+fn of_a_request_that_travelled_alone_too() {
+    let mut world = quiet(json!({}));
+    let ids = [id_on(0, 0), id_on(0, 1)];
+    let id = world.request("/_bulk", &index(&ids));
+    world.woken();
+    answer(&mut world, "es-0", &[201, BUSY]);
+    world.tick_after(Duration::from_millis(50));
+    assert_eq!(world.calls[0].body, index(&ids[1..]).as_bytes());
+    answer(&mut world, "es-0", &[201]);
+    assert_eq!(statuses(&world, id), [201, 201]);
+    assert_eq!(world.reply(id)["errors"], false);
+}
+
+#[test]
+fn delay_none_of_the_other_requests_in_the_batch() {
+    let mut world = quiet(json!({}));
+    world.request("/_bulk", &index(&[id_on(0, 9)]));
+    world.woken();
+    let (one, two) = (world.request("/_bulk", &index(&[id_on(0, 0)])), world.request("/_bulk", &index(&[id_on(0, 1)])));
+    world.answer("es-0");
+    answer(&mut world, "es-0", &[BUSY, 201]);
+    assert_eq!(statuses(&world, two), [201]);
+    // What comes meanwhile waits: the node has enough to do.
+    let later = world.request("/_bulk", &index(&[id_on(0, 2)]));
+    world.woken();
+    assert!(world.calls.is_empty());
+    world.tick_after(Duration::from_millis(50));
+    answer(&mut world, "es-0", &[201]);
+    assert_eq!(statuses(&world, one), [201]);
+    world.settle();
+    assert_eq!(statuses(&world, later), [201]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn stay_refused_where_a_later_operation_on_the_document_was_carried_out() {
+    let mut world = quiet(json!({}));
+    let (same, other) = (id_on(0, 0), id_on(0, 1));
+    let ids = [&same, &same, &other, &other, &same].map(Clone::clone);
+    let id = world.request("/_bulk", &index(&ids));
+    world.woken();
+    answer(&mut world, "es-0", &[BUSY, 200, BUSY, BUSY, BUSY]);
+    world.tick_after(Duration::from_millis(50));
+    // The first was overtaken by the second; the others keep their order.
+    assert_eq!(world.calls[0].body, index(&ids[2..]).as_bytes());
+    answer(&mut world, "es-0", &[BUSY, 201, 200]);
+    assert_eq!(statuses(&world, id), [429, 200, 429, 201, 200]);
+}
+
+#[test]
+fn stay_refused_when_the_tries_are_used_up() {
+    let mut world = quiet(json!({"retry": {"attempts": 1}}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.woken();
+    world.answer("es-1");
+    for _ in 0..2 {
+        answer(&mut world, "es-0", &[BUSY]);
+        world.tick_after(Duration::from_millis(50));
+    }
+    assert_eq!(statuses(&world, id), [429, 201]);
+    assert_eq!(world.reply(id)["items"][0]["index"]["error"]["type"], "full");
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn may_lack_an_id() {
+    let mut world = quiet(json!({}));
+    let body = "{\"index\":{\"_index\":\"i\"}}\n{\"n\":1}\n{\"create\":{\"_index\":\"i\"}}\n{\"n\":2}\n";
+    let id = world.request("/_bulk", body);
+    world.woken();
+    let upstream = world.calls[0].upstream.to_string();
+    answer(&mut world, &upstream, &[201, BUSY]);
+    world.tick_after(Duration::from_millis(50));
+    assert_eq!(world.calls[0].body, body.as_bytes()[body.len() / 2..]);
+    answer(&mut world, &upstream, &[201]);
+    assert_eq!(statuses(&world, id), [201, 201]);
+}
+
+#[test]
+fn refused_as_a_whole_the_second_time_say_so() {
+    let mut world = quiet(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]));
+    world.woken();
+    world.answer("es-1");
+    answer(&mut world, "es-0", &[201, BUSY]);
+    world.tick_after(Duration::from_millis(50));
+    world.answer_with("es-0", 503, r#"{"error":{"type":"shut","reason":"r"},"status":503}"#);
+    assert_eq!(statuses(&world, id), [201, 503, 201]);
+    assert_eq!(world.reply(id)["items"][1]["index"]["error"]["type"], "shut");
+}
+
+#[test]
+fn failing_after_a_lost_attempt_are_of_unknown_outcome() {
+    let mut world = quiet(json!({"retry": {"attempts": 2}}));
+    let id = world.request("/_bulk", &index(&(0..4).map(|n| id_on(0, n)).collect::<Vec<_>>()));
+    world.woken();
+    envoy_says(&mut world, "es-0", 503, RESET);
+    world.tick_after(Duration::from_millis(50));
+    answer(&mut world, "es-0", &[200, 400, 403, BUSY]);
+    world.tick_after(Duration::from_millis(100));
+    answer(&mut world, "es-0", &[BUSY]);
+    assert_eq!(statuses(&world, id), [200, 400, 503, 503]);
+    let error = |position: usize| world.reply(id)["items"][position]["index"]["error"]["type"].clone();
+    assert_eq!((error(1), error(2), error(3)), ("full".into(), UNKNOWN.into(), UNKNOWN.into()));
+}
+
+const UNKNOWN: &str = "bulk_outcome_unknown_exception";
+
+#[test]
+fn are_sent_again_for_a_client_that_has_gone() {
+    let mut world = quiet(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
+    world.woken();
+    world.gone(id);
+    answer(&mut world, "es-0", &[201, BUSY]);
+    world.tick_after(Duration::from_millis(50));
+    // It has left in part, so all of it is carried out.
+    answer(&mut world, "es-0", &[201]);
+    assert!(world.replies.is_empty() && world.engine.is_idle());
+}
