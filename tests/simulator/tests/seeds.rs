@@ -31,8 +31,8 @@ fn some_hundred_days_break_no_promise() {
         "passed through: memory",
         "passed through: no_state",
         "passed through: primary",
+        "passed through: same_id",
         "passed through: too_large",
-        "passed through: upstream",
         "reply: with success and failure",
     ] {
         assert!(coverage.of(what) > 0, "never seen: {what}");

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 
-use super::answering::is_for;
+use super::accepting::is_for;
 use super::failure::Failure;
 use super::holds::{Batch, Held};
 use super::outcome::{NodeAnswer, Outcome};

@@ -11,6 +11,7 @@
 //! caller until the hold leaves as a batch. When the last share of a request has its outcome, the request is
 //! answered.
 
+mod accepting;
 mod answering;
 mod attribution;
 mod call;

@@ -172,3 +172,22 @@ fn a_body_beyond_a_bound_passes_through() {
     world.settle();
     assert_eq!(world.engine.memory(), 0);
 }
+
+#[test]
+fn an_answer_that_waits_for_another_takes_memory_too() {
+    let mut world =
+        World::new(json!({"limits": {"memory": "10kb", "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.woken();
+    let before = world.engine.memory();
+    let item = json!({"index": {"_index": "i", "_id": id_on(0, 0), "status": 201, "padding": "x".repeat(10_000)}});
+    let answer = json!({"took": 1, "errors": false, "items": [item]}).to_string();
+    world.answer_with("es-0", 200, &answer);
+    assert!(world.engine.memory() >= before + answer.len() as u64);
+    let crowd = world.request("/_bulk", &index(&[id_on(2, 0)]));
+    assert!(world.passed.contains_key(&crowd));
+    assert_eq!(world.passed_because(PassThrough::Memory), 1);
+    world.settle();
+    assert_eq!(world.items(id).len(), 2);
+    assert_eq!(world.engine.memory(), 0);
+}
