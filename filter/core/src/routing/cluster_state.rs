@@ -59,10 +59,25 @@ pub(super) struct IndexMetadata {
     pub aliases: Vec<String>,
     #[serde(default)]
     pub settings: Settings,
+    /// By type; there is one, `_doc`, but in indices that Elasticsearch 6 has made.
+    #[serde(default)]
+    pub mappings: BTreeMap<String, Mapping>,
     /// Elasticsearch: a resharding is under way.
     pub resharding: Option<Value>,
     /// OpenSearch: shards are or were split in place.
     pub split_shards_metadata: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Mapping {
+    #[serde(default, rename = "_routing")]
+    pub routing: RoutingField,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct RoutingField {
+    #[serde(default)]
+    pub required: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,7 +127,7 @@ pub(super) struct ShardCopy {
 }
 
 impl ClusterState {
-    /// Where to ask for a full state; mappings never travel.
+    /// Where to ask for a full state; of the mappings only what routing needs travels.
     pub const PATH: &str = concat!(
         "/_cluster/state/version,nodes,routing_table,metadata?filter_path=",
         "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.attributes,",
@@ -127,6 +142,7 @@ impl ClusterState {
         "metadata.indices.*.settings.index.routing_path,",
         "metadata.indices.*.settings.index.dimensions,",
         "metadata.indices.*.settings.index.number_of_virtual_shards,",
+        "metadata.indices.*.mappings.*._routing.required,",
         "routing_table.indices.*.shards.*.primary,routing_table.indices.*.shards.*.node,",
         "routing_table.indices.*.shards.*.state",
     );

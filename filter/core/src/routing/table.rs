@@ -43,6 +43,7 @@ struct Index {
     distrusted: Cell<bool>,
     formula: Formula,
     partition_size: u32,
+    routing_required: bool,
     /// The upstream of each shard's primary.
     primaries: Box<[Result<UpstreamId, Unrouted>]>,
 }
@@ -166,7 +167,9 @@ impl Index {
             None => 1,
         };
         let primaries = (0..formula.shards()).map(|shard| primary(shard, shards, nodes)).collect();
-        Ok(Self { distrusted: Cell::new(false), formula, partition_size, primaries })
+        // A cluster makes no partitioned index that does not require routing.
+        let routing_required = partition_size > 1 || metadata.mappings.values().any(|mapping| mapping.routing.required);
+        Ok(Self { distrusted: Cell::new(false), formula, partition_size, routing_required, primaries })
     }
 
     fn route(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Route, Unrouted> {
@@ -174,6 +177,7 @@ impl Index {
             return Err(Unrouted::Distrusted);
         }
         let hash = match (id_hash, routing_hash) {
+            (_, None) if self.routing_required => return Err(Unrouted::RoutingRequired),
             (Some(id), Some(routing)) if self.partition_size > 1 => partitioned(routing, id, self.partition_size),
             _ if self.partition_size > 1 => return Err(Unrouted::Partition),
             (_, Some(routing)) => routing,
@@ -298,9 +302,25 @@ mod tests {
         let (table, upstreams) = table(metadata, shards.into(), json!({}));
         let route = |id: Option<&str>, routing| name(table.route("i", id.map(hash), routing), &upstreams);
         assert_eq!(route(Some("b_0"), Some("b")), Ok((5, "es-0".into())));
-        assert_eq!(route(Some("b_0"), None), Err(Unrouted::Partition));
+        assert_eq!(route(Some("b_0"), None), Err(Unrouted::RoutingRequired));
         assert_eq!(route(None, Some("b")), Err(Unrouted::Partition));
-        assert_eq!(route(None, None), Err(Unrouted::Partition));
+        assert_eq!(route(None, None), Err(Unrouted::RoutingRequired));
+    }
+
+    #[test]
+    fn where_routing_is_required_nothing_is_routed_without() {
+        let required = |required: bool| {
+            let metadata = index(|i| i["mappings"] = json!({"_doc": {"_routing": {"required": required}}}));
+            let (table, upstreams) =
+                table(metadata, started(), json!({"i": {"aliases": {"fixed": {"index_routing": "1"}}}}));
+            move |index, id: Option<&str>, routing| name(table.route(index, id.map(hash), routing), &upstreams)
+        };
+        let route = required(true);
+        assert_eq!(route("i", Some("1"), None), Err(Unrouted::RoutingRequired));
+        assert_eq!(route("i", None, None), Err(Unrouted::RoutingRequired));
+        assert_eq!(route("i", None, Some("1")), Ok((0, "es-0".into())));
+        assert_eq!(route("fixed", None, None), Ok((0, "es-0".into())));
+        assert_eq!(required(false)("i", Some("1"), None), Ok((0, "es-0".into())));
     }
 
     #[test]

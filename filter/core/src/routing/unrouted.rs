@@ -17,6 +17,9 @@ pub enum Unrouted {
     /// The index does not route by hash: a time series, virtual shards, a split or a resharding under way, or
     /// settings that do not fit together.
     IndexMode,
+    /// The index needs a routing value, and there is none. For an operation without an id OpenSearch 2 then refuses
+    /// the whole request, with 500: it must not meet others in a batch.
+    RoutingRequired,
     /// A partitioned index needs both an id and a routing value.
     Partition,
     /// No primary of the shard is started.
@@ -45,6 +48,7 @@ impl Unrouted {
             Self::Closed => "closed",
             Self::Pipeline => "index_pipeline",
             Self::IndexMode => "index_mode",
+            Self::RoutingRequired => "routing_required",
             Self::Partition => "partition",
             Self::Primary => "primary",
             Self::Upstream => "upstream",
