@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::client::legacy::Client as Connections;
@@ -12,10 +12,12 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use crate::pieces::Pieces;
+
 /// Keeps connections alive and reuses them; clones share them. Belongs to the tokio runtime that first used it.
 #[derive(Debug, Clone)]
 pub struct Client {
-    connections: Connections<HttpConnector, Full<Bytes>>,
+    connections: Connections<HttpConnector, Pieces>,
     timeout: Duration,
 }
 
@@ -55,9 +57,18 @@ impl Client {
 
     /// Sends any request.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response> {
+        self.exchange(request.map(Pieces::whole)).await
+    }
+
+    /// Sends any request, its body chunked as it is here.
+    pub async fn send_chunked(&self, request: Request<Vec<Bytes>>) -> Result<Response> {
+        self.exchange(request.map(Pieces::chunked)).await
+    }
+
+    async fn exchange(&self, request: Request<Pieces>) -> Result<Response> {
         let what = format!("{} {}", request.method(), request.uri());
         let exchange = async {
-            let response = self.connections.request(request.map(Full::new)).await?;
+            let response = self.connections.request(request).await?;
             let (head, body) = response.into_parts();
             let body = body.collect().await?.to_bytes();
             anyhow::Ok(Response { status: head.status, headers: head.headers, body })

@@ -26,6 +26,7 @@ mod config;
 mod envoy;
 mod node;
 mod opensearch;
+mod pieces;
 pub mod port;
 mod process;
 mod tools;
