@@ -6,10 +6,10 @@ SEEDS   = 20000
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo up down test sim lint clean
+.PHONY: help tools build demo up down test sim differential lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
@@ -37,6 +37,11 @@ test: tools build ## run all tests
 
 sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
 	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+differential: SEEDS = 100
+differential: tools build ## compare random requests with and without the filter: SEEDS (100) of them, or one again (SEED=n)
+	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
+		cargo test --package bulk-reshuffle-e2e --test differential -- --nocapture
 
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check

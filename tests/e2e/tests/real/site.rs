@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Profile, Response, Tools, wait};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Response, Tools, wait};
 use serde_json::{Value, json};
 
 /// Far more than anything here takes, even on a busy machine.
@@ -17,7 +17,7 @@ static CLUSTER: LazyLock<Vec<(String, std::net::SocketAddr)>> = LazyLock::new(||
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let tools = Tools::find().unwrap();
-            let options = ClusterOptions { profile: Profile::Throughput, ..ClusterOptions::new(folder("cluster")) };
+            let options = ClusterOptions { profile: crate::PROFILE, ..ClusterOptions::new(folder("cluster")) };
             let cluster = Cluster::start(&tools, options).await.unwrap();
             let addresses = cluster.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
             started.send(addresses).unwrap();

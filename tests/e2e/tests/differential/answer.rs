@@ -1,0 +1,223 @@
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use bulk_reshuffle_stack::Response;
+use flate2::read::GzDecoder;
+use serde_json::{Map, Value, json};
+
+use crate::template::{Numbers, Side};
+
+/// An answer without what may differ between two answers to the same request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    status: u16,
+    headers: BTreeMap<String, Vec<String>>,
+    body: Body,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Body {
+    /// JSON or YAML.
+    Tree {
+        tree: Value,
+        /// All keys in their order.
+        keys: Vec<String>,
+        /// Lines, for `pretty`.
+        lines: usize,
+    },
+    Text(String),
+    /// CBOR or SMILE: how it begins.
+    Binary(Vec<u8>),
+}
+
+/// Headers that say how an answer travelled, not what it says.
+const OWN_WAY: &[&str] = &["connection", "content-length", "date", "server", "transfer-encoding", "vary"];
+
+impl Answer {
+    /// Reads a side's answer.
+    pub fn read(response: &Response, side: Side) -> Self {
+        let mut headers = BTreeMap::<String, Vec<String>>::new();
+        for (name, value) in &response.headers {
+            if !OWN_WAY.contains(&name.as_str()) && !name.as_str().starts_with("x-envoy") && name != "content-encoding"
+            {
+                let value = String::from_utf8_lossy(value.as_bytes()).replace(side.twin(), "twin");
+                headers.entry(name.to_string()).or_default().push(value);
+            }
+        }
+        headers.values_mut().for_each(|values| values.sort());
+        Self { status: response.status.as_u16(), headers, body: Body::read(&plain(response), side) }
+    }
+
+    /// Where and how it differs from another one.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        if self.status != other.status {
+            return Some(format!("{self:?}\nand {other:?}"));
+        }
+        if self.headers != other.headers {
+            return Some(format!("headers {:#?} and {:#?}", self.headers, other.headers));
+        }
+        match (&self.body, &other.body) {
+            (left, right) if left == right => None,
+            (Body::Tree { tree, .. }, Body::Tree { tree: other, .. }) if tree != other => difference("", tree, other),
+            (left, right) => Some(format!("{left:?} and {right:?}")),
+        }
+    }
+
+    /// Its status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// How many items it has, if it shows them.
+    pub fn items(&self) -> usize {
+        match &self.body {
+            Body::Tree { tree, .. } => tree["items"].as_array().map_or(0, Vec::len),
+            _ => 0,
+        }
+    }
+}
+
+/// A response's body, inflated if need be.
+fn plain(response: &Response) -> Vec<u8> {
+    let mut plain = Vec::new();
+    match response.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip") {
+        true => GzDecoder::new(response.body.as_ref()).read_to_end(&mut plain).map(|_| ()).unwrap(),
+        false => plain.extend_from_slice(&response.body),
+    }
+    plain
+}
+
+impl Body {
+    fn read(bytes: &[u8], side: Side) -> Self {
+        let Ok(text) = std::str::from_utf8(bytes) else { return Self::Binary(bytes[..3].to_vec()) };
+        let text = text.replace(side.twin(), "twin");
+        let yaml = || text.starts_with("---").then(|| serde_saphyr::from_str(&text).ok()).flatten();
+        match serde_json::from_str::<Value>(&text).ok().or_else(yaml) {
+            Some(mut tree) => {
+                blur(&mut tree);
+                Self::Tree { tree, keys: keys(&text), lines: text.lines().count() }
+            }
+            None if bytes.starts_with(b":)\n") => Self::Binary(bytes[..3].to_vec()),
+            None => Self::Text(text),
+        }
+    }
+}
+
+/// Remembers the sequence numbers in a side's answer.
+pub fn remember(response: &Response, side: Side, numbers: &mut Numbers) {
+    let Ok(tree) = serde_json::from_slice::<Value>(&plain(response)) else { return };
+    for item in tree["items"].as_array().into_iter().flatten() {
+        for fields in item.as_object().into_iter().flat_map(|item| item.values()) {
+            let text = |name: &str| Some(fields[name].as_str()?.to_owned());
+            let number = |name: &str| fields[name].as_u64();
+            if let (Some(index), Some(id)) = (text("_index"), text("_id"))
+                && let (Some(number), Some(term)) = (number("_seq_no"), number("_primary_term"))
+            {
+                numbers.insert((index.replace(&format!("{}-", side.twin()), ""), id), (number, term));
+            }
+        }
+    }
+}
+
+/// Takes out of a tree what may differ: times, sequence numbers, generated ids, and how many copies of a shard
+/// answered.
+pub fn blur(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for key in ["took", "ingest_took", "_seq_no", "index_uuid", "stack_trace", "successful"] {
+                if let Some(field) = fields.get_mut(key) {
+                    *field = json!("any");
+                }
+            }
+            if let Some(Value::String(id)) = fields.get_mut("_id") {
+                *id = blur_id(id);
+            }
+            blur_cause(fields);
+            fields.values_mut().for_each(blur);
+        }
+        Value::Array(values) => values.iter_mut().for_each(blur),
+        Value::String(text) => *text = blur_text(text),
+        _ => {}
+    }
+}
+
+fn blur_id(id: &str) -> String {
+    if id.len() == 20 { "generated".to_owned() } else { id.to_owned() }
+}
+
+/// A cause reads differently where it has crossed from one node to another: a direct answer shows one or the other
+/// as chance placed the shard.
+fn blur_cause(fields: &mut Map<String, Value>) {
+    const IO: &[&str] = &["json_parse_exception", "json_e_o_f_exception", "input_coercion_exception"];
+    let Some(kind) = fields.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
+    if let Some(Value::String(reason)) = fields.get_mut("reason")
+        && let Some(bare) = reason.strip_prefix(&format!("{kind}: "))
+    {
+        *reason = bare.to_owned();
+    }
+    if IO.contains(&kind.as_str()) {
+        fields.insert("type".into(), "i_o_exception".into());
+    }
+}
+
+/// Reasons name generated ids, sequence numbers and shards.
+fn blur_text(text: &str) -> String {
+    let number =
+        |rest: &str| ("any".to_owned(), rest.trim_start_matches(|char: char| char.is_ascii_digit()).to_owned());
+    let id = |rest: &str| {
+        let (id, rest) = rest.split_once('\'').unwrap_or((rest, ""));
+        (blur_id(id), format!("'{rest}"))
+    };
+    let text = blur_after(text, "seqNo [", number);
+    let text = blur_after(&text, "with id '", id);
+    // A document with a generated id is on any shard.
+    if text.contains("Not enough active copies") { blur_after(&text, "][", number) } else { text }
+}
+
+/// What stands after each of some words, as two parts: the first one blurred, and the rest.
+fn blur_after(text: &str, words: &str, blur: impl Fn(&str) -> (String, String)) -> String {
+    let mut parts = text.split(words);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.map(blur).fold(first, |text, (blurred, rest)| text + words + &blurred + &rest)
+}
+
+/// The keys of all objects in a JSON text, in their order.
+fn keys(text: &str) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('"') {
+        let mut escaped = false;
+        let end = after.find(|char: char| match (escaped, char) {
+            (false, '"') => true,
+            (false, '\\') => {
+                escaped = true;
+                false
+            }
+            _ => {
+                escaped = false;
+                false
+            }
+        });
+        let (string, after) = after.split_at(end.unwrap_or(after.len()));
+        rest = after.get(1..).unwrap_or_default();
+        if rest.trim_start().starts_with(':') {
+            keys.push(string.to_owned());
+        }
+    }
+    keys
+}
+
+/// The first place at which two trees differ.
+fn difference(place: &str, left: &Value, right: &Value) -> Option<String> {
+    match (left, right) {
+        _ if left == right => None,
+        (Value::Object(fields), Value::Object(others)) if fields.keys().eq(others.keys()) => {
+            fields.iter().find_map(|(name, field)| difference(&format!("{place}/{name}"), field, &others[name]))
+        }
+        (Value::Array(values), Value::Array(others)) if values.len() == others.len() => {
+            let mut pairs = values.iter().zip(others).enumerate();
+            pairs.find_map(|(n, (value, other))| difference(&format!("{place}/{n}"), value, other))
+        }
+        _ => Some(format!("{place}: {left}\nand {right}")),
+    }
+}

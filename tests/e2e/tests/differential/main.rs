@@ -1,0 +1,71 @@
+//! The same random bulk requests, sent to a node of a real cluster and through the filter, have the same answers and
+//! leave the same documents.
+//!
+//! `make differential` runs more seeds, or one again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod answer;
+mod chance;
+mod oddity;
+mod operation;
+mod request;
+mod seed;
+// The cluster and the Envoy of the other tests with a real cluster.
+#[allow(dead_code)]
+#[path = "../real/site.rs"]
+mod site;
+mod style;
+mod tally;
+mod target;
+mod template;
+
+use std::time::Instant;
+
+use bulk_reshuffle_stack::Profile;
+use site::Site;
+use tally::Tally;
+
+/// For a cluster that starts soon.
+const PROFILE: Profile = Profile::Fast;
+
+/// How many seeds run if nobody says otherwise.
+const SEEDS: u64 = 8;
+
+/// How many differences are shown of a seed; more of them mostly follow from the first.
+const SHOWN: usize = 3;
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    match number("DIFFERENTIAL_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("DIFFERENTIAL_SEEDS").unwrap_or(SEEDS)).collect(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_filter_answers_what_the_cluster_answers() {
+    let site = Site::start("differential").await;
+    site.make_twins().await;
+    let before = site.counters().await;
+    let mut tally = Tally::default();
+    let seeds = seeds();
+    let started = Instant::now();
+    let mut failed = Vec::new();
+    for seed in &seeds {
+        let differences = seed::run(&site, *seed, &mut tally).await;
+        for difference in differences.iter().take(SHOWN) {
+            println!("seed {seed}, {difference}\n");
+        }
+        if !differences.is_empty() {
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "seeds {failed:?} differ, see above. One again: make differential SEED={}", failed[0]);
+    let counted = site.counters().await.since(&before);
+    println!("{} seeds in {:.0} s: {tally:#?}\n{counted:#?}", seeds.len(), started.elapsed().as_secs_f64());
+    // Else only the cluster was compared with itself.
+    let requests = tally.requests as u64;
+    assert!(counted.merged * 2 > requests, "{} of {requests} requests were split", counted.merged);
+    assert!(counted.batches * 3 < counted.batch_requests * 2, "hardly any batch had two requests");
+    site.end().await;
+}

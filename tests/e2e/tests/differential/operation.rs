@@ -1,0 +1,265 @@
+use fastrand::Rng;
+use serde_json::{Map, Value, json};
+
+use crate::chance::Chance;
+use crate::oddity;
+use crate::style::Style;
+use crate::target::{IMPOSSIBLE, TARGETS, Target};
+use crate::template::{Document, TWIN};
+
+/// Writes the operations of one client in one seed. Nobody else names its documents, so that what becomes of them
+/// does not depend on who comes first.
+#[derive(Debug)]
+pub struct Author {
+    seed: u64,
+    client: usize,
+    written: u64,
+}
+
+/// How far a request's operations stray from what clients usually send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing that the filter does not vouch for.
+    Usual,
+    /// Versions, pipelines, names that it cannot route.
+    Special,
+    /// Lines that are wrong, or seem so.
+    Odd,
+}
+
+/// A body for both sides.
+#[derive(Debug, Clone, Default)]
+pub struct Body {
+    /// See [`render`](crate::template::render).
+    pub template: Vec<u8>,
+    /// Documents whose sequence numbers it asks for.
+    pub documents: Vec<Document>,
+    /// About how many operations it has.
+    pub operations: usize,
+}
+
+impl Author {
+    /// Of this client in this seed.
+    pub fn new(seed: u64, client: usize) -> Self {
+        Self { seed, client, written: 0 }
+    }
+
+    /// Marks the documents of a seed.
+    pub fn owner(seed: u64) -> String {
+        format!("s{seed}")
+    }
+
+    /// A body for a request in this style.
+    pub fn body(&mut self, rng: &mut Rng, manner: Manner, style: &Style) -> Body {
+        let mut body = Body::default();
+        let operations = if rng.percent(3) { rng.usize(100..300) } else { rng.usize(1..14) };
+        let odd_at = (manner == Manner::Odd).then(|| rng.usize(0..operations));
+        let strange_ends = rng.percent(5);
+        for place in 0..operations {
+            let start = body.template.len();
+            // One strange operation is as much as a request needs to be strange.
+            let manner = match manner {
+                Manner::Special if rng.percent(60) => Manner::Usual,
+                Manner::Odd => Manner::Usual,
+                manner => manner,
+            };
+            self.operation(rng, manner, style, &mut body);
+            if odd_at == Some(place) {
+                let usual = body.template.split_off(start);
+                body.template.extend(oddity::instead_of(rng, &usual, &self.odd_id()));
+            } else if strange_ends {
+                let operation = body.template.split_off(start);
+                body.template.extend(oddity::with_strange_ends(rng, &operation));
+            }
+            body.operations += 1;
+        }
+        if manner == Manner::Odd && rng.percent(20) {
+            oddity::break_end(rng, &mut body.template);
+        }
+        body
+    }
+
+    fn operation(&mut self, rng: &mut Rng, manner: Manner, style: &Style, body: &mut Body) {
+        self.written += 1;
+        let action = rng.one_of(&["index", "index", "index", "create", "create", "update", "update", "delete"]);
+        let (target, mut parameters) = self.target(rng, manner, style);
+        let parted = target.is_some_and(|target| target.name == "parted");
+        let with_id = matches!(action, "update" | "delete") || rng.percent(if parted { 97 } else { 75 });
+        let id = rng.usize(0..5);
+        if with_id {
+            parameters.insert("_id".into(), self.id(id));
+        }
+        if target.is_some_and(|target| target.with_routing) != rng.percent(3) {
+            let routing = rng.one_of(&[json!("jane"), json!("john"), json!(17), json!("é🙂"), json!("a b")]);
+            parameters.insert("routing".into(), routing);
+        } else if rng.percent(3) {
+            parameters.insert("routing".into(), json!("jane"));
+        }
+        if manner == Manner::Special {
+            self.specials(rng, action, with_id, target, id, &mut parameters, body);
+        }
+        if action == "update" && rng.percent(20) {
+            parameters.insert("retry_on_conflict".into(), rng.usize(0..4).into());
+        }
+        if rng.percent(3) {
+            parameters.insert("require_alias".into(), (manner == Manner::Special && rng.bool()).into());
+        }
+        let mut line = json!({action: parameters}).to_string();
+        if rng.percent(4) {
+            line = line.replacen("_id\":\"s", "_id\":\"\\u0073", 1);
+        }
+        // Sequence number and term are two fields.
+        for number in 0..body.documents.len() {
+            line = line.replace(&format!("\"~{number}~\""), &format!("~{number}~"));
+        }
+        body.template.extend(line.bytes().chain([b'\n']));
+        if action != "delete" {
+            let source = match action {
+                "update" => self.update(rng, target),
+                _ => self.document(rng, target),
+            };
+            body.template.extend(source.bytes().chain([b'\n']));
+        }
+    }
+
+    /// What the operation is for, and its name in the line unless the path's will do.
+    fn target(&self, rng: &mut Rng, manner: Manner, style: &Style) -> (Option<Target>, Map<String, Value>) {
+        let mut parameters = Map::new();
+        if let Some(default) = style.default
+            && rng.percent(80)
+        {
+            return (Some(default), parameters);
+        }
+        if manner == Manner::Special && rng.percent(8) {
+            let name = match rng.percent(40) && !style.is_hasty() {
+                true => format!("<{TWIN}-new-{}-{}-{{now/y}}>", Self::owner(self.seed), self.client),
+                false => rng.one_of(IMPOSSIBLE).to_owned(),
+            };
+            parameters.insert("_index".into(), name.into());
+            return (None, parameters);
+        }
+        let target = loop {
+            let target = rng.one_of(TARGETS);
+            // How long it takes to make an index is chance.
+            let possible = target.routed || manner == Manner::Special;
+            if possible && (target.name != "new-S" || rng.percent(25) && !style.is_hasty()) {
+                break target;
+            }
+        };
+        parameters.insert("_index".into(), self.name(target).into());
+        (Some(target), parameters)
+    }
+
+    /// The name of a target, for both sides.
+    pub fn name(&self, target: Target) -> String {
+        match target.name {
+            // Its mapping grows with its documents, so each client has its own.
+            "new-S" => format!("{TWIN}-new-{}-{}", Self::owner(self.seed), self.client),
+            name => format!("{TWIN}-{name}"),
+        }
+    }
+
+    /// One of the client's few ids. None has 20 characters, like a generated one.
+    fn id(&self, number: usize) -> Value {
+        let (owner, client) = (Self::owner(self.seed), self.client);
+        match number {
+            0 => json!(format!("{owner}-{client}")),
+            1 => json!(format!("{owner}-{client}-é🙂")),
+            2 => json!(format!("{owner}-{client} \"\\\t/\u{1}")),
+            3 => json!(self.seed * 100 + client as u64),
+            _ => json!(format!("{:x<512}", format!("{owner}-{client}-"))),
+        }
+    }
+
+    fn odd_id(&self) -> String {
+        format!("{}-{}-odd", Self::owner(self.seed), self.client)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn specials(
+        &self,
+        rng: &mut Rng,
+        action: &str,
+        with_id: bool,
+        target: Option<Target>,
+        id: usize,
+        parameters: &mut Map<String, Value>,
+        body: &mut Body,
+    ) {
+        match rng.usize(0..6) {
+            0 | 1 if with_id && (action != "create" || rng.percent(3)) => {
+                if let Some(target) = target {
+                    let id = self.id(id);
+                    let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+                    let number = body.documents.len();
+                    let index = self.name(target).replace(&format!("{TWIN}-"), "");
+                    body.documents.push((index, id));
+                    parameters.insert("if_seq_no".into(), format!("~{number}~").into());
+                }
+            }
+            2 if with_id && (matches!(action, "index" | "delete") || rng.percent(5)) => {
+                let kind = rng.one_of(&["external", "external", "external_gte", "external_gte", "internal", "none"]);
+                let kind = if rng.percent(90) && !kind.starts_with('e') { "external" } else { kind };
+                parameters.insert("version".into(), rng.usize(0..9).into());
+                parameters.insert("version_type".into(), kind.into());
+            }
+            3 if action != "delete" => {
+                let pipeline = rng.one_of(&["twin-nothing", "twin-nothing", "_none", "nowhere"]);
+                parameters.insert("pipeline".into(), pipeline.into());
+            }
+            4 if action == "update" => {
+                let source = rng.one_of(&[json!(true), json!("n"), json!(["n", "te*"]), json!(false)]);
+                parameters.insert("_source".into(), source);
+            }
+            5 => {
+                parameters.insert("require_alias".into(), true.into());
+            }
+            _ => {}
+        }
+    }
+
+    fn update(&mut self, rng: &mut Rng, target: Option<Target>) -> String {
+        let whole = self.document(rng, target);
+        let n = self.written;
+        match rng.usize(0..20) {
+            0..6 => format!(r#"{{"doc":{{"n":{n}}}}}"#),
+            6..9 => format!(r#"{{"doc":{whole},"doc_as_upsert":true}}"#),
+            9..12 => format!(r#"{{"doc":{{"text":"changed"}},"upsert":{whole}}}"#),
+            12..14 => format!(r#"{{"doc":{{"text":"changed"}},"detect_noop":{}}}"#, rng.bool()),
+            14 => format!(r#"{{"doc":{{"n":"many"}},"upsert":{whole},"detect_noop":false}}"#),
+            15 => format!(r#"{{"script":{{"source":"ctx._source.n += 1","lang":"painless"}},"upsert":{whole}}}"#),
+            16 => r#"{"script":{"id":"none"},"scripted_upsert":true,"upsert":{}}"#.to_owned(),
+            17 => format!(r#"{{"doc":{{"n":{n}}},"_source":true}}"#),
+            18 => r#"{"doc":{}}"#.to_owned(),
+            _ => format!(r#"{{ "doc" : {{ "n" : {n}, "deep": {{"er": [{{"x":1.50}}, null]}} }} }}"#),
+        }
+    }
+
+    /// A document that, mostly, can be indexed.
+    fn document(&mut self, rng: &mut Rng, target: Option<Target>) -> String {
+        let mut document = json!({"owner": Self::owner(self.seed), "n": self.written});
+        let stream = target.is_some_and(|target| target.name == "stream");
+        if stream && rng.percent(90) {
+            document["@timestamp"] = "2026-01-02T03:04:05Z".into();
+        }
+        match rng.usize(0..40) {
+            0 => document["n"] = "many".into(),
+            1 => document["n"] = json!({"a": 1}),
+            2 => document["n"] = json!(99_999_999_999_u64),
+            3 => document["when"] = "yesterday".into(),
+            4 => document["flag"] = "perhaps".into(),
+            5 => document["text"] = json!({"not": "text"}),
+            6 => document["owner"] = json!([]),
+            7 => document["unknown"] = json!({"deep": [1, {"er": null}]}),
+            8 => document["_id"] = "inside".into(),
+            9 => document["text"] = "x".repeat(10_000).into(),
+            10 => document["text"] = "x".repeat(40_000).into(),
+            11..14 => document["when"] = "2026-01-02T03:04:05.678Z".into(),
+            14..18 => document["flag"] = rng.bool().into(),
+            18..24 => document["text"] = "é🙂\"\\\u{1}\u{2028}/ü".into(),
+            24 => document["n"] = Value::Null,
+            _ => {}
+        }
+        document.to_string()
+    }
+}

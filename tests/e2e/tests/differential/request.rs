@@ -1,0 +1,133 @@
+use std::fmt;
+use std::io::Write;
+
+use anyhow::Result;
+use bulk_reshuffle_stack::Response;
+use bytes::Bytes;
+use fastrand::Rng;
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+use hyper::Request as HttpRequest;
+use tokio::task::JoinHandle;
+
+use crate::chance::Chance;
+use crate::operation::{Author, Body, Manner};
+use crate::site::Site;
+use crate::style::Style;
+use crate::template::{Numbers, Side, render};
+
+/// A request that both sides are sent.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub style: Style,
+    pub body: Body,
+    /// The node that gets it directly.
+    pub node: usize,
+    encoding: Encoding,
+    /// The sizes of the body's pieces, over and over; none: it travels whole.
+    pieces: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Gzip,
+    Deflate,
+}
+
+impl Request {
+    /// What an author sends in this style.
+    pub fn random(rng: &mut Rng, style: &Style, manner: Manner, author: &mut Author, node: usize) -> Self {
+        let encoding = match rng.usize(0..40) {
+            0..4 => Encoding::Gzip,
+            4 if manner == Manner::Special => Encoding::Deflate,
+            _ => Encoding::Plain,
+        };
+        let pieces = match rng.percent(15) {
+            true => (0..rng.usize(1..4)).map(|_| rng.one_of(&[1, 7, 100, 1_000, 16_384]) + rng.usize(0..7)).collect(),
+            false => Vec::new(),
+        };
+        Self { style: style.clone(), body: author.body(rng, manner, style), node, encoding, pieces }
+    }
+
+    /// Sends it to one side, in a task of its own.
+    pub fn send(&self, site: &Site, side: Side, numbers: &Numbers) -> JoinHandle<Result<Response>> {
+        let request = self.for_side(site, side, numbers).unwrap();
+        let client = site.client.clone();
+        let chunked = !self.pieces.is_empty();
+        tokio::spawn(async move {
+            match chunked {
+                true => client.send_chunked(request).await,
+                false => client.send(request.map(|mut pieces| pieces.pop().unwrap_or_default())).await,
+            }
+        })
+    }
+
+    fn for_side(&self, site: &Site, side: Side, numbers: &Numbers) -> Result<HttpRequest<Vec<Bytes>>> {
+        let text = |template: &[u8]| render(template, side, &self.body.documents, numbers);
+        let path = String::from_utf8(text(self.style.path_and_query().as_bytes()))?;
+        let url = match side {
+            Side::Direct => site.direct(self.node, &path),
+            Side::Filtered => site.envoy.url(&path),
+        };
+        let mut request = HttpRequest::builder().method(self.style.method).uri(url);
+        for (name, value) in &self.style.headers {
+            request = request.header(*name, value.as_bytes());
+        }
+        let (encoding, body) = self.encoding.encode(text(&self.body.template))?;
+        if let Some(encoding) = encoding {
+            request = request.header("content-encoding", encoding);
+        }
+        let body = match self.pieces.as_slice() {
+            [] => vec![Bytes::from(body)],
+            sizes => pieces(&body, sizes),
+        };
+        Ok(request.body(body)?)
+    }
+}
+
+impl Encoding {
+    fn encode(self, plain: Vec<u8>) -> Result<(Option<&'static str>, Vec<u8>)> {
+        Ok(match self {
+            Self::Plain => (None, plain),
+            Self::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+                encoder.write_all(&plain)?;
+                (Some("gzip"), encoder.finish()?)
+            }
+            Self::Deflate => {
+                let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+                encoder.write_all(&plain)?;
+                (Some("deflate"), encoder.finish()?)
+            }
+        })
+    }
+}
+
+fn pieces(mut body: &[u8], sizes: &[usize]) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
+    for size in sizes.iter().cycle() {
+        if body.is_empty() {
+            break;
+        }
+        // No more of them than a busy machine carries.
+        let (piece, rest) = body.split_at((*size).max(sizes.len() * body.len() / 500).clamp(1, body.len()));
+        pieces.push(Bytes::copy_from_slice(piece));
+        body = rest;
+    }
+    pieces
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { style, body, node, encoding, pieces } = self;
+        writeln!(to, "{} {} to node {node}, {encoding:?}, pieces of {pieces:?}", style.method, style.path_and_query())?;
+        for (name, value) in &style.headers {
+            writeln!(to, "{name}: {value}")?;
+        }
+        let text = body.template.escape_ascii().to_string().replace("\\n", "\n").replace("\\\"", "\"");
+        // Nobody reads the whole of a long value.
+        write!(to, "\n{}", text.replace(&"x".repeat(100), ""))?;
+        body.documents.iter().enumerate().try_for_each(|(number, document)| write!(to, "\n~{number}~: {document:?}"))
+    }
+}

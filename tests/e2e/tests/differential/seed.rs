@@ -1,0 +1,150 @@
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer, blur};
+use crate::chance::Chance;
+use crate::operation::{Author, Manner};
+use crate::request::Request;
+use crate::site::Site;
+use crate::style::Style;
+use crate::tally::Tally;
+use crate::template::{Numbers, Side};
+
+const ROUNDS: usize = 12;
+const CLIENTS: usize = 10;
+
+/// A client, with what each side has told it.
+#[derive(Debug)]
+struct Client {
+    author: Author,
+    direct: Numbers,
+    filtered: Numbers,
+}
+
+/// Sends a seed's requests, round by round, all clients of a round at once, and compares the answers; then compares
+/// the documents. Returns what differs.
+pub async fn run(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
+    let mut rng = Rng::with_seed(seed);
+    let mut clients: Vec<Client> = (0..CLIENTS)
+        .map(|client| Client { author: Author::new(seed, client), direct: Numbers::new(), filtered: Numbers::new() })
+        .collect();
+    let mut differences = Vec::new();
+    for round in 0..ROUNDS {
+        let requests = requests(&mut rng, &mut clients, round);
+        let answers = exchange(site, &clients, &requests).await;
+        for (number, ((direct, filtered), request)) in answers.into_iter().zip(&requests).enumerate() {
+            let client = &mut clients[number];
+            let (direct, filtered) = match (direct, filtered) {
+                (Ok(direct), Ok(filtered)) => (direct, filtered),
+                (direct, filtered) => {
+                    let outcome = |side: anyhow::Result<_>| side.map(|_| "an answer");
+                    let (direct, filtered) = (outcome(direct), outcome(filtered));
+                    differences.push(format!("round {round}, client {number}: {direct:?} and {filtered:?}\n{request}"));
+                    continue;
+                }
+            };
+            answer::remember(&direct, Side::Direct, &mut client.direct);
+            answer::remember(&filtered, Side::Filtered, &mut client.filtered);
+            let (direct, filtered) = (Answer::read(&direct, Side::Direct), Answer::read(&filtered, Side::Filtered));
+            if let Some(difference) = direct.difference(&filtered) {
+                differences.push(format!("round {round}, client {number}: {difference}\n{request}"));
+            }
+            tally.requests += 1;
+            tally.operations += request.body.operations;
+            tally.items += direct.items();
+            *tally.statuses.entry(direct.status()).or_default() += 1;
+        }
+    }
+    differences.extend(compare_documents(site, seed, tally).await);
+    site.remove_new().await;
+    differences
+}
+
+/// What the clients send next.
+fn requests(rng: &mut Rng, clients: &mut [Client], round: usize) -> Vec<Request> {
+    let manner = |rng: &mut Rng| match rng.usize(0..100) {
+        0..84 => Manner::Usual,
+        84..94 => Manner::Special,
+        _ => Manner::Odd,
+    };
+    let shared_manner = if rng.percent(88) { Manner::Usual } else { Manner::Special };
+    let shared = Style::random(rng, shared_manner);
+    let request = |(number, client): (usize, &mut Client)| {
+        let own_manner = manner(rng);
+        let style = if rng.percent(85) { shared.clone() } else { Style::random(rng, own_manner) };
+        let manner = manner(rng);
+        Request::random(rng, &style, manner, &mut client.author, round + number)
+    };
+    clients.iter_mut().enumerate().map(request).collect()
+}
+
+type Exchanged = anyhow::Result<bulk_reshuffle_stack::Response>;
+
+/// Sends all requests at once, each to both sides.
+async fn exchange(site: &Site, clients: &[Client], requests: &[Request]) -> Vec<(Exchanged, Exchanged)> {
+    let send = |(client, request): (&Client, &Request)| {
+        let direct = request.send(site, Side::Direct, &client.direct);
+        (direct, request.send(site, Side::Filtered, &client.filtered))
+    };
+    let sent: Vec<_> = clients.iter().zip(requests).map(send).collect();
+    let mut answers = Vec::new();
+    for (direct, filtered) in sent {
+        answers.push((direct.await.unwrap(), filtered.await.unwrap()));
+    }
+    answers
+}
+
+/// Compares all documents of a seed; returns those that differ.
+async fn compare_documents(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
+    let (mut direct, mut filtered) =
+        (site.documents_of(Side::Direct, seed).await, site.documents_of(Side::Filtered, seed).await);
+    tally.documents += direct.values().sum::<usize>();
+    for (document, count) in &mut direct {
+        let other = filtered.entry(document.clone()).or_default();
+        let both = (*count).min(*other);
+        *count -= both;
+        *other -= both;
+    }
+    let left = |side: Side, documents: BTreeMap<String, usize>| {
+        let left = documents.into_iter().filter(|(_, count)| *count > 0);
+        left.map(|(document, count)| format!("{count} more of {side:?}: {document}")).collect::<Vec<_>>()
+    };
+    [left(Side::Direct, direct), left(Side::Filtered, filtered)].concat()
+}
+
+impl Site {
+    /// A seed's documents without what may differ, each with how often it is there.
+    async fn documents_of(&self, side: Side, seed: u64) -> BTreeMap<String, usize> {
+        let twin = side.twin();
+        let refresh = self.direct(0, &format!("/{twin}-*/_refresh?expand_wildcards=open"));
+        self.client.post_json(&refresh, &json!({})).await.unwrap().ok().unwrap();
+        let query = json!({
+            "size": 10_000, "version": true, "track_total_hits": true,
+            "query": {"match": {"owner": Author::owner(seed)}},
+        });
+        let search = self.direct(0, &format!("/{twin}-*/_search?expand_wildcards=open"));
+        let found = self.client.post_json(&search, &query).await.unwrap().ok().unwrap().json().unwrap();
+        let found: Value = serde_json::from_str(&found.to_string().replace(twin, "twin")).unwrap();
+        let hits = found["hits"]["hits"].as_array().unwrap();
+        assert_eq!(found["hits"]["total"]["value"], hits.len(), "{}", found["_shards"]);
+        assert_eq!(found["_shards"]["failed"], 0);
+        let mut documents = BTreeMap::new();
+        for hit in hits {
+            let mut hit = hit.clone();
+            hit["_score"] = Value::Null;
+            blur(&mut hit);
+            *documents.entry(hit.to_string()).or_default() += 1;
+        }
+        documents
+    }
+
+    /// Removes the indices that operations have made.
+    async fn remove_new(&self) {
+        for side in [Side::Direct, Side::Filtered] {
+            let url = self.direct(0, &format!("/{}-new-*", side.twin()));
+            self.client.delete(&url).await.unwrap().ok().unwrap();
+        }
+    }
+}

@@ -1,0 +1,60 @@
+use std::collections::BTreeMap;
+
+use crate::site::Site;
+
+/// What a run has compared.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub requests: usize,
+    pub operations: usize,
+    pub items: usize,
+    pub documents: usize,
+    /// Requests by the status that both sides answered.
+    pub statuses: BTreeMap<u16, usize>,
+}
+
+/// The filter's counters of requests, since a moment.
+#[derive(Debug)]
+pub struct Counters {
+    pub merged: u64,
+    pub passed: BTreeMap<String, u64>,
+    pub batches: u64,
+    pub batch_requests: u64,
+    pub separated: u64,
+}
+
+impl Site {
+    pub async fn counters(&self) -> Counters {
+        let stats = self.envoy.stats_with("bulk_reshuffle").await.unwrap();
+        let sum = |what: &str| {
+            let start = format!("wasmcustom.bulk_reshuffle_{what}_total");
+            stats.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, count)| count).sum()
+        };
+        let passed = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        let reason = |(name, count): (&String, &u64)| Some((name.strip_prefix(passed)?.to_owned(), *count));
+        Counters {
+            merged: sum("requests_merged"),
+            passed: stats.iter().filter_map(reason).collect(),
+            batches: sum("batches"),
+            batch_requests: sum("batch_requests"),
+            separated: sum("batches_separated"),
+        }
+    }
+}
+
+impl Counters {
+    /// What was counted between an earlier moment and this one.
+    pub fn since(self, before: &Self) -> Self {
+        let passed = self.passed.into_iter().map(|(reason, count)| {
+            let earlier = before.passed.get(&reason).copied().unwrap_or(0);
+            (reason, count - earlier)
+        });
+        Self {
+            merged: self.merged - before.merged,
+            passed: passed.filter(|(_, count)| *count > 0).collect(),
+            batches: self.batches - before.batches,
+            batch_requests: self.batch_requests - before.batch_requests,
+            separated: self.separated - before.separated,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use bytes::Bytes;
+use hyper::Request;
+use serde_json::{Value, json};
+
+use crate::site::Site;
+use crate::template::Side;
+
+/// What an operation may name; each side has its own, called `twind-…` and `twinf-…`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// Without the twin's name.
+    pub name: &'static str,
+    /// Whether the filter knows where it leads.
+    pub routed: bool,
+    /// Whether operations need a routing value.
+    pub with_routing: bool,
+}
+
+const fn routed(name: &'static str) -> Target {
+    Target { name, routed: true, with_routing: false }
+}
+
+const fn unrouted(name: &'static str) -> Target {
+    Target { name, routed: false, with_routing: false }
+}
+
+/// All that operations name. Those that stand here more than once are named more often.
+pub const TARGETS: &[Target] = &[
+    routed("plain"),
+    routed("plain"),
+    routed("plain"),
+    routed("plain"),
+    routed("copied"),
+    routed("copied"),
+    routed("single"),
+    routed("sparse"),
+    routed("sparse"),
+    routed("strict"),
+    routed("blocked"),
+    routed("readonly"),
+    routed("nopipeline"),
+    routed("only"),
+    routed("only"),
+    routed("chosen"),
+    routed("filtered"),
+    routed("fixed"),
+    Target { name: "routed", routed: true, with_routing: true },
+    Target { name: "parted", routed: true, with_routing: true },
+    // Made by the first operation on it, routed from then on.
+    routed("new-S"),
+    unrouted("closed"),
+    unrouted("piped"),
+    unrouted("finished"),
+    unrouted("many"),
+    unrouted("unwritten"),
+    unrouted("stream"),
+    unrouted("stream"),
+    unrouted("never"),
+];
+
+/// Names that no index can have.
+pub const IMPOSSIBLE: &[&str] = &["Not Valid", "-minus", "a,b", "*", "..", "_all", "a#b", "<not-math"];
+
+fn indices() -> Vec<(&'static str, Value)> {
+    let required = json!({"_routing": {"required": true}});
+    vec![
+        ("copied", json!({"settings": {"number_of_shards": 3, "number_of_replicas": 1}})),
+        (
+            "single",
+            json!({
+                "settings": {"number_of_shards": 1},
+                "aliases": {"~-many": {}, "~-unwritten": {"is_write_index": false}},
+            }),
+        ),
+        (
+            "sparse",
+            json!({
+                "settings": {"number_of_shards": 3, "number_of_routing_shards": 12},
+                "aliases": {"~-chosen": {"is_write_index": true}},
+            }),
+        ),
+        ("strict", json!({"mappings": {"dynamic": "strict"}})),
+        ("blocked", json!({"settings": {"blocks.write": true}})),
+        ("readonly", json!({"settings": {"blocks.read_only": true}})),
+        ("nopipeline", json!({"settings": {"default_pipeline": "_none", "final_pipeline": "_none"}})),
+        ("routed", json!({"mappings": required})),
+        ("parted", json!({"settings": {"routing_partition_size": 2}, "mappings": required})),
+        ("closed", json!({})),
+        ("piped", json!({"settings": {"default_pipeline": "twin-nothing"}})),
+        ("finished", json!({"settings": {"final_pipeline": "twin-nothing"}})),
+        // Last, so that a table that knows it knows all.
+        (
+            "plain",
+            json!({"aliases": {
+                "~-only": {}, "~-many": {}, "~-chosen": {},
+                "~-filtered": {"filter": {"term": {"flag": true}}},
+                "~-fixed": {"index_routing": "jane", "search_routing": "jane"},
+            }}),
+        ),
+    ]
+}
+
+fn mappings() -> Value {
+    json!({"dynamic": false, "properties": {
+        "owner": {"type": "keyword"}, "n": {"type": "integer"}, "when": {"type": "date"}, "flag": {"type": "boolean"},
+        "text": {"type": "keyword", "index": false, "doc_values": false},
+    }})
+}
+
+impl Site {
+    /// Makes everything that operations name, for both sides.
+    pub async fn make_twins(&self) {
+        // One shard: which of two shards sees a field first, and decides on its type, is chance.
+        let new = json!({"index_patterns": ["twind-new-*", "twinf-new-*"], "template": {
+            "settings": {"number_of_shards": 1, "number_of_replicas": 0, "gc_deletes": "1h"},
+            "mappings": {"properties": {"owner": {"type": "keyword"}}},
+        }});
+        let stream = json!({"index_patterns": ["twind-stream", "twinf-stream"], "data_stream": {}, "template": {
+            "settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": mappings(),
+        }});
+        self.put("/_index_template/twin-new", &new).await;
+        self.put("/_index_template/twin-stream", &stream).await;
+        self.put("/_ingest/pipeline/twin-nothing", &json!({"processors": []})).await;
+        let settings = json!({"persistent": {
+            "action.auto_create_index": "-twind-never,-twinf-never,+*",
+            // While a shard moves, items count one copy more.
+            "cluster.routing.rebalance.enable": "none",
+        }});
+        self.put("/_cluster/settings", &settings).await;
+        for (name, index) in indices() {
+            for side in [Side::Direct, Side::Filtered] {
+                self.make(side, name, index.clone()).await;
+            }
+        }
+        // Copies that are not there yet would count in some items and not in others.
+        let green = self.direct(0, "/_cluster/health?wait_for_status=green&timeout=50s");
+        self.client.get_json(&green).await.unwrap();
+        self.wait_for_routing(&format!("{}-plain", Side::Filtered.twin())).await;
+    }
+
+    async fn make(&self, side: Side, name: &str, mut index: Value) {
+        let twin = side.twin();
+        let mut settings = json!({
+            "number_of_shards": 6, "number_of_replicas": 0,
+            // `refresh=wait_for` waits this long; the versions of deleted documents are not forgotten meanwhile.
+            "refresh_interval": "300ms", "gc_deletes": "1h",
+            // No test kills a node.
+            "translog.durability": "async",
+        });
+        merge(&mut settings, index["settings"].take());
+        let mut mapping = mappings();
+        merge(&mut mapping, index["mappings"].take());
+        let mut aliases = json!({});
+        merge(&mut aliases, index["aliases"].take());
+        let whole = json!({"settings": settings, "mappings": mapping, "aliases": aliases});
+        let whole: Value = serde_json::from_str(&whole.to_string().replace('~', twin)).unwrap();
+        self.put(&format!("/{twin}-{name}"), &whole).await;
+        let more = match name {
+            "closed" => Request::post(self.direct(0, &format!("/{twin}-closed/_close"))),
+            "plain" => Request::put(self.direct(0, &format!("/_data_stream/{twin}-stream"))),
+            _ => return,
+        };
+        self.client.send(more.body(Bytes::new()).unwrap()).await.unwrap().ok().unwrap();
+    }
+
+    async fn put(&self, path: &str, body: &Value) {
+        let answer = self.client.put_json(&self.direct(0, path), body).await.unwrap();
+        answer.ok().unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let Value::Object(more) = more {
+        into.as_object_mut().unwrap().extend(more);
+    }
+}
