@@ -10,6 +10,8 @@
 //! assert_eq!(error.field, "hold.interval");
 //! ```
 
+mod harmless_headers;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::json::{Object, object};
 use crate::routing::UpstreamTemplate;
+pub use harmless_headers::HarmlessHeaders;
 
 /// The whole configuration. Every field but `coordinator` has a default.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,6 +36,9 @@ pub struct Config {
     /// Headers for the calls that ask for the cluster state, and for nothing else.
     #[serde(default)]
     pub credentials: Credentials,
+    /// Request headers that do not keep requests apart, and are left out of batches.
+    #[serde(default)]
+    pub harmless_headers: HarmlessHeaders,
     /// How the cluster state is kept fresh.
     #[serde(default, deserialize_with = "object")]
     pub cluster_state: ClusterStateConfig,
@@ -423,11 +429,32 @@ mod tests {
             (r#"{"coordinator":"es","nodes":{"upstreams":{"a":1}}}"#, "nodes.upstreams.a", "expected a string"),
             (r#"{"coordinator":"es","credentials":{"a b":"x"}}"#, "credentials", "not a header name"),
             (r#"{"coordinator":"es","credentials":{"a":"x\n"}}"#, "credentials", "control character"),
+            (r#"{"coordinator":"es","harmless_headers":"b3"}"#, "harmless_headers", "expected a sequence"),
+            (r#"{"coordinator":"es","harmless_headers":[1]}"#, "harmless_headers[0]", "expected a string"),
+            (r#"{"coordinator":"es","harmless_headers":["b3",":path"]}"#, "harmless_headers[1]", "pseudo-header"),
+            (r#"{"coordinator":"es","harmless_headers":["a b"]}"#, "harmless_headers[0]", "not a header name"),
+            (r#"{"coordinator":"es","harmless_headers":[""]}"#, "harmless_headers[0]", "not a header name"),
+            (r#"{"coordinator":"es","harmless_headers":["B3"]}"#, "harmless_headers[0]", "not in lower case"),
+            (
+                r#"{"coordinator":"es","harmless_headers":["host"]}"#,
+                "harmless_headers[0]",
+                "\"host\" is never harmless",
+            ),
         ] {
             let (found_field, found_problem) = error(json);
             assert_eq!(found_field, field, "{json}: {found_problem}");
             assert!(found_problem.contains(problem), "{json}: {found_problem}");
         }
+    }
+
+    #[test]
+    fn harmless_headers_replace_the_default_ones() {
+        let config = |more: &str| Config::read(format!(r#"{{"coordinator":"es"{more}}}"#).as_bytes()).unwrap();
+        let default = config("").harmless_headers;
+        assert!(default.contains("user-agent") && default.contains("traceparent") && !default.contains("x-opaque-id"));
+        let chosen = config(r#","harmless_headers":["x-opaque-id","x_y.z"]"#).harmless_headers;
+        assert!(chosen.contains("x-opaque-id") && chosen.contains("x_y.z") && !chosen.contains("user-agent"));
+        assert!(!config(r#","harmless_headers":[]"#).harmless_headers.contains("b3"));
     }
 
     #[test]

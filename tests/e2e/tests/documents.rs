@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::TRANSPORT_HEADERS;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools};
 use serde_json::{Value, json};
 
@@ -32,6 +33,9 @@ fn the_configuration_table_has_every_field_with_its_default() {
         config["coordinator"] = json!("es");
         let config = Config::read(config.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(format!("{config:?}"), minimal, "{}", row[0]);
+    }
+    for name in TRANSPORT_HEADERS {
+        assert!(readme(&tools).contains(&format!("`{name}`")), "the README lacks {name}");
     }
     // Errors about unknown fields list the known ones.
     for section in ["", "nodes", "cluster_state", "hold", "dispatch", "limits"] {

@@ -18,6 +18,8 @@ async fn a_bad_configuration_is_refused_with_the_fields_path_and_what_was_expect
         (es("hold", json!({"interval": 50})), "hold.interval", "expected a duration"),
         (es("dispatch", json!([])), "dispatch", "expected an object"),
         (es("limits", json!({"memory": "2gb"})), "limits.memory", "at most 768mb"),
+        (es("harmless_headers", json!(["b3", "authorization"])), "harmless_headers[1]", "never harmless"),
+        (es("harmless_headers", json!([":path"])), "harmless_headers[0]", "pseudo-header"),
         (es("nodes", json!({"upstream": "es"})), "nodes", "a name with placeholders"),
     ] {
         let log = format!("{:#}", with(config.clone()).validate().await.expect_err(&config.to_string()));

@@ -209,3 +209,35 @@ async fn callers_never_mix() -> Result<()> {
     assert_eq!(sizes, [vec![1; CALLERS.len()], vec![2; CALLERS.len() - 1], vec![of_first]].concat());
     scene.finish().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configuration_says_which_headers_are_harmless() -> Result<()> {
+    // Envoy gives every request an `x-request-id` of its own.
+    let harmless = ["x-opaque-id", "x-sent-at", "x-request-id"];
+    let (scene, gate) = behind_a_gate(json!({"harmless_headers": harmless})).await?;
+    let begin = |headers: &[(&str, &str)], number: u64| {
+        scene.begin_bulk("/_bulk", headers, lines::index("books", &scene.cluster.book(0, 0).unwrap(), number))
+    };
+    let mut answers = vec![begin(&[("user-agent", "one")], 0)];
+    scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
+    answers.push(begin(&[("user-agent", "one"), ("x-opaque-id", "a"), ("x-sent-at", "noon")], 1));
+    answers.push(begin(&[("user-agent", "one"), ("x-opaque-id", "b"), ("connection", "keep-alive")], 2));
+    // No longer harmless, so it is a caller of its own.
+    answers.push(begin(&[("user-agent", "other")], 3));
+    scene.wait_for_operations(4).await?;
+    gate.open();
+    for (number, answer) in (0..).zip(answers) {
+        assert_eq!(only_item(answer).await?.number(), Some(number));
+    }
+
+    let batches = scene.cluster.bulks();
+    let software = |batch: &Recorded| batch.header("user-agent").map(str::to_owned);
+    let (one, other): (Vec<_>, Vec<_>) =
+        batches.into_iter().partition(|batch| software(batch).as_deref() == Some("one"));
+    assert_eq!(operations_in(&one), [1, 2]);
+    assert_eq!((operations_in(&other), software(&other[0]).as_deref()), (vec![1], Some("other")));
+    for batch in one.iter().chain(&other) {
+        assert_eq!((batch.header("x-opaque-id"), batch.header("x-sent-at")), (None, None), "{batch:?}");
+    }
+    scene.finish().await
+}

@@ -1,17 +1,15 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::config::HarmlessHeaders;
+
 /// Who asks, and for what: method, path, query and every header on which a server could act. Operations of two
 /// requests may share a batch only if this is equal, and it is what the batch is sent with.
 pub type Caller = Rc<[(String, String)]>;
 
-/// Headers that no server acts on: they do not keep requests apart, and are left out of the batch.
-///
-/// - They say how the message itself travels (hop-by-hop, framing, encodings of body and answer), and the
-///   batch is a message of its own.
-/// - They tell one request from another in logs and traces.
-/// - They tell which client software is used.
-const HARMLESS: &[&str] = &[
+/// Headers that say how the message itself travels (hop-by-hop, framing, encodings of body and answer). They do not
+/// keep requests apart, and are left out of the batch, which is a message of its own.
+pub const TRANSPORT_HEADERS: &[&str] = &[
     "accept-encoding",
     "connection",
     "content-encoding",
@@ -24,34 +22,14 @@ const HARMLESS: &[&str] = &[
     "transfer-encoding",
     "upgrade",
     ":scheme",
-    "b3",
-    "grpc-trace-bin",
-    "traceparent",
-    "tracestate",
-    "uber-trace-id",
-    "x-amzn-trace-id",
-    "x-b3-flags",
-    "x-b3-parentspanid",
-    "x-b3-sampled",
-    "x-b3-spanid",
-    "x-b3-traceid",
-    "x-client-trace-id",
-    "x-cloud-trace-context",
-    "x-datadog-parent-id",
-    "x-datadog-sampling-priority",
-    "x-datadog-trace-id",
-    "x-ot-span-context",
-    "x-request-id",
-    "user-agent",
-    "x-elastic-client-meta",
 ];
 
 /// The caller that these headers stand for, whatever their order. `None` if one of them is not UTF-8: it could not
 /// be sent on.
-pub fn caller(headers: Vec<(String, Vec<u8>)>) -> Option<Caller> {
+pub fn caller(headers: Vec<(String, Vec<u8>)>, harmless: &HarmlessHeaders) -> Option<Caller> {
     let mut kept = headers
         .into_iter()
-        .filter(|(name, _)| !HARMLESS.contains(&name.as_str()))
+        .filter(|(name, _)| !TRANSPORT_HEADERS.contains(&name.as_str()) && !harmless.contains(name))
         .map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
         .collect::<Option<Vec<_>>>()?;
     // Stable, so that the values of a repeated header keep their order. Pseudo-headers come first: ':' sorts low.
@@ -108,7 +86,8 @@ mod tests {
     use super::*;
 
     fn of(headers: &[(&str, &str)]) -> Caller {
-        caller(headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()).unwrap()
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
+        caller(headers.collect(), &HarmlessHeaders::default()).unwrap()
     }
 
     const PLAIN: &[(&str, &str)] = &[(":method", "POST"), (":path", "/_bulk"), ("authorization", "Basic a")];
@@ -134,8 +113,9 @@ mod tests {
 
     #[test]
     fn a_header_that_is_not_text_cannot_be_sent_on() {
-        assert_eq!(caller(vec![("x".to_owned(), vec![0xff])]), None);
-        assert!(caller(vec![("user-agent".to_owned(), vec![0xff])]).is_some());
+        let not_text = |name: &str| caller(vec![(name.to_owned(), vec![0xff])], &HarmlessHeaders::default());
+        assert_eq!(not_text("x"), None);
+        assert!(not_text("user-agent").is_some());
     }
 
     #[test]

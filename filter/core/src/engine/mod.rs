@@ -48,6 +48,7 @@ use holds::Holds;
 use memory::Memory;
 use request::Request;
 
+pub use caller::TRANSPORT_HEADERS;
 pub use command::{Call, Command, Response};
 pub use head::may_be_bulk;
 pub use input::{CallId, Input, RequestId};
