@@ -207,11 +207,13 @@ pub struct Dispatch {
     /// For each call.
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
+    /// Whether their bodies are compressed with gzip.
+    pub compress: bool,
 }
 
 impl Default for Dispatch {
     fn default() -> Self {
-        Self { max_in_flight: 1, max_in_flight_per_node: 16, timeout: Duration::from_secs(60) }
+        Self { max_in_flight: 1, max_in_flight_per_node: 16, timeout: Duration::from_secs(60), compress: false }
     }
 }
 
@@ -416,6 +418,7 @@ mod tests {
             (r#"{"coordinator":"es","hold":{"flush_threshold_size":"0"}}"#, "hold.flush_threshold_size", "a size"),
             (r#"{"coordinator":"es","hold":{"early_release":"yes"}}"#, "hold.early_release", "a boolean"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
+            (r#"{"coordinator":"es","dispatch":{"compress":"gzip"}}"#, "dispatch.compress", "a boolean"),
             (
                 r#"{"coordinator":"es","header_pause":"maybe"}"#,
                 "header_pause",

@@ -1,5 +1,8 @@
-use anyhow::Result;
+use std::io::Read;
+
+use anyhow::{Context, Result};
 use bytes::Bytes;
+use flate2::read::GzDecoder;
 use hyper::{HeaderMap, Method};
 
 use crate::received::Received;
@@ -40,9 +43,19 @@ impl Recorded {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// The body, inflated if it says that it is gzip.
+    pub fn plain(&self) -> Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        match self.header("content-encoding") {
+            Some("gzip") => GzDecoder::new(self.body.as_ref()).read_to_end(&mut plain).context("not gzip")?,
+            _ => self.body.as_ref().read_to_end(&mut plain)?,
+        };
+        Ok(plain)
+    }
+
     /// The operations of a bulk request.
     pub fn operations(&self) -> Result<Vec<Received>> {
         let default_index = self.path().strip_suffix("/_bulk").unwrap_or_default().trim_start_matches('/');
-        Received::read_all(&self.body, default_index)
+        Received::read_all(&self.plain()?, default_index)
     }
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::holds::Batch;
 use super::{Call, CallId, Engine, Metric};
+use crate::bulk::gzip;
 use crate::routing::{Loaded, Question, RefreshError, RoutingTable, UpstreamId};
 
 /// What a call is for.
@@ -53,7 +54,7 @@ impl Engine {
             headers: self.callers.get(batch.caller).cloned().unwrap_or_default(),
             id: self.next_call(Purpose::Batch(batch)),
             upstream: self.upstreams.name(upstream),
-            body,
+            body: if self.config.dispatch.compress { gzip(&body) } else { body },
             timeout: self.config.dispatch.timeout,
         })
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::config::HarmlessHeaders;
+use crate::config::Config;
 
 /// Who asks, and for what: method, path, query and every header on which a server could act. Operations of two
 /// requests may share a batch only if this is equal, and it is what the batch is sent with.
@@ -26,12 +26,15 @@ pub const TRANSPORT_HEADERS: &[&str] = &[
 
 /// The caller that these headers stand for, whatever their order. `None` if one of them is not UTF-8: it could not
 /// be sent on.
-pub fn caller(headers: Vec<(String, Vec<u8>)>, harmless: &HarmlessHeaders) -> Option<Caller> {
+pub fn caller(headers: Vec<(String, Vec<u8>)>, Config { harmless_headers, dispatch, .. }: &Config) -> Option<Caller> {
     let mut kept = headers
         .into_iter()
-        .filter(|(name, _)| !TRANSPORT_HEADERS.contains(&name.as_str()) && !harmless.contains(name))
+        .filter(|(name, _)| !TRANSPORT_HEADERS.contains(&name.as_str()) && !harmless_headers.contains(name))
         .map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
         .collect::<Option<Vec<_>>>()?;
+    if dispatch.compress {
+        kept.push(("content-encoding".to_owned(), "gzip".to_owned()));
+    }
     // Stable, so that the values of a repeated header keep their order. Pseudo-headers come first: ':' sorts low.
     kept.sort_by(|(left, _), (right, _)| left.cmp(right));
     Some(kept.into())
@@ -85,9 +88,13 @@ impl Callers {
 mod tests {
     use super::*;
 
+    fn config() -> Config {
+        Config::read(br#"{"coordinator":"es"}"#).unwrap()
+    }
+
     fn of(headers: &[(&str, &str)]) -> Caller {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
-        caller(headers.collect(), &HarmlessHeaders::default()).unwrap()
+        caller(headers.collect(), &config()).unwrap()
     }
 
     const PLAIN: &[(&str, &str)] = &[(":method", "POST"), (":path", "/_bulk"), ("authorization", "Basic a")];
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_header_that_is_not_text_cannot_be_sent_on() {
-        let not_text = |name: &str| caller(vec![(name.to_owned(), vec![0xff])], &HarmlessHeaders::default());
+        let not_text = |name: &str| caller(vec![(name.to_owned(), vec![0xff])], &config());
         assert_eq!(not_text("x"), None);
         assert!(not_text("user-agent").is_some());
     }

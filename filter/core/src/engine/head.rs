@@ -1,7 +1,7 @@
 use super::PassThrough;
 use super::caller::{Caller, caller};
 use crate::bulk::FilterPath;
-use crate::config::HarmlessHeaders;
+use crate::config::Config;
 
 /// What a bulk request's headers say.
 #[derive(Debug)]
@@ -28,16 +28,16 @@ pub fn may_be_bulk(path: &[u8]) -> bool {
 
 impl Head {
     /// Reads the headers of a request. `None` if it is not a bulk request.
-    pub fn read(headers: Vec<(String, Vec<u8>)>, harmless: &HarmlessHeaders) -> Option<Result<Self, PassThrough>> {
+    pub fn read(headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Self, PassThrough>> {
         let method = value(&headers, ":method")?;
         let path = value(&headers, ":path")?;
         if !matches!(method, b"POST" | b"PUT") || !may_be_bulk(path) {
             return None;
         }
-        Some(Self::read_bulk(headers, harmless))
+        Some(Self::read_bulk(headers, config))
     }
 
-    fn read_bulk(mut headers: Vec<(String, Vec<u8>)>, harmless: &HarmlessHeaders) -> Result<Self, PassThrough> {
+    fn read_bulk(mut headers: Vec<(String, Vec<u8>)>, config: &Config) -> Result<Self, PassThrough> {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
@@ -52,7 +52,7 @@ impl Head {
         if let Some((_, value)) = headers.iter_mut().find(|(name, _)| name == ":path") {
             *value = path.into_bytes();
         }
-        let caller = caller(headers, harmless).ok_or(PassThrough::Header)?;
+        let caller = caller(headers, config).ok_or(PassThrough::Header)?;
         Ok(Self { caller, default_index, default_routing, filter_path, content_length, gzip })
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn read(headers: Vec<(String, Vec<u8>)>) -> Option<Result<Head, PassThrough>> {
-        Head::read(headers, &HarmlessHeaders::default())
+        Head::read(headers, &Config::read(br#"{"coordinator":"es"}"#).unwrap())
     }
 
     fn reason(path: &str, more: &[(&str, &str)]) -> PassThrough {

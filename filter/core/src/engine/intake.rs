@@ -17,7 +17,7 @@ const NO_STOP: &str = "Envoy does not let a request's body come while its header
 
 impl Engine {
     pub(super) fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, end: bool) {
-        let Some(head) = Head::read(headers, &self.config.harmless_headers) else {
+        let Some(head) = Head::read(headers, &self.config) else {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };

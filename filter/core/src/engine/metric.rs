@@ -18,7 +18,7 @@ pub enum Metric {
     BatchOperations(UpstreamId),
     /// Requests that had operations in them.
     BatchRequests(UpstreamId),
-    /// Bytes of their bodies.
+    /// Bytes of their bodies, before they are compressed.
     BatchBytes(UpstreamId),
     /// Batches that could not be sent to this upstream and went to the coordinating one.
     BatchesRedirected(UpstreamId),

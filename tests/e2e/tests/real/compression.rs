@@ -47,3 +47,28 @@ async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_l
     assert_eq!(site.documents("zipped").await, 2_000);
     site.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_take_compressed_batches() {
+    let site = Site::start_with("compressed-batches", json!({"dispatch": {"compress": true}})).await;
+    site.index("batches", json!({})).await;
+    let received = "cluster.es-0.upstream_rq_total";
+    let sent = "cluster.es-0.upstream_cx_tx_bytes_total";
+    let (requests, bytes) = (site.counter(received).await, site.counter(sent).await);
+    let plain = site.by_upstream("batch_bytes").await["es-0"];
+    let body: String = (0..5_000)
+        .map(|n| format!("{{\"index\":{{\"_index\":\"batches\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
+        .collect();
+    let answer = site.bulk(&body).await.ok().unwrap().json().unwrap();
+    assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), 5_000));
+    assert_eq!(site.documents("batches").await, 5_000);
+    let (requests, bytes) = (site.counter(received).await - requests, site.counter(sent).await - bytes);
+    let plain = site.by_upstream("batch_bytes").await["es-0"] - plain;
+    assert!(requests >= 1 && plain > 50_000, "{requests} batches of {plain} bytes");
+    assert!(bytes * 3 < plain, "{bytes} bytes were sent of {plain}");
+    // What is wrong with a document is told as ever.
+    let wrong = "{\"index\":{\"_index\":\"batches\",\"_id\":\"w\"}}\n{\"n\":\"many\"}\n";
+    let answer = site.bulk(wrong).await.ok().unwrap().json().unwrap();
+    assert_eq!(answer["items"][0]["index"]["error"]["type"], "mapper_parsing_exception");
+    site.end().await;
+}

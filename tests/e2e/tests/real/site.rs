@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Response, Tools, wait};
+use bulk_reshuffle_stack::{
+    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait,
+};
 use serde_json::{Value, json};
 
 /// Far more than anything here takes, even on a busy machine.
@@ -50,14 +52,22 @@ fn folder(name: &str) -> PathBuf {
 }
 
 impl Site {
-    /// With an Envoy of one worker that knows the cluster's state.
+    /// With an Envoy of one worker, as shipped, that knows the cluster's state.
     pub async fn start(name: &str) -> Self {
+        Self::start_with(name, json!({})).await
+    }
+
+    /// The same, with these fields in the filter's configuration.
+    pub async fn start_with(name: &str, config: Value) -> Self {
         let nodes = tokio::task::spawn_blocking(|| CLUSTER.clone()).await.unwrap();
         let tools = Tools::find().unwrap();
         let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
         for (name, address) in &nodes {
             options = options.cluster(name, [*address]);
         }
+        let mut whole = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
+        whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+        options.filter = FilterConfig::Value(whole);
         let envoy = Envoy::start(&tools, options).await.unwrap();
         let site = Self { client: Client::new(), envoy, nodes };
         site.wait_for("bulk_reshuffle_state_loads_total", 1).await;

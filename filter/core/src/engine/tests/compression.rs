@@ -1,11 +1,13 @@
-use std::io::Write;
+use std::io::{Read, Write};
+use std::time::Duration;
 
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
-use crate::engine::PassThrough;
+use crate::engine::{Call, Input, Metric, PassThrough};
 
 fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -80,4 +82,37 @@ fn a_bomb_passes_through_and_costs_no_more_than_the_bound() {
         assert_passes(limits("200kb", "1mb"), &bomb, size, PassThrough::TooLarge);
     }
     assert_passes(limits("200kb", "200kb"), &bomb, 100, PassThrough::Memory);
+}
+
+fn plain(call: &Call) -> String {
+    let mut text = String::new();
+    GzDecoder::new(call.body.as_slice()).read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn batches_are_compressed_if_the_configuration_says_so_again_each_time() {
+    let config = json!({"dispatch": {"compress": true}, "retry": {"backoff": "10ms"}});
+    let mut world = World::new(config);
+    let lines = index(&[id_on(0, 0)]);
+    let ids = [world.request("/_bulk", &lines), send(&mut world, &gzip(&lines), 10)];
+    world.woken();
+    let check = |call: &Call, upstream: &str| {
+        assert_eq!((call.upstream.as_ref(), plain(call)), (upstream, lines.repeat(2)));
+        let encodings: Vec<_> = call.headers.iter().filter(|(name, _)| name.ends_with("-encoding")).collect();
+        assert_eq!(encodings, [&("content-encoding".to_owned(), "gzip".to_owned())]);
+    };
+    check(&world.calls[0], "es-0");
+    world.answer_with("es-0", 429, "busy");
+    world.tick_after(Duration::from_millis(10));
+    check(&world.calls[0], "es-0");
+    let call = world.take_call("es-0");
+    world.root(Input::CallNotSent { call: call.id });
+    check(&world.calls[0], "es");
+    let answer = r#"{"took":1,"errors":false,"items":[{"index":{"_id":"ID","status":201}},{"index":{"_id":"ID","status":200}}]}"#;
+    world.answer_with("es", 200, &answer.replace("ID", &id_on(0, 0)));
+    assert_eq!(ids.map(|id| world.items(id)), [[(id_on(0, 0), 201)], [(id_on(0, 0), 200)]]);
+    let bytes: u64 =
+        world.counts.iter().filter(|(metric, _)| matches!(metric, Metric::BatchBytes(_))).map(|(_, by)| by).sum();
+    assert_eq!(bytes, 3 * lines.len() as u64 * 2);
 }

