@@ -44,7 +44,7 @@ async fn credentials_are_for_questions_about_the_state_and_are_never_shown() -> 
     let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
     scene.bulk("/_bulk", body.clone()).await?;
     scene.bulk_with("/_bulk", &[("authorization", "Basic bWU=")], body).await?;
-    scene.bulk("/_bulk?pretty", scene.cluster.write_book(0, 0)?).await?;
+    scene.bulk("/_bulk?format=yaml", scene.cluster.write_book(0, 0)?).await?;
     let questions = scene.cluster.wait_for_others("questions", |requests| requests.len() >= 2).await?;
     for question in &questions {
         assert!(question.target.starts_with("/_cluster/state/"), "{}", question.target);

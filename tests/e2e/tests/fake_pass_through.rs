@@ -62,7 +62,7 @@ const HEADS: &[(&str, &str, (&str, &str))] = &[
     ("parameter", "/_bulk?colour=red", ("x-any", "1")),
     ("parameter", "/_bulk?pipeline=p", ("x-any", "1")),
     ("parameter", "/_bulk?filter_path=-items.*.error.type", ("x-any", "1")),
-    ("parameter", "/_bulk?pretty", ("x-any", "1")),
+    ("parameter", "/_bulk?format=yaml", ("x-any", "1")),
     ("parameter", "/_bulk?routing=a&routing=b", ("x-any", "1")),
     ("parameter", "/_bulk?routing=a%62", ("x-any", "1")),
     ("path", "/books/_doc/_bulk", ("x-any", "1")),

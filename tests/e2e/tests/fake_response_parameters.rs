@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Reaction, Scene};
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Reaction, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_a_filter_path_is_split_and_its_answer_filtered() -> Result<()> {
@@ -27,6 +27,45 @@ async fn a_request_with_a_filter_path_is_split_and_its_answer_filtered() -> Resu
     scene.cluster.react(|_| Reaction::refusal(403, "security_exception", "no"));
     let answer = scene.bulk("/_bulk?filter_path=items.*.error.type", body).await?;
     assert_eq!((answer.status.as_u16(), &answer.json()?["error"]["reason"]), (403, &"no".into()));
+    assert_eq!(scene.passed_through().await?, [].into());
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_with_pretty_shares_a_batch_and_its_answer_is_printed() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let gate = Gate::closed();
+    let closed = gate.clone();
+    scene.cluster.react(move |_| Reaction::items().after(&closed));
+    let book = scene.cluster.write_book(0, 0)?;
+    let first = scene.begin_bulk("/_bulk", &[], book.clone());
+    scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
+    let queries = ["pretty", "pretty=false", "pretty&filter_path=items.*.status"];
+    let answers: Vec<_> =
+        queries.iter().map(|query| scene.begin_bulk(&format!("/_bulk?{query}"), &[], book.clone())).collect();
+    scene.wait_for_operations(4).await?;
+    gate.open();
+    first.get().await?.ok()?;
+    let mut texts = Vec::new();
+    for answer in answers {
+        let answer = answer.get().await?.ok()?;
+        assert_eq!(answer.headers["content-length"], answer.body.len().to_string());
+        texts.push(answer.text());
+    }
+    assert!(texts[0].starts_with("{\n  \"took\" : 0,\n  \"errors\" : false,\n  \"items\" : [\n"), "{}", texts[0]);
+    assert!(texts[1].starts_with("{\"took\":0,"), "{}", texts[1]);
+    assert_eq!(
+        texts[2],
+        "{\n  \"items\" : [\n    {\n      \"index\" : {\n        \"status\" : 201\n      }\n    }\n  ]\n}\n"
+    );
+    let batches = scene.cluster.bulks();
+    assert_eq!(batches.len(), 2);
+    assert!(batches.iter().all(|batch| batch.target == "/_bulk"), "{batches:?}");
+
+    scene.cluster.react(|_| Reaction::refusal(403, "security_exception", "no"));
+    let refusal = scene.bulk("/_bulk?pretty", scene.cluster.write_book(1, 0)?).await?;
+    assert_eq!(refusal.status, 403);
+    assert!(refusal.text().contains("\n    \"reason\" : \"no\""), "{}", refusal.text());
     assert_eq!(scene.passed_through().await?, [].into());
     scene.finish().await
 }

@@ -189,7 +189,7 @@ fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Optio
     }
     if oddity == Some("parameter") {
         query.push(
-            dice.one_of(&["filter_path=-items.**", "pretty", "pipeline=p", "routing=%61", "require_alias=true"])
+            dice.one_of(&["filter_path=-items.**", "format=yaml", "pipeline=p", "routing=%61", "require_alias=true"])
                 .to_owned(),
         );
     }

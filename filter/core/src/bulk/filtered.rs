@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::filter_path::{Fate, FilterPath, Selection};
 
 /// No answer is nested this deeply; what lies deeper is dropped, so that no answer exhausts the stack.
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 
 impl FilterPath {
     /// What is left of an answer. `None` if it is not JSON.
@@ -85,10 +85,10 @@ fn append(text: &RawValue, to: &mut Vec<u8>) -> bool {
 
 /// A key, without its escapes.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// An object's keys and values in their order, as they stand there.
-struct Fields<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+pub(super) struct Fields<'a>(pub Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

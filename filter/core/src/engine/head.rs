@@ -14,6 +14,8 @@ pub struct Head {
     pub default_routing: Option<String>,
     /// What the client wants to see of the answer. The nodes are asked for all of it.
     pub filter_path: FilterPath,
+    /// Whether the client wants it printed for human eyes. The nodes are not asked for that either.
+    pub pretty: bool,
     /// Bytes of the body, where the client says it beforehand.
     pub content_length: Option<u64>,
     /// Whether the body is compressed.
@@ -41,7 +43,7 @@ impl Head {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
-        let Query { default_routing, filter_path, sent } = Query::read(query)?;
+        let Query { default_routing, filter_path, pretty, sent } = Query::read(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         let gzip = is_gzip(&headers)?;
@@ -53,7 +55,7 @@ impl Head {
             *value = path.into_bytes();
         }
         let caller = caller(headers, config).ok_or(PassThrough::Header)?;
-        Ok(Self { caller, default_index, default_routing, filter_path, content_length, gzip })
+        Ok(Self { caller, default_index, default_routing, filter_path, pretty, content_length, gzip })
     }
 }
 
@@ -78,14 +80,15 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
 struct Query {
     default_routing: Option<String>,
     filter_path: FilterPath,
+    pretty: bool,
     /// What the nodes are sent of it.
     sent: String,
 }
 
 impl Query {
     /// Parameters that say nothing about single operations or the answer may be anything; the nodes check them.
-    /// `routing` is for all operations that have none, `filter_path` for the answer that is put together here.
-    /// Whatever else there may be is not vouched for.
+    /// `routing` is for all operations that have none, `filter_path` and `pretty` for the answer that is put
+    /// together here. Whatever else there may be is not vouched for.
     fn read(query: &str) -> Result<Self, PassThrough> {
         let mut read = Self::default();
         let mut seen: Vec<&str> = Vec::new();
@@ -99,8 +102,12 @@ impl Query {
             match (name, value) {
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these is neither true nor false.
-                ("human" | "error_trace", "" | "true" | "false") | ("pretty", "false") | ("format", "json") => {}
+                ("human" | "error_trace", "" | "true" | "false") | ("format", "json") => {}
                 ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
+                ("pretty", "" | "true" | "false") => {
+                    read.pretty = value != "false";
+                    continue;
+                }
                 ("filter_path", value) => {
                     read.filter_path = FilterPath::parse(value).ok_or(PassThrough::Parameter)?;
                     continue;
@@ -182,16 +189,27 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_not_asked_to_filter() {
+    fn nodes_are_not_asked_to_filter_or_print() {
         let bare = head("/_bulk", &[]).unwrap().unwrap();
         for (query, sent) in [
             ("filter_path=errors%2Citems.*.error", ""),
             ("refresh=true&filter_path=took&&routing=a", "?refresh=true&routing=a"),
-            ("human&error_trace=false&format=json&pretty=false", "?human&error_trace=false&format=json&pretty=false"),
+            ("pretty&filter_path=errors", ""),
+            ("timeout=1m&pretty=false", "?timeout=1m"),
+            ("human&error_trace=false&format=json", "?human&error_trace=false&format=json"),
         ] {
             let head = head(&format!("/_bulk?{query}"), &[]).unwrap().unwrap();
             assert_eq!(head.caller.iter().find(|(name, _)| name == ":path").unwrap().1, format!("/_bulk{sent}"));
             assert_eq!(head.caller == bare.caller, sent.is_empty(), "{query}");
+        }
+    }
+
+    #[test]
+    fn pretty_is_a_switch() {
+        for (query, expected) in
+            [("", false), ("pretty", true), ("pretty=", true), ("pretty=true", true), ("pretty=false", false)]
+        {
+            assert_eq!(head(&format!("/_bulk?{query}"), &[]).unwrap().unwrap().pretty, expected, "{query}");
         }
     }
 
@@ -216,8 +234,9 @@ mod tests {
             "filter_path=errors.",
             "filter_path=errors&filter_path=took",
             "filter%5fpath=errors",
-            "pretty",
-            "pretty=true",
+            "pretty=TRUE",
+            "pretty&pretty",
+            "prett%79",
             "human=banana",
             "error_trace=banana",
             "format=yaml",

@@ -6,7 +6,7 @@ use super::Response;
 use super::outcome::{NodeAnswer, Outcome};
 use super::request::Request;
 use super::share::Selection;
-use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead};
+use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead, pretty};
 
 /// Headers that say how an answer travelled to here, not what it says.
 const OWN_WAY: &[&str] = &[
@@ -29,13 +29,17 @@ enum Source<'a> {
 impl Request {
     /// The answer, once all shares have an outcome.
     pub fn response(self) -> Response {
-        match self.whole() {
+        let mut response = match self.whole() {
             Some(response) => {
                 let headers = carried(&response.headers);
                 Response { headers, body: self.selected(response), status: response.status }
             }
             None => self.merged(),
+        };
+        if let Some(printed) = self.pretty.then(|| pretty(&response.body)).flatten() {
+            response.body = printed;
         }
+        response
     }
 
     /// The response that stands for the whole request: all shares got one of the same status.

@@ -33,6 +33,8 @@ pub struct Request {
     pub default_index: Option<String>,
     /// What the client wants to see of the answer.
     pub filter_path: FilterPath,
+    /// Whether the client wants it printed for human eyes.
+    pub pretty: bool,
     default_routing: Option<String>,
     reader: Reader,
     /// One table from the first operation to the last: operations on one document never part.
@@ -68,7 +70,7 @@ impl Request {
         any_node: Option<UpstreamId>,
         charge: Charge,
     ) -> Self {
-        let Head { default_index, default_routing, filter_path, gzip, .. } = head;
+        let Head { default_index, default_routing, filter_path, pretty, gzip, .. } = head;
         Self {
             caller,
             body: Body::default(),
@@ -80,6 +82,7 @@ impl Request {
             abandoned: false,
             default_index,
             filter_path,
+            pretty,
             default_routing,
             reader: Reader::default(),
             table,

@@ -58,13 +58,23 @@ const FILTERED: &[&str] = &[
     "error_trace",
     "error_trace=true&format=json",
     "pretty=false",
+    "pretty",
+    "pretty=&refresh=true",
+    "pretty=true&human&error_trace",
+    "format=json&pretty&filter_path=errors",
+    "pretty&filter_path=items.*.error.type",
+    "pretty=false&filter_path=took",
+    "filter_path=unknown&pretty",
 ];
 
 /// Passed on whole.
 const PASSED: &[&str] = &[
-    "pretty",
-    "pretty=true&filter_path=items.*.error.type",
+    "pretty=banana",
+    "pretty&pretty",
+    "pretty=true&pretty=false",
+    "prett%79",
     "format=yaml",
+    "format=yaml&pretty",
     "human=banana",
     "filter_path=-",
     "filter_path=--errors",
@@ -90,6 +100,9 @@ fn bodies() -> Vec<String> {
     let update = "{\"update\":{\"_id\":\"missing\"}}\n{\"doc\":{\"n\":1}}\n".to_owned();
     let conflict = "{\"create\":{\"_id\":\"0\"}}\n{\"n\":1}\n";
     let delete = "{\"delete\":{\"_id\":\"nothing\"}}\n";
+    // What JSON escapes, what it may escape, and what is outside the basic plane, in ids and in reasons.
+    let odd = "\\u0001\\u007f\\t\\\"\\\\/\\/é\\u0085\\u2028🙂\\ud83d\\ude42</x>";
+    let odd = index(odd, "1") + &index(&format!("{odd}b"), &format!("\"{odd}\""));
     let good: String = (0..12).map(|id| index(&id.to_string(), "1")).collect();
     let bad: String = (0..12).map(|id| index(&format!("bad {id}"), "\"many\"")).collect();
     vec![
@@ -98,7 +111,7 @@ fn bodies() -> Vec<String> {
         update.clone(),
         good.clone(),
         bad.clone(),
-        [&good, conflict, &update, &bad, delete].concat(),
+        [&good, conflict, &update, &bad, delete, &odd].concat(),
     ]
 }
 
@@ -154,6 +167,8 @@ async fn what_a_client_wants_to_see_is_what_the_cluster_would_have_shown() {
     for body in [bodies[3].as_str(), "junk\n", "", "{\"index\":{\"_id\":\"0\"}}\n{\"n\":1}"] {
         site.compare_text(0, "filter_path=errors&refresh=banana", body).await;
         site.compare_text(0, "filter_path=error.type&human=true", body).await;
+        site.compare_text(0, "pretty&filter_path=error.type", body).await;
+        site.compare_text(0, "pretty&timeout=banana", body).await;
     }
     site.end().await;
 }

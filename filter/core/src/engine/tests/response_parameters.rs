@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
 
@@ -49,4 +49,30 @@ fn errors_that_are_written_here_are_filtered_but_refusals_are_not() {
         r#"{"errors":true,"items":[{"index":{"error":{"type":"bulk_outcome_unknown_exception"}}}]}"#
     );
     assert_eq!((world.replies[&refused].status, body(&world, refused).as_str()), (400, refusal));
+}
+
+#[test]
+fn whatever_is_answered_is_printed_for_human_eyes_if_the_client_likes() {
+    let mut world = World::new(json!({}));
+    let lines = index(&[id_on(0, 0), id_on(1, 0)]);
+    let ids = ["", "?pretty", "?pretty=true&filter_path=errors", "?pretty=false"]
+        .map(|query| world.request(&format!("/_bulk{query}"), &lines));
+    let refused = world.request("/_bulk?pretty", &index(&[id_on(2, 0)]));
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0", "es-1", "es-2"]);
+    assert_eq!(world.calls[0].headers[2], (":path".to_owned(), "/_bulk".to_owned()));
+    world.answer_with("es-2", 400, r#"{"error":{"root_cause":[]},"status":400}"#);
+    world.answer("es-0");
+    world.answer_with("es-1", 200, "no answer");
+    assert!(body(&world, ids[1]).contains("\n          \"type\" : \"bulk_outcome_unknown_exception\",\n"));
+    assert_eq!(serde_json::from_str::<Value>(&body(&world, ids[1])).unwrap(), world.reply(ids[0]));
+    assert_eq!(body(&world, ids[2]), "{\n  \"errors\" : true\n}\n");
+    assert_eq!(body(&world, ids[3]), body(&world, ids[0]));
+    let refusal = "{\n  \"error\" : {\n    \"root_cause\" : [ ]\n  },\n  \"status\" : 400\n}\n";
+    assert_eq!((world.replies[&refused].status, body(&world, refused).as_str()), (400, refusal));
+    // What is not JSON stays as it is.
+    let id = world.request("/_bulk?pretty", &index(&[id_on(2, 0)]));
+    world.woken();
+    world.answer_with("es-2", 403, "Forbidden");
+    assert_eq!(body(&world, id), "Forbidden");
 }
