@@ -6,8 +6,8 @@
 
 import sys
 
-# The part of WASI that Envoy's hosts have in common. No randomness, no files, no sockets.
-WASI = {"clock_time_get", "environ_get", "environ_sizes_get", "fd_write", "proc_exit"}
+# The part of WASI that Envoy's hosts have in common. No files, no sockets.
+WASI = {"clock_time_get", "environ_get", "environ_sizes_get", "fd_write", "proc_exit", "random_get"}
 MAGIC = b"\0asm\x01\0\0\0"
 IMPORT_SECTION = 2
 FUNCTION, TABLE, MEMORY, GLOBAL = range(4)

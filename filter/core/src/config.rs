@@ -11,6 +11,7 @@
 //! ```
 
 mod harmless_headers;
+mod missing_id;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use crate::json::{Object, object};
 use crate::routing::UpstreamTemplate;
 pub use harmless_headers::HarmlessHeaders;
+pub use missing_id::{IndexPattern, IndexSettings, MissingId};
 
 /// The whole configuration. Every field but `coordinator` has a default.
 #[derive(Debug, Clone, Deserialize)]
@@ -51,6 +53,12 @@ pub struct Config {
     /// When a batch is sent again.
     #[serde(default, deserialize_with = "object")]
     pub retry: Retry,
+    /// What becomes of operations that name no document id.
+    #[serde(default)]
+    pub missing_id: MissingId,
+    /// Settings for some indices; the first whose pattern fits counts.
+    #[serde(default)]
+    pub indices: Vec<IndexSettings>,
     /// How a request's headers are held back while its body is read.
     #[serde(default)]
     pub header_pause: HeaderPause,
@@ -292,6 +300,12 @@ impl Config {
         Ok(config)
     }
 
+    /// What becomes of an operation on `index` that names no document id.
+    pub fn missing_id(&self, index: &str) -> MissingId {
+        let settings = self.indices.iter().find(|settings| settings.pattern.fits(index));
+        settings.map_or(self.missing_id, |settings| settings.missing_id)
+    }
+
     /// What no single field can tell.
     fn check(&self) -> Result<(), ConfigError> {
         let Limits { memory, max_request } = self.limits;
@@ -424,6 +438,28 @@ mod tests {
                 "header_pause",
                 "expected one of `auto`, `stop`, `buffer`",
             ),
+            (
+                r#"{"coordinator":"es","missing_id":"make"}"#,
+                "missing_id",
+                "expected one of `pass`, `generate`, `direct`",
+            ),
+            (r#"{"coordinator":"es","indices":{}}"#, "indices", "expected a sequence"),
+            (r#"{"coordinator":"es","indices":[{"pattern":"a"}]}"#, "indices[0]", "missing field `missing_id`"),
+            (
+                r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"pass"},{"pattern":"B*","missing_id":"pass"}]}"#,
+                "indices[1].pattern",
+                "expected the name of an index",
+            ),
+            (
+                r#"{"coordinator":"es","indices":[{"pattern":"a,b","missing_id":"pass"}]}"#,
+                "indices[0].pattern",
+                "found \"a,b\"",
+            ),
+            (
+                r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"pass","shards":1}]}"#,
+                "indices[0].shards",
+                "unknown field",
+            ),
             (r#"{"coordinator":"es","retry":{"attempts":-1}}"#, "retry.attempts", "expected u32"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":17}}"#, "dispatch.max_in_flight", "at most"),
             (r#"{"coordinator":"es","limits":{"memory":"2gb"}}"#, "limits.memory", "768mb"),
@@ -458,6 +494,19 @@ mod tests {
         let chosen = config(r#","harmless_headers":["x-opaque-id","x_y.z"]"#).harmless_headers;
         assert!(chosen.contains("x-opaque-id") && chosen.contains("x_y.z") && !chosen.contains("user-agent"));
         assert!(!config(r#","harmless_headers":[]"#).harmless_headers.contains("b3"));
+    }
+
+    #[test]
+    fn the_first_pattern_that_fits_says_what_becomes_of_missing_ids() {
+        let config = Config::read(
+            br#"{"coordinator":"es","missing_id":"generate","indices":[{"pattern":"logs-a","missing_id":"pass"},
+                {"pattern":"logs-*","missing_id":"direct"},{"pattern":"*","missing_id":"pass"}]}"#,
+        )
+        .unwrap();
+        let found = ["logs-a", "logs-b", "books"].map(|index| config.missing_id(index));
+        assert_eq!(found, [MissingId::Pass, MissingId::Direct, MissingId::Pass]);
+        let global = Config::read(br#"{"coordinator":"es","missing_id":"generate"}"#).unwrap();
+        assert_eq!(global.missing_id("books"), MissingId::Generate);
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod config;
 pub mod engine;
 mod json;
 pub mod routing;
+mod wildcard;
 
 /// Monotonic time since an origin that the caller chooses and keeps.
 pub type Time = std::time::Duration;

@@ -1,8 +1,8 @@
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Response};
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, Response};
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, MapType};
@@ -40,7 +40,7 @@ impl Shell {
             root,
             origin: Instant::now(),
             wake_up,
-            engine: RefCell::new(Engine::new(config)),
+            engine: RefCell::new(Engine::new(config, origin())),
             metrics: RefCell::default(),
             calls: RefCell::default(),
         }
@@ -153,6 +153,18 @@ impl Shell {
     fn publish_metrics(&self) {
         self.metrics.borrow_mut().publish(&mut self.engine.borrow_mut());
     }
+}
+
+/// The wall clock's time, and what tells this VM from all others.
+fn origin() -> Origin {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut vm = [0; 6];
+    if let Err(error) = getrandom::fill(&mut vm) {
+        // Nanoseconds differ enough between machines; workers of one machine do not start in the same one.
+        log::warn!("no random numbers: {error}");
+        vm.iter_mut().zip(since_epoch.as_nanos().to_le_bytes()).for_each(|(to, byte)| *to = byte);
+    }
+    Origin { since_epoch, vm }
 }
 
 /// The answer to the call whose callback is running.

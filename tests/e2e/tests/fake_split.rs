@@ -166,8 +166,8 @@ async fn a_request_for_one_node_gets_that_nodes_answer_as_it_is() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_without_an_id_stay_together_and_take_turns_over_the_nodes() -> Result<()> {
-    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+async fn operations_without_an_id_stay_together_and_take_turns_over_the_nodes_with_pass() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).config(json!({"missing_id": "pass"})).start().await?;
     let body = "{\"index\":{\"_index\":\"books\"}}\n{\"n\":1}\n{\"create\":{\"_index\":\"books\"}}\n{\"n\":2}\n";
     for _ in 0..3 {
         let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Response};
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Origin, Response};
 use serde_json::value::RawValue;
 
 use crate::fate::PRODUCT;
@@ -30,7 +30,8 @@ impl Saboteur {
     /// An engine with these settings, or those of the sabotage.
     pub fn new(settings: &Settings, sabotage: Option<Sabotage>) -> Result<Self, ConfigError> {
         let settings = sabotage.map_or(settings.clone(), |sabotage| sabotage.settings(settings.clone()));
-        let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?);
+        let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] };
+        let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?, origin);
         Ok(Self { engine, sabotage, more: VecDeque::new(), withheld: Vec::new(), before: None, seen: 0 })
     }
 

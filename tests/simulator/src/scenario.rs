@@ -126,6 +126,8 @@ impl Settings {
                 "max_in_flight": self.max_in_flight,
                 "max_in_flight_per_node": self.max_in_flight_per_node,
             },
+            // Not simulated yet: ids that the filter makes.
+            "missing_id": "pass",
             // Not simulated yet: an Envoy that keeps bodies back with their headers.
             "header_pause": "stop",
             "retry": {"attempts": self.retries, "backoff": "5ms", "max_backoff": "50ms"},

@@ -26,6 +26,7 @@ pub struct ActionLine<'a> {
     pub id: Option<Cow<'a, str>>,
     /// The custom routing value, if the line gives one.
     pub routing: Option<Cow<'a, str>>,
+    text: &'a [u8],
 }
 
 /// Why an action line is not vouched for.
@@ -62,7 +63,18 @@ impl<'a> ActionLine<'a> {
             index: parameters.index.map(|Text(index)| index),
             id: parameters.id.map(|Text(id)| id),
             routing: parameters.routing.map(|Text(routing)| routing),
+            text: line,
         })
+    }
+
+    /// Where in the line a further parameter can be added, in front of the others: right behind the brace with which
+    /// they begin. And whether there are no others, so that no comma has to follow.
+    pub fn gap(&self) -> (usize, bool) {
+        // The first brace is the line's own. No action's name has one, however it is written.
+        let inner = memchr::memchr_iter(b'{', self.text).nth(1).unwrap_or_default();
+        let at = inner.saturating_add(1);
+        let rest = self.text.get(at..).unwrap_or_default();
+        (at, rest.trim_ascii_start().starts_with(b"}"))
     }
 }
 
@@ -179,6 +191,21 @@ mod tests {
         assert_eq!(read(r#"{"index":{"_id":-3}}"#).unwrap().id.as_deref(), Some("-3"));
         assert!(read(r#"{"index":{"require_alias":false}}"#).is_ok());
         assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
+    }
+
+    #[test]
+    fn a_parameter_can_be_added_in_front_of_the_others() {
+        for (line, expected) in [
+            (r#"{"index":{}}"#, r#"{"index":{+}}"#),
+            (" { \"create\"\t: {  } } \r\n", " { \"create\"\t: {+  } } \r\n"),
+            (r#"{"index":{"_index":"{b}"}}"#, r#"{"index":{+,"_index":"{b}"}}"#),
+            (r#"{"index" : { "routing":"}" }}"#, r#"{"index" : {+, "routing":"}" }}"#),
+            (r#"{"\u0069ndex":{"require_alias":false}}"#, r#"{"\u0069ndex":{+,"require_alias":false}}"#),
+        ] {
+            let (at, alone) = read(line).unwrap().gap();
+            let (before, after) = line.split_at(at);
+            assert_eq!(format!("{before}+{}{after}", if alone { "" } else { "," }), expected);
+        }
     }
 
     #[test]

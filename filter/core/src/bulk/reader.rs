@@ -66,13 +66,13 @@ pub enum ReadError<E> {
 }
 
 impl Reader {
-    /// Reads on in a body that has grown, asks `place` for each operation as soon as its action line is complete,
-    /// and appends the complete operations to `operations`.
+    /// Reads on in a body that has grown, asks `place` for each operation as soon as its action line is complete
+    /// (given that and where it starts), and appends the complete operations to `operations`.
     pub fn read<E>(
         &mut self,
         body: &Body,
         operations: &mut Vec<Operation>,
-        mut place: impl FnMut(&ActionLine<'_>) -> Result<Placement, E>,
+        mut place: impl FnMut(&ActionLine<'_>, u32) -> Result<Placement, E>,
     ) -> Result<(), ReadError<E>> {
         let mut offset = self.scanned;
         for piece in body.pieces(self.scanned..body.len()) {
@@ -114,7 +114,7 @@ impl Reader {
         body: &Body,
         line: Range<u32>,
         operations: &mut Vec<Operation>,
-        place: &mut impl FnMut(&ActionLine<'_>) -> Result<Placement, E>,
+        place: &mut impl FnMut(&ActionLine<'_>, u32) -> Result<Placement, E>,
     ) -> Result<(), ReadError<E>> {
         match self.expected {
             Expected::ActionLine => {
@@ -144,7 +144,7 @@ impl Reader {
         &mut self,
         body: &Body,
         line: Range<u32>,
-        place: &mut impl FnMut(&ActionLine<'_>) -> Result<Placement, E>,
+        place: &mut impl FnMut(&ActionLine<'_>, u32) -> Result<Placement, E>,
     ) -> Result<Option<(Action, Placement)>, ReadError<E>> {
         let at = line.start;
         if line.len() > MAX_ACTION_LINE as usize {
@@ -155,7 +155,7 @@ impl Reader {
             return Ok(None);
         }
         let line = ActionLine::read(bytes).map_err(|why| ReadError::Line { at, why })?;
-        let placement = place(&line).map_err(|why| ReadError::Placement { at, why })?;
+        let placement = place(&line, at).map_err(|why| ReadError::Placement { at, why })?;
         Ok(Some((line.action, placement)))
     }
 }
@@ -184,7 +184,7 @@ mod tests {
             let (chunk, after) = rest.split_at(sizes.next().unwrap_or(usize::MAX).min(rest.len()));
             rest = after;
             whole.push(chunk.to_vec());
-            reader.read(&whole, &mut operations, |line| {
+            reader.read(&whole, &mut operations, |line, _| {
                 ids.push(line.id.as_deref().map(str::to_owned));
                 Ok(Placement { id_hash: None, share: 0 })
             })?;
@@ -267,7 +267,7 @@ mod tests {
     fn read_lengths(bytes: &[u8]) -> Vec<u32> {
         let (mut body, mut operations) = (Body::default(), Vec::new());
         body.push(bytes.to_vec());
-        let place = |_: &ActionLine<'_>| Ok::<_, ()>(Placement { id_hash: None, share: 0 });
+        let place = |_: &ActionLine<'_>, _| Ok::<_, ()>(Placement { id_hash: None, share: 0 });
         Reader::default().read(&body, &mut operations, place).unwrap();
         operations.iter().map(|operation| operation.len).collect()
     }

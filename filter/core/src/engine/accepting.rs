@@ -89,7 +89,7 @@ impl Engine {
             let document = operation.placement.id_hash;
             if item.status == 429 && document.is_none_or(|document| !overtaking.contains(&document)) {
                 again.push_front(place);
-                bytes = bytes.saturating_add(u64::from(operation.len));
+                bytes = bytes.saturating_add(request.sent_bytes(operation));
             } else {
                 overtaking.extend(document);
             }

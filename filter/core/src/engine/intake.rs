@@ -5,11 +5,12 @@ use std::rc::Rc;
 use super::head::Head;
 use super::header_pause::Arrival;
 use super::holds::Held;
+use super::ids::Ids;
 use super::request::{Request, Room};
 use super::share::Selection;
 use super::{Command, Engine, Metric, PassThrough, RequestId};
 use crate::config::Limits;
-use crate::routing::{RoutingTable, Unrouted, UpstreamId};
+use crate::routing::Unrouted;
 
 /// For the operator, once.
 const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on the \
@@ -38,7 +39,7 @@ impl Engine {
             self.flow = Some(Command::PassThrough { request: id, body: vec![chunk] });
             return;
         }
-        match self.change(id, |request, room| request.take(chunk, room)) {
+        match self.change(id, |request, room, ids| request.take(chunk, room, ids)) {
             Some(Ok(())) if end => self.request_end(id),
             Some(Err(why)) => self.give_back(id, why),
             _ => {}
@@ -130,23 +131,17 @@ impl Engine {
         if head.content_length.is_some_and(|length| length > room.bytes) {
             return Err(room.beyond);
         }
-        let any_node = self.choose_node(&table);
+        self.turn = self.turn.wrapping_add(1);
         let caller = self.callers.enter(Rc::clone(&head.caller));
-        Ok(Request::new(head, caller, table, any_node, self.memory.charge(0)))
-    }
-
-    /// The next node in turn, for a request's operations without an id.
-    fn choose_node(&mut self, table: &RoutingTable) -> Option<UpstreamId> {
-        let nodes = table.upstreams();
-        self.next_node = self.next_node.wrapping_add(1);
-        nodes.get(self.next_node.checked_rem(nodes.len())?).copied()
+        Ok(Request::new(head, caller, table, Rc::clone(&self.config), self.turn, self.memory.charge(0)))
     }
 
     /// Lets a request take in more, and keeps account of the memory.
-    fn change<T>(&mut self, id: RequestId, act: impl FnOnce(&mut Request, Room) -> T) -> Option<T> {
+    fn change<T>(&mut self, id: RequestId, act: impl FnOnce(&mut Request, Room, &mut Ids) -> T) -> Option<T> {
         // One that has ended takes nothing more.
         let request = self.requests.get_mut(&id).filter(|request| request.pending == 0)?;
-        let result = act(request, room(&self.config.limits, self.memory.used(), request.length()));
+        let room = room(&self.config.limits, self.memory.used(), request.length());
+        let result = act(request, room, &mut self.ids);
         request.recharge();
         Some(result)
     }

@@ -21,12 +21,14 @@ mod failure;
 mod head;
 mod header_pause;
 mod holds;
+mod ids;
 mod input;
 mod intake;
 mod memory;
 mod metric;
 mod outcome;
 mod pass_through;
+mod placer;
 mod reply;
 mod request;
 mod share;
@@ -45,12 +47,14 @@ use call::Purpose;
 use caller::Callers;
 use header_pause::HeaderPauses;
 use holds::Holds;
+use ids::Ids;
 use memory::Memory;
 use request::Request;
 
 pub use caller::TRANSPORT_HEADERS;
 pub use command::{Call, Command, Response};
 pub use head::may_be_bulk;
+pub use ids::Origin;
 pub use input::{CallId, Input, RequestId};
 pub use metric::Metric;
 pub use pass_through::PassThrough;
@@ -65,7 +69,7 @@ const REPLIES_PER_TURN: usize = 64;
 /// from the root's call [`poll_root`](Self::poll_root), until there are no more commands.
 #[derive(Debug)]
 pub struct Engine {
-    config: Config,
+    config: Rc<Config>,
     now: Time,
     upstreams: Upstreams,
     refresh: Refresh,
@@ -75,8 +79,9 @@ pub struct Engine {
     holds: Holds,
     calls: HashMap<CallId, Purpose>,
     next_call: u32,
-    /// Which node takes the next request's operations without an id.
-    next_node: usize,
+    /// Whose turn it is to take a request's operations without an id.
+    turn: usize,
+    ids: Ids,
     /// What all requests and answers that are here take.
     memory: Memory,
     header_pauses: HeaderPauses,
@@ -97,7 +102,7 @@ pub struct Engine {
 
 impl Engine {
     /// An engine without requests, that knows no cluster state yet.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config, origin: Origin) -> Self {
         Self {
             now: Time::ZERO,
             upstreams: Upstreams::new(&config.coordinator),
@@ -108,7 +113,8 @@ impl Engine {
             holds: Holds::new(config.hold.clone(), config.dispatch.clone()),
             calls: HashMap::new(),
             next_call: 0,
-            next_node: 0,
+            turn: 0,
+            ids: Ids::new(origin),
             memory: Memory::default(),
             header_pauses: HeaderPauses::new(config.header_pause),
             flow: None,
@@ -120,13 +126,14 @@ impl Engine {
             wake_asked: false,
             timer: None,
             metrics: BTreeMap::new(),
-            config,
+            config: Rc::new(config),
         }
     }
 
     /// Takes in what has happened. `now` never goes back.
     pub fn handle(&mut self, input: Input, now: Time) {
         self.now = self.now.max(now);
+        self.ids.advance(self.now);
         self.replies_left = REPLIES_PER_TURN;
         match input {
             Input::RequestHead { request, headers, end } => self.request_head(request, headers, end),

@@ -1,5 +1,7 @@
 //! The answer to a request, put together from what became of its shares.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::Response;
@@ -115,12 +117,13 @@ impl Request {
         }
     }
 
-    /// Reads an operation's action line again.
+    /// Reads an operation's action line again, with the id that was made for it.
     pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
         let mut scratch = Vec::new();
         let lines = self.lines(operation, &mut scratch);
         // It was read before, when the request came in.
-        if let Ok(line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
+        if let Ok(mut line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
+            line.id = line.id.or(self.generated_id(operation).map(Cow::Borrowed));
             use_line(&line, self.default_index.as_deref());
         }
     }

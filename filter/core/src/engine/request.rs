@@ -5,10 +5,13 @@ use hashbrown::{HashMap, HashSet};
 use super::PassThrough;
 use super::caller::CallerId;
 use super::head::Head;
+use super::ids::Ids;
 use super::memory::Charge;
+use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
-use crate::bulk::{ActionLine, Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader};
-use crate::routing::{Route, RoutingTable, Unrouted, UpstreamId, hash};
+use crate::bulk::{Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
+use crate::config::Config;
+use crate::routing::{RoutingTable, UpstreamId};
 
 /// A bulk request that is here: being read, held, or on its way to the nodes.
 #[derive(Debug)]
@@ -40,8 +43,13 @@ pub struct Request {
     /// One table from the first operation to the last: operations on one document never part.
     table: Rc<RoutingTable>,
     share_of: HashMap<UpstreamId, u16>,
-    /// Where its operations without an id go.
-    any_node: Option<UpstreamId>,
+    config: Rc<Config>,
+    /// Whose turn it is to take its operations without an id.
+    turn: usize,
+    /// What such operations on an index get in `direct` mode, once it is worked out: see [`RoutingTable::direct`].
+    direct: HashMap<Box<str>, Option<(u32, UpstreamId)>>,
+    /// What is added to its lines on the way.
+    splices: Splices,
     charge: Charge,
 }
 
@@ -62,12 +70,13 @@ pub struct Room {
 }
 
 impl Request {
-    /// A request of which the headers are read. `any_node` takes its operations without an id.
+    /// A request of which the headers are read. Its operations without an id go to those whose turn it is.
     pub fn new(
         head: Head,
         caller: CallerId,
         table: Rc<RoutingTable>,
-        any_node: Option<UpstreamId>,
+        config: Rc<Config>,
+        turn: usize,
         charge: Charge,
     ) -> Self {
         let Head { default_index, default_routing, filter_path, pretty, gzip, .. } = head;
@@ -87,13 +96,16 @@ impl Request {
             reader: Reader::default(),
             table,
             share_of: HashMap::new(),
-            any_node,
+            config,
+            turn,
+            direct: HashMap::new(),
+            splices: Splices::default(),
             charge,
         }
     }
 
     /// Takes the next chunk of the body, and finds the operations in it.
-    pub fn take(&mut self, chunk: Vec<u8>, room: Room) -> Result<(), PassThrough> {
+    pub fn take(&mut self, chunk: Vec<u8>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         let fits = chunk.len() as u64 <= room.bytes;
         let inflated = match &mut self.compressed {
             None => {
@@ -109,14 +121,14 @@ impl Request {
         if !fits {
             return Err(room.beyond);
         }
-        self.read(inflated, room)
+        self.read(inflated, room, ids)
     }
 
     /// Says whether the whole body was vouched for, now that it has ended.
-    pub fn finish(&mut self, room: Room) -> Result<(), PassThrough> {
+    pub fn finish(&mut self, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         if let Some(Compressed { inflater, .. }) = &mut self.compressed {
             let rest = inflater.finish(room.bytes as usize);
-            self.read(rest, room)?;
+            self.read(rest, room, ids)?;
         }
         self.reader.finish(&self.body, &self.operations).map_err(PassThrough::from)?;
         if self.has_id_on_both_sides() {
@@ -167,17 +179,28 @@ impl Request {
     }
 
     /// Reads on, after what was inflated is added to the body.
-    fn read(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room) -> Result<(), PassThrough> {
+    fn read(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         self.body.push(inflated.map_err(|error| match error {
             InflateError::Malformed => PassThrough::Gzip,
             InflateError::TooLarge => room.beyond,
         })?);
-        let Self { reader, body, operations, table, shares, share_of, .. } = self;
-        let (default_index, default_routing) = (self.default_index.as_deref(), self.default_routing.as_deref());
-        let any_node = self.any_node;
+        let Self { reader, body, operations, shares, share_of, splices, .. } = self;
+        let mut placer = Placer {
+            table: &self.table,
+            config: &self.config,
+            default_index: self.default_index.as_deref(),
+            default_routing: self.default_routing.as_deref(),
+            turn: self.turn,
+            direct: &mut self.direct,
+            ids,
+        };
         let before = operations.len();
-        reader.read(body, operations, |line| {
-            let (id_hash, upstream) = place(table, line, default_index, default_routing, any_node)?;
+        reader.read(body, operations, |line, start| {
+            let Place { id_hash, upstream, parameter } = placer.place(line)?;
+            if let Some(parameter) = parameter {
+                let (gap, alone) = line.gap();
+                splices.push(Splice { at: start.saturating_add(gap as u32), alone, parameter });
+            }
             let share = *share_of.entry(upstream).or_insert_with(|| {
                 shares.push(Share::new(upstream));
                 // There are at most as many shares as upstreams, whose numbers have 16 bits.
@@ -187,7 +210,7 @@ impl Request {
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
             if let Some(share) = shares.get_mut(usize::from(operation.placement.share)) {
-                share.push(position as u32, operation);
+                share.push(position as u32, sent_bytes(splices, operation));
             }
         }
         Ok(())
@@ -199,7 +222,9 @@ impl Request {
         let compressed =
             self.compressed.as_ref().map_or(0, |body| body.arrived.memory().saturating_add(Inflater::MEMORY));
         let operations = self.operations.len().saturating_mul(per_operation) as u64;
-        self.charge.set(self.body.memory().saturating_add(compressed).saturating_add(operations));
+        let splices = self.splices.memory();
+        self.charge
+            .set(self.body.memory().saturating_add(compressed).saturating_add(operations).saturating_add(splices));
     }
 
     /// The selected operations of a share, in order.
@@ -208,30 +233,38 @@ impl Request {
         positions.into_iter().flatten().filter_map(|position| self.operations.get(position as usize))
     }
 
-    /// Appends the lines of the selected operations of a share, as they came.
+    /// Appends the lines of the selected operations of a share.
     pub fn copy_share(&self, share: u16, selection: &Selection, to: &mut Vec<u8>) {
         for operation in self.share_operations(share, selection) {
-            self.body.copy_to(operation.range(), to);
+            self.copy_operation(operation, to);
         }
+    }
+
+    /// Appends the lines of an operation, as they came but for what is added to them.
+    fn copy_operation(&self, operation: &Operation, to: &mut Vec<u8>) {
+        let lines = operation.range();
+        match self.splices.within(&lines) {
+            Some(splice) => {
+                self.body.copy_to(lines.start..splice.at, to);
+                splice.write(to);
+                self.body.copy_to(splice.at..lines.end, to);
+            }
+            None => self.body.copy_to(lines, to),
+        }
+    }
+
+    /// Bytes of an operation's lines as they are sent.
+    pub fn sent_bytes(&self, operation: &Operation) -> u64 {
+        sent_bytes(&self.splices, operation)
+    }
+
+    /// The id that was made for an operation.
+    pub fn generated_id(&self, operation: &Operation) -> Option<&str> {
+        self.splices.id(&operation.range())
     }
 }
 
-/// Where an operation goes, and the hash of its id.
-fn place(
-    table: &RoutingTable,
-    line: &ActionLine<'_>,
-    default_index: Option<&str>,
-    default_routing: Option<&str>,
-    any_node: Option<UpstreamId>,
-) -> Result<(Option<u32>, UpstreamId), Unrouted> {
-    let index = line.index.as_deref().or(default_index).ok_or(Unrouted::NoIndex)?;
-    let routing = line.routing.as_deref().or(default_routing);
-    let id_hash = line.id.as_deref().map(hash);
-    let upstream = match table.route(index, id_hash, routing) {
-        Ok(Route::Primary { upstream, .. }) => upstream,
-        Ok(Route::AnyNode) => any_node.ok_or(Unrouted::Primary)?,
-        Err(why) if why.may_be_merged() => UpstreamId::COORDINATOR,
-        Err(why) => return Err(why),
-    };
-    Ok((id_hash, upstream))
+fn sent_bytes(splices: &Splices, operation: &Operation) -> u64 {
+    let added = splices.within(&operation.range()).map_or(0, Splice::bytes);
+    u64::from(operation.len).saturating_add(added as u64)
 }

@@ -1,7 +1,6 @@
 use std::rc::Rc;
 
 use super::outcome::Outcome;
-use crate::bulk::Operation;
 use crate::routing::UpstreamId;
 
 /// What one upstream gets of a request: it travels in one batch.
@@ -32,10 +31,10 @@ impl Share {
         Self { upstream, operations: Vec::new(), bytes: 0, outcomes: Vec::new() }
     }
 
-    /// Adds the operation that stands at this position of the request.
-    pub fn push(&mut self, position: u32, operation: &Operation) {
+    /// Adds the operation that stands at this position of the request, and has this many bytes.
+    pub fn push(&mut self, position: u32, bytes: u64) {
         self.operations.push(position);
-        self.bytes = self.bytes.saturating_add(u64::from(operation.len));
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// The positions of the selected operations in the request.

@@ -112,6 +112,16 @@ impl RoutingTable {
         self.indices.iter().flatten().for_each(|index| index.distrusted.set(false));
     }
 
+    /// A routing value for operations on `index` that have neither id nor routing, which leads all of them to one
+    /// shard, and the upstream of its primary: another shard for each turn. `None` where the routing value alone does
+    /// not decide.
+    pub fn direct(&self, index: &str, turn: usize) -> Option<(u32, UpstreamId)> {
+        let (Name::Index(number) | Name::Alias { index: number, routing: None }) = self.names.get(index)? else {
+            return None;
+        };
+        self.indices.get(*number as usize)?.as_ref().ok()?.direct(turn)
+    }
+
     /// All upstreams that hold a started primary, in a fixed order.
     pub fn upstreams(&self) -> &[UpstreamId] {
         &self.upstreams
@@ -170,6 +180,17 @@ impl Index {
         // A cluster makes no partitioned index that does not require routing.
         let routing_required = partition_size > 1 || metadata.mappings.values().any(|mapping| mapping.routing.required);
         Ok(Self { distrusted: Cell::new(false), formula, partition_size, routing_required, primaries })
+    }
+
+    fn direct(&self, turn: usize) -> Option<(u32, UpstreamId)> {
+        let shards = self.primaries.len();
+        let turns = (0..shards).filter_map(|later| turn.wrapping_add(later).checked_rem(shards));
+        let started = |shard: usize| Some((shard as u32, *self.primaries.get(shard)?.as_ref().ok()?));
+        let (shard, upstream) = turns.filter_map(started).next().filter(|_| self.partition_size <= 1)?;
+        // One value in as many as there are shards leads there.
+        let tries = (shards as u32).saturating_mul(100);
+        let value = (0..tries).find(|value| self.formula.shard(hash(&value.to_string())) == shard)?;
+        Some((value, upstream))
     }
 
     fn route(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Route, Unrouted> {

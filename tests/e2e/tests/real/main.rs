@@ -4,6 +4,7 @@
 mod answers;
 mod clients;
 mod compression;
+mod missing_ids;
 mod ownership;
 mod response_parameters;
 mod site;

@@ -3,9 +3,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait,
-};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait};
 use serde_json::{Value, json};
 
 /// Far more than anything here takes, even on a busy machine.

@@ -129,7 +129,7 @@ fn stay_refused_when_the_tries_are_used_up() {
 
 #[test]
 fn may_lack_an_id() {
-    let mut world = quiet(json!({}));
+    let mut world = quiet(json!({"missing_id": "pass"}));
     let body = "{\"index\":{\"_index\":\"i\"}}\n{\"n\":1}\n{\"create\":{\"_index\":\"i\"}}\n{\"n\":2}\n";
     let id = world.request("/_bulk", body);
     world.woken();

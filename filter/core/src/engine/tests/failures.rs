@@ -147,7 +147,7 @@ fn a_lost_batch_that_may_not_be_carried_out_twice_is_not_sent_again() {
         format!("{{\"update\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{\"doc\":{{}}}}\n"),
         format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{third}\"}}}}\n{{}}\n"),
     ] {
-        let mut world = World::new(json!({}));
+        let mut world = World::new(json!({"missing_id": "pass"}));
         let id = world.request("/_bulk", &(index(&[first.clone(), second.clone()]) + &line));
         world.woken();
         envoy_says(&mut world, "es-0", 503, RESET);

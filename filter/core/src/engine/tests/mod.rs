@@ -9,5 +9,6 @@ mod failures;
 mod header_pause;
 mod holding;
 mod merging;
+mod missing_ids;
 mod response_parameters;
 mod world;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Time;
 use crate::config::Config;
-use crate::engine::{Call, Command, Engine, Input, Metric, PassThrough, RequestId, Response};
+use crate::engine::{Call, Command, Engine, Input, Metric, Origin, PassThrough, RequestId, Response};
 use crate::routing::{Formula, hash};
 
 /// An engine, what it asked for, and the clock.
@@ -28,6 +28,8 @@ pub struct World {
     pub counts: BTreeMap<Metric, u64>,
     next_request: u32,
 }
+
+const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
 
 /// A cluster of three nodes, with an index "i" of six shards: shards 0 and 3 on es-0, 1 and 4 on es-1, 2 and 5 on
 /// es-2; and an alias "a" for it.
@@ -87,7 +89,7 @@ impl World {
         let mut whole = json!({"coordinator": "es"});
         whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
         Self {
-            engine: Engine::new(Config::read(whole.to_string().as_bytes()).unwrap()),
+            engine: Engine::new(Config::read(whole.to_string().as_bytes()).unwrap(), ORIGIN),
             now: Time::from_secs(1),
             calls: Vec::new(),
             replies: BTreeMap::new(),

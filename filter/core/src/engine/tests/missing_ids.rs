@@ -1,0 +1,213 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index, state};
+use crate::engine::{Call, Input, Response};
+use crate::routing::{Formula, hash};
+
+const LINES: &str = concat!(
+    "{\"index\":{\"_index\":\"i\"}}\n{\"n\":0}\n",
+    "{ \"create\" : { } }\r\n{\"n\":1}\n",
+    "\n",
+    "{\"index\":{\"_id\":\"mine\"}}\n{\"n\":2}\n",
+    "{\"index\":{\"require_alias\":false}}\n{\"n\":3}\n",
+);
+
+fn node_of(key: &str) -> usize {
+    Formula::Factor { shards: 6, routing_shards: 768 }.shard(hash(key)) as usize % 3
+}
+
+fn text(call: &Call) -> String {
+    String::from_utf8(call.body.clone()).unwrap()
+}
+
+/// The operations of a batch: what the action line says, and the source's number.
+fn operations(call: &Call) -> Vec<(Value, u64)> {
+    let lines = text(call);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let operation = |pair: &[Value]| {
+        let (_, parameters) = pair[0].as_object().unwrap().iter().next().unwrap();
+        (parameters.clone(), pair[1]["n"].as_u64().unwrap_or_default())
+    };
+    lines.chunks(2).map(operation).collect()
+}
+
+#[test]
+fn generated_ids_decide_where_documents_go_and_come_back_in_their_items() {
+    let mut world = World::new(json!({"missing_id": "generate"}));
+    let id = world.request("/i/_bulk", LINES);
+    let before = world.engine.memory();
+    assert!(before > LINES.len() as u64 + 3 * 20);
+    world.woken();
+    let mut made = [const { String::new() }; 4];
+    for call in &world.calls {
+        for (parameters, n) in operations(call) {
+            let id = parameters["_id"].as_str().unwrap().to_owned();
+            assert_eq!(call.upstream.as_ref(), format!("es-{}", node_of(&id)));
+            made[n as usize] = id;
+        }
+    }
+    assert_eq!((made[2].as_str(), made.iter().collect::<BTreeSet<_>>().len()), ("mine", 4));
+    assert!(made.iter().all(|id| id == "mine" || id.len() == 20), "{made:?}");
+    // What came is there, byte for byte, but for the ids.
+    let sent: String = world.calls.iter().map(text).collect();
+    for expected in [
+        format!("{{\"index\":{{\"_id\":\"{}\",\"_index\":\"i\"}}}}\n{{\"n\":0}}\n", made[0]),
+        format!("{{ \"create\" : {{\"_id\":\"{}\" }} }}\r\n{{\"n\":1}}\n", made[1]),
+        format!("{{\"index\":{{\"_id\":\"{}\",\"require_alias\":false}}}}\n{{\"n\":3}}\n", made[3]),
+    ] {
+        assert!(sent.contains(&expected), "{expected} is not in\n{sent}");
+    }
+    world.settle();
+    assert_eq!(world.items(id), made.map(|id| (id, 201)));
+    assert_eq!(world.engine.memory(), 0);
+}
+
+#[test]
+fn an_item_with_another_id_than_the_one_made_does_not_fit() {
+    let mut world = World::new(json!({"missing_id": "generate"}));
+    let id = world.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(2));
+    // So that each node has a batch of which it is a part, not the whole.
+    world.request("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
+    world.woken();
+    let sent: Vec<_> =
+        world.calls.iter().flat_map(operations).map(|(parameters, _)| parameters["_id"].clone()).collect();
+    while let Some(call) = world.calls.first() {
+        let upstream = call.upstream.to_string();
+        let item = json!({"index": {"_id": "another", "status": 201}});
+        let items = vec![item; operations(call).len()];
+        world.answer_with(&upstream, 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    }
+    world.woken();
+    let items = world.items(id);
+    assert_eq!(items.len(), 2);
+    // The error says under which id the document may be found.
+    assert!(items.iter().all(|(id, status)| *status == 503 && sent.contains(&json!(id))), "{items:?}");
+}
+
+#[test]
+fn an_index_with_a_generated_id_may_be_sent_again_but_a_create_may_not() {
+    let lost = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
+    for (action, resent) in [("index", true), ("create", false)] {
+        let mut world = World::new(json!({"missing_id": "generate"}));
+        let id = world.request("/i/_bulk", &format!("{{\"{action}\":{{}}}}\n{{\"n\":0}}\n"));
+        world.woken();
+        let call = world.calls.remove(0);
+        let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+        let response = Response { status: 503, headers, body: lost.as_bytes().to_vec() };
+        world.root(Input::CallAnswered { call: call.id, response });
+        world.tick_after(Duration::from_secs(1));
+        let again = world.calls.iter().find(|again| again.upstream == call.upstream);
+        assert_eq!(again.is_some(), resent, "{action}");
+        let made = operations(&call)[0].0["_id"].as_str().unwrap().to_owned();
+        match again {
+            Some(again) => assert_eq!(again.body, call.body),
+            None => assert_eq!(world.items(id), [(made, 503)]),
+        }
+    }
+}
+
+#[test]
+fn what_a_node_had_no_room_for_is_sent_again_with_the_id_that_was_made() {
+    let mut world = World::new(json!({"missing_id": "generate", "cluster_state": {"refresh": "1h"}}));
+    let routing = id_on(0, 0);
+    let line = format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n");
+    let id = world.request("/i/_bulk", &line.repeat(2));
+    world.woken();
+    let call = world.calls[0].clone();
+    let made: Vec<_> = operations(&call).into_iter().map(|(parameters, _)| parameters["_id"].clone()).collect();
+    let item = |id: &Value, status: u16| match status {
+        429 => json!({"index": {"_index": "i", "_id": id, "status": 429, "error": {"type": "busy"}}}),
+        _ => json!({"index": {"_index": "i", "_id": id, "status": status}}),
+    };
+    let answer = |items: &[Value]| json!({"took": 1, "errors": false, "items": items}).to_string();
+    world.answer_with("es-0", 200, &answer(&[item(&made[0], 201), item(&made[1], 429)]));
+    world.tick_after(Duration::from_millis(50));
+    assert_eq!(world.calls[0].body, call.body[call.body.len() / 2..]);
+    world.answer_with("es-0", 200, &answer(&[item(&made[1], 201)]));
+    world.woken();
+    let expected: Vec<_> = made.iter().map(|id| (id.as_str().unwrap().to_owned(), 201)).collect();
+    assert_eq!(world.items(id), expected);
+}
+
+#[test]
+fn direct_sends_all_that_a_request_has_for_an_index_to_one_shard_another_each_time() {
+    let mut world = World::new(json!({"indices": [{"pattern": "i*", "missing_id": "direct"}]}));
+    let mut nodes = Vec::new();
+    for _ in 0..6 {
+        let id = world.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(5));
+        world.woken();
+        assert_eq!(world.calls.len(), 1);
+        let values: BTreeSet<_> =
+            operations(&world.calls[0]).iter().map(|(line, _)| line["routing"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(values.len(), 1, "{values:?}");
+        let node = node_of(values.first().unwrap());
+        assert_eq!(world.calls[0].upstream.as_ref(), format!("es-{node}"));
+        nodes.push(node);
+        world.settle();
+        assert_eq!(world.items(id), vec![("made".to_owned(), 201); 5]);
+    }
+    assert_eq!(nodes[..3], nodes[3..]);
+    nodes.truncate(3);
+    nodes.sort_unstable();
+    assert_eq!(nodes, [0, 1, 2]);
+}
+
+#[test]
+fn direct_leaves_alone_what_has_an_id_or_a_routing_value() {
+    let mut world = World::new(json!({"missing_id": "direct"}));
+    let (here, there) = (id_on(0, 0), id_on(1, 0));
+    let with_id = index(std::slice::from_ref(&here));
+    let with_routing = format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{there}\"}}}}\n{{}}\n");
+    world.request("/_bulk", &format!("{with_id}{with_routing}"));
+    world.request(&format!("/i/_bulk?routing={here}"), "{\"index\":{}}\n{}\n");
+    world.woken();
+    let sent: Vec<_> = world.calls.iter().map(|call| (call.upstream.as_ref(), text(call))).collect();
+    let bare = "{\"index\":{}}\n{}\n".to_owned();
+    assert_eq!(sent, [("es-0", with_id), ("es-1", with_routing), ("es-0", bare)]);
+}
+
+#[test]
+fn pass_sends_what_has_only_a_routing_value_where_that_leads() {
+    for mode in ["pass", "direct"] {
+        let mut world = World::new(json!({"missing_id": mode}));
+        for node in [2, 0, 1] {
+            let routing = id_on(node, 0);
+            world.request("/i/_bulk", &format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n"));
+        }
+        world.woken();
+        assert_eq!(world.upstreams(), ["es-2", "es-0", "es-1"]);
+    }
+}
+
+#[test]
+fn where_an_id_decides_too_nothing_is_made_of_a_routing_value() {
+    let mut partitioned = state();
+    partitioned["metadata"]["indices"]["i"]["settings"]["index"]["routing_partition_size"] = json!("2");
+    let mut world = World::knowing(json!({"missing_id": "direct"}), &partitioned);
+    let body = "{\"index\":{}}\n{}\n";
+    world.request("/i/_bulk?routing=a", body);
+    world.woken();
+    assert_eq!((world.upstreams(), text(&world.calls[0]).as_str()), (vec!["es"], body));
+    // With an id of its own a document can be placed, but where routing is required an id is no help.
+    for mode in ["direct", "generate"] {
+        let mut world = World::knowing(json!({"missing_id": mode}), &partitioned);
+        let id = world.request("/i/_bulk", body);
+        assert_eq!(world.passed[&id], body.as_bytes(), "{mode}");
+    }
+    let mut world = World::knowing(json!({"missing_id": "generate"}), &partitioned);
+    world.request("/i/_bulk?routing=a", body);
+    world.woken();
+    assert!(text(&world.calls[0]).starts_with("{\"index\":{\"_id\":\""));
+    assert_ne!(world.upstreams(), ["es"]);
+}
+
+#[test]
+fn a_request_with_a_null_id_passes_through_as_it_is() {
+    let mut world = World::new(json!({"missing_id": "generate"}));
+    let body = "{\"index\":{\"_index\":\"i\"}}\n{}\n{\"index\":{\"_index\":\"i\",\"_id\":null}}\n{}\n";
+    let id = world.request("/_bulk", body);
+    assert_eq!(world.passed[&id], body.as_bytes());
+}

@@ -1,0 +1,88 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bulk_reshuffle_stack::wait;
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+const DOCUMENTS: usize = 300;
+
+impl Site {
+    /// Sends documents without ids in one request; returns the ids that they got.
+    async fn make(&self, index: &str) -> Vec<String> {
+        let body: String = (0..DOCUMENTS).map(|n| format!("{{\"index\":{{}}}}\n{{\"n\":{n}}}\n")).collect();
+        let url = self.envoy.url(&format!("/{index}/_bulk"));
+        let answer = self.client.post_ndjson(&url, body).await.unwrap().ok().unwrap().json().unwrap();
+        assert_eq!(answer["errors"], false, "{answer}");
+        let items = answer["items"].as_array().unwrap().iter().map(|item| &item["index"]);
+        items
+            .map(|item| {
+                assert_eq!((&item["result"], &item["status"]), (&json!("created"), &json!(201)), "{item}");
+                item["_id"].as_str().unwrap().to_owned()
+            })
+            .collect()
+    }
+
+    /// All documents by their ids.
+    async fn found(&self, index: &str) -> Vec<Value> {
+        self.documents(index).await;
+        let found = self.client.get_json(&self.direct(0, &format!("/{index}/_search?size=10000"))).await.unwrap();
+        found["hits"]["hits"].as_array().unwrap().clone()
+    }
+
+    /// Documents in each shard.
+    async fn in_shards(&self, index: &str) -> Vec<u64> {
+        self.documents(index).await;
+        let url = self.direct(0, &format!("/_cat/shards/{index}?format=json&h=docs"));
+        let shards = self.client.get_json(&url).await.unwrap();
+        shards.as_array().unwrap().iter().map(|shard| shard["docs"].as_str().unwrap().parse().unwrap()).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_found_under_the_ids_that_the_filter_made() {
+    let site = Site::start_with("generate", json!({"missing_id": "generate"})).await;
+    site.index("made", json!({})).await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.extend(site.make("made").await);
+    }
+    let found = site.found("made").await;
+    let ids: BTreeSet<_> = found.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids.len(), 3 * DOCUMENTS);
+    assert_eq!(ids, made.iter().cloned().collect());
+    for hit in &found {
+        let n = hit["_source"]["n"].as_u64().unwrap() as usize;
+        let position = made.iter().position(|id| *id == hit["_id"]).unwrap();
+        assert_eq!(position % DOCUMENTS, n);
+        assert!(hit.get("_routing").is_none());
+    }
+    // Each where the cluster looks for it, and all over the cluster.
+    let url = site.direct(1, &format!("/made/_doc/{}", made[0]));
+    assert_eq!(site.client.get_json(&url).await.unwrap()["_source"]["n"], 0);
+    assert!(site.in_shards("made").await.iter().all(|documents| *documents > 100));
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn direct_fills_one_shard_with_each_request() {
+    let settings = json!({"indices": [{"pattern": "direct-*", "missing_id": "direct"}]});
+    let site = Site::start_with("direct", settings).await;
+    site.index("direct-a", json!({})).await;
+    // What the filter knows of a new index may lack shards that started a moment later.
+    wait::until(Duration::from_secs(60), "all shards have documents", async || {
+        let before = site.in_shards("direct-a").await;
+        site.make("direct-a").await;
+        let after = site.in_shards("direct-a").await;
+        let grown: Vec<_> =
+            before.iter().zip(&after).map(|(before, after)| after - before).filter(|n| *n > 0).collect();
+        assert_eq!(grown, [DOCUMENTS as u64]);
+        Ok(after.iter().all(|documents| *documents > 0).then_some(()))
+    })
+    .await
+    .unwrap();
+    let found = site.found("direct-a").await;
+    assert!(found.iter().all(|hit| hit["_routing"].is_string()), "{}", found[0]);
+    site.end().await;
+}
