@@ -6,10 +6,10 @@ SEEDS   = 20000
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build demo up down test sim differential lint clean
+.PHONY: help tools build forced-trap demo up down test sim differential lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
@@ -20,6 +20,13 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@mkdir -p $(dir $(WASM))
 	@cp $(TARGET)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
 
+# The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
+# that it can never be taken for the filter itself; quick to compile rather than quick.
+forced-trap: build
+	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
+		--features forced-trap --target-dir $(TARGET)/forced-trap \
+		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
+
 demo: tools build ## show the filter on a real three-node cluster, with figures and checks
 	@$(DEMO) demo
 
@@ -29,7 +36,7 @@ up: tools build ## start the same cluster and Envoy and leave them running
 down: ## end what `make up` started
 	@$(DEMO) down
 
-test: tools build ## run all tests
+test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-stack

@@ -7,6 +7,8 @@
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
 #![allow(unsafe_code, missing_docs)]
 
+#[cfg(feature = "forced-trap")]
+mod forced_trap;
 mod metrics;
 mod root;
 mod shell;

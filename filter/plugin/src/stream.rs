@@ -46,6 +46,8 @@ impl Context for Stream {
 
 impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _count: usize, end: bool) -> Action {
+        #[cfg(feature = "forced-trap")]
+        crate::forced_trap::spring();
         let path = hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, ":path");
         if !path.ok().flatten().is_some_and(|path| may_be_bulk(&path)) {
             return Action::Continue;

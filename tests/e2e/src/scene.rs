@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::Result;
 use bulk_reshuffle_stack::{Client, Envoy, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
@@ -10,12 +10,10 @@ use tempfile::TempDir;
 use crate::answer::Answer;
 use crate::cluster_script::ClusterScript;
 use crate::fake_cluster::FakeCluster;
+use crate::health::check_filter;
 use crate::scene_options::SceneOptions;
 
 const LIMIT: Duration = Duration::from_secs(15);
-
-/// What Envoy logs when the filter's VM fails or the filter finds fault with itself.
-const FAULTS: &[&str] = &["[critical]", "[error]", "panicked", "Function: proxy_", "Uncaught"];
 
 /// A fake cluster, the real Envoy with the real filter in front of it, and a client.
 ///
@@ -126,14 +124,7 @@ impl Scene {
 
     /// An error if the filter's VM has failed.
     pub async fn check(&self) -> Result<()> {
-        for (name, count) in self.envoy.stats_with("vm_reload").await? {
-            ensure!(count == 0, "{name} is {count}: {}", self.envoy.process().log_extract());
-        }
-        let log = self.envoy.log();
-        match log.lines().find(|line| FAULTS.iter().any(|fault| line.contains(fault))) {
-            Some(line) => bail!("Envoy logged: {line}"),
-            None => Ok(()),
-        }
+        check_filter(&self.envoy).await
     }
 
     fn bulk_request(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Request<Bytes>> {

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools};
@@ -9,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::cluster_script::ClusterScript;
 use crate::fake_cluster::FakeCluster;
+use crate::listener_file::ListenerFile;
 use crate::scene::Scene;
 
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
@@ -23,6 +25,8 @@ pub struct SceneOptions {
     workers: u32,
     coordinators: Option<Vec<usize>>,
     without_upstream: Vec<usize>,
+    wasm: Option<PathBuf>,
+    drain_time: Option<Duration>,
     edit: Option<Edit>,
 }
 
@@ -40,6 +44,8 @@ impl SceneOptions {
             workers: 1,
             coordinators: None,
             without_upstream: Vec::new(),
+            wasm: std::env::var_os(WASM).map(PathBuf::from),
+            drain_time: None,
             edit: None,
         }
     }
@@ -74,6 +80,25 @@ impl SceneOptions {
     pub fn without_upstream(mut self, node: usize) -> Self {
         self.without_upstream.push(node);
         self
+    }
+
+    /// Takes another compiled filter.
+    #[must_use]
+    pub fn wasm(self, wasm: PathBuf) -> Self {
+        Self { wasm: Some(wasm), ..self }
+    }
+
+    /// Sets how long a replaced or removed listener goes on serving; whole seconds.
+    #[must_use]
+    pub fn drain_time(self, drain_time: Duration) -> Self {
+        Self { drain_time: Some(drain_time), ..self }
+    }
+
+    /// Lets Envoy take its listener from this file.
+    #[must_use]
+    pub fn listener_file(self, file: &ListenerFile) -> Self {
+        let path = file.path();
+        self.edit(move |config| ListenerFile::take_listener(&path, config))
     }
 
     /// Makes a last change to Envoy's configuration.
@@ -117,7 +142,8 @@ impl SceneOptions {
             options = options.cluster(&format!("es-{node}"), [address]);
         }
         options.filter = FilterConfig::Value(self.config.take());
-        options.wasm = std::env::var_os(WASM).map(PathBuf::from);
+        options.wasm = self.wasm.take();
+        options.drain_time = self.drain_time.unwrap_or(options.drain_time);
         options.concurrency = self.workers;
         options.edit = self.edit.take();
         options

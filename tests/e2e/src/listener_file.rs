@@ -1,0 +1,86 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+/// The file from which an Envoy takes its listener, and takes it again whenever it changes.
+#[derive(Debug)]
+pub struct ListenerFile {
+    folder: TempDir,
+}
+
+const HTTP_FILTERS: &str = "/filter_chains/0/filters/0/typed_config/http_filters";
+
+impl ListenerFile {
+    /// A file that is not written yet.
+    pub fn new() -> Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()? })
+    }
+
+    /// Gives the filter another configuration.
+    pub fn set_config(&self, config: &Value) -> Result<()> {
+        self.change(|filter| set_config(filter, config))
+    }
+
+    /// Gives the filter another configuration and other code, which means another VM.
+    pub fn set_code(&self, wasm: &Path, config: &Value) -> Result<()> {
+        self.change(|filter| {
+            set_config(filter, config)?;
+            *at(filter, "/vm_config/vm_id")? = wasm.display().to_string().into();
+            *at(filter, "/vm_config/code/local/filename")? = wasm.display().to_string().into();
+            Ok(())
+        })
+    }
+
+    /// Removes the listener.
+    pub fn remove_listener(&self) -> Result<()> {
+        write(&self.path(), Vec::new())
+    }
+
+    /// Moves the listener out of an Envoy's configuration into the file.
+    pub(crate) fn take_listener(path: &Path, config: &mut Value) -> Result<()> {
+        let mut listener = at(config, "/static_resources/listeners/0")?.take();
+        object(&mut listener)?.insert("@type".into(), "type.googleapis.com/envoy.config.listener.v3.Listener".into());
+        write(path, vec![listener])?;
+        object(at(config, "/static_resources")?)?.remove("listeners");
+        let source = json!({"path_config_source": {"path": path}, "resource_api_version": "V3"});
+        object(config)?.insert("dynamic_resources".into(), json!({"lds_config": source}));
+        Ok(())
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("listeners.json")
+    }
+
+    /// Changes what the wasm filter is made of.
+    fn change(&self, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
+        let mut listeners: Value = serde_json::from_slice(&fs::read(self.path())?)?;
+        let mut listener = at(&mut listeners, "/resources/0")?.take();
+        let filters = at(&mut listener, HTTP_FILTERS)?.as_array_mut().context("no filters")?;
+        let filter = filters.iter_mut().find_map(|filter| filter.pointer_mut("/typed_config/config"));
+        change(filter.context("no wasm filter")?)?;
+        write(&self.path(), vec![listener])
+    }
+}
+
+fn set_config(filter: &mut Value, config: &Value) -> Result<()> {
+    *at(filter, "/configuration/value")? = config.to_string().into();
+    Ok(())
+}
+
+/// Envoy looks at the file when another one takes its name.
+fn write(path: &Path, listeners: Vec<Value>) -> Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, json!({"resources": listeners}).to_string())?;
+    Ok(fs::rename(new, path)?)
+}
+
+fn object(value: &mut Value) -> Result<&mut Map<String, Value>> {
+    value.as_object_mut().context("no object")
+}
+
+fn at<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
+    value.pointer_mut(pointer).with_context(|| format!("there is no {pointer}"))
+}
