@@ -6,7 +6,7 @@ SEEDS   = 20000
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test sim differential lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults sim differential lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-stack
 	@cargo test --package bulk-reshuffle-e2e
+
+test-faults: tools build ## kill, hang, cut and starve the real parts under load, and count what is lost
+	@cargo test --package bulk-reshuffle-e2e --test faults -- --test-threads=1 --nocapture
 
 sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
 	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))

@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_stack::wait;
+use serde_json::json;
+
+use crate::cutter::Cutter;
+use crate::load::Load;
+use crate::site::{Plan, expect_only};
+use crate::writer::Writer;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What may be carried out twice is sent again if nothing of the answer arrived; else the outcome is unknown.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_reset_connections_before_and_within_an_answer() -> Result<()> {
+    let plan = Plan::new("answers broken off").index("mixed", json!({})).index("idempotent", json!({}));
+    let site = plan.cut().start().await?;
+    let mut mixed = site.load("mixed", "");
+    let mut idempotent = Load::start("idempotent", site.writers("idempotent", "").map(Writer::idempotent));
+    let (mixed_before, idempotent_before) = (mixed.steady_rate().await?, idempotent.steady_rate().await?);
+    site.cutters.iter().for_each(|cutter| cutter.cut(7));
+    let cuts = || site.cutters.iter().map(Cutter::cuts).sum::<usize>();
+    wait::until(LIMIT, "answers of both kinds were broken off", async || {
+        let retried = site.counted("batches_retried").await?;
+        let unknown = mixed.tally.failed().contains_key(&503);
+        Ok((cuts() >= 60 && unknown && retried >= 10).then_some(()))
+    })
+    .await?;
+    site.cutters.iter().for_each(|cutter| cutter.cut(0));
+    let recovered = mixed.recovers(mixed_before).await?.max(idempotent.recovers(idempotent_before).await?);
+    let tallies = [mixed.tally.clone(), idempotent.tally.clone()];
+    let retried = site.counted("batches_retried").await?;
+    println!("answers broken off: {} connections reset, {retried} batches sent again", cuts());
+    site.end(vec![mixed, idempotent], recovered).await?;
+    for tally in tallies {
+        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+        expect_only(&tally, &[503])?;
+    }
+    Ok(())
+}

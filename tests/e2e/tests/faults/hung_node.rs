@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_stack::wait;
+use serde_json::json;
+
+use crate::load::Load;
+use crate::site::{Plan, expect_only};
+use crate::writer::Writer;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Its operations wait, and at last their outcome is unknown: it may carry them out when it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_and_goes_on() -> Result<()> {
+    let elsewhere = json!({"number_of_shards": 1, "routing.allocation.require._name": "es-0"});
+    let plan = Plan::new("node hung").index("spread", json!({})).index("elsewhere", elsewhere);
+    let site = plan.config("dispatch", json!({"timeout": "10s"})).start().await?;
+    let mut spread = site.load("spread", "");
+    // Documents without an id go to any node, this one too.
+    let mut elsewhere = Load::start("elsewhere", site.writers("elsewhere", "").map(Writer::idempotent));
+    let (spread_before, elsewhere_before) = (spread.steady_rate().await?, elsewhere.steady_rate().await?);
+    site.cluster.pause(1)?;
+    let time_out = async || Ok(spread.tally.failed().contains_key(&504).then_some(()));
+    wait::until(LIMIT, "requests time out", time_out).await?;
+    // Whoever writes nothing to it notices nothing.
+    let meanwhile = elsewhere.rate().await?;
+    site.cluster.resume(1)?;
+    let recovered = spread.recovers(spread_before).await?;
+    println!(
+        "node hung: {elsewhere_before:.0} operations in a second to another node before, {meanwhile:.0} meanwhile"
+    );
+    ensure!(meanwhile >= elsewhere_before / 2.0, "{meanwhile} of {elsewhere_before}");
+    let tallies = [spread.tally.clone(), elsewhere.tally.clone()];
+    site.end(vec![spread, elsewhere], recovered).await?;
+    for tally in &tallies {
+        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    }
+    expect_only(&tallies[0], &[504])?;
+    expect_only(&tallies[1], &[])
+}

@@ -1,0 +1,75 @@
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use anyhow::{Result, ensure};
+
+/// What the clients were told, as what may be in the cluster now.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// For each id the numbers that its document may have; `None`: there may be no such document. More than one if
+    /// the outcome of an operation is unknown.
+    documents: HashMap<String, Vec<Option<u64>>>,
+    /// The numbers of documents without an id of which it is unknown whether they are there.
+    anonymous: HashSet<u64>,
+}
+
+impl Ledger {
+    /// The last operation on a document was acknowledged.
+    pub fn is(&mut self, id: &str, number: Option<u64>) {
+        self.documents.insert(id.to_owned(), vec![number]);
+    }
+
+    /// Nobody knows whether an operation was carried out, nor when it will be.
+    pub fn may_be(&mut self, id: Option<&str>, number: Option<u64>) {
+        match (id, number) {
+            (Some(id), number) => self.documents.entry(id.to_owned()).or_insert_with(|| vec![None]).push(number),
+            (None, Some(number)) => drop(self.anonymous.insert(number)),
+            (None, None) => {}
+        }
+    }
+
+    /// Adds another client's; no two have an id in common.
+    pub fn add(&mut self, other: Self) {
+        self.documents.extend(other.documents);
+        self.anonymous.extend(other.anonymous);
+    }
+
+    /// Compares with all documents of the cluster. Returns the number of those for which there was no doubt.
+    pub fn verify(&self, found: &[(String, u64)]) -> Result<usize> {
+        let by_id: BTreeMap<&str, u64> = found.iter().map(|(id, number)| (id.as_str(), *number)).collect();
+        ensure!(by_id.len() == found.len(), "an id occurs twice");
+        for (id, may_be) in &self.documents {
+            let is = by_id.get(id.as_str()).copied();
+            ensure!(may_be.contains(&is), "{id} is {is:?}, but clients were told {may_be:?}");
+        }
+        let mut anonymous = HashSet::new();
+        for (id, number) in found.iter().filter(|(id, _)| !self.documents.contains_key(id)) {
+            let is_explained = self.anonymous.contains(number) && anonymous.insert(number);
+            ensure!(is_explained, "{id} with {number} was carried out, but no client was told, or twice");
+        }
+        Ok(self.documents.values().filter(|may_be| may_be.len() == 1).count())
+    }
+}
+
+#[test]
+fn a_ledger_finds_what_was_lost_what_was_denied_and_what_was_doubled() {
+    let mut told = Ledger::default();
+    told.is("written", Some(1));
+    told.is("removed", None);
+    told.is("refused", None);
+    told.is("old", Some(2));
+    told.may_be(Some("old"), Some(3));
+    told.may_be(None, Some(4));
+    let verify = |found: &[(&str, u64)]| {
+        let found: Vec<_> = found.iter().map(|(id, number)| ((*id).to_owned(), *number)).collect();
+        told.verify(&found).ok()
+    };
+    assert_eq!(verify(&[("written", 1), ("old", 2)]), Some(3));
+    assert_eq!(verify(&[("written", 1), ("old", 3), ("generated", 4)]), Some(3));
+    assert_eq!(verify(&[("old", 2)]), None, "lost");
+    assert_eq!(verify(&[("written", 0), ("old", 2)]), None, "lost an update");
+    assert_eq!(verify(&[("written", 1)]), None, "lost, though only the last operation is in doubt");
+    assert_eq!(verify(&[("written", 1), ("old", 2), ("removed", 7)]), None, "not removed");
+    assert_eq!(verify(&[("written", 1), ("old", 2), ("refused", 8)]), None, "carried out, though refused");
+    assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 4), ("b", 4)]), None, "carried out twice");
+    assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 9)]), None, "carried out, though nobody was told");
+}

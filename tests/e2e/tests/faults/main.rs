@@ -1,0 +1,20 @@
+//! Faults of the real parts under load: three OpenSearch nodes, Envoy, and the filter in it.
+//!
+//! After each: what a client was told is in the cluster, and what it was told is not is not; every request was
+//! answered, with an item for each operation at its place; the throughput came back without a restart of Envoy; no VM
+//! died.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod broken_answers;
+mod cutter;
+mod ended_envoy;
+mod hung_node;
+mod killed_node;
+mod ledger;
+mod load;
+mod oversized_answer;
+mod refusals;
+mod site;
+mod starved_envoy;
+mod tally;
+mod writer;

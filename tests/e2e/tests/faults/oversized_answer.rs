@@ -1,0 +1,79 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::site::{Plan, expect_only};
+
+/// What Envoy keeps of an answer to a callout.
+const MOST: u64 = 32 << 20;
+
+const PAIRS: usize = 10_000;
+
+/// A long id that is a document's, or that of one that cannot be.
+fn id(kind: &str, number: usize) -> String {
+    format!("{kind}-{number}-{}", "i".repeat(400))
+}
+
+/// It cannot be read, and half of its operations were carried out: nobody is told yes, and nobody no.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_to_read() -> Result<()> {
+    let plan = Plan::new("answer over 32 MiB").index("load", json!({}));
+    let site = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
+    let mut load = site.load("load", "");
+    let before = load.steady_rate().await?;
+    // A node repeats a number that is none in its error, twice.
+    let none = "x".repeat(1_500);
+    let mut body = String::new();
+    for number in 0..PAIRS {
+        let (good, bad) = (id("good", number), id("bad", number));
+        body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{good}\"}}}}\n{{\"n\":{number}}}\n");
+        body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{bad}\"}}}}\n{{\"n\":\"{none}\"}}\n");
+        if number % 100 == 0 {
+            body += &format!("{{\"create\":{{\"_index\":\"other\",\"_id\":\"{number}\"}}}}\n{{\"n\":{number}}}\n");
+        }
+    }
+    let client = site.client.with_timeout(Duration::from_secs(120));
+    let answer = client.post_ndjson(&site.envoy.url("/_bulk"), body.clone()).await?.ok()?.json()?;
+    let recovered = load.recovers(before).await?;
+
+    let items = answer["items"].as_array().context("no items")?;
+    ensure!(items.len() == 2 * PAIRS + PAIRS / 100, "{} items", items.len());
+    let mut left = items.iter();
+    let mut next = || left.next().context("no item");
+    let (mut unknown, mut acknowledged) = (0, 0);
+    let others: HashSet<String> = site.documents("other").await?.into_iter().map(|(id, _)| id).collect();
+    for number in 0..PAIRS {
+        for kind in ["good", "bad"] {
+            let item = &next()?["index"];
+            ensure!(item["_id"] == id(kind, number), "{item}");
+            ensure!(item["status"] == 503 && item["error"]["type"] == "bulk_outcome_unknown_exception", "{item}");
+            unknown += 1;
+        }
+        if number % 100 == 0 {
+            let item = &next()?["create"];
+            ensure!(item["_id"] == number.to_string(), "{item}");
+            // Those of the node with the large index were in the same batch.
+            match item["status"].as_u64() {
+                Some(201) => {
+                    ensure!(others.contains(&number.to_string()), "{number} was acknowledged and is not there")
+                }
+                _ => ensure!(item["error"]["type"] == "bulk_outcome_unknown_exception", "{item}"),
+            }
+            acknowledged += usize::from(item["status"] == 201);
+        }
+    }
+    ensure!(acknowledged > 0, "nothing was acknowledged");
+    let written = site.documents("large").await?.len();
+    println!(
+        "answer over 32 MiB: {unknown} outcomes unknown, {written} of them carried out, {acknowledged} acknowledged"
+    );
+    ensure!(written == PAIRS, "{written} documents");
+    let direct = client.post_ndjson(&site.direct(0, "/_bulk")?, body).await?.ok()?;
+    ensure!(direct.body.len() as u64 > MOST, "{} bytes are not too large", direct.body.len());
+    let tally = load.tally.clone();
+    site.end(vec![load], recovered).await?;
+    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    expect_only(&tally, &[])
+}

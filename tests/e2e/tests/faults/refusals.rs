@@ -1,0 +1,56 @@
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::site::{Plan, Site, expect_only};
+
+/// How long the nodes refuse everything.
+const REFUSE: Duration = Duration::from_secs(10);
+
+impl Site {
+    /// Lets the nodes refuse every body that is larger than this with 429.
+    async fn limit_requests(&self, limit: Value) -> Result<()> {
+        let settings = json!({"transient": {"network.breaker.inflight_requests.limit": limit}});
+        self.client.put_json(&self.direct(0, "/_cluster/settings")?, &settings).await?.ok().map(|_| ())
+    }
+
+    /// Lets the nodes refuse everything for a while.
+    async fn refuse(&self) -> Result<()> {
+        self.limit_requests(json!("100b")).await?;
+        // The length is the subject.
+        tokio::time::sleep(REFUSE).await;
+        self.limit_requests(Value::Null).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_refuse_everything_for_ten_seconds_and_a_filter_that_waits_for_them() -> Result<()> {
+    let retry = json!({"attempts": 20, "max_backoff": "1s"});
+    let site = Plan::new("all refused, patient").index("refused", json!({})).config("retry", retry).start().await?;
+    let mut load = site.load("refused", "");
+    let before = load.steady_rate().await?;
+    site.refuse().await?;
+    let recovered = load.recovers(before).await?;
+    let tally = load.tally.clone();
+    println!("all refused, patient: {} batches sent again", site.counted("batches_retried").await?);
+    ensure!(site.counted("batches_retried").await? > 0, "nothing was refused");
+    site.end(vec![load], recovered).await?;
+    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    expect_only(&tally, &[])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_refuse_everything_for_ten_seconds_and_clients_that_are_told() -> Result<()> {
+    let site = Plan::new("all refused, as shipped").index("refused", json!({})).start().await?;
+    let mut load = site.load("refused", "");
+    let before = load.steady_rate().await?;
+    site.refuse().await?;
+    let end = Instant::now();
+    load.recovers(before).await?;
+    let tally = load.tally.clone();
+    site.end(vec![load], end.elapsed()).await?;
+    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    ensure!(tally.failed().contains_key(&429), "nobody was refused");
+    expect_only(&tally, &[429])
+}

@@ -1,0 +1,36 @@
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::load::Load;
+use crate::site::{Plan, expect_only};
+use crate::writer::Writer;
+
+/// An Envoy that gets no CPU for a while finds more in its sockets at once than its buffers are meant for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envoy_that_is_starved_under_large_bodies() -> Result<()> {
+    const REQUESTS: u64 = 25;
+    let site = Plan::new("Envoy starved").index("starved", json!({})).start().await?;
+    let mut small = site.load("starved", "");
+    let url = site.envoy.url("/starved/_bulk");
+    // About 3 MB each.
+    let large = Load::start("starved", (0..2).map(|number| Writer::new(number, url.clone(), 1900..=2100, 1_500)));
+    let before = small.steady_rate().await?;
+    while large.tally.requests.get() < REQUESTS {
+        site.envoy.pause()?;
+        // Not a wait for anything: the length of the starvation is the subject.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        site.envoy.resume()?;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let recovered = small.recovers(before).await?;
+    let tallies = [small.tally.clone(), large.tally.clone()];
+    site.end(vec![small, large], recovered).await?;
+    for tally in tallies {
+        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+        // 413 is what this is about.
+        expect_only(&tally, &[])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_stack::{Client, Response};
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::ledger::Ledger;
+use crate::tally::Tally;
+
+/// A client that writes one request after the other, and remembers what it was told.
+///
+/// Its documents are its own. One of which it does not know what it is it does not touch again: what is under way
+/// still may be carried out at any time.
+#[derive(Debug)]
+pub struct Writer {
+    name: String,
+    url: String,
+    client: Client,
+    dice: Rng,
+    /// Operations of a request.
+    operations: RangeInclusive<usize>,
+    /// Bytes of a document, about.
+    bytes: usize,
+    /// Whether it writes nothing that may not be carried out twice.
+    is_idempotent: bool,
+    /// Counts its documents; a document's number tells which operation wrote it.
+    next: u64,
+    /// Ids of documents that are there for certain.
+    live: Vec<String>,
+    ledger: Ledger,
+}
+
+struct Operation {
+    action: &'static str,
+    /// None: the cluster makes one.
+    id: Option<String>,
+    number: u64,
+    /// Whether its document was there before.
+    is_old: bool,
+}
+
+/// What a client was told of an operation.
+enum Told {
+    Done,
+    NotDone,
+    Unknown,
+}
+
+impl Writer {
+    /// The writer with this number, by connections of its own.
+    pub fn new(number: u64, url: String, operations: RangeInclusive<usize>, bytes: usize) -> Self {
+        Self {
+            name: format!("w{number}"),
+            url,
+            // Far more than anything here takes: a request that takes longer was not answered.
+            client: Client::new().with_timeout(Duration::from_secs(90)),
+            dice: Rng::with_seed(number),
+            operations,
+            bytes,
+            is_idempotent: false,
+            next: number << 32,
+            live: Vec::new(),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// The same with `index` and `delete` under ids only: what may be carried out twice.
+    pub fn idempotent(self) -> Self {
+        Self { is_idempotent: true, ..self }
+    }
+
+    /// What it was told so far.
+    pub fn into_ledger(self) -> Ledger {
+        self.ledger
+    }
+
+    /// Sends a request and takes its answer in; an error if that is none, or one that cannot be true.
+    pub async fn write(&mut self, tally: &Tally) -> Result<()> {
+        let size = self.dice.usize(self.operations.clone());
+        let operations: Vec<Operation> = (0..size).map(|_| self.choose()).collect();
+        let body: String = operations.iter().map(|operation| self.lines(operation)).collect();
+        tally.requests.add(1);
+        match self.client.post_ndjson(&self.url, body).await {
+            Ok(response) => self.read(operations, &response, tally),
+            Err(error) if format!("{error:#}").contains("no answer within") => Err(error),
+            Err(_) => {
+                tally.broken.add(1);
+                // As a client does that means to try again.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                operations.into_iter().for_each(|operation| self.settle(operation, &Told::Unknown));
+                Ok(())
+            }
+        }
+    }
+
+    fn choose(&mut self) -> Operation {
+        self.next += 1;
+        let number = self.next;
+        let (action, is_old) = match self.dice.u8(0..100) {
+            30..45 | 90.. if self.is_idempotent => ("index", false),
+            60..75 if self.is_idempotent => ("index", true),
+            0..30 => ("index", false),
+            30..45 => ("create", false),
+            45..60 => ("index", true),
+            60..75 => ("update", true),
+            75..90 => ("delete", true),
+            _ => return Operation { action: "index", id: None, number, is_old: false },
+        };
+        // Taken out, so that an id occurs once in a request.
+        match is_old && !self.live.is_empty() {
+            true => {
+                let id = self.live.swap_remove(self.dice.usize(..self.live.len()));
+                Operation { action, id: Some(id), number, is_old }
+            }
+            false => {
+                let action = if action == "create" { action } else { "index" };
+                Operation { action, id: Some(format!("{}-{number}", self.name)), number, is_old: false }
+            }
+        }
+    }
+
+    fn lines(&self, operation: &Operation) -> String {
+        let line = match &operation.id {
+            Some(id) => json!({operation.action: {"_id": id}}),
+            None => json!({operation.action: {}}),
+        };
+        let source = json!({"n": operation.number, "text": "x".repeat(self.bytes)});
+        match operation.action {
+            "delete" => format!("{line}\n"),
+            "update" => format!("{line}\n{}\n", json!({"doc": source})),
+            _ => format!("{line}\n{source}\n"),
+        }
+    }
+
+    fn read(&mut self, operations: Vec<Operation>, response: &Response, tally: &Tally) -> Result<()> {
+        let status = response.status.as_u16();
+        if status != 200 {
+            let text = response.text();
+            let told = match status {
+                429 => Told::NotDone,
+                503 if text.contains("no_upstream_exception") => Told::NotDone,
+                500.. => Told::Unknown,
+                _ => bail!("{status}: {text}"),
+            };
+            tally.fail(status, operations.len() as u64);
+            operations.into_iter().for_each(|operation| self.settle(operation, &told));
+            return Ok(());
+        }
+        let answer = response.json()?;
+        let items = answer["items"].as_array().context("no items")?;
+        ensure!(items.len() == operations.len(), "{} items for {} operations", items.len(), operations.len());
+        let mut failed = false;
+        for (operation, item) in operations.into_iter().zip(items) {
+            let told = self.read_item(&operation, item, tally).with_context(|| item.to_string())?;
+            failed |= item[operation.action].get("error").is_some();
+            if let (Told::Done, None) = (&told, &operation.id) {
+                let id = item[operation.action]["_id"].as_str().context("no id")?.to_owned();
+                self.settle(Operation { id: Some(id), ..operation }, &told);
+            } else {
+                self.settle(operation, &told);
+            }
+        }
+        ensure!(answer["errors"] == failed, "`errors` is {}", answer["errors"]);
+        Ok(())
+    }
+
+    fn read_item(&self, operation: &Operation, item: &Value, tally: &Tally) -> Result<Told> {
+        let fields = item.get(operation.action).with_context(|| format!("no {}", operation.action))?;
+        if let Some(id) = &operation.id {
+            ensure!(fields["_id"] == *id, "not {id}");
+        }
+        let status = fields["status"].as_u64().and_then(|status| u16::try_from(status).ok()).context("no status")?;
+        match (operation.action, status) {
+            // A document that was there is there until it is removed; one that was not is not changed.
+            ("update", 200) => ensure!(fields["result"] == "updated", "carried out twice"),
+            // One that was removed by a first attempt, of which nobody heard, is gone as well.
+            (_, 200 | 201) | ("delete", 404) => {}
+            ("create", 409) => {
+                tally.conflicts.add(1);
+                tally.fail(status, 1);
+                return Ok(Told::Unknown);
+            }
+            (_, 429) => {
+                tally.fail(status, 1);
+                return Ok(Told::NotDone);
+            }
+            (_, 500..) => {
+                tally.fail(status, 1);
+                return Ok(Told::Unknown);
+            }
+            _ => bail!("this cannot be"),
+        }
+        tally.acknowledged.add(1);
+        Ok(Told::Done)
+    }
+
+    fn settle(&mut self, operation: Operation, told: &Told) {
+        let Operation { action, id, number, is_old } = operation;
+        let number = (action != "delete").then_some(number);
+        match (told, id) {
+            (Told::Done, Some(id)) => {
+                self.ledger.is(&id, number);
+                if number.is_some() {
+                    self.live.push(id);
+                }
+            }
+            (Told::NotDone, Some(id)) if is_old => self.live.push(id),
+            (Told::NotDone, Some(id)) => self.ledger.is(&id, None),
+            (Told::Unknown, id) => self.ledger.may_be(id.as_deref(), number),
+            (_, None) => {}
+        }
+    }
+}
