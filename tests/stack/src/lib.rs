@@ -1,5 +1,5 @@
-//! Starts the real parts on loopback, for the demo and for the tests: a cluster of OpenSearch nodes, each a
-//! process of its own, and Envoy with the shipped configuration.
+//! Starts the real parts on loopback, for the demo and for the tests: a cluster of OpenSearch or Elasticsearch nodes,
+//! each a process of its own, and Envoy with the shipped configuration.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -22,10 +22,11 @@
 
 mod account;
 mod client;
+mod cluster;
 mod config;
+mod distribution;
 mod envoy;
 mod node;
-mod opensearch;
 mod pieces;
 pub mod port;
 mod process;
@@ -34,9 +35,10 @@ pub mod wait;
 mod workspace;
 
 pub use client::{Client, Response};
+pub use cluster::{Cluster, ClusterOptions, Profile};
 pub use config::FilterConfig;
+pub use distribution::Distribution;
 pub use envoy::{Envoy, EnvoyOptions};
-pub use opensearch::{Cluster, ClusterOptions, Profile};
 pub use process::{Lifetime, Process, ProcessRecord};
 pub use tools::Tools;
 pub use workspace::stop_left_running;

@@ -1,5 +1,6 @@
 //! One search node: its configuration and the command that starts it.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,8 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use crate::account::Account;
-use crate::opensearch::{ClusterOptions, Profile};
+use crate::cluster::{ClusterOptions, Profile};
+use crate::distribution::{Distribution, Launch, Product};
 use crate::port;
 use crate::process::Process;
 use crate::workspace::Workspace;
@@ -24,7 +26,7 @@ rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 ";
 
-/// What OpenSearch's own start script sets besides heap and collector (`config/jvm.options`, `bin/opensearch-env`).
+/// What the servers' own start scripts set besides heap and collector (`config/jvm.options`, `bin/opensearch-env`).
 const JVM_FLAGS: &[&str] = &[
     "-Xss1m",
     "-Xshare:auto",
@@ -42,8 +44,6 @@ const JVM_FLAGS: &[&str] = &[
     "-Dio.netty.recycler.maxCapacityPerThread=0",
     "-Dlog4j.shutdownHookEnabled=false",
     "-Dlog4j2.disable.jmx=true",
-    "-Dopensearch.bundled_jdk=false",
-    "-Dopensearch.distribution.type=zip",
 ];
 
 /// A node of a cluster. Its process comes and goes; name, ports and folders stay.
@@ -78,11 +78,16 @@ impl Node {
         for part in ["config", "data", "logs", "tmp"] {
             fs::create_dir_all(folder.join(part))?;
         }
-        let mut settings = settings(index, &folder, http_port, transport_ports);
+        let mut settings = settings(options.distribution, index, &folder, http_port, transport_ports);
         settings.extend(options.settings.clone());
+        let config = folder.join("config");
         // JSON is YAML.
-        fs::write(folder.join("config/opensearch.yml"), Value::Object(settings).to_string())?;
-        fs::write(folder.join("config/log4j2.properties"), LOGGING)?;
+        fs::write(config.join(options.distribution.product().settings_file()), Value::Object(settings).to_string())?;
+        if options.distribution.launch() == Launch::Launcher {
+            let flags = [options.jvm_flags().join("\n"), "-Djava.io.tmpdir=${ES_TMPDIR}\n".into()].join("\n");
+            fs::write(config.join("jvm.options"), flags)?;
+        }
+        fs::write(config.join("log4j2.properties"), LOGGING)?;
         Account::of_nodes().own(&folder)?;
         let log = options.run_dir.join(format!("{name}.log"));
         Ok(Self { name, http_port, process: None, folder, log })
@@ -91,28 +96,61 @@ impl Node {
     /// Starts the node's process and returns at once.
     pub(crate) fn start(&mut self, workspace: &Workspace, options: &ClusterOptions) -> Result<()> {
         port::ensure_free(self.http_port)?;
-        let mut command = Command::new(workspace.java.join("bin/java"));
-        command
-            .args(options.profile.jvm_flags())
-            .args(JVM_FLAGS)
-            .arg(flag("-Djava.io.tmpdir=", &self.folder.join("tmp")))
-            .arg(flag("-XX:ErrorFile=", &self.folder.join("logs/jvm_error.log")))
-            .arg(flag("-Dopensearch.path.home=", &workspace.opensearch))
-            .arg(flag("-Dopensearch.path.conf=", &self.folder.join("config")))
-            .arg("-cp")
-            .arg(workspace.opensearch.join("lib/*"))
-            .arg("org.opensearch.bootstrap.OpenSearch")
-            .current_dir(&self.folder)
-            // Nothing of the caller's environment is meant for the node.
-            .env_clear()
-            .env("LANG", "C.UTF-8");
+        let mut command = match options.distribution.launch() {
+            Launch::Direct => self.server(workspace, options),
+            Launch::Launcher => self.launcher(workspace, options),
+        };
         Account::of_nodes().apply(&mut command);
         self.process = Some(Process::start(&self.name, command, &self.log, options.lifetime)?);
         Ok(())
     }
+
+    fn server(&self, workspace: &Workspace, options: &ClusterOptions) -> Command {
+        let product = options.distribution.product();
+        let mut command = java(workspace);
+        command
+            .args(options.jvm_flags())
+            .args(JVM_FLAGS)
+            .args(options.distribution.properties())
+            .args(self.folders(product, workspace))
+            .arg(flag("-Djava.io.tmpdir=", &self.folder.join("tmp")))
+            .arg(flag("-XX:ErrorFile=", &self.folder.join("logs/jvm_error.log")))
+            .arg("-cp")
+            .arg(workspace.server.join("lib/*"))
+            .arg(product.main_class())
+            .current_dir(&self.folder);
+        command
+    }
+
+    /// What `bin/elasticsearch` comes to. The launcher reads the server's flags from `jvm.options`.
+    fn launcher(&self, workspace: &Workspace, options: &ClusterOptions) -> Command {
+        let mut command = java(workspace);
+        command
+            .args(["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"])
+            .args(options.distribution.properties())
+            .args(self.folders(options.distribution.product(), workspace))
+            .args(["-Dcli.name=server", "-Dcli.script=bin/elasticsearch", "-Dcli.libs=lib/tools/server-cli"])
+            .args(["-Des.java.type=ES_JAVA_HOME", "-cp", "lib/*:lib/cli-launcher/*"])
+            .arg("org.elasticsearch.launcher.CliToolLauncher")
+            .env("ES_TMPDIR", self.folder.join("tmp"))
+            // It takes the folder that it is started in for the server's.
+            .current_dir(&workspace.server);
+        command
+    }
+
+    fn folders(&self, product: Product, workspace: &Workspace) -> [OsString; 2] {
+        let property = |name: &str, folder: &Path| flag(&format!("-D{}.path.{name}=", product.prefix()), folder);
+        [property("home", &workspace.server), property("conf", &self.folder.join("config"))]
+    }
 }
 
-fn settings(index: usize, folder: &Path, http_port: u16, transport_ports: &[u16]) -> Map<String, Value> {
+fn settings(
+    distribution: Distribution,
+    index: usize,
+    folder: &Path,
+    http_port: u16,
+    transport_ports: &[u16],
+) -> Map<String, Value> {
     let nodes: Vec<String> = (0..transport_ports.len()).map(name).collect();
     let seeds: Vec<String> = transport_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let settings = json!({
@@ -121,41 +159,50 @@ fn settings(index: usize, folder: &Path, http_port: u16, transport_ports: &[u16]
         "node.attr.zone": format!("z{index}"),
         "path.data": folder.join("data"),
         "path.logs": folder.join("logs"),
-        // On loopback OpenSearch also skips the checks of the machine's limits.
+        // On loopback the server also skips the checks of the machine's limits.
         "network.host": "127.0.0.1",
         "http.port": http_port,
         "transport.port": transport_ports.get(index),
         "discovery.seed_hosts": seeds,
-        "cluster.initial_cluster_manager_nodes": nodes,
+        distribution.initial_managers(): nodes,
         // A developer's disk may be nearly full.
         "cluster.routing.allocation.disk.threshold_enabled": false,
     });
-    match settings {
+    let mut settings = match settings {
         Value::Object(settings) => settings,
         _ => Map::new(),
-    }
+    };
+    settings.extend(distribution.settings().iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    settings
 }
 
-fn flag(name: &str, path: &Path) -> std::ffi::OsString {
-    let mut flag = std::ffi::OsString::from(name);
+fn java(workspace: &Workspace) -> Command {
+    let mut command = Command::new(workspace.java.join("bin/java"));
+    // Nothing of the caller's environment is meant for the node.
+    command.env_clear().env("LANG", "C.UTF-8");
+    command
+}
+
+fn flag(name: &str, path: &Path) -> OsString {
+    let mut flag = OsString::from(name);
     flag.push(path);
     flag
 }
 
-impl Profile {
-    fn jvm_flags(self) -> &'static [&'static str] {
-        match self {
-            Self::Fast => {
-                &["-Xms256m", "-Xmx256m", "-XX:MaxDirectMemorySize=128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+impl ClusterOptions {
+    /// Heap, compilers and collector.
+    fn jvm_flags(&self) -> Vec<String> {
+        let heap = match self.profile {
+            Profile::Fast => self.distribution.least_heap(),
+            Profile::Throughput => 512,
+        };
+        let sizes = [format!("-Xms{heap}m"), format!("-Xmx{heap}m"), format!("-XX:MaxDirectMemorySize={}m", heap / 2)];
+        let fixed: &[&str] = match self.profile {
+            Profile::Fast => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-AlwaysPreTouch"],
+            Profile::Throughput => {
+                &["-XX:+UseG1GC", "-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30"]
             }
-            Self::Throughput => &[
-                "-Xms512m",
-                "-Xmx512m",
-                "-XX:MaxDirectMemorySize=256m",
-                "-XX:+UseG1GC",
-                "-XX:G1ReservePercent=25",
-                "-XX:InitiatingHeapOccupancyPercent=30",
-            ],
-        }
+        };
+        sizes.into_iter().chain(fixed.iter().map(|flag| (*flag).to_owned())).collect()
     }
 }

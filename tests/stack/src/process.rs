@@ -28,7 +28,8 @@ pub enum Lifetime {
 }
 
 /// A running child. It is in a session of its own, so that Ctrl-C in the terminal reaches this process only, which
-/// then stops its children in order. Dropping the value kills the child.
+/// then stops its children in order. Signals go to all processes of that session, for a child may be a launcher.
+/// Dropping the value kills the child.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -106,15 +107,18 @@ impl Process {
         // Held while the signal is sent: the pid cannot be reused as long as nobody waits for the child.
         let mut child = self.child();
         match child.as_mut().map(Child::try_wait).transpose()? {
-            Some(None) => Ok(rustix::process::kill_process(self.pid, signal)?),
+            Some(None) => Ok(rustix::process::kill_process_group(self.pid, signal)?),
             _ => bail!("{} (pid {}) no longer runs", self.name, self.pid()),
         }
     }
 
-    /// Kills the process (SIGKILL) and returns when it is gone.
+    /// Kills the process (SIGKILL), and what it has started; returns when it is gone.
     pub fn kill(&self) -> Result<()> {
         if let Some(child) = self.child().as_mut() {
-            child.kill()?;
+            if child.try_wait()?.is_none() {
+                // As long as the child is not waited for, no other group gets its number.
+                rustix::process::kill_process_group(self.pid, Signal::KILL)?;
+            }
             child.wait()?;
         }
         Ok(())

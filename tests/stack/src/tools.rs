@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::distribution::Distribution;
+
 /// Paths of everything that the stack runs.
 #[derive(Debug, Clone)]
 pub struct Tools {
@@ -13,8 +15,8 @@ pub struct Tools {
     pub envoy: PathBuf,
     /// The Java runtime's folder.
     pub java: PathBuf,
-    /// OpenSearch, unpacked.
-    pub opensearch: PathBuf,
+    /// Everything that was fetched.
+    fetched: PathBuf,
     /// The filter, as `make build` leaves it. It need not exist: ask [`Tools::wasm`].
     wasm: PathBuf,
 }
@@ -36,15 +38,29 @@ impl Tools {
             root: root.to_path_buf(),
             envoy: tools.join("envoy/envoy"),
             java: tools.join("java"),
-            opensearch: tools.join("opensearch"),
+            fetched: tools.clone(),
             wasm: root.join("dist/bulk_reshuffle.wasm"),
         };
-        for path in [&found.envoy, &found.java.join("bin/java"), &found.opensearch.join("lib")] {
+        for path in [&found.envoy, &found.java.join("bin/java")] {
             if !path.exists() {
                 bail!("{} is missing: run `make tools` first", path.display());
             }
         }
         Ok(found)
+    }
+
+    /// A tool's folder by its name in `tests/tools/fetch.py`.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.fetched.join(name);
+        if !folder.join(".stamp").is_file() {
+            bail!("{} is missing: run `python3 tests/tools/fetch.py {name}` first", folder.display());
+        }
+        Ok(folder)
+    }
+
+    /// A search server, unpacked.
+    pub fn server(&self, distribution: Distribution) -> Result<PathBuf> {
+        self.folder(distribution.name())
     }
 
     /// The compiled filter.

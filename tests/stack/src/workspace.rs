@@ -9,17 +9,18 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::account::Account;
+use crate::distribution::Distribution;
 use crate::process::ProcessRecord;
 use crate::tools::Tools;
 
 /// In the run folder, the link to the folder elsewhere if there had to be one.
 const ELSEWHERE: &str = "nodes";
 
-/// Where the nodes find the Java runtime and OpenSearch, and keep their own files.
+/// Where the nodes find the Java runtime and the server, and keep their own files.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) java: PathBuf,
-    pub(crate) opensearch: PathBuf,
+    pub(crate) server: PathBuf,
     /// Holds one folder per node.
     pub(crate) nodes: PathBuf,
     /// Removed with the workspace.
@@ -29,14 +30,15 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// Uses the checkout and the run folder where the nodes' account reaches both. In a checkout that only root can
     /// enter, it makes a folder of its own under the system's temporary folder and puts everything there.
-    pub(crate) fn prepare(tools: &Tools, run_dir: &Path, account: Account) -> Result<Self> {
+    pub(crate) fn prepare(tools: &Tools, distribution: Distribution, run_dir: &Path, account: Account) -> Result<Self> {
+        let server = tools.server(distribution)?;
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
         remove_elsewhere(run_dir)?;
-        let in_place = [&tools.java, &tools.opensearch, run_dir].into_iter().all(|folder| account.reaches(folder));
+        let in_place = [tools.java.as_path(), &server, run_dir].into_iter().all(|folder| account.reaches(folder));
         if in_place {
             return Ok(Self {
                 java: tools.java.canonicalize()?,
-                opensearch: tools.opensearch.canonicalize()?,
+                server: server.canonicalize()?,
                 nodes: run_dir.canonicalize()?,
                 elsewhere: None,
             });
@@ -45,14 +47,9 @@ impl Workspace {
         let place = |name: &str| elsewhere.path().join(name);
         symlink(elsewhere.path(), run_dir.join(ELSEWHERE))?;
         link_tree(&tools.java, &place("java"))?;
-        link_tree(&tools.opensearch, &place("opensearch"))?;
+        link_tree(&server, &place("server"))?;
         fs::create_dir(place("nodes"))?;
-        Ok(Self {
-            java: place("java"),
-            opensearch: place("opensearch"),
-            nodes: place("nodes"),
-            elsewhere: Some(elsewhere),
-        })
+        Ok(Self { java: place("java"), server: place("server"), nodes: place("nodes"), elsewhere: Some(elsewhere) })
     }
 
     /// Lets the folders outlive this value.

@@ -1,37 +1,57 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait};
+use bulk_reshuffle_stack::{
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait,
+};
 use serde_json::{Value, json};
 
 /// Far more than anything here takes, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One cluster for all tests of this file: it takes a while to start.
-static CLUSTER: LazyLock<Vec<(String, std::net::SocketAddr)>> = LazyLock::new(|| {
+/// Name and HTTP address of every node.
+type Nodes = Vec<(String, SocketAddr)>;
+
+/// One cluster of a distribution for all tests of this file: it takes a while to start.
+static CLUSTERS: Mutex<BTreeMap<&str, Nodes>> = Mutex::new(BTreeMap::new());
+
+fn cluster(distribution: Distribution) -> Nodes {
+    let mut clusters = CLUSTERS.lock().expect("the cluster did not start");
+    clusters.entry(distribution.name()).or_insert_with(|| start_cluster(distribution)).clone()
+}
+
+fn start_cluster(distribution: Distribution) -> Nodes {
     let (started, address) = std::sync::mpsc::channel();
     // Each test has a runtime of its own, which ends with it; the cluster stays until the process ends.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let tools = Tools::find().unwrap();
-            let options = ClusterOptions { profile: crate::PROFILE, ..ClusterOptions::new(folder("cluster")) };
-            let cluster = Cluster::start(&tools, options).await.unwrap();
+            let options = ClusterOptions::new(folder(distribution.name()));
+            let cluster = Cluster::start(&tools, ClusterOptions { distribution, profile: crate::PROFILE, ..options })
+                .await
+                .unwrap();
             let addresses = cluster.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
             started.send(addresses).unwrap();
             std::future::pending::<()>().await;
         });
     });
     address.recv().expect("the cluster did not start")
-});
+}
+
+/// What the tests run against unless they say otherwise: OpenSearch 2, or what the environment names.
+fn distribution() -> Distribution {
+    std::env::var("DISTRIBUTION").map_or_else(|_| Distribution::default(), |name| name.parse().unwrap())
+}
 
 /// The cluster with an Envoy of the test's own in front of it.
 pub struct Site {
     pub client: Client,
     pub envoy: Envoy,
-    nodes: Vec<(String, std::net::SocketAddr)>,
+    nodes: Nodes,
 }
 
 /// Logs and data of this run; what earlier runs left is removed.
@@ -57,7 +77,16 @@ impl Site {
 
     /// The same, with these fields in the filter's configuration.
     pub async fn start_with(name: &str, config: Value) -> Self {
-        let nodes = tokio::task::spawn_blocking(|| CLUSTER.clone()).await.unwrap();
+        Self::start_in(distribution(), name, config).await
+    }
+
+    /// As shipped, in front of this distribution.
+    pub async fn start_before(distribution: Distribution, name: &str) -> Self {
+        Self::start_in(distribution, name, json!({})).await
+    }
+
+    async fn start_in(distribution: Distribution, name: &str, config: Value) -> Self {
+        let nodes = tokio::task::spawn_blocking(move || cluster(distribution)).await.unwrap();
         let tools = Tools::find().unwrap();
         let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
         for (name, address) in &nodes {
@@ -117,7 +146,7 @@ impl Site {
 
     /// Documents in an index.
     pub async fn documents(&self, index: &str) -> u64 {
-        self.client.post_json(&self.direct(0, &format!("/{index}/_refresh")), &json!({})).await.unwrap().ok().unwrap();
+        self.client.get(&self.direct(0, &format!("/{index}/_refresh"))).await.unwrap().ok().unwrap();
         self.client.get_json(&self.direct(0, &format!("/{index}/_count"))).await.unwrap()["count"].as_u64().unwrap()
     }
 

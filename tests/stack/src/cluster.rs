@@ -1,4 +1,4 @@
-//! A cluster of OpenSearch nodes, each a process of its own.
+//! A cluster of search nodes, each a process of its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::account::Account;
 use crate::client::Client;
+use crate::distribution::Distribution;
 use crate::node::Node;
 use crate::port;
 use crate::process::{Lifetime, Process};
@@ -20,10 +21,14 @@ use crate::workspace::Workspace;
 /// A cold start on a busy machine; on an idle one it is a few seconds.
 const START_LIMIT: Duration = Duration::from_secs(180);
 
+/// From a kill to the end of the process, memory and all.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
 /// How the nodes' JVMs are set up.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Profile {
-    /// Starts soon and stays small: 256 MiB of heap, the quick compiler only, the serial collector.
+    /// Starts soon and stays small: as little heap as the server needs (256 or 384 MiB), the quick compiler only, the
+    /// serial collector.
     #[default]
     Fast,
     /// For measuring: 512 MiB of heap, both compilers, G1. Let it warm up.
@@ -33,6 +38,8 @@ pub enum Profile {
 /// How a cluster is started.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
+    /// What the nodes run.
+    pub distribution: Distribution,
     /// The number of nodes; they are called `es-0`, `es-1` …, with `node.attr.zone` `z0`, `z1` ….
     pub nodes: usize,
     /// The nodes' HTTP ports; empty: free ones.
@@ -41,16 +48,17 @@ pub struct ClusterOptions {
     pub run_dir: PathBuf,
     /// How the JVMs are set up.
     pub profile: Profile,
-    /// More lines for every node's `opensearch.yml`.
+    /// More lines for every node's `opensearch.yml` or `elasticsearch.yml`.
     pub settings: Map<String, Value>,
     /// Whether the nodes may outlive this process.
     pub lifetime: Lifetime,
 }
 
 impl ClusterOptions {
-    /// Three nodes on free ports, profile [`Profile::Fast`].
+    /// Three nodes of OpenSearch 2 on free ports, profile [`Profile::Fast`].
     pub fn new(run_dir: impl Into<PathBuf>) -> Self {
         Self {
+            distribution: Distribution::default(),
             nodes: 3,
             http_ports: Vec::new(),
             run_dir: run_dir.into(),
@@ -83,7 +91,7 @@ impl Cluster {
             port::ensure_free(*port)?;
         }
         let transport_ports = port::free_ports(options.nodes)?;
-        let workspace = Workspace::prepare(tools, &options.run_dir, Account::of_nodes())?;
+        let workspace = Workspace::prepare(tools, options.distribution, &options.run_dir, Account::of_nodes())?;
         let nodes = http_ports
             .iter()
             .enumerate()
@@ -150,6 +158,9 @@ impl Cluster {
     /// Starts a killed node again, on the same ports and data; returns when it has joined.
     pub async fn restart(&mut self, index: usize) -> Result<()> {
         self.kill(index)?;
+        let port = self.node(index)?.http_port;
+        // A launcher is gone before the server that it has started.
+        wait::until(END_LIMIT, "the killed node's port", async || Ok(port::ensure_free(port).ok())).await?;
         let Self { nodes, options, workspace, .. } = self;
         nodes.get_mut(index).context("no such node")?.start(workspace, options)?;
         self.wait_joined().await
