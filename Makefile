@@ -6,10 +6,10 @@ SEEDS   = 20000
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults sim differential lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients sim differential lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
@@ -45,6 +45,13 @@ test: tools forced-trap ## run all tests
 test-faults: tools build ## kill, hang, cut and starve the real parts under load, and count what is lost
 	@cargo test --package bulk-reshuffle-e2e --test faults -- --test-threads=1 --nocapture
 
+# One cluster at a time: each of them takes memory and processors.
+test-clients: tools build ## run the tests with real clients, against Elasticsearch 7.10 and 8 and OpenSearch 2
+	@python3 tests/tools/fetch.py clients
+	@cargo test --package bulk-reshuffle-e2e --test clients -- opensearch_2
+	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_7_10
+	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_8
+
 sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
 	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
@@ -56,6 +63,7 @@ differential: tools build ## compare random requests with and without the filter
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
+	@cargo clippy --package bulk-reshuffle-e2e --test clients -- -D warnings
 	@python3 tests/tools/check_imports.py $(WASM)
 
 clean: ## remove what was compiled; .tools/ stays

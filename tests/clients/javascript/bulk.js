@@ -1,0 +1,61 @@
+'use strict'
+// Sends operations with the bulk helper of the client for Elasticsearch or OpenSearch. See ../README.md.
+
+const { readFileSync } = require('node:fs')
+const { parseArgs } = require('node:util')
+
+const CONCURRENCY = 4
+const FLUSH_BYTES = 2000
+// What the helper itself reads of an answer, and what the report needs.
+const FILTER_PATH = 'errors,items.*.status,items.*.error,items.*._id'
+
+const clients = {
+  elasticsearch: (node, compress) => new (require('@elastic/elasticsearch').Client)({ node, compression: compress }),
+  opensearch: (node, compress) =>
+    new (require('@opensearch-project/opensearch').Client)({ node, ...(compress && { compression: 'gzip' }) })
+}
+
+async function main () {
+  const { values: options, positionals: [name, url, index, file] } = parseArgs({
+    allowPositionals: true,
+    options: { compress: { type: 'boolean' }, 'filter-path': { type: 'boolean' } }
+  })
+  const client = clients[name](url, Boolean(options.compress))
+  const operations = readFileSync(file, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line))
+  const stats = await client.helpers.bulk({
+    datasource: operations,
+    onDocument: (operation) => lines(index, operation),
+    // The helper of OpenSearch's client tells of failures only.
+    ...(name === 'elasticsearch' && {
+      onSuccess: ({ result, document }) => {
+        const [[action, item]] = Object.entries(result)
+        report(action, item._id, item.status, null, document)
+      }
+    }),
+    onDrop: ({ status, error, operation, document }) => {
+      const [[action, item]] = Object.entries(operation)
+      report(action, item._id ?? null, status, error?.type ?? null, document)
+    },
+    concurrency: CONCURRENCY,
+    flushBytes: FLUSH_BYTES,
+    ...(options['filter-path'] && { filter_path: FILTER_PATH })
+  })
+  await client.close()
+  console.log(JSON.stringify({ succeeded: stats.successful, failed: stats.failed }))
+}
+
+function lines (index, { action, id, routing, document }) {
+  const head = { [action]: { _index: index, ...(id !== null && { _id: id }), ...(routing !== null && { routing }) } }
+  if (action === 'delete') return head
+  return [head, action === 'update' ? { doc: document } : document]
+}
+
+function report (action, id, status, error, document) {
+  const n = document?.n ?? document?.doc?.n ?? null
+  console.log(JSON.stringify({ n, action, id, status, error }))
+}
+
+main().catch((error) => {
+  console.error(error)
+  process.exitCode = 1
+})

@@ -1,0 +1,130 @@
+"""Sends operations with the helpers of elasticsearch-py or opensearch-py, whichever is installed. See ../README.md."""
+
+import argparse
+import asyncio
+import json
+
+try:
+    import opensearchpy as library
+    from opensearchpy import OpenSearch as Client
+    from opensearchpy import helpers
+except ImportError:
+    import elasticsearch as library
+    from elasticsearch import Elasticsearch as Client
+    from elasticsearch import helpers
+
+CHUNK = 25
+THREADS = 4
+# What the helpers themselves read of an answer, and what the report needs.
+FILTER_PATH = "errors,items.*.status,items.*.error,items.*._id"
+
+
+def main():
+    arguments = parsed_arguments()
+    with open(arguments.operations) as lines:
+        operations = [json.loads(line) for line in lines]
+    actions = [action(arguments.index, operation) for operation in operations]
+    options = {"chunk_size": CHUNK, "raise_on_error": False}
+    if arguments.filter_path:
+        options["filter_path"] = FILTER_PATH
+    succeeded, failed = HELPERS[arguments.helper](arguments, operations, actions, options)
+    print(json.dumps({"succeeded": succeeded, "failed": failed}))
+
+
+def parsed_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("helper", choices=sorted(HELPERS))
+    parser.add_argument("url")
+    parser.add_argument("index")
+    parser.add_argument("operations")
+    parser.add_argument("--compress", action="store_true")
+    parser.add_argument("--filter-path", action="store_true")
+    return parser.parse_args()
+
+
+def action(index, operation):
+    made = {"_op_type": operation["action"], "_index": index}
+    for field, key in (("_id", "id"), ("routing", "routing")):
+        if operation[key] is not None:
+            made[field] = operation[key]
+    if operation["action"] == "update":
+        made["doc"] = operation["document"]
+    elif operation["action"] != "delete":
+        made["_source"] = operation["document"]
+    return made
+
+
+# --- the helpers; each gives the numbers of operations that succeeded and failed
+
+def bulk(arguments, _, actions, options):
+    succeeded, errors = helpers.bulk(client(arguments), actions, **options)
+    for error in errors:
+        report(None, error)
+    return succeeded, len(errors)
+
+
+def streaming_bulk(arguments, operations, actions, options):
+    return report_all(operations, helpers.streaming_bulk(client(arguments), actions, **options))
+
+
+def parallel_bulk(arguments, operations, actions, options):
+    results = helpers.parallel_bulk(client(arguments), actions, thread_count=THREADS, **options)
+    return report_all(operations, results)
+
+
+def async_bulk(arguments, operations, actions, options):
+    async def run():
+        async with async_client(arguments) as connected:
+            succeeded, errors = await helpers.async_bulk(connected, actions, **options)
+            for error in errors:
+                report(None, error)
+            return succeeded, len(errors)
+    return asyncio.run(run())
+
+
+def async_streaming_bulk(arguments, operations, actions, options):
+    async def send(connected, part):
+        results = helpers.async_streaming_bulk(connected, actions[part::THREADS], **options)
+        return report_all(operations[part::THREADS], [result async for result in results])
+
+    async def run():
+        async with async_client(arguments) as connected:
+            counts = await asyncio.gather(*(send(connected, part) for part in range(THREADS)))
+            return tuple(sum(count) for count in zip(*counts))
+    return asyncio.run(run())
+
+
+HELPERS = {helper.__name__: helper for helper in (bulk, streaming_bulk, parallel_bulk, async_bulk, async_streaming_bulk)}
+
+
+def client(arguments):
+    return Client(arguments.url, http_compress=arguments.compress)
+
+
+def async_client(arguments):
+    return library.AsyncElasticsearch(arguments.url, http_compress=arguments.compress, node_class="httpxasync")
+
+
+def report_all(operations, results):
+    """The helpers yield one result for each operation, in the operations' order."""
+    counts = {True: 0, False: 0}
+    for operation, (is_ok, result) in zip(operations, results):
+        counts[is_ok] += 1
+        report(operation["n"], result)
+    return counts[True], counts[False]
+
+
+def report(n, result):
+    (name, item), = result.items()
+    error = item.get("error")
+    print(json.dumps({
+        "n": n,
+        "action": name,
+        "id": item.get("_id"),
+        "status": item.get("status"),
+        "error": error["type"] if isinstance(error, dict) else error,
+    }))
+
+
+if __name__ == "__main__":
+    main()

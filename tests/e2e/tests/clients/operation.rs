@@ -1,0 +1,125 @@
+//! The operations that every client is given, and what must come of each.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// How many of them. Enough for several requests of each client, on all nodes.
+const COUNT: usize = 400;
+
+/// One operation. Each is about a document of its own, so that requests may overtake each other.
+#[derive(Debug)]
+pub struct Operation {
+    pub n: usize,
+    pub action: &'static str,
+    /// None: the server generates it.
+    pub id: Option<String>,
+    pub routing: Option<String>,
+    pub document: Value,
+    pub status: u16,
+    /// Whether the answer says what is wrong. A delete of nothing has a status only.
+    pub error: Option<Error>,
+}
+
+/// What can be wrong with an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Error {
+    Conflict,
+    Missing,
+    Mapping,
+}
+
+/// A document as it must be in the end: its routing value and its source.
+pub type Document = (Option<String>, Value);
+
+impl Error {
+    /// What servers call it.
+    pub fn is_called(self, name: &str) -> bool {
+        match self {
+            Self::Conflict => name == "version_conflict_engine_exception",
+            Self::Missing => name == "document_missing_exception",
+            // Elasticsearch 8 has another name for it than all others.
+            Self::Mapping => ["mapper_parsing_exception", "document_parsing_exception"].contains(&name),
+        }
+    }
+}
+
+/// The operations, of all kinds in turn.
+pub fn operations() -> Vec<Operation> {
+    (0..COUNT).map(Operation::numbered).collect()
+}
+
+/// The bulk request that makes the documents which the operations find.
+pub fn earlier_documents(index: &str) -> String {
+    let found =
+        |operation: &Operation| operation.is_about_an_earlier_document().then(|| operation.id.clone()).flatten();
+    operations()
+        .iter()
+        .filter_map(found)
+        .map(|id| format!("{}\n{}\n", json!({"index": {"_index": index, "_id": id}}), json!({"n": -1, "text": "old"})))
+        .collect()
+}
+
+/// All documents that must be there in the end. Those with generated ids go by their number.
+pub fn later_documents() -> BTreeMap<String, Document> {
+    operations().iter().filter_map(|operation| Some((operation.name(), operation.result()?))).collect()
+}
+
+impl Operation {
+    fn numbered(n: usize) -> Self {
+        let document = json!({"n": n, "text": format!("text {n}")});
+        let good = |action, status| Self {
+            n,
+            action,
+            id: Some(format!("id {n}")),
+            routing: None,
+            document: document.clone(),
+            status,
+            error: None,
+        };
+        let bad = |action, status, error| Self { error: Some(error), ..good(action, status) };
+        match n {
+            // A keyword is no object.
+            42 | 333 => Self { document: json!({"n": n, "text": {"no": "text"}}), ..bad("index", 400, Error::Mapping) },
+            43 => bad("update", 404, Error::Missing),
+            44 => Self { document: Value::Null, ..good("delete", 404) },
+            _ => match n % 8 {
+                0 => good("create", 201),
+                1 => bad("create", 409, Error::Conflict),
+                2 => good("update", 200),
+                3 => Self { document: Value::Null, ..good("delete", 200) },
+                4 => Self { id: None, ..good("index", 201) },
+                5 => Self { routing: Some(format!("routing {}", n % 7)), ..good("index", 201) },
+                6 => Self { id: Some(format!("\"ä/{n}\"")), ..good("index", 201) },
+                _ => good("index", 201),
+            },
+        }
+    }
+
+    /// As a line of the file that the programs read.
+    pub fn line(&self) -> String {
+        let Self { n, action, id, routing, document, .. } = self;
+        json!({"n": n, "action": action, "id": id, "routing": routing, "document": document}).to_string()
+    }
+
+    pub fn is_good(&self) -> bool {
+        self.status < 300
+    }
+
+    fn is_about_an_earlier_document(&self) -> bool {
+        matches!((self.action, self.status), ("update" | "delete", 200) | ("create", 409))
+    }
+
+    fn name(&self) -> String {
+        self.id.clone().unwrap_or_else(|| format!("generated {}", self.n))
+    }
+
+    /// The document that it leaves, if any.
+    fn result(&self) -> Option<Document> {
+        match (self.action, self.error) {
+            ("delete", _) | (_, Some(Error::Mapping | Error::Missing)) => None,
+            (_, Some(Error::Conflict)) => Some((None, json!({"n": -1, "text": "old"}))),
+            _ => Some((self.routing.clone(), self.document.clone())),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The header by which clients tell whose server they talk to.
+
+use bulk_reshuffle_stack::Distribution;
+use serde_json::json;
+
+use crate::site::Site;
+
+/// Through the filter it is as from a node, whether the request is split or passes on whole.
+pub async fn check_header(distribution: Distribution, expected: Option<&str>) {
+    let site = Site::start_before(distribution, "product").await;
+    site.index("product", json!({})).await;
+    let body = "{\"index\":{\"_index\":\"product\",\"_id\":\"1\"}}\n{\"n\":1}\n";
+    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    for (query, is_split) in [("", true), ("?pretty", false)] {
+        let before = site.counter(merged).await;
+        let path = format!("/_bulk{query}");
+        for url in [site.direct(0, &path), site.envoy.url(&path)] {
+            let answer = site.client.post_ndjson(&url, body).await.unwrap().ok().unwrap();
+            let header = answer.headers.get("x-elastic-product").map(|value| value.to_str().unwrap());
+            assert_eq!(header, expected, "{url}");
+        }
+        assert_eq!(site.counter(merged).await - before, u64::from(is_split));
+    }
+    site.end().await;
+}
