@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use crate::answers::without_source;
 use crate::site::Site;
 
 /// Applied here.
@@ -128,7 +129,7 @@ impl Site {
         let answer = self.client.post_ndjson(url, body.to_owned()).await.unwrap();
         let settings = self.client.get_json(&self.direct(0, &format!("/{index}/_settings"))).await.unwrap();
         let uuid = settings[index]["settings"]["index"]["uuid"].as_str().unwrap();
-        let text = answer.text().replace(index, "INDEX").replace(uuid, "UUID");
+        let text = without_source(&answer.text().replace(index, "INDEX").replace(uuid, "UUID"));
         let content_type = answer.headers["content-type"].to_str().unwrap().to_owned();
         (answer.status.as_u16(), content_type, without_numbers(&without_numbers(&text, "took"), "_seq_no"))
     }

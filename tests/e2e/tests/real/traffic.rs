@@ -1,3 +1,5 @@
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde_json::json;
 
 use crate::site::Site;
@@ -5,10 +7,17 @@ use crate::site::Site;
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 500;
 
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 fn request(index: &str, number: usize) -> String {
-    let text = "x".repeat(600);
     (0..DOCUMENTS)
         .map(|n| {
+            // Elasticsearch 8 compresses what goes between nodes: digits, not one letter over and over.
+            let text: String = (0..38).map(|part| format!("{:016x}", hash((number, n, part)))).collect();
             let line = json!({"index": {"_index": index, "_id": format!("{number}-{n}")}});
             format!("{line}\n{{\"n\":{n},\"text\":\"{text}\"}}\n")
         })
