@@ -2,11 +2,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Action;
+use super::{Action, quotation};
 use crate::json::Object;
 
 /// What a node said of a batch: the cluster's answer with its items cut apart, not re-serialised.
@@ -47,8 +48,12 @@ pub struct AnswerItem {
 pub struct AnswerError;
 
 impl Answer {
-    /// Cuts an answer's body apart.
+    /// Cuts an answer's body apart. What its errors quote of the batch is left out: see [`quotation`].
     pub fn read(body: Vec<u8>) -> Result<Self, AnswerError> {
+        let body = match memmem::find(&body, quotation::START.as_bytes()) {
+            Some(_) => unquoted(&body)?,
+            None => body,
+        };
         if u32::try_from(body.len()).is_err() {
             return Err(AnswerError);
         }
@@ -101,6 +106,23 @@ impl AnswerItem {
     }
 }
 
+/// The body with other errors, where they quote something.
+fn unquoted(body: &[u8]) -> Result<Vec<u8>, AnswerError> {
+    let parsed: Parsed<'_> = serde_json::from_slice(body).map_err(|_| AnswerError)?;
+    let (mut made, mut copied) = (Vec::with_capacity(body.len()), 0);
+    for item in parsed.items {
+        let item: Item<'_> = serde_json::from_str(item.get()).map_err(|_| AnswerError)?;
+        if let Some(error) = item.into_parts().1.error {
+            let Range { start, end } = position(error.get(), body).ok_or(AnswerError)?;
+            made.extend_from_slice(body.get(copied..start as usize).unwrap_or_default());
+            quotation::write_unquoted(error.get(), &mut made);
+            copied = end as usize;
+        }
+    }
+    made.extend_from_slice(body.get(copied..).unwrap_or_default());
+    Ok(made)
+}
+
 /// Where a slice of `body` stands in it.
 fn position(text: &str, body: &[u8]) -> Option<Range<u32>> {
     let start = (text.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
@@ -135,7 +157,8 @@ struct ItemFields<'a> {
     index: Option<Cow<'a, str>>,
     #[serde(rename = "_id", borrow)]
     id: Option<Cow<'a, str>>,
-    error: Option<IgnoredAny>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
     status: u16,
 }
 
@@ -184,6 +207,26 @@ impl<'de> Visitor<'de> for ParsedVisitor {
 mod tests {
     use super::*;
     use crate::routing::hash;
+
+    #[test]
+    fn errors_do_not_quote_the_batch_and_ids_stay() {
+        let marker = "[Source: (byte[])";
+        let error = |reason: &str| format!(r#"{{"type":"x","reason":"{reason}"}}"#);
+        let body = |quoting: &str, plain: &str| {
+            format!(
+                r#"{{"took":7,"errors":true,"items":[{{"index":{{"_id":"{marker}","error":{quoting},"status":400}}}},
+                {{"create":{{"_id":"2","status":201}}}},{{"index":{{"error":{plain},"_id":"3","status":400}}}}]}}"#
+            )
+        };
+        let quoting = error(&format!(r#"at {marker}\"secret\"; line: 1]"#));
+        let answer = Answer::read(body(&quoting, &error("y")).into_bytes()).unwrap();
+        assert_eq!(
+            answer.items.iter().map(|item| item.id_hash).collect::<Vec<_>>(),
+            [marker, "2", "3"].map(|id| Some(hash(id)))
+        );
+        let expected = body(&error("at [Source: REDACTED; line: 1]"), &error("y"));
+        assert_eq!(answer.into_body(), expected.into_bytes());
+    }
 
     #[test]
     fn cuts_the_items_apart_as_they_stand() {

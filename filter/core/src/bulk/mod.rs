@@ -19,6 +19,7 @@ mod gzip;
 mod inflater;
 mod operation;
 mod pretty;
+mod quotation;
 mod reader;
 mod reply;
 mod splice;

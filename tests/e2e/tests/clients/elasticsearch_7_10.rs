@@ -1,11 +1,13 @@
 //! Clients of version 7 in front of Elasticsearch 7.10.
 
 use bulk_reshuffle_stack::Distribution::Elasticsearch7_10;
+use serde_json::json;
 
 use crate::helper::{ALL_STYLES, Helper};
 use crate::product;
 use crate::program::Program;
 use crate::report::Told;
+use crate::site::Site;
 
 const PYTHON: Program = Program::Python("elasticsearch-py-7");
 
@@ -29,4 +31,31 @@ async fn python_parallel_bulk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_product_header_is_made_up() {
     product::check_header(Elasticsearch7_10, None).await;
+}
+
+/// This version quotes in its errors what it had before it, which is the batch.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_do_not_quote_other_clients() {
+    let site = Site::start_before(Elasticsearch7_10, "quotation").await;
+    site.index("quotation", json!({"number_of_shards": 3})).await;
+    let lines = |n: usize, document: &str| -> String {
+        (0..6).map(|id| format!("{{\"index\":{{\"_id\":\"{n} {id}\"}}}}\n{document}\n")).collect()
+    };
+    let requests = (0..200).map(|n| {
+        let (client, url) = (site.client.clone(), site.envoy.url("/quotation/_bulk"));
+        let body = lines(n, if n % 2 == 0 { "{\"text\":\"a secret\"}" } else { "{\"n\":" });
+        tokio::spawn(async move { (n, client.post_ndjson(&url, body).await.unwrap().text()) })
+    });
+    for request in requests.collect::<Vec<_>>() {
+        let (n, answer) = request.await.unwrap();
+        assert_eq!(
+            answer.matches("at [Source: REDACTED; line: 1, ").count(),
+            if n % 2 == 0 { 0 } else { 6 },
+            "{answer}"
+        );
+        assert!(!answer.contains("secret"), "{answer}");
+    }
+    let (batches, requests) = (site.by_upstream("batches").await, site.by_upstream("batch_requests").await);
+    assert!(batches.values().sum::<u64>() * 2 < requests.values().sum::<u64>(), "they hardly shared any batch");
+    site.end().await;
 }

@@ -11,7 +11,7 @@ pub async fn check_header(distribution: Distribution, expected: Option<&str>) {
     site.index("product", json!({})).await;
     let body = "{\"index\":{\"_index\":\"product\",\"_id\":\"1\"}}\n{\"n\":1}\n";
     let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
-    for (query, is_split) in [("", true), ("?pretty", false)] {
+    for (query, is_split) in [("", true), ("?_source=true", false)] {
         let before = site.counter(merged).await;
         let path = format!("/_bulk{query}");
         for url in [site.direct(0, &path), site.envoy.url(&path)] {
