@@ -36,7 +36,7 @@ async fn no_product_header_is_made_up() {
 /// This version quotes in its errors what it had before it, which is the batch.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_do_not_quote_other_clients() {
-    let site = Site::start_before(Elasticsearch7_10, "quotation").await;
+    let site = Site::start_in_front_of(Elasticsearch7_10, "quotation", json!({})).await;
     site.index("quotation", json!({"number_of_shards": 3})).await;
     let lines = |n: usize, document: &str| -> String {
         (0..6).map(|id| format!("{{\"index\":{{\"_id\":\"{n} {id}\"}}}}\n{document}\n")).collect()

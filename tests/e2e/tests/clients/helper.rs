@@ -35,7 +35,7 @@ impl Helper {
     /// split every single request.
     pub async fn check(self, distribution: Distribution) {
         let name = format!("{:?}-{}", self.program, self.name).replace(|char: char| !char.is_ascii_alphanumeric(), "-");
-        let site = Site::start_before(distribution, &name).await;
+        let site = Site::start_in_front_of(distribution, &name, json!({})).await;
         for (number, style) in self.styles.iter().enumerate() {
             let index = format!("{name}-{number}").to_lowercase();
             site.index(&index, json!({"number_of_shards": 5})).await;

@@ -7,7 +7,7 @@ use crate::site::Site;
 
 /// Through the filter it is as from a node, whether the request is split or passes on whole.
 pub async fn check_header(distribution: Distribution, expected: Option<&str>) {
-    let site = Site::start_before(distribution, "product").await;
+    let site = Site::start_in_front_of(distribution, "product", json!({})).await;
     site.index("product", json!({})).await;
     let body = "{\"index\":{\"_index\":\"product\",\"_id\":\"1\"}}\n{\"n\":1}\n";
     let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";

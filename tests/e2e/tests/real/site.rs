@@ -77,15 +77,11 @@ impl Site {
 
     /// The same, with these fields in the filter's configuration.
     pub async fn start_with(name: &str, config: Value) -> Self {
-        Self::start_in(distribution(), name, config).await
+        Self::start_in_front_of(distribution(), name, config).await
     }
 
-    /// As shipped, in front of this distribution.
-    pub async fn start_before(distribution: Distribution, name: &str) -> Self {
-        Self::start_in(distribution, name, json!({})).await
-    }
-
-    async fn start_in(distribution: Distribution, name: &str, config: Value) -> Self {
+    /// The same, in front of this distribution.
+    pub async fn start_in_front_of(distribution: Distribution, name: &str, config: Value) -> Self {
         let nodes = tokio::task::spawn_blocking(move || cluster(distribution)).await.unwrap();
         let tools = Tools::find().unwrap();
         let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
