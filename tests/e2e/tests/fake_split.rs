@@ -191,14 +191,13 @@ async fn operations_without_an_id_stay_together_and_take_turns_over_the_nodes_wi
 async fn operations_that_only_the_cluster_can_route_form_one_share_for_the_coordinator() -> Result<()> {
     let script = ClusterScript::three_nodes()
         .index(Index::new("far-away", [7]))
-        .index(Index::new("series", [0]).setting("mode", "time_series"))
-        .index(Index::new("partitioned", [0, 1, 2]).setting("routing_partition_size", "2"));
+        .index(Index::new("series", [0]).setting("mode", "time_series"));
     let scene = Scene::of(script).coordinators([2]).start().await?;
     let (book, other) = (scene.cluster.write_book(0, 0)?, scene.cluster.write_book(1, 0)?);
     let unrouted = [
         lines::index("far-away", "2", 11),
         "{\"create\":{\"_index\":\"series\"}}\n{\"n\":12}\n".to_owned(),
-        lines::index("partitioned", "3", 13),
+        lines::index("far-away", "3", 13),
     ];
     let body = [&unrouted[0], &book, &unrouted[1], &other, &unrouted[2]].map(String::as_str).concat();
     let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;

@@ -55,7 +55,7 @@ async fn nodes_take_compressed_batches() {
     let received = "cluster.es-0.upstream_rq_total";
     let sent = "cluster.es-0.upstream_cx_tx_bytes_total";
     let (requests, bytes) = (site.counter(received).await, site.counter(sent).await);
-    let plain = site.by_upstream("batch_bytes").await["es-0"];
+    let plain = site.by_upstream("batch_bytes").await.get("es-0").copied().unwrap_or_default();
     let body: String = (0..5_000)
         .map(|n| format!("{{\"index\":{{\"_index\":\"batches\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
         .collect();
