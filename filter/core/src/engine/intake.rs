@@ -128,8 +128,8 @@ impl Engine {
         }
         let table = self.table.clone().ok_or(PassThrough::NoState)?;
         let room = room(&self.config.limits, self.memory.used(), 0);
-        if head.content_length.is_some_and(|length| length > room.bytes) {
-            return Err(room.beyond);
+        if head.content_length.is_some_and(|length| length > room.bytes()) {
+            return Err(room.beyond());
         }
         self.turn = self.turn.wrapping_add(1);
         let caller = self.callers.enter(Rc::clone(&head.caller));
@@ -164,10 +164,5 @@ impl Engine {
 
 /// How much more of a request there is room for, of which so much is here.
 fn room(limits: &Limits, memory: u64, length: u64) -> Room {
-    let of_request = limits.max_request.saturating_sub(length);
-    let of_memory = limits.memory.saturating_sub(memory);
-    match of_request <= of_memory {
-        true => Room { bytes: of_request, beyond: PassThrough::TooLarge },
-        false => Room { bytes: of_memory, beyond: PassThrough::Memory },
-    }
+    Room { of_request: limits.max_request.saturating_sub(length), of_memory: limits.memory.saturating_sub(memory) }
 }

@@ -60,14 +60,41 @@ struct Compressed {
     arrived: Body,
 }
 
-/// How much more of a request there is room for.
+/// How much more of a request there is room for, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Bytes of its body.
-    pub bytes: u64,
-    /// Why not more.
-    pub beyond: PassThrough,
+    /// Up to `limits.max_request`.
+    pub of_request: u64,
+    /// Up to `limits.memory`.
+    pub of_memory: u64,
 }
+
+impl Room {
+    /// How much more of its body may come.
+    pub fn bytes(self) -> u64 {
+        self.of_request.min(self.of_memory)
+    }
+
+    /// Why not more.
+    pub fn beyond(self) -> PassThrough {
+        match self.of_request <= self.of_memory {
+            true => PassThrough::TooLarge,
+            false => PassThrough::Memory,
+        }
+    }
+
+    /// What is left when so much of the body came, and took so much.
+    fn less(self, bytes: u64, memory: u64) -> Self {
+        Self {
+            of_request: self.of_request.saturating_sub(bytes),
+            of_memory: self.of_memory.saturating_sub(memory.max(bytes)),
+        }
+    }
+}
+
+/// Bytes of a compressed body that are read at a time. A thousand times as many may come out of them, and operations
+/// take more memory than they have bytes: so much may be taken beyond the bound.
+const STEP: usize = 256;
 
 impl Request {
     /// A request of which the headers are read. Its operations without an id go to those whose turn it is.
@@ -106,29 +133,39 @@ impl Request {
 
     /// Takes the next chunk of the body, and finds the operations in it.
     pub fn take(&mut self, chunk: Vec<u8>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
-        let fits = chunk.len() as u64 <= room.bytes;
-        let inflated = match &mut self.compressed {
+        let fits = chunk.len() as u64 <= room.bytes();
+        match &mut self.compressed {
             None => {
                 self.body.push(chunk);
-                Ok(Vec::new())
+                if fits { self.read(ids) } else { Err(room.beyond()) }
             }
-            Some(Compressed { inflater, arrived }) => {
-                let inflated = inflater.inflate(&chunk, room.bytes as usize);
-                arrived.push(chunk);
-                inflated
+            Some(_) => {
+                let result = if fits { self.inflate(&chunk, room, ids) } else { Err(room.beyond()) };
+                if let Some(Compressed { arrived, .. }) = &mut self.compressed {
+                    arrived.push(chunk);
+                }
+                result
             }
-        };
-        if !fits {
-            return Err(room.beyond);
         }
-        self.read(inflated, room, ids)
+    }
+
+    fn inflate(&mut self, chunk: &[u8], room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
+        let (length, memory) = (self.body.len(), self.memory());
+        for step in chunk.chunks(STEP) {
+            let inflated = u64::from(self.body.len().saturating_sub(length));
+            let room = room.less(inflated, self.memory().saturating_sub(memory));
+            let Some(Compressed { inflater, .. }) = &mut self.compressed else { break };
+            let more = inflater.inflate(step, room.bytes() as usize);
+            self.add(more, room, ids)?;
+        }
+        Ok(())
     }
 
     /// Says whether the whole body was vouched for, now that it has ended.
     pub fn finish(&mut self, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         if let Some(Compressed { inflater, .. }) = &mut self.compressed {
-            let rest = inflater.finish(room.bytes as usize);
-            self.read(rest, room, ids)?;
+            let rest = inflater.finish(room.bytes() as usize);
+            self.add(rest, room, ids)?;
         }
         self.reader.finish(&self.body, &self.operations).map_err(PassThrough::from)?;
         if self.has_id_on_both_sides() {
@@ -178,12 +215,17 @@ impl Request {
         writes
     }
 
-    /// Reads on, after what was inflated is added to the body.
-    fn read(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
+    /// Adds what was inflated to the body, and reads on.
+    fn add(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         self.body.push(inflated.map_err(|error| match error {
             InflateError::Malformed => PassThrough::Gzip,
-            InflateError::TooLarge => room.beyond,
+            InflateError::TooLarge => room.beyond(),
         })?);
+        self.read(ids)
+    }
+
+    /// Reads on in a body that has grown.
+    fn read(&mut self, ids: &mut Ids) -> Result<(), PassThrough> {
         let Self { reader, body, operations, shares, share_of, splices, .. } = self;
         let mut placer = Placer {
             table: &self.table,
@@ -216,15 +258,19 @@ impl Request {
         Ok(())
     }
 
-    /// Counts the bytes that it takes now.
+    /// Counts the memory that it takes now.
     pub fn recharge(&mut self) {
+        self.charge.set(self.memory());
+    }
+
+    /// About how many bytes it takes.
+    fn memory(&self) -> u64 {
         let per_operation = size_of::<Operation>().saturating_add(size_of::<u32>());
         let compressed =
             self.compressed.as_ref().map_or(0, |body| body.arrived.memory().saturating_add(Inflater::MEMORY));
         let operations = self.operations.len().saturating_mul(per_operation) as u64;
         let splices = self.splices.memory();
-        self.charge
-            .set(self.body.memory().saturating_add(compressed).saturating_add(operations).saturating_add(splices));
+        self.body.memory().saturating_add(compressed).saturating_add(operations).saturating_add(splices)
     }
 
     /// The selected operations of a share, in order.

@@ -116,3 +116,13 @@ fn batches_are_compressed_if_the_configuration_says_so_again_each_time() {
         world.counts.iter().filter(|(metric, _)| matches!(metric, Metric::BatchBytes(_))).map(|(_, by)| by).sum();
     assert_eq!(bytes, 3 * lines.len() as u64 * 2);
 }
+
+#[test]
+fn many_small_operations_out_of_one_piece_cost_no_more_than_the_bound() {
+    let bomb = gzip("{\"index\":{}}\n\n".repeat(500_000));
+    let mut world = World::new(json!({"limits": {"max_request": "8mb", "memory": "8mb"}}));
+    let id = world.head("/i/_bulk", &[("content-encoding", "gzip")]);
+    world.data(id, &bomb, false);
+    assert_eq!(world.passed[&id], bomb);
+    assert_eq!(world.passed_because(PassThrough::Memory), 1);
+}
