@@ -176,7 +176,10 @@ impl Index {
             Some(size) => size.parse().map_err(|_| Unrouted::IndexMode)?,
             None => 1,
         };
-        let primaries = (0..formula.shards()).map(|shard| primary(shard, shards, nodes)).collect();
+        // A cluster lists every shard, started or not. A number far beyond what is listed would cost much memory.
+        let listed = shards.filter(|table| table.shards.len() as u64 == u64::from(formula.shards()));
+        let table = listed.ok_or(Unrouted::Primary)?;
+        let primaries = (0..formula.shards()).map(|shard| primary(shard, table, nodes)).collect();
         // A cluster makes no partitioned index that does not require routing.
         let routing_required = partition_size > 1 || metadata.mappings.values().any(|mapping| mapping.routing.required);
         Ok(Self { distrusted: Cell::new(false), formula, partition_size, routing_required, primaries })
@@ -220,13 +223,9 @@ fn formula(metadata: &IndexMetadata) -> Option<Formula> {
 }
 
 /// The upstream of the node that holds the started primary. A relocating primary still serves on its old node.
-fn primary(
-    shard: u32,
-    shards: Option<&ShardTable>,
-    nodes: &BTreeMap<&str, UpstreamId>,
-) -> Result<UpstreamId, Unrouted> {
+fn primary(shard: u32, table: &ShardTable, nodes: &BTreeMap<&str, UpstreamId>) -> Result<UpstreamId, Unrouted> {
     let serves = |copy: &&ShardCopy| copy.primary && matches!(copy.state.as_str(), "STARTED" | "RELOCATING");
-    let copies = shards.and_then(|table| table.shards.get(&shard.to_string())).ok_or(Unrouted::Primary)?;
+    let copies = table.shards.get(&shard.to_string()).ok_or(Unrouted::Primary)?;
     let node = copies.iter().find(serves).and_then(|copy| copy.node.as_deref()).ok_or(Unrouted::Primary)?;
     nodes.get(node).copied().ok_or(Unrouted::Upstream)
 }
@@ -382,14 +381,27 @@ mod tests {
 
     #[test]
     fn a_shard_without_a_started_primary_or_a_known_node_is_unrouted() {
-        let route = |shard| table(index(|_| ()), shard, json!({})).0.route("i", Some(hash("1")), None);
-        assert_eq!(route(json!({"0": [copy("INITIALIZING", "a")]})), Err(Unrouted::Primary));
-        assert_eq!(
-            route(json!({"0": [{"primary": true, "state": "UNASSIGNED", "node": null}]})),
-            Err(Unrouted::Primary)
-        );
-        assert_eq!(route(json!({"0": [{"primary": false, "state": "STARTED", "node": "a"}]})), Err(Unrouted::Primary));
-        assert_eq!(route(json!({})), Err(Unrouted::Primary));
-        assert_eq!(route(json!({"0": [copy("STARTED", "z")]})), Err(Unrouted::Upstream));
+        let route = |copies| {
+            let shards = json!({"0": [copies], "1": [copy("STARTED", "b")]});
+            table(index(|_| ()), shards, json!({})).0.route("i", Some(hash("1")), None)
+        };
+        assert_eq!(route(copy("INITIALIZING", "a")), Err(Unrouted::Primary));
+        assert_eq!(route(json!({"primary": true, "state": "UNASSIGNED", "node": null})), Err(Unrouted::Primary));
+        assert_eq!(route(json!({"primary": false, "state": "STARTED", "node": "a"})), Err(Unrouted::Primary));
+        assert_eq!(route(copy("STARTED", "z")), Err(Unrouted::Upstream));
+        assert!(route(copy("STARTED", "a")).is_ok());
+    }
+
+    #[test]
+    fn an_index_with_more_shards_than_are_listed_is_unrouted_and_costs_nothing() {
+        let many = index(|i| {
+            i["settings"]["index"]["number_of_shards"] = json!("1048576");
+            i["routing_num_shards"] = json!(1 << 20);
+        });
+        for (metadata, shards) in [(many, started()), (index(|_| ()), json!({}))] {
+            let (table, _) = table(metadata, shards, json!({}));
+            assert_eq!(table.indices[0].as_ref().unwrap_err(), &Unrouted::Primary);
+            assert_eq!(table.route("i", Some(hash("1")), None), Err(Unrouted::Primary));
+        }
     }
 }
