@@ -20,7 +20,10 @@ pub struct Holds {
     dispatch: Dispatch,
     holds: HashMap<Key, Hold>,
     lanes: HashMap<UpstreamId, Lane>,
-    ready: VecDeque<Departure>,
+    ready: BTreeMap<Turn, Departure>,
+    /// What is queued next, and what is sent again next.
+    next_turn: Turn,
+    next_first: Turn,
     /// Batches that are sent again later, by time and number.
     delayed: BTreeMap<(Time, u64), Batch>,
     next_delayed: u64,
@@ -29,6 +32,10 @@ pub struct Holds {
 
 /// One hold: of an upstream and a caller.
 pub type Key = (UpstreamId, CallerId);
+
+/// When something was queued, the latest highest; what is sent again is below zero. It keeps its turn, so that nobody
+/// who waits is overtaken again and again.
+type Turn = i64;
 
 /// A share of a request, on hold or on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +97,7 @@ struct Hold {
 struct Lane {
     in_flight: usize,
     /// What would leave if fewer batches were on their way.
-    blocked: VecDeque<Departure>,
+    blocked: BTreeMap<Turn, Departure>,
 }
 
 #[derive(Debug)]
@@ -116,7 +123,9 @@ impl Holds {
             dispatch,
             holds: HashMap::new(),
             lanes: HashMap::new(),
-            ready: VecDeque::new(),
+            ready: BTreeMap::new(),
+            next_turn: 0,
+            next_first: -1,
             delayed: BTreeMap::new(),
             next_delayed: 0,
             deadlines: BinaryHeap::new(),
@@ -145,7 +154,8 @@ impl Holds {
 
     /// Sends a batch again, before whatever else waits.
     pub fn add_again(&mut self, batch: Batch) {
-        self.ready.push_front(Departure::Again(batch));
+        self.ready.insert(self.next_first, Departure::Again(batch));
+        self.next_first = self.next_first.saturating_sub(1);
     }
 
     /// Sends a batch again at this time.
@@ -190,11 +200,11 @@ impl Holds {
     /// The next batch to send, of requests that are still here. It counts as on its way until
     /// [`finished`](Self::finished).
     pub fn next_batch(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
-        while let Some(departure) = self.ready.pop_front() {
+        while let Some((turn, departure)) = self.ready.pop_first() {
             let upstream = departure.upstream();
             let lane = self.lanes.entry(upstream).or_default();
             if lane.in_flight >= self.dispatch.max_in_flight_per_node {
-                lane.blocked.push_back(departure);
+                lane.blocked.insert(turn, departure);
                 continue;
             }
             let batch = match departure {
@@ -269,7 +279,8 @@ impl Holds {
         let Some(hold) = self.holds.get_mut(&key) else { return false };
         if !hold.queued && hold.is_ready(&self.hold, &self.dispatch, now) {
             hold.queued = true;
-            self.ready.push_back(Departure::Hold(key));
+            self.ready.insert(self.next_turn, Departure::Hold(key));
+            self.next_turn = self.next_turn.saturating_add(1);
         }
         hold.queued
     }
@@ -277,9 +288,9 @@ impl Holds {
 
 impl Lane {
     /// Lets what has waited longest go before what became ready meanwhile.
-    fn unblock(&mut self, ready: &mut VecDeque<Departure>) {
-        if let Some(departure) = self.blocked.pop_front() {
-            ready.push_front(departure);
+    fn unblock(&mut self, ready: &mut BTreeMap<Turn, Departure>) {
+        if let Some((turn, departure)) = self.blocked.pop_first() {
+            ready.insert(turn, departure);
         }
     }
 }

@@ -9,6 +9,7 @@ use super::ids::Ids;
 use super::request::{Request, Room};
 use super::share::Selection;
 use super::{Command, Engine, Metric, PassThrough, RequestId};
+use crate::bulk::Inflater;
 use crate::config::Limits;
 use crate::routing::Unrouted;
 
@@ -130,6 +131,9 @@ impl Engine {
         let room = room(&self.config.limits, self.memory.used(), 0);
         if head.content_length.is_some_and(|length| length > room.bytes()) {
             return Err(room.beyond());
+        }
+        if head.gzip && room.of_memory < Inflater::MEMORY {
+            return Err(PassThrough::Memory);
         }
         self.turn = self.turn.wrapping_add(1);
         let caller = self.callers.enter(Rc::clone(&head.caller));

@@ -107,7 +107,7 @@ impl Request {
         charge: Charge,
     ) -> Self {
         let Head { default_index, default_routing, filter_path, pretty, gzip, .. } = head;
-        Self {
+        let mut request = Self {
             caller,
             body: Body::default(),
             compressed: gzip.then(|| Compressed { inflater: Inflater::default(), arrived: Body::default() }),
@@ -128,7 +128,9 @@ impl Request {
             direct: HashMap::new(),
             splices: Splices::default(),
             charge,
-        }
+        };
+        request.recharge();
+        request
     }
 
     /// Takes the next chunk of the body, and finds the operations in it.

@@ -7,6 +7,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
+use crate::bulk::Inflater;
 use crate::engine::{Call, Input, Metric, PassThrough};
 
 fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
@@ -125,4 +126,30 @@ fn many_small_operations_out_of_one_piece_cost_no_more_than_the_bound() {
     world.data(id, &bomb, false);
     assert_eq!(world.passed[&id], bomb);
     assert_eq!(world.passed_because(PassThrough::Memory), 1);
+}
+
+#[test]
+fn what_inflating_takes_is_counted_until_the_body_has_ended() {
+    let mut world = World::new(json!({}));
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    let held = world.engine.memory();
+    let body = gzip(index(&[id_on(1, 1)]));
+    let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
+    assert_eq!(world.engine.memory(), held + Inflater::MEMORY);
+    world.data(id, &body[..10], false);
+    world.data(id, &body[10..], true);
+    assert!((held + 1..held + Inflater::MEMORY).contains(&world.engine.memory()), "{}", world.engine.memory());
+    world.gone(id);
+    assert_eq!(world.engine.memory(), held);
+}
+
+#[test]
+fn a_compressed_request_needs_room_to_be_inflated() {
+    let mut world = World::new(json!({"limits": {"max_request": "100kb", "memory": "200kb"}}));
+    for _ in 0..2 {
+        world.head("/_bulk", &[("content-encoding", "gzip")]);
+    }
+    assert_eq!((world.passed.len(), world.engine.memory()), (0, 2 * Inflater::MEMORY));
+    world.head("/_bulk", &[("content-encoding", "gzip")]);
+    assert_eq!((world.passed_because(PassThrough::Memory), world.engine.memory()), (1, 2 * Inflater::MEMORY));
 }

@@ -197,6 +197,30 @@ fn callers_take_turns_at_a_node() {
 }
 
 #[test]
+fn who_waits_keeps_its_turn_when_a_batch_is_sent_again_first() {
+    let mut world = World::new(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    of_caller(&mut world, "merged");
+    world.woken();
+    for caller in ["merged", "merged", "first"] {
+        of_caller(&mut world, caller);
+        world.woken();
+    }
+    world.answer("es-0");
+    for caller in ["second", "third"] {
+        of_caller(&mut world, caller);
+        world.woken();
+    }
+    world.answer("es-0");
+    world.answer_with("es-0", 400, "{}");
+    let mut turns = Vec::new();
+    while !world.calls.is_empty() {
+        turns.extend(callers(&world));
+        world.answer("es-0");
+    }
+    assert_eq!(turns, ["merged", "merged", "second", "third"]);
+}
+
+#[test]
 fn at_most_64_replies_leave_in_one_callback() {
     let mut world = World::new(json!({}));
     small(&mut world, 0, 1);
