@@ -3,10 +3,11 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WASM   := dist/bulk_reshuffle.wasm
 SEEDS   = 20000
+TIME    = 60
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients sim differential lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients sim differential fuzz lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,7 @@ down: ## end what `make up` started
 test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle
 	@cargo test --package bulk-reshuffle-simulator
+	@cargo test --package bulk-reshuffle-fuzz
 	@cargo test --package bulk-reshuffle-stack
 	@cargo test --package bulk-reshuffle-e2e
 
@@ -59,6 +61,9 @@ differential: SEEDS = 100
 differential: tools build ## compare random requests with and without the filter: SEEDS (100) of them, or one again (SEED=n)
 	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
 		cargo test --package bulk-reshuffle-e2e --test differential -- --nocapture
+
+fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its targets
+	@python3 tests/tools/fuzz.py $(TIME)
 
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check

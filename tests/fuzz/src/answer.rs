@@ -1,0 +1,86 @@
+use bulk_reshuffle::bulk::{Action, Answer, AnswerItem, FilterPath, Reply, ReplyHead};
+use bulk_reshuffle::routing::hash;
+use serde_json::{Map, Value};
+
+const ACTIONS: [Action; 4] = [Action::Index, Action::Create, Action::Update, Action::Delete];
+
+/// A node's answer to a batch.
+///
+/// What is cut out of it are the items that an independent JSON reader finds there, in their order and as they stand.
+/// Whatever that reader takes for a bulk answer is one. Items that were put together to a reply are cut out again.
+pub fn answer(input: &[u8]) {
+    let value: Option<Value> = serde_json::from_slice(input).ok();
+    if let Ok(answer) = Answer::read(input.to_vec()) {
+        // Values that nobody looks at may be none for that reader: nested too deeply, half a character.
+        if let Some(value) = &value {
+            check_items(&answer, value);
+        }
+        check_places(&answer, input);
+        check_reply(&answer);
+    }
+    if let Some(value) = value.filter(is_bulk_answer) {
+        // Without keys that stand there twice.
+        let text = value.to_string();
+        let answer = Answer::read(text.clone().into_bytes()).expect("a bulk answer was not understood");
+        check_items(&answer, &serde_json::from_str(&text).expect("JSON"));
+    }
+}
+
+fn check_items(answer: &Answer, value: &Value) {
+    let items = value["items"].as_array().expect("there are no items");
+    assert_eq!(answer.took, value.get("took").map_or(0, |took| took.as_u64().expect("took is no number")));
+    assert_eq!(answer.items.len(), items.len());
+    for (item, value) in answer.items.iter().zip(items) {
+        let text: Value = serde_json::from_slice(answer.text(item)).expect("an item is no JSON");
+        assert_eq!(&text, value);
+        let (action, fields) = action(value).expect("an item without an action");
+        let id = fields.get("_id").and_then(Value::as_str).map(hash);
+        let failed = fields.get("error").is_some_and(|error| !error.is_null());
+        assert_eq!((item.action, item.id_hash, item.failed), (action, id, failed), "{value}");
+    }
+}
+
+/// Items stand behind one another.
+fn check_places(answer: &Answer, input: &[u8]) {
+    let mut left = input;
+    for item in &answer.items {
+        let text = answer.text(item);
+        let at = left.windows(text.len()).position(|window| window == text).expect("an item stands nowhere");
+        left = &left[at + text.len()..];
+    }
+}
+
+fn check_reply(answer: &Answer) {
+    let head = ReplyHead { took: answer.took, errors: false, errors_first: answer.errors_first };
+    let everything = FilterPath::default();
+    let mut reply = Reply::new(head, &everything, 0);
+    for item in &answer.items {
+        reply.item(|to| to.extend_from_slice(answer.text(item)));
+    }
+    let again = Answer::read(reply.finish()).expect("a reply is no bulk answer");
+    let texts = |answer: &Answer| answer.items.iter().map(|item| answer.text(item).to_vec()).collect::<Vec<_>>();
+    assert_eq!(texts(&again), texts(answer));
+    let facts = |item: &AnswerItem| (item.action, item.id_hash, item.failed);
+    assert!(again.items.iter().map(facts).eq(answer.items.iter().map(facts)));
+    assert_eq!((again.took, again.errors_first), (answer.took, answer.errors_first));
+}
+
+fn is_bulk_answer(value: &Value) -> bool {
+    let is_item = |item: &Value| {
+        action(item).is_some_and(|(_, fields)| {
+            let is_text = |name| fields.get(name).is_none_or(|value: &Value| value.is_string() || value.is_null());
+            let status = fields.get("status").and_then(Value::as_u64);
+            is_text("_id") && is_text("_index") && status.is_some_and(|status| u16::try_from(status).is_ok())
+        })
+    };
+    value.is_object()
+        && value.get("took").is_none_or(Value::is_u64)
+        && value["items"].as_array().is_some_and(|items| items.iter().all(is_item))
+}
+
+fn action(item: &Value) -> Option<(Action, &Map<String, Value>)> {
+    let mut fields = item.as_object()?.iter();
+    let (name, fields) = fields.next().filter(|_| item.as_object().is_some_and(|item| item.len() == 1))?;
+    let action = ACTIONS.into_iter().find(|action| action.name() == name)?;
+    Some((action, fields.as_object()?))
+}

@@ -1,0 +1,300 @@
+use std::collections::BTreeMap;
+
+use bulk_reshuffle::Time;
+use bulk_reshuffle::bulk::{ActionLine, Inflater};
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
+use serde_json::{Value, json};
+
+/// The most replies after one input.
+const REPLIES: usize = 64;
+
+/// In how many turns whatever is left has to be over.
+const LAST_TURNS: usize = 500;
+
+/// A quarter of a kilobyte may become so much, and operations take three times as much as the shortest have bytes.
+const COMPRESSED: u64 = Inflater::MEMORY + 3 * (256 << 10) + (32 << 10);
+
+/// An engine in a world that does as it is told, and looks at each command: whether it may come now, whether it is
+/// for a request that is still there.
+pub struct Day {
+    engine: Engine,
+    config: Config,
+    now: Time,
+    streams: Vec<Stream>,
+    calls: BTreeMap<CallId, Call>,
+    /// How many calls there were.
+    called: u32,
+}
+
+/// One request of a client.
+struct Stream {
+    stage: Stage,
+    /// All of its body that was handed in.
+    body: Vec<u8>,
+    /// Whether that was all.
+    ended: bool,
+    /// Whether it is what its operations are read from.
+    plain: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Here,
+    Passed,
+    Answered,
+    Gone,
+}
+
+impl Day {
+    /// Nothing has happened yet.
+    pub fn new(config: Config) -> Self {
+        let engine = Engine::new(config.clone(), Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] });
+        Self { engine, config, now: Time::ZERO, streams: Vec::new(), calls: BTreeMap::new(), called: 0 }
+    }
+
+    /// A request's headers arrive.
+    pub fn head(&mut self, headers: &[(&str, &[u8])], end: bool) {
+        let request = RequestId(self.streams.len() as u32);
+        let plain = !headers.iter().any(|(name, _)| *name == "content-encoding");
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
+        self.streams.push(Stream { stage: Stage::Here, body: Vec::new(), ended: end, plain });
+        self.stream(request, Input::RequestHead { request, headers, end }, 0);
+    }
+
+    /// A piece of a request's body arrives, if more of it may come.
+    pub fn data(&mut self, number: usize, chunk: Vec<u8>, end: bool) {
+        let Some((request, stream)) = self.open(number) else { return };
+        stream.body.extend_from_slice(&chunk);
+        stream.ended = end;
+        let length = chunk.len();
+        self.stream(request, Input::RequestData { request, chunk, end }, length);
+    }
+
+    /// A request's body ends, with trailers.
+    pub fn trailers(&mut self, number: usize) {
+        let Some((request, stream)) = self.open(number) else { return };
+        stream.ended = true;
+        self.stream(request, Input::RequestEnd { request }, 0);
+    }
+
+    /// A client leaves.
+    pub fn gone(&mut self, number: usize) {
+        let Some(number) = number.checked_rem(self.streams.len()) else { return };
+        if self.streams[number].stage == Stage::Here {
+            self.streams[number].stage = Stage::Gone;
+            let request = RequestId(number as u32);
+            self.stream(request, Input::RequestGone { request }, 0);
+        }
+    }
+
+    /// A call is answered.
+    pub fn answer(&mut self, number: usize, response: Response) {
+        if let Some(Call { id, .. }) = self.take_call(number) {
+            self.root(Input::CallAnswered { call: id, response });
+        }
+    }
+
+    /// A call is answered as a cluster would.
+    pub fn answer_well(&mut self, number: usize) {
+        if let Some(call) = self.take_call(number) {
+            let body = answer_to(&call).to_string().into_bytes();
+            let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+            self.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
+        }
+    }
+
+    /// A call comes to nothing.
+    pub fn fail(&mut self, number: usize, was_sent: bool) {
+        if let Some(Call { id, .. }) = self.take_call(number) {
+            self.root(if was_sent { Input::CallFailed { call: id } } else { Input::CallNotSent { call: id } });
+        }
+    }
+
+    /// The engine is told of a call that it never made, or that is over.
+    pub fn answer_unasked(&mut self, number: u32) {
+        let call = CallId(number);
+        if !self.calls.contains_key(&call) {
+            self.root(Input::CallAnswered { call, response: Response { status: 200, ..Response::default() } });
+        }
+    }
+
+    /// A wake-up.
+    pub fn wake(&mut self) {
+        self.root(Input::Woken);
+    }
+
+    /// Time passes, and the timer runs out.
+    pub fn tick(&mut self, after: Time) {
+        self.now += after;
+        self.root(Input::Tick);
+    }
+
+    /// How many calls are on their way.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Nobody comes any more, and no call is answered: then everything ends, and nothing is left.
+    pub fn end(mut self) {
+        for number in 0..self.streams.len() {
+            if !self.streams[number].ended {
+                self.gone(number);
+            }
+        }
+        let turns = (0..LAST_TURNS).take_while(|_| !self.turn()).count();
+        assert!(turns < LAST_TURNS, "it does not come to an end: {:?}", self.engine);
+        assert_eq!(self.engine.memory(), 0, "memory is left");
+        let left = self.streams.iter().position(|stream| stream.stage == Stage::Here);
+        assert_eq!(left, None, "a request is left without an answer");
+    }
+
+    /// Says whether everything is over after it.
+    fn turn(&mut self) -> bool {
+        self.tick(Time::from_secs(3600));
+        while !self.calls.is_empty() {
+            self.fail(0, true);
+        }
+        self.wake();
+        self.engine.is_idle()
+    }
+
+    /// The request whose body goes on, of that number.
+    fn open(&mut self, number: usize) -> Option<(RequestId, &mut Stream)> {
+        let number = number.checked_rem(self.streams.len())?;
+        let stream = self.streams.get_mut(number).filter(|stream| stream.stage == Stage::Here && !stream.ended)?;
+        Some((RequestId(number as u32), stream))
+    }
+
+    fn take_call(&mut self, number: usize) -> Option<Call> {
+        let id = *self.calls.keys().nth(number.checked_rem(self.calls.len())?)?;
+        self.calls.remove(&id)
+    }
+
+    /// A stream's callback, in which so many bytes arrived.
+    fn stream(&mut self, handled: RequestId, input: Input, bytes: usize) {
+        let before = self.engine.memory();
+        self.engine.handle(input, self.now);
+        while let Some(command) = self.engine.poll_stream() {
+            match command {
+                Command::PassThrough { request, body } => {
+                    assert_eq!(request, handled, "passed through in another's callback");
+                    let stream = self.here(request);
+                    assert_eq!(body.concat(), stream.body, "passed through with another body");
+                    stream.stage = Stage::Passed;
+                }
+                Command::PassHeaders { request } => {
+                    assert_eq!(request, handled, "its headers went on in another's callback");
+                    assert!(self.here(request).body.is_empty(), "its headers went on after its body came");
+                }
+                Command::Wake => {}
+                other => panic!("{other:?} in a stream's callback"),
+            }
+        }
+        self.check_memory(bytes, before);
+    }
+
+    /// A callback of the root.
+    fn root(&mut self, input: Input) {
+        self.engine.handle(input, self.now);
+        let mut answered = Vec::new();
+        while let Some(command) = self.engine.poll_root() {
+            match command {
+                Command::Call(call) => self.call(call),
+                Command::Reply { request, .. } => {
+                    let stream = self.here(request);
+                    assert!(stream.ended, "{request:?} was answered before it ended");
+                    stream.stage = Stage::Answered;
+                    answered.push(request);
+                }
+                Command::Resume { request } => {
+                    assert!(self.here(request).body.is_empty(), "let go after its body came");
+                }
+                Command::Wake | Command::SetTimer(_) | Command::Warn(_) => {}
+                other => panic!("{other:?} in the root's callback"),
+            }
+        }
+        assert!(answered.len() <= REPLIES, "{} replies in one callback", answered.len());
+        for request in answered {
+            self.stream(request, Input::RequestGone { request }, 0);
+        }
+    }
+
+    fn call(&mut self, call: Call) {
+        assert_eq!(call.id, CallId(self.called), "calls are numbered");
+        self.called += 1;
+        let on_their_way = self.calls.values().filter(|other| other.upstream == call.upstream && !is_question(other));
+        let batches = on_their_way.count() + usize::from(!is_question(&call));
+        assert!(batches <= self.config.dispatch.max_in_flight_per_node, "{batches} batches to {}", call.upstream);
+        self.calls.insert(call.id, call);
+    }
+
+    /// A request of which something may become.
+    fn here(&mut self, request: RequestId) -> &mut Stream {
+        let stream = self.streams.get_mut(request.0 as usize).expect("a request that never was");
+        assert_eq!(stream.stage, Stage::Here, "{request:?} is over");
+        stream
+    }
+
+    /// What is being read is counted. The budget may be exceeded by what is made of one piece at most, or by what
+    /// comes out of a small piece that is compressed; and by answers, which may have done so before.
+    fn check_memory(&self, bytes: usize, before: u64) {
+        let most = (self.config.limits.memory + 100 * bytes as u64 + COMPRESSED).max(before);
+        let being_read =
+            self.streams.iter().filter(|stream| stream.stage == Stage::Here && !stream.ended && stream.plain);
+        let least = being_read.map(|stream| stream.body.len() as u64).sum();
+        let memory = self.engine.memory();
+        assert!((least..=most).contains(&memory), "{memory} bytes, expected {least} to {most}");
+    }
+}
+
+fn is_question(call: &Call) -> bool {
+    call.body.is_empty()
+}
+
+/// What a cluster says: three nodes, the index "i" with a shard on each, its alias "a".
+fn answer_to(call: &Call) -> Value {
+    let path = call.headers.iter().find(|(name, _)| name == ":path").map(|(_, path)| path.as_str());
+    if !is_question(call) {
+        return success(&call.body);
+    }
+    let version = json!({"version": 1, "state_uuid": "u", "cluster_uuid": "c"});
+    match path.expect("a call without a path") {
+        "/_alias" => json!({"i": {"aliases": {"a": {}}}}),
+        path if path.starts_with("/_cluster/state/version?") => version,
+        _ => {
+            let shards: serde_json::Map<_, _> = (0..3)
+                .map(|shard| {
+                    let copy = json!([{"primary": true, "state": "STARTED", "node": format!("n{shard}")}]);
+                    (shard.to_string(), copy)
+                })
+                .collect();
+            let mut state = json!({
+                "nodes": {"n0": {"name": "es-0"}, "n1": {"name": "es-1"}, "n2": {"name": "es-2"}},
+                "metadata": {"indices": {"i": {
+                    "state": "open", "routing_num_shards": 768, "aliases": ["a"],
+                    "settings": {"index": {"number_of_shards": "3", "version": {"created": "136408127"}}},
+                }}},
+                "routing_table": {"indices": {"i": {"shards": shards}}},
+            });
+            let fields = [&mut state, &mut version.clone()]
+                .map(|value| std::mem::take(value.as_object_mut().expect("an object")));
+            fields.into_iter().flatten().collect()
+        }
+    }
+}
+
+/// Success for each operation of a batch.
+fn success(batch: &[u8]) -> Value {
+    let mut lines = batch.split_inclusive(|byte| *byte == b'\n');
+    let mut items = Vec::new();
+    while let Some(line) = lines.next() {
+        let line = ActionLine::read(line).expect("a batch with a line that was not vouched for");
+        if line.action.has_source() {
+            lines.next().expect("a batch that ends in the middle of an operation");
+        }
+        let id = line.id.as_deref().unwrap_or("made");
+        items.push(json!({line.action.name(): {"_index": "i", "_id": id, "status": 200}}));
+    }
+    json!({"took": 1, "errors": false, "items": items})
+}

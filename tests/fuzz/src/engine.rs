@@ -1,0 +1,105 @@
+use std::io::Write;
+use std::time::Duration;
+
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::day::Day;
+use crate::pieces::line;
+
+/// For inputs whose first line is no configuration.
+const CONFIG: &[u8] = br#"{"coordinator":"es","limits":{"memory":"3kb","max_request":"2kb"}}"#;
+
+/// A configuration in one line, then what happens to the engine, one event in a line: what (the first letter counts),
+/// to which request or call, and more.
+///
+/// ```text
+/// head 0 /_bulk authorization: Basic a; x: y      a request; the path, perhaps further headers
+/// data 0 {"index":{"_index":"i","_id":"1"}}|      a piece of its body; | stands for a newline
+/// last 0 {}|                                      its last piece
+/// zip 0 …                                         a piece that is a gzip member
+/// bomb 0 …                                        the same of a thousand times this
+/// end 0                                           the body ends with trailers
+/// gone 0                                          its client leaves
+/// well 0                                          a call is answered as a cluster would
+/// answer 0 429 …                                  a call is answered with this status and body
+/// text 0 503 …                                    the same in plain text, as Envoy does
+/// fail 0, unsent 0                                a call comes to nothing, or was not sent
+/// old 0                                           an answer that nobody waits for
+/// run                                             a wake-up
+/// pause 50                                        so many milliseconds pass, then a tick
+/// ```
+/// Whatever happens, each request is answered or passed through at most once, with its own body; memory keeps to its
+/// bound; and when nobody comes any more everything ends.
+pub fn engine(input: &[u8]) {
+    let (config, events) = line(input);
+    let config = Config::read(config).or_else(|_| Config::read(CONFIG)).expect("a configuration");
+    let mut day = Day::new(config);
+    for event in events.split(|byte| *byte == b'\n') {
+        happen(&mut day, event);
+    }
+    day.end();
+}
+
+fn happen(day: &mut Day, event: &[u8]) {
+    let (what, rest) = word(event);
+    let (number, rest) = word(rest);
+    let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(0_u32);
+    let one = number as usize;
+    match what.first() {
+        Some(b'h') => head(day, rest),
+        Some(b'd') => day.data(one, text(rest), false),
+        Some(b'l') => day.data(one, text(rest), true),
+        Some(b'z') => day.data(one, zip(&text(rest)), false),
+        Some(b'b') => day.data(one, zip(&text(rest).repeat(1000)), false),
+        Some(b'e') => day.trailers(one),
+        Some(b'g') => day.gone(one),
+        Some(b'w') => day.answer_well(one),
+        Some(b'a') => day.answer(one, response("application/json", rest)),
+        Some(b't') => day.answer(one, response("text/plain", rest)),
+        Some(b'f') => day.fail(one, true),
+        Some(b'u') => day.fail(one, false),
+        Some(b'o') => day.answer_unasked(number),
+        Some(b'r') => day.wake(),
+        Some(b'p') => day.tick(Duration::from_millis(u64::from(number))),
+        _ => {}
+    }
+}
+
+fn head(day: &mut Day, rest: &[u8]) {
+    let (path, more) = word(rest);
+    let mut headers: Vec<(&str, &[u8])> =
+        vec![(":method", b"POST"), (":path", path), (":authority", b"es"), ("content-type", b"application/json")];
+    for header in more.split(|byte| *byte == b';') {
+        let colon = header.iter().position(|byte| *byte == b':');
+        let Some((name, value)) = colon.and_then(|colon| header.split_at_checked(colon)) else { continue };
+        let Ok(name) = std::str::from_utf8(name.trim_ascii()) else { continue };
+        headers.push((name, value[1..].trim_ascii()));
+    }
+    day.head(&headers, more == b"!");
+}
+
+/// A status and a body.
+fn response(content_type: &str, rest: &[u8]) -> Response {
+    let (status, body) = word(rest);
+    let status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok()).unwrap_or(200);
+    Response { status, headers: vec![("content-type".to_owned(), content_type.to_owned())], body: text(body) }
+}
+
+fn text(rest: &[u8]) -> Vec<u8> {
+    rest.iter().map(|byte| if *byte == b'|' { b'\n' } else { *byte }).collect()
+}
+
+fn zip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("memory does not fail")
+}
+
+fn word(rest: &[u8]) -> (&[u8], &[u8]) {
+    match rest.iter().position(|byte| *byte == b' ') {
+        Some(end) => (&rest[..end], &rest[end + 1..]),
+        None => (rest, &[]),
+    }
+}

@@ -1,0 +1,54 @@
+use std::io::{Read, Write};
+
+use bulk_reshuffle::bulk::{InflateError, Inflater};
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+
+use crate::pieces::cut;
+
+/// The most that may come out of an input.
+const ROOM: usize = 1 << 15;
+
+/// A gzip body, after a line with the sizes of its pieces.
+///
+/// It is inflated alike however it arrives, to what another reader makes of it, and never to more than there is room
+/// for. Taken for a plain text, it comes back when it was compressed.
+pub fn inflater(input: &[u8]) {
+    let (pieces, whole) = cut(input);
+    let inflated = inflate(&pieces, ROOM).ok();
+    assert_eq!(inflated, inflate(&[whole], ROOM).ok(), "the pieces make a difference");
+    assert_eq!(inflated, reference(whole), "another reader does not agree");
+    let zipped = gzip(whole);
+    let zipped: Vec<_> = zipped.chunks(pieces.first().map_or(1, |piece| piece.len())).collect();
+    assert_eq!(inflate(&zipped, whole.len()).as_deref(), Ok(whole), "what was zipped does not come back");
+    if let Some(room) = whole.len().checked_sub(1) {
+        assert_eq!(inflate(&zipped, room), Err(InflateError::TooLarge));
+    }
+}
+
+fn inflate(pieces: &[&[u8]], room: usize) -> Result<Vec<u8>, InflateError> {
+    let mut inflater = Inflater::default();
+    let mut plain = Vec::new();
+    for piece in pieces {
+        let more = inflater.inflate(piece, room - plain.len())?;
+        plain.extend(more);
+        assert!(plain.len() <= room, "more came out than there is room for");
+    }
+    plain.extend(inflater.finish(room - plain.len())?);
+    assert!(plain.len() <= room, "more came out than there is room for");
+    Ok(plain)
+}
+
+/// What is in a body of one gzip member and nothing else.
+fn reference(whole: &[u8]) -> Option<Vec<u8>> {
+    let mut decoder = GzDecoder::new(whole);
+    let mut plain = Vec::new();
+    decoder.by_ref().take(ROOM as u64 + 1).read_to_end(&mut plain).ok()?;
+    (plain.len() <= ROOM && decoder.into_inner().is_empty()).then_some(plain)
+}
+
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("memory does not fail")
+}

@@ -1,0 +1,116 @@
+use bulk_reshuffle::bulk::{Action, ActionLine, Body, Operation, Placement, ReadError, Reader};
+use bulk_reshuffle::routing::hash;
+use serde_json::Value;
+
+use crate::pieces::cut;
+
+/// A bulk body, after a line with the sizes of its pieces.
+///
+/// It is read alike however it arrives. What is vouched for is cut into operations that leave nothing out but blank
+/// lines, and that read the same again in a batch; an independent JSON reader finds in their lines what was found.
+pub fn reader(input: &[u8]) {
+    let (pieces, whole) = cut(input);
+    let read = Read::of(&pieces);
+    assert_eq!(read, Read::of(&[whole]), "the pieces make a difference");
+    check_order(&read.operations, whole);
+    for ((operation, line), text) in read.operations.iter().zip(&read.lines).zip(read.texts(whole)) {
+        check_operation(operation, line, text);
+    }
+    if read.verdict.is_ok() {
+        check_nothing_is_left_out(&read.operations, whole);
+        check_batch(&read, whole);
+    }
+}
+
+/// What came of a body.
+#[derive(Debug, PartialEq)]
+struct Read {
+    verdict: Result<(), ReadError<()>>,
+    operations: Vec<Operation>,
+    /// The action lines of which the reader told, perhaps one more than there are operations.
+    lines: Vec<Line>,
+}
+
+/// An action line, its own.
+#[derive(Debug, PartialEq)]
+struct Line {
+    action: Action,
+    index: Option<String>,
+    id: Option<String>,
+    routing: Option<String>,
+}
+
+impl Read {
+    fn of(pieces: &[&[u8]]) -> Self {
+        let mut read = Self { verdict: Ok(()), operations: Vec::new(), lines: Vec::new() };
+        let (mut body, mut reader) = (Body::default(), Reader::default());
+        for piece in pieces {
+            assert!(body.push(piece.to_vec()));
+            let lines = &mut read.lines;
+            read.verdict = reader.read(&body, &mut read.operations, |line, _| Ok(place(line, lines)));
+            if read.verdict.is_err() {
+                return read;
+            }
+        }
+        read.verdict = reader.finish(&body, &read.operations);
+        assert_eq!(body.into_chunks().concat(), pieces.concat(), "the body is not what came");
+        read
+    }
+
+    /// The lines of each operation.
+    fn texts<'a>(&self, whole: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let ranges: Vec<_> = self.operations.iter().map(Operation::range).collect();
+        ranges.into_iter().map(|range| &whole[range.start as usize..range.end as usize])
+    }
+}
+
+fn place(line: &ActionLine<'_>, lines: &mut Vec<Line>) -> Placement {
+    let own = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
+    let ActionLine { action, index, id, routing, .. } = line;
+    lines.push(Line { action: *action, index: own(index), id: own(id), routing: own(routing) });
+    Placement { id_hash: id.as_deref().map(hash), share: 0 }
+}
+
+/// Each operation begins where the one before ended, or behind blank lines.
+fn check_order(operations: &[Operation], whole: &[u8]) {
+    let mut end = 0;
+    for range in operations.iter().map(Operation::range) {
+        assert!(is_blank(&whole[end..range.start as usize]), "something is left out before {range:?}");
+        end = range.end as usize;
+    }
+}
+
+fn check_nothing_is_left_out(operations: &[Operation], whole: &[u8]) {
+    let last = operations.last().expect("an empty body was vouched for");
+    assert!(is_blank(&whole[last.range().end as usize..]), "something is left out at the end");
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.trim_ascii().is_empty()
+}
+
+fn check_operation(operation: &Operation, line: &Line, text: &[u8]) {
+    let lines: Vec<_> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    assert_eq!(lines.len(), 1 + usize::from(operation.action.has_source()), "{operation:?}");
+    assert!(text.ends_with(b"\n"), "{operation:?}");
+    assert_eq!((operation.action, operation.placement.id_hash), (line.action, line.id.as_deref().map(hash)));
+    let value: Value = serde_json::from_slice(lines[0]).expect("an action line that is no JSON was vouched for");
+    let parameters = &value[line.action.name()];
+    assert!(value.as_object().is_some_and(|actions| actions.len() == 1) && parameters.is_object(), "{value}");
+    for (name, found) in [("_index", &line.index), ("_id", &line.id), ("routing", &line.routing)] {
+        let given = parameters.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        assert_eq!(found, &given, "{name} in {value}");
+    }
+    if line.action == Action::Update {
+        let body: Value = serde_json::from_slice(lines[1]).expect("an update that is no JSON was vouched for");
+        assert!(body["doc"].is_object() != body["script"].is_object(), "{body}");
+    }
+}
+
+/// A batch of these operations is read as what it was made of.
+fn check_batch(read: &Read, whole: &[u8]) {
+    let texts: Vec<_> = read.texts(whole).collect();
+    let again = Read::of(&[texts.concat().as_slice()]);
+    assert_eq!((again.verdict, &again.lines), (Ok(()), &read.lines));
+    assert_eq!(again.texts(&texts.concat()).collect::<Vec<_>>(), texts);
+}

@@ -1,0 +1,98 @@
+use std::collections::BTreeMap;
+
+use bulk_reshuffle::routing::{Aliases, ClusterState, Route, RoutingTable, UpstreamTemplate, Upstreams, Version, hash};
+use serde_json::Value;
+
+use crate::pieces::line;
+
+/// A cluster's state in one line, its aliases in the next, then operations to be routed, one in a line: index, id and
+/// routing value, parted by spaces; where there is none, `-`.
+///
+/// Tables of the same state route alike. Whatever is routed goes to the node of which the state says, to an
+/// independent JSON reader, that it holds the started primary of that shard.
+pub fn state(input: &[u8]) {
+    let (state, rest) = line(input);
+    let (aliases, operations) = line(rest);
+    let Some(cluster) = Cluster::read(state, aliases) else { return };
+    let again = Cluster::read(state, aliases).expect("it was read before");
+    let operations: Vec<_> = operations.split(|byte| *byte == b'\n').filter_map(Operation::read).collect();
+    for operation in &operations {
+        assert_eq!(cluster.route(operation), again.route(operation), "{operation:?}");
+    }
+    let (Ok(state), Ok(aliases)) = (serde_json::from_slice::<Value>(state), serde_json::from_slice(aliases)) else {
+        return;
+    };
+    // Without keys that stand there twice, of which any may count.
+    let texts: [String; 2] = [&state, &aliases].map(Value::to_string);
+    let Some(cluster) = Cluster::read(texts[0].as_bytes(), texts[1].as_bytes()) else { return };
+    for operation in &operations {
+        if let Some((shard, upstream)) = cluster.route(operation) {
+            let mut indices = targets(&state, &aliases, operation.index);
+            let holds = |index: &str| primary(&state, index, &shard).as_ref() == Some(&upstream);
+            assert!(indices.any(holds), "{operation:?}: shard {shard} is not on {upstream}");
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Operation<'a> {
+    index: &'a str,
+    id: Option<&'a str>,
+    routing: Option<&'a str>,
+}
+
+impl<'a> Operation<'a> {
+    fn read(line: &'a [u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(line).ok()?.split(' ');
+        let index = words.next()?;
+        let mut word = || words.next().filter(|word| *word != "-");
+        Some(Self { index, id: word(), routing: word() })
+    }
+}
+
+struct Cluster {
+    table: RoutingTable,
+    upstreams: Upstreams,
+}
+
+impl Cluster {
+    fn read(state: &[u8], aliases: &[u8]) -> Option<Self> {
+        let version = Version::read(state).ok();
+        let state = ClusterState::read(state).ok()?;
+        assert_eq!(version.as_ref(), Some(&state.version), "its version alone is another");
+        let aliases = Aliases::read(aliases).unwrap_or_default();
+        let template = UpstreamTemplate::new("up-{name}", BTreeMap::new()).expect("a template");
+        let mut upstreams = Upstreams::new("es");
+        let table = RoutingTable::new(&state, &aliases, &template, &mut upstreams);
+        Some(Self { table, upstreams })
+    }
+
+    /// The shard and the upstream, if it has one.
+    fn route(&self, operation: &Operation<'_>) -> Option<(String, String)> {
+        let Operation { index, id, routing } = operation;
+        match self.table.route(index, id.map(hash), *routing) {
+            Ok(Route::Primary { shard, upstream }) => {
+                assert!(self.table.upstreams().contains(&upstream), "{upstream:?} is not one of the table's");
+                Some((shard.to_string(), self.upstreams.name(upstream).to_string()))
+            }
+            Ok(Route::AnyNode) | Err(_) => None,
+        }
+    }
+}
+
+/// The index of this name, and those that have an alias of this name.
+fn targets<'a>(state: &'a Value, aliases: &'a Value, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let index = state["metadata"]["indices"].get(name).map(|_| name);
+    let indices = aliases.as_object().into_iter().flatten();
+    let members = indices.filter(move |(_, index)| index["aliases"].get(name).is_some());
+    index.into_iter().chain(members.map(|(index, _)| index.as_str()))
+}
+
+/// The upstream of the node that holds a primary.
+fn primary(state: &Value, index: &str, shard: &str) -> Option<String> {
+    let copies = state["routing_table"]["indices"][index]["shards"][shard].as_array()?;
+    let serves =
+        |copy: &&Value| copy["primary"] == true && (copy["state"] == "STARTED" || copy["state"] == "RELOCATING");
+    let node = copies.iter().find(serves)?["node"].as_str()?;
+    Some(format!("up-{}", state["nodes"][node]["name"].as_str()?))
+}
