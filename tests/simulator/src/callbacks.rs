@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bulk_reshuffle::engine::{Command, Input, Metric, RequestId};
+use bulk_reshuffle::engine::{Command, Input, Metric, PassThrough, RequestId};
 
 use crate::agenda::Event;
 use crate::client::NO_BULK;
@@ -44,6 +44,11 @@ impl World {
                     self.trace.add(self.now, || format!("  request {number} passes through"));
                     passed = Some((number, held));
                 }
+                Command::PassHeaders { request } => {
+                    self.machine(engine)?.pauses.gone(number)?;
+                    self.ledger.request(request.0 as usize)?.headers_gone = true;
+                    self.coverage.count("headers: went on at once");
+                }
                 Command::Wake => self.wake(engine),
                 other => return Err(Violation::of(Promise::Bounds, format!("{other:?} in a stream's callback"))),
             }
@@ -80,9 +85,8 @@ impl World {
                 Command::Wake => self.wake(engine),
                 Command::SetTimer(after) => self.set_timer(engine, after)?,
                 Command::Warn(_) => self.coverage.count("engine: warned"),
-                Command::PassThrough { request, .. }
-                | Command::PassHeaders { request }
-                | Command::Resume { request } => {
+                Command::Resume { request } => self.let_go(engine, request.0 as usize)?,
+                Command::PassThrough { request, .. } | Command::PassHeaders { request } => {
                     let detail = format!("request {} passed through outside its callback", request.0);
                     return Err(Violation::of(Promise::PassedWhole, detail));
                 }
@@ -99,6 +103,18 @@ impl World {
         answered
             .into_iter()
             .try_for_each(|number| self.stream(number, Input::RequestGone { request: RequestId(number as u32) }))
+    }
+
+    /// The headers of a request go on, and its body may come if it could not before.
+    fn let_go(&mut self, engine: usize, number: usize) -> Result<(), Violation> {
+        self.machine(engine)?.pauses.let_go(number)?;
+        self.ledger.let_go(number, self.now)?;
+        self.coverage.count("headers: were let go");
+        if !self.scenario.stops {
+            let after = if self.scenario.punctual { 0 } else { self.dice.up_to(30) };
+            self.plan(after, Event::Body(number));
+        }
+        Ok(())
     }
 
     /// Of those whose answers wait for the next turn, some do not.
@@ -152,6 +168,12 @@ impl World {
                     self.ledger.passed_because(number, why.name(), held)?;
                     self.coverage.add(&format!("passed through: {}", why.name()), times);
                 }
+                (Metric::RequestsPassedThrough(why), None) => {
+                    Violation::unless(why == PassThrough::HeaderPause, Promise::PassedWhole, || {
+                        format!("a request is counted as passed through because of {why:?}, and none did")
+                    })?;
+                    self.coverage.add("passed through: header_pause", times);
+                }
                 (Metric::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
                 (Metric::RequestsAbandoned, _) => self.coverage.add("outcome: abandoned", times),
                 (Metric::StateLoads, _) => self.coverage.add("state: loaded", times),
@@ -160,8 +182,9 @@ impl World {
             }
         }
         let Some((number, _)) = passed.filter(|_| !has_reason) else { return Ok(()) };
-        let oddity = self.ledger.request(number)?.client.oddity;
-        Violation::unless(oddity == Some(NO_BULK), Promise::PassedWhole, || {
+        let request = self.ledger.request(number)?;
+        let may_be = request.client.oddity == Some(NO_BULK) || request.let_go.is_some();
+        Violation::unless(may_be, Promise::PassedWhole, || {
             format!("request {number} passed through and was not counted")
         })
     }

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use bulk_reshuffle::engine::{Call, Input, Response};
 
 use crate::agenda::Event;
-use crate::fate::{Ending, Fate, envoys};
+use crate::client::Client;
+use crate::dice::Dice;
+use crate::fate::{CALL, Ending, Fate, WARNING, envoys};
 use crate::ledger::CallKey;
 use crate::violation::{Promise, Violation};
 use crate::world::World;
@@ -23,6 +25,17 @@ struct Batch {
     fate: Fate,
     /// What the node answers, once it has.
     response: Option<Rc<Response>>,
+}
+
+/// What a node adds to the headers of an answer.
+fn more_headers(dice: &mut Dice, key: CallKey) -> Vec<(String, String)> {
+    let mut headers = vec![(CALL, format!("{key:?}"))];
+    for text in ["299 a", "299 b", "299 c"] {
+        if dice.percent(20) {
+            headers.push((WARNING, text.to_owned()));
+        }
+    }
+    headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 impl World {
@@ -61,9 +74,18 @@ impl World {
         let (again, markers) = batch.map(|batch| (batch.again, batch.markers.as_slice())).unwrap_or_default();
         let requests: BTreeSet<_> =
             markers.iter().filter_map(|marker| Some(self.ledger.operations.get(*marker)?.request)).collect();
-        let poisoned = requests
-            .iter()
-            .any(|number| self.ledger.requests.get(*number).is_some_and(|request| request.client.poisoned));
+        let clients: Vec<_> =
+            requests.iter().filter_map(|number| Some(&self.ledger.requests.get(*number)?.client)).collect();
+        let differ = |by: fn(&Client, &Client) -> bool| {
+            clients.windows(2).any(|pair| matches!(pair, [one, other] if by(one, other)))
+        };
+        if differ(|one, other| one.filter_path != other.filter_path) {
+            self.coverage.count("batch: of several filter paths");
+        }
+        if differ(|one, other| one.zipped != other.zipped) {
+            self.coverage.count("batch: of zipped and plain requests");
+        }
+        let poisoned = clients.iter().any(|client| client.poisoned);
         self.coverage.count(match (again, requests.len()) {
             (true, _) => "batch: sent again",
             (false, 1) => "batch: of one request",
@@ -93,7 +115,11 @@ impl World {
             self.ledger.carried_out(marker, execution)?;
         }
         if let Some(batch) = self.calls.batches.get_mut(&key) {
-            batch.response = fate.ending.response(&items).map(Rc::new);
+            let headers = more_headers(&mut self.dice, key);
+            batch.response = fate.ending.response(&items).map(|mut response| {
+                response.headers.extend(headers);
+                Rc::new(response)
+            });
         }
         if !fate.ending.is_lost() {
             let back = self.dice.up_to(self.scenario.latency);

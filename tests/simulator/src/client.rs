@@ -1,4 +1,9 @@
+use std::io::Write;
 use std::ops::Range;
+
+use bulk_reshuffle::bulk::{FilterPath, Inflater};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::dice::Dice;
 use crate::layout;
@@ -13,8 +18,14 @@ pub struct Client {
     /// Those of them that keep callers apart. Written down here while the
     /// request is made, not worked out from its headers.
     pub key: Key,
-    /// The body.
+    /// The body, perhaps compressed.
     pub body: Vec<u8>,
+    /// Bytes of the body, inflated.
+    pub plain: u64,
+    /// Whether it says that its body is compressed.
+    pub zipped: bool,
+    /// What it wants to see of the answer.
+    pub filter_path: FilterPath,
     /// Its operations, if all of it can be vouched for.
     pub operations: Range<Marker>,
     /// Why it cannot be vouched for, in the words of the metrics.
@@ -31,6 +42,26 @@ pub type Key = Vec<(String, String)>;
 /// A request that is no bulk request.
 pub const NO_BULK: &str = "no_bulk";
 
+/// A compressed body that is damaged.
+const GZIP: &str = "gzip";
+
+/// A compressed body that is far too large for every engine.
+pub const BOMB: &str = "bomb";
+
+/// What clients want to see of answers.
+const FILTER_PATHS: &[&str] = &[
+    "errors,items.*.error,items.*.status",
+    "errors,items.*.error.type",
+    "items.*.error",
+    "items.index,took",
+    "took",
+    "**._id",
+    "*",
+    "-took,-items.*._seq_no",
+    "-items.*.status",
+    "items.*%2C-items.create",
+];
+
 /// What makes a request one that cannot be vouched for.
 const ODDITIES: &[&str] = &[
     NO_BULK,
@@ -38,6 +69,8 @@ const ODDITIES: &[&str] = &[
     "parameter",
     "content_type",
     "content_encoding",
+    GZIP,
+    BOMB,
     "accept",
     "header",
     "action_line",
@@ -63,16 +96,33 @@ impl Client {
             all.push(Operation::draw(dice, all.len(), &defaults, scenario.ids));
         }
         let operations = first..all.len();
-        let body = body(dice, all.get(operations.clone()).unwrap_or_default(), oddity);
-        let (key, headers) = headers(dice, scenario, &defaults, oddity, body.len());
-        let bodiless = oddity == Some("empty") && body.is_empty();
-        Self { headers, key, body, operations, oddity, bodiless, poisoned: dice.percent(scenario.poisoned) }
+        let plain = body(dice, all.get(operations.clone()).unwrap_or_default(), oddity);
+        let bodiless = oddity == Some("empty") && plain.is_empty();
+        let zipped = matches!(oddity, Some(GZIP | BOMB)) || (!bodiless && dice.percent(scenario.zipped));
+        let body = if zipped { zipped_body(dice, &plain, oddity) } else { plain.clone() };
+        let (key, mut headers) = headers(dice, scenario, &defaults, oddity, body.len());
+        if zipped && oddity != Some("content_encoding") {
+            headers.push(("content-encoding".to_owned(), dice.one_of(&["gzip", "gzip", "GZIP"]).into()));
+        }
+        let filter_path = if dice.percent(scenario.filtered) { dice.one_of(FILTER_PATHS) } else { "" };
+        ask_for(&mut headers, filter_path, oddity);
+        let filter_path = FilterPath::parse(filter_path).unwrap_or_default();
+        let (plain, poisoned) = (plain.len() as u64, dice.percent(scenario.poisoned));
+        Self { headers, key, body, plain, zipped, filter_path, operations, oddity, bodiless, poisoned }
     }
 
     /// About the most memory that one chunk of it may take, which is all of it in the worst case.
     pub fn memory(&self) -> u64 {
-        let places = (self.operations.len() as u64).saturating_add(1);
-        places.saturating_mul(64).saturating_add(self.body.len() as u64)
+        let places = (self.operations.len() as u64).saturating_add(1).saturating_mul(64);
+        places.saturating_add(self.body.len() as u64).saturating_add(if self.zipped { self.inflated() } else { 0 })
+    }
+
+    /// About the most memory that one chunk of a compressed body may take beside its own bytes: what comes out of it,
+    /// operations in it, and its steps.
+    fn inflated(&self) -> u64 {
+        let (operations, steps) = (self.operations.len() as u64, self.body.len() as u64 / 256);
+        let places = operations.saturating_add(steps).saturating_add(2).saturating_mul(64);
+        self.plain.saturating_add(places).saturating_add(Inflater::MEMORY)
     }
 }
 
@@ -92,10 +142,49 @@ fn body(dice: &mut Dice, operations: &[Operation], oddity: Option<&str>) -> Vec<
         }
         body.extend_from_slice(&operation.text);
     }
+    if oddity == Some(BOMB) {
+        body.extend_from_slice(b"{\"index\":{\"_index\":\"i\"}}\n");
+        body.resize(body.len().saturating_add(2 << 20), b'x');
+    }
     if oddity == Some("incomplete") {
         body.extend_from_slice(dice.one_of(&["{\"index\":{\"_index\":\"i\"}}\n", "{\"delete\":", "{"]).as_bytes());
     }
     body
+}
+
+/// A body as it is sent compressed, perhaps damaged.
+fn zipped_body(dice: &mut Dice, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
+    let mut body = gzip(plain);
+    if oddity == Some(GZIP) {
+        match dice.up_to(3) {
+            0 => body.truncate(body.len().saturating_sub(dice.between(1, 20) as usize)),
+            1 => body.extend_from_slice(b"x"),
+            2 => body.extend_from_within(..),
+            _ => body = plain.to_vec(),
+        }
+    }
+    body
+}
+
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Writing to memory does not fail.
+    encoder.write_all(plain).and_then(|()| encoder.finish()).unwrap_or_default()
+}
+
+/// Adds the parameter `filter_path`. It does not keep callers apart.
+fn ask_for(headers: &mut [(String, Vec<u8>)], filter_path: &str, oddity: Option<&str>) {
+    let Some((_, path)) = headers.iter_mut().find(|(name, _)| name == ":path") else { return };
+    if filter_path.is_empty() || oddity == Some("parameter") {
+        return;
+    }
+    let text = String::from_utf8_lossy(path).into_owned();
+    *path = match text.split_once('?') {
+        Some((path, query)) if query.len() % 2 == 0 => format!("{path}?filter_path={filter_path}&{query}"),
+        Some(_) => format!("{text}&filter_path={filter_path}"),
+        None => format!("{text}?filter_path={filter_path}"),
+    }
+    .into_bytes();
 }
 
 fn odd_lines(dice: &mut Dice, oddity: Option<&str>) -> String {

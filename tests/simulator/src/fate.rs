@@ -171,6 +171,12 @@ fn other_action(item: &str) -> String {
     }
 }
 
+/// A header that tells of something that each node may have to say.
+pub const WARNING: &str = "warning";
+
+/// A header that tells one answer from another.
+pub const CALL: &str = "x-call";
+
 /// A header that clients check.
 pub const PRODUCT: (&str, &str) = ("x-elastic-product", "Elasticsearch");
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scenario::Settings;
 use crate::violation::{Promise, Violation};
@@ -10,6 +10,8 @@ pub struct Lanes {
     pub settings: Settings,
     by_upstream: BTreeMap<String, Traffic>,
     by_caller: BTreeMap<(String, CallerNumber), Traffic>,
+    /// When a batch left for which upstream, sent for the first time, on whose behalf.
+    left: Vec<(u64, String, CallerNumber)>,
 }
 
 /// One for each different key of the clients.
@@ -37,7 +39,7 @@ impl Traffic {
 impl Lanes {
     /// Nothing is on its way.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, by_upstream: BTreeMap::new(), by_caller: BTreeMap::new() }
+        Self { settings, by_upstream: BTreeMap::new(), by_caller: BTreeMap::new(), left: Vec::new() }
     }
 
     /// Until when a share that is held since then may wait.
@@ -56,8 +58,26 @@ impl Lanes {
         }
     }
 
+    /// Callers take turns: while one waits that has nothing on its way, each other goes first once at most.
+    pub fn check_turn(&self, upstream: &str, caller: CallerNumber, since: u64) -> Result<(), Violation> {
+        let own = self.by_caller.get(&(upstream.to_owned(), caller)).copied().unwrap_or_default();
+        // What is held also waits for a batch that is sent again later.
+        if self.settings.retries > 0 || !self.settings.early_release || own.in_flight > 0 {
+            return Ok(());
+        }
+        let start = since.max(own.last_back);
+        let mut before = BTreeSet::new();
+        for (_, to, other) in self.left.iter().rev().take_while(|(at, ..)| *at > start) {
+            let is_first = to != upstream || *other == caller || before.insert(*other);
+            Violation::unless(is_first, Promise::Turns, || {
+                format!("caller {other} went to {upstream} twice while caller {caller} was waiting since {start} ms")
+            })?;
+        }
+        Ok(())
+    }
+
     /// A batch leaves. One that is sent again counts for its upstream only.
-    pub fn sent(&mut self, upstream: &str, caller: CallerNumber, again: bool) -> Result<(), Violation> {
+    pub fn sent(&mut self, upstream: &str, caller: CallerNumber, again: bool, now: u64) -> Result<(), Violation> {
         let lane = self.by_upstream.entry(upstream.to_owned()).or_default();
         lane.in_flight = lane.in_flight.saturating_add(1);
         let most = self.settings.max_in_flight_per_node;
@@ -67,6 +87,7 @@ impl Lanes {
         if again {
             return Ok(());
         }
+        self.left.push((now, upstream.to_owned(), caller));
         let own = self.by_caller.entry((upstream.to_owned(), caller)).or_default();
         own.in_flight = own.in_flight.saturating_add(1);
         Violation::unless(own.in_flight <= self.settings.max_in_flight, Promise::Bounds, || {

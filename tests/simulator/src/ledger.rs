@@ -42,6 +42,10 @@ pub struct Request {
     pub stage: Stage,
     /// How much of its body was handed in.
     pub fed: usize,
+    /// Whether its headers went on at once, without its body.
+    pub headers_gone: bool,
+    /// When its headers were let go, so that its body has to follow them.
+    pub let_go: Option<u64>,
     /// When its body had ended.
     pub complete: Option<u64>,
     /// The upstreams that were sent a share of it.
@@ -123,6 +127,8 @@ impl Ledger {
             caller,
             stage: Stage::Future,
             fed: 0,
+            headers_gone: false,
+            let_go: None,
             complete: None,
             shares: BTreeSet::new(),
         });
@@ -150,6 +156,31 @@ impl Ledger {
         Ok(())
     }
 
+    /// Bytes that an engine surely holds: bodies that are being read, or of which nothing has left yet.
+    pub fn held(&self, engine: usize) -> u64 {
+        let here = self.requests.iter().filter(|request| request.engine == engine && request.stage == Stage::Here);
+        here.filter(|request| request.let_go.is_none())
+            .map(|request| match request.complete {
+                Some(_) if request.shares.is_empty() => request.client.plain,
+                None if !request.client.zipped => request.fed as u64,
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// The headers of a request are let go: nothing of its body has come.
+    pub fn let_go(&mut self, number: usize, now: u64) -> Result<(), Violation> {
+        let request = self.request(number)?;
+        let check = |holds, what: &str| {
+            Violation::unless(holds, Promise::AnsweredOnce, || format!("request {number} is let go {what}"))
+        };
+        check(request.stage == Stage::Here, &format!("although it is {:?}", request.stage))?;
+        check(request.fed == 0 && request.complete.is_none(), "after some of its body came")?;
+        check(request.let_go.is_none(), "twice")?;
+        request.let_go = Some(now);
+        Ok(())
+    }
+
     /// A request passed through for this reason, in the words of the metrics, while so many bytes were held. Were it
     /// not for its client's oddity, only what the engine knows or has room for may be the reason.
     pub fn passed_because(&self, number: usize, reason: &str, held: u64) -> Result<(), Violation> {
@@ -157,16 +188,27 @@ impl Ledger {
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
         let Some(request) = self.requests.get(number) else { return Ok(()) };
         let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
-        let (oddity, length) = (request.client.oddity, request.client.body.len() as u64);
+        let client = &request.client;
+        let oddity = client.oddity;
+        let taken = if client.zipped { client.memory() } else { client.body.len() as u64 };
+        // Of a compressed body either form counts, and what has arrived may not have come out yet.
+        let length = (client.body.len() as u64).saturating_add(if client.zipped { client.plain } else { 0 });
         let fits = ANYONES.contains(&reason)
             || (reason == "too_large" && length > settings.max_request)
-            || (reason == "memory" && held.saturating_add(length) > settings.memory)
+            || (reason == "memory" && held.saturating_add(taken) > settings.memory)
             || (reason == "same_id" && self.has_an_id_twice(request))
+            || (reason == "routing_required" && self.lacks_routing(request))
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {
             format!("request {number} of {length} bytes, odd by {oddity:?}, passed through because of {reason}")
         })
+    }
+
+    /// Whether an operation of a request is for a partitioned index and has no routing value.
+    fn lacks_routing(&self, request: &Request) -> bool {
+        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
+        operations.iter().any(|sent| sent.operation.name == "p" && sent.operation.routing.is_none())
     }
 
     /// Whether two of a request's operations have the same id.

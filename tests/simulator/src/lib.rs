@@ -22,6 +22,7 @@ mod layout;
 mod ledger;
 mod machine;
 mod operation;
+mod pauses;
 mod replying;
 mod resend;
 mod run;

@@ -1,3 +1,4 @@
+use crate::pauses::Pauses;
 use crate::saboteur::Saboteur;
 
 /// An engine and its timer.
@@ -5,6 +6,8 @@ use crate::saboteur::Saboteur;
 pub struct Machine {
     /// The engine, perhaps a broken one.
     pub engine: Saboteur,
+    /// What it can know of held headers.
+    pub pauses: Pauses,
     /// Counts the timers that were set.
     pub timer: u64,
     /// Milliseconds from tick to tick.
@@ -17,7 +20,7 @@ pub struct Machine {
 
 impl Machine {
     /// One without a timer.
-    pub fn new(engine: Saboteur, most_memory: u64) -> Self {
-        Self { engine, timer: 0, period: 0, rests: false, most_memory }
+    pub fn new(engine: Saboteur, pauses: Pauses, most_memory: u64) -> Self {
+        Self { engine, pauses, timer: 0, period: 0, rests: false, most_memory }
     }
 }

@@ -1,37 +1,37 @@
 //! Checks of what clients are answered.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use bulk_reshuffle::bulk::FilterPath;
 use bulk_reshuffle::engine::Response;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use crate::fate::{Ended, PRODUCT};
+use crate::fate::{Ended, WARNING};
 use crate::ledger::{Batch, Ledger, Sent, Stage};
+use crate::operation::Operation;
 use crate::violation::{Promise, Violation};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply<'a> {
-    #[serde(rename = "took")]
-    _took: u64,
-    errors: bool,
+    took: Option<u64>,
+    errors: Option<bool>,
     #[serde(borrow)]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 /// What a client may be told of an operation.
-enum Truth<'a> {
-    /// The node's item.
-    Item(&'a str),
-    /// An item with this status and error type, written by the filter.
-    Error(u16, String),
-    /// The node's item, or that nobody knows.
-    ItemOrUnknown(&'a str),
-    /// One of the items of the nodes that had it; but a failure only if it is the document's own fault.
-    AnyItem,
+struct Truth(Vec<Told>);
+
+/// An item that may be told.
+enum Told {
+    /// The node's own, as it is.
+    Node(String),
+    /// One that the filter writes.
+    Written(String),
 }
 
 impl Ledger {
@@ -42,16 +42,19 @@ impl Ledger {
             format!("request {number} is answered although it is {:?}", request.stage)
         })?;
         request.stage = Stage::Answered;
-        let range = request.client.operations.clone();
+        let (range, filter) = (request.client.operations.clone(), request.client.filter_path.clone());
         let operations = self.operations.get(range).unwrap_or_default();
         let batches: Vec<_> = operations.iter().map(|sent| self.last(sent)).collect::<Result<_, _>>()?;
+        let calls = operations.iter().flat_map(|sent| &sent.calls).filter_map(|key| self.calls.get(key));
+        let all: Vec<_> = calls.filter_map(answer).collect();
         if let Some(whole) = self.whole(number, &batches) {
             let mut whole = whole.iter();
-            let Some(own) = whole.find(|own| own.status == response.status && own.body == response.body) else {
+            let is_answer = |own: &&Rc<Response>| own.status == response.status && seen(own, &filter) == response.body;
+            let Some(own) = whole.find(is_answer) else {
                 let what = format!("request {number} is answered with {response:?}, which no node said");
                 return Err(Violation::of(Promise::OwnItems, what));
             };
-            return check_headers(number, has_product(own), response);
+            return check_headers(number, &[own], &[all, vec![own]].concat(), response);
         }
         let lost: Vec<bool> = self
             .requests
@@ -60,9 +63,10 @@ impl Ledger {
             .flat_map(|request| request.client.operations.clone())
             .map(|marker| self.times_lost(marker) > 0)
             .collect();
-        check_items(number, operations, &batches, &lost, response)?;
-        let answered = batches.iter().any(|batch| matches!(batch.ended, Some(Ended::Items(_))));
-        check_headers(number, answered, response)
+        check_items(number, &filter, operations, &batches, &lost, response)?;
+        let last = batches.iter().filter(|batch| matches!(batch.ended, Some(Ended::Items(_))));
+        let last: Vec<_> = last.filter_map(|batch| answer(batch)).collect();
+        check_headers(number, &last, &all, response)
     }
 
     /// The last batch with an operation, which is over.
@@ -108,22 +112,56 @@ fn unavailable() -> Response {
     let error = r#"{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}"#;
     let inner = error.trim_start_matches('{');
     let body = format!(r#"{{"error":{{"root_cause":[{error}],{inner},"status":503}}"#);
-    Response { status: 503, headers: Vec::new(), body: body.into_bytes() }
+    let headers = vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())];
+    Response { status: 503, headers, body: body.into_bytes() }
 }
 
-fn has_product(response: &Response) -> bool {
-    response.headers.iter().any(|(name, value)| (name.as_str(), value.as_str()) == PRODUCT)
+/// What a client sees of a response.
+fn seen(response: &Response, filter: &FilterPath) -> Vec<u8> {
+    let filtered = if response.status == 200 && !filter.is_empty() { filter.apply(&response.body) } else { None };
+    filtered.unwrap_or_else(|| response.body.clone())
 }
 
-/// What a node answered carries the node's headers.
-fn check_headers(number: usize, answered: bool, response: &Response) -> Result<(), Violation> {
-    Violation::unless(!answered || has_product(response), Promise::Headers, || {
-        format!("the answer to request {number} lacks a header: {:?}", response.headers)
+/// What a node answered, perhaps not to what it was sent.
+fn answer(batch: &Batch) -> Option<&Rc<Response>> {
+    match &batch.ended {
+        Some(Ended::Items(answer) | Ended::Lie(answer)) => Some(answer),
+        _ => None,
+    }
+}
+
+/// Headers that say nothing about the way that an answer took here are those of one of the answers. But each warning
+/// is there once, of the last answers for sure, of earlier ones perhaps.
+fn check_headers(
+    number: usize,
+    last: &[&Rc<Response>],
+    all: &[&Rc<Response>],
+    response: &Response,
+) -> Result<(), Violation> {
+    type Headers = BTreeSet<(String, String)>;
+    let warnings = |response: &Response| -> Headers {
+        response.headers.iter().filter(|(name, _)| name == WARNING).cloned().collect()
+    };
+    let others = |response: &Response| -> Headers {
+        response.headers.iter().filter(|(name, _)| name != WARNING && name != "server").cloned().collect()
+    };
+    let union = |answers: &[&Rc<Response>]| -> Headers { answers.iter().flat_map(|answer| warnings(answer)).collect() };
+    let found = warnings(response);
+    let times = response.headers.iter().filter(|(name, _)| name == WARNING).count();
+    let is_union = found.is_superset(&union(last)) && found.is_subset(&union(all)) && times == found.len();
+    Violation::unless(is_union, Promise::Headers, || {
+        format!("the answer to request {number} has the headers {:?}, nodes said {all:?}", response.headers)
+    })?;
+    let has_own_way = response.headers.iter().any(|(name, _)| name == "server");
+    let is_ones = last.is_empty() || all.iter().any(|answer| others(answer) == others(response));
+    Violation::unless(is_ones && !has_own_way, Promise::Headers, || {
+        format!("the answer to request {number} has the headers {:?}, which are of none of {all:?}", response.headers)
     })
 }
 
 fn check_items(
     number: usize,
+    filter: &FilterPath,
     operations: &[Sent],
     batches: &[&Batch],
     lost: &[bool],
@@ -132,28 +170,39 @@ fn check_items(
     let wrong = |what: String| Violation::of(Promise::OwnItems, format!("the answer to request {number} {what}"));
     let reply: Reply<'_> =
         serde_json::from_slice(&response.body).map_err(|error| wrong(format!("is not one: {error}: {response:?}")))?;
-    if response.status != 200 || reply.items.len() != operations.len() {
-        return Err(wrong(format!("has {} items for {} operations", reply.items.len(), operations.len())));
-    }
-    let mut errors = false;
-    for (((item, sent), batch), lost) in reply.items.iter().zip(operations).zip(batches).zip(lost) {
-        let text = item.get();
-        errors |= text.contains(r#""error""#);
-        let is_true = match truth(sent, batch, *lost) {
-            Truth::Item(item) => item == text,
-            Truth::Error(status, kind) => is_error(sent, text, status, &kind),
-            Truth::ItemOrUnknown(item) => item == text || is_error(sent, text, 503, UNKNOWN),
-            Truth::AnyItem => {
-                let mut items = sent.executions.iter().map(|execution| execution.item.as_str());
-                let is_unknown = items.clone().any(is_doubtful) && is_error(sent, text, 503, UNKNOWN);
-                is_unknown || (items.any(|item| item == text) && !is_doubtful(text))
-            }
-        };
-        if !is_true {
-            return Err(wrong(format!("has the item {text}, but {sent:?} ended as {:?}", batch.ended)));
+    let items: Vec<&str> = reply.items.iter().flatten().map(|item| item.get()).collect();
+    // How many of the items may have been for the operations so far: some may be told or left out.
+    let mut told = BTreeSet::from([0_usize]);
+    let (mut failed, mut certain) = (false, true);
+    for ((sent, batch), lost) in operations.iter().zip(batches).zip(lost) {
+        let truth = Truth::of(sent, batch, *lost);
+        failed |= truth.0.iter().any(Told::has_failed);
+        // Where either may be told, it may have failed or not.
+        certain &= truth.0.len() == 1;
+        let is_next = |at: &&usize| items.get(**at).is_some_and(|item| truth.is_told(item, filter));
+        let mut after: BTreeSet<_> = told.iter().filter(is_next).map(|at| at.saturating_add(1)).collect();
+        if truth.is_left_out(filter) {
+            after.extend(&told);
         }
+        if after.is_empty() {
+            let next: Vec<_> = told.iter().map(|at| items.get(*at)).collect();
+            return Err(wrong(format!("has one of the items {next:?}, but {sent:?} ended as {:?}", batch.ended)));
+        }
+        told = after;
     }
-    if reply.errors != errors { Err(wrong(format!("says that errors is {}", reply.errors))) } else { Ok(()) }
+    let wants = |field: &str| filter.apply(field.as_bytes()).is_some_and(|left| left != b"{}");
+    let is_whole = response.status == 200
+        && told.contains(&items.len())
+        && reply.took.is_some() == wants(r#"{"took":1}"#)
+        && reply.errors.is_some() == wants(r#"{"errors":true}"#)
+        && (reply.items.is_some() || !filter.is_empty());
+    if !is_whole {
+        return Err(wrong(format!("has something too many or too few for {filter:?}: {response:?}")));
+    }
+    match reply.errors {
+        Some(errors) if certain && errors != failed => Err(wrong(format!("says that errors is {errors}"))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether an item reports a failure that says nothing of an earlier attempt.
@@ -163,30 +212,80 @@ fn is_doubtful(item: &str) -> bool {
 
 const UNKNOWN: &str = "bulk_outcome_unknown_exception";
 
-fn truth<'a>(sent: &'a Sent, batch: &Batch, lost: bool) -> Truth<'a> {
-    // Acknowledged means carried out: without an execution no item is true.
-    let item = sent.executions.last().map_or("", |execution| &execution.item);
-    match &batch.ended {
-        Some(Ended::Items(_)) if lost => Truth::AnyItem,
-        Some(Ended::Items(_)) => Truth::Item(item),
-        Some(Ended::Refused(response)) => Truth::Error(response.status, format!("refused_{}", response.status)),
-        Some(Ended::NotSent) => Truth::Error(503, "no_upstream_exception".to_owned()),
-        Some(Ended::Unknown(status)) => Truth::Error(*status, UNKNOWN.to_owned()),
-        // Some of the items can be told by what they are for.
-        Some(Ended::Lie(_)) => Truth::ItemOrUnknown(item),
-        None => Truth::Error(503, UNKNOWN.to_owned()),
+impl Truth {
+    fn of(sent: &Sent, batch: &Batch, lost: bool) -> Self {
+        // Acknowledged means carried out: without an execution no item is true.
+        let last = || Told::Node(sent.executions.last().map(|execution| execution.item.clone()).unwrap_or_default());
+        let written = |status, kind: &str| Told::written(&sent.operation, status, kind);
+        Self(match &batch.ended {
+            Some(Ended::Items(_)) if lost => Self::any(sent),
+            Some(Ended::Items(_)) => vec![last()],
+            Some(Ended::Refused(response)) => vec![written(response.status, &format!("refused_{}", response.status))],
+            Some(Ended::NotSent) => vec![written(503, "no_upstream_exception")],
+            Some(Ended::Unknown(status)) => vec![written(*status, UNKNOWN)],
+            // Some of the items can be told by what they are for.
+            Some(Ended::Lie(_)) => vec![last(), written(503, UNKNOWN)],
+            None => vec![written(503, UNKNOWN)],
+        })
+    }
+
+    /// One of the items of the nodes that had it; but a failure only if it is the document's own fault.
+    fn any(sent: &Sent) -> Vec<Told> {
+        let items = sent.executions.iter().map(|execution| execution.item.clone());
+        let (doubtful, others): (Vec<_>, Vec<_>) = items.partition(|item| is_doubtful(item));
+        let unknown = (!doubtful.is_empty()).then(|| Told::written(&sent.operation, 503, UNKNOWN));
+        others.into_iter().map(Told::Node).chain(unknown).collect()
+    }
+
+    /// Whether an item says this, as far as the client wants to see it.
+    fn is_told(&self, item: &str, filter: &FilterPath) -> bool {
+        self.0.iter().any(|told| match told {
+            Told::Node(text) => left_of(text, filter).is_some_and(|text| text == item),
+            Told::Written(text) => {
+                left_of(text, filter).is_some_and(|text| without_reason(&text) == without_reason(item))
+            }
+        })
+    }
+
+    /// Whether the client wants to see nothing of it.
+    fn is_left_out(&self, filter: &FilterPath) -> bool {
+        self.0.iter().any(|told| left_of(told.text(), filter).is_none())
     }
 }
 
-/// Whether an item says of this operation that it failed in this way.
-fn is_error(sent: &Sent, item: &str, status: u16, kind: &str) -> bool {
-    let Ok(item) = serde_json::from_str::<BTreeMap<String, Value>>(item) else { return false };
-    let operation = &sent.operation;
-    let Some(fields) = item.get(operation.action.name()) else { return false };
-    let is = |pointer: &str, expected: Value| fields.pointer(pointer) == Some(&expected);
-    item.len() == 1
-        && is("/_index", operation.name.as_str().into())
-        && is("/_id", operation.id.as_deref().into())
-        && is("/status", status.into())
-        && is("/error/type", kind.into())
+impl Told {
+    fn written(operation: &Operation, status: u16, kind: &str) -> Self {
+        let Operation { action, name, id, .. } = operation;
+        let error = json!({"type": kind, "reason": ""});
+        Self::Written(json!({action.name(): {"_index": name, "_id": id, "status": status, "error": error}}).to_string())
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Node(text) | Self::Written(text) => text,
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.text().contains(r#""error""#)
+    }
+}
+
+/// What is left of an item, if anything is.
+fn left_of(item: &str, filter: &FilterPath) -> Option<String> {
+    let left = filter.apply(format!(r#"{{"items":[{item}]}}"#).as_bytes())?;
+    let left: Reply<'_> = serde_json::from_slice(&left).ok()?;
+    left.items?.first().map(|item| item.get().to_owned())
+}
+
+/// An item without what its error says to people.
+fn without_reason(item: &str) -> Option<Value> {
+    let mut item: Value = serde_json::from_str(item).ok()?;
+    for fields in item.as_object_mut()?.values_mut() {
+        if let Some(Value::Object(error)) = fields.get_mut("error") {
+            error.remove("reason");
+            error.remove("root_cause");
+        }
+    }
+    Some(item)
 }

@@ -59,6 +59,22 @@ pub enum Sabotage {
     OverBudget,
     /// Some memory is never given back.
     Leak,
+    /// What clients want to see is not heeded.
+    ForgetFilter,
+    /// What follows a compressed body is not noticed.
+    TakeDamaged,
+    /// Replies lose their warnings.
+    LoseWarnings,
+    /// Replies have warnings twice.
+    RepeatWarnings,
+    /// Headers that are held back are never let go.
+    HoldForEver,
+    /// Headers are let go although the body will come.
+    LetGoNeedlessly,
+    /// One caller waits until others have had their turns.
+    StarveCaller,
+    /// Some memory is not counted.
+    ForgetMemory,
 }
 
 impl Sabotage {
@@ -91,25 +107,37 @@ impl Sabotage {
         Self::WaitTooLong,
         Self::OverBudget,
         Self::Leak,
+        Self::ForgetFilter,
+        Self::TakeDamaged,
+        Self::LoseWarnings,
+        Self::RepeatWarnings,
+        Self::HoldForEver,
+        Self::LetGoNeedlessly,
+        Self::StarveCaller,
+        Self::ForgetMemory,
     ];
 
     /// The promise that it breaks.
     pub fn breaks(self) -> Promise {
         match self {
-            Self::DropReplies | Self::DropResends | Self::Leak => Promise::Drained,
+            Self::DropReplies | Self::DropResends | Self::Leak | Self::HoldForEver => Promise::Drained,
             Self::ReplyTwice | Self::ForgetLeavers | Self::PassTwice => Promise::AnsweredOnce,
             Self::AnswerUnsent => Promise::NotEarly,
-            Self::TurnItemsRound | Self::MixReplies | Self::HideErrors | Self::LoseOperation => Promise::OwnItems,
-            Self::LoseHeaders => Promise::Headers,
+            Self::TurnItemsRound | Self::MixReplies | Self::HideErrors | Self::LoseOperation | Self::ForgetFilter => {
+                Promise::OwnItems
+            }
+            Self::LoseHeaders | Self::LoseWarnings | Self::RepeatWarnings => Promise::Headers,
             Self::SendTwice | Self::ResendLost => Promise::SentOnce,
             Self::MergeCallers | Self::ForgeHeader => Promise::CallersApart,
             Self::TouchBytes => Promise::SameBytes,
             Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
-            Self::TouchPassedBody | Self::MissOddity | Self::PassNeedlessly => Promise::PassedWhole,
+            Self::TouchPassedBody | Self::MissOddity | Self::PassNeedlessly | Self::TakeDamaged => Promise::PassedWhole,
             Self::OverLimit | Self::FloodReplies => Promise::Bounds,
             Self::WaitTooLong => Promise::Interval,
-            Self::OverBudget => Promise::Memory,
+            Self::OverBudget | Self::ForgetMemory => Promise::Memory,
+            Self::LetGoNeedlessly => Promise::HeaderPause,
+            Self::StarveCaller => Promise::Turns,
         }
     }
 

@@ -6,7 +6,7 @@ use bulk_reshuffle::config::{Config, ConfigError};
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Origin, Response};
 use serde_json::value::RawValue;
 
-use crate::fate::PRODUCT;
+use crate::fate::{PRODUCT, WARNING};
 use crate::sabotage::Sabotage;
 use crate::scenario::Settings;
 
@@ -49,6 +49,18 @@ impl Saboteur {
                 headers.retain(|(name, _)| name != "content-encoding");
                 Input::RequestHead { request, headers, end }
             }
+            (Some(Sabotage::ForgetFilter), Input::RequestHead { request, mut headers, end }) => {
+                headers.iter_mut().filter(|(name, _)| name == ":path").for_each(|(_, path)| *path = unfiltered(path));
+                Input::RequestHead { request, headers, end }
+            }
+            (Some(Sabotage::LetGoNeedlessly), Input::RequestHead { request, headers, end }) => {
+                self.withheld.push(Command::Resume { request });
+                Input::RequestHead { request, headers, end }
+            }
+            (Some(Sabotage::TakeDamaged), Input::RequestData { request, mut chunk, end }) => {
+                chunk.pop_if(|last| *last == b'x');
+                Input::RequestData { request, chunk, end }
+            }
             (_, input) => input,
         };
         self.engine.handle(input, now);
@@ -72,7 +84,10 @@ impl Saboteur {
         loop {
             let command = match self.more.pop_front() {
                 Some(forged) => return Some(forged),
-                None => self.engine.poll_root()?,
+                None => match self.engine.poll_root() {
+                    Some(command) => command,
+                    None => return self.late(),
+                },
             };
             let sabotaged = match (self.sabotage, command) {
                 (Some(sabotage), Command::Call(call)) if !call.body.is_empty() => self.call(sabotage, call, now),
@@ -80,6 +95,7 @@ impl Saboteur {
                     let response = self.reply(sabotage, response);
                     self.let_go(sabotage, Command::Reply { request, response })
                 }
+                (Some(Sabotage::HoldForEver), Command::Resume { .. }) => None,
                 (_, command) => Some(command),
             };
             if sabotaged.is_some() {
@@ -90,7 +106,21 @@ impl Saboteur {
 
     /// [`Engine::memory`]
     pub fn memory(&self) -> u64 {
-        self.engine.memory().saturating_add(u64::from(self.sabotage == Some(Sabotage::Leak)))
+        match self.sabotage {
+            Some(Sabotage::Leak) => self.engine.memory().saturating_add(1),
+            Some(Sabotage::ForgetMemory) => self.engine.memory() / 3,
+            _ => self.engine.memory(),
+        }
+    }
+
+    /// What was withheld for a while.
+    fn late(&mut self) -> Option<Command> {
+        let is_time = match self.sabotage {
+            Some(Sabotage::LetGoNeedlessly) => self.every(3),
+            Some(Sabotage::StarveCaller) => self.every(12),
+            _ => false,
+        };
+        if is_time { self.withheld.pop() } else { None }
     }
 
     /// [`Engine::is_idle`]
@@ -137,6 +167,10 @@ impl Saboteur {
                 call.headers = call.headers.iter().cloned().chain([forged]).collect();
             }
             Sabotage::TouchBytes => call.body.iter_mut().rev().skip(2).take(1).for_each(|byte| *byte = b'?'),
+            Sabotage::StarveCaller if call.headers.iter().any(|(_, value)| value == "Basic caller1") => {
+                self.withheld.push(Command::Call(call));
+                return None;
+            }
             Sabotage::WrongNode => call.upstream = "es-of-another".into(),
             _ => {}
         }
@@ -149,6 +183,11 @@ impl Saboteur {
             Sabotage::TurnItemsRound => response.body = turned_round(&body).into_bytes(),
             Sabotage::HideErrors => response.body = body.replace(r#""status":50"#, r#""status":20"#).into_bytes(),
             Sabotage::LoseHeaders => response.headers.retain(|(name, _)| *name != PRODUCT.0),
+            Sabotage::LoseWarnings => response.headers.retain(|(name, _)| *name != WARNING),
+            Sabotage::RepeatWarnings => {
+                let warning = response.headers.iter().find(|(name, _)| *name == WARNING).cloned();
+                response.headers.extend(warning);
+            }
             Sabotage::MixReplies => return self.before.replace(response.clone()).unwrap_or(response),
             _ => {}
         }
@@ -173,6 +212,14 @@ impl Saboteur {
             _ => Some(reply),
         }
     }
+}
+
+/// A path without the parameter `filter_path`.
+fn unfiltered(path: &[u8]) -> Vec<u8> {
+    let path = String::from_utf8_lossy(path).into_owned();
+    let Some((path, query)) = path.split_once('?') else { return path.into_bytes() };
+    let others: Vec<_> = query.split('&').filter(|parameter| !parameter.starts_with("filter_path=")).collect();
+    if others.is_empty() { path.to_owned() } else { format!("{path}?{}", others.join("&")) }.into_bytes()
 }
 
 /// The operations of a batch.

@@ -17,6 +17,12 @@ pub struct Scenario {
     pub callers: u64,
     /// Requests with a reason to pass through.
     pub odd: u64,
+    /// Requests whose bodies are compressed.
+    pub zipped: u64,
+    /// Requests that want to see only a part of the answer.
+    pub filtered: u64,
+    /// Whether Envoy lets the body of a request come while its headers are held back.
+    pub stops: bool,
     /// Requests whose bodies come in very small pieces.
     pub crumbs: u64,
     /// Requests whose client leaves early.
@@ -64,20 +70,26 @@ pub struct Settings {
     pub refresh: u64,
     /// `retry.attempts`
     pub retries: u64,
+    /// `header_pause`
+    pub header_pause: &'static str,
 }
 
 impl Scenario {
     /// Draws one.
     pub fn draw(dice: &mut Dice) -> Self {
-        let engines = if dice.percent(20) { 2 } else { 1 };
+        let engines: u64 = dice.one_of(&[1, 1, 1, 1, 2, 3]);
+        let stops = dice.percent(70);
         let crowded = dice.percent(10);
         Self {
             requests: if crowded { dice.between(80, 400) } else { dice.between(1, 50) },
             spread: if crowded { dice.up_to(20) } else { dice.one_of(&[1, 20, 200, 3_000]) },
             operations: if crowded { 1 } else { dice.one_of(&[1, 3, 8, 40]) },
             ids: dice.one_of(&[0, 2, 10, 200]),
-            callers: if crowded { dice.up_to(1) } else { dice.one_of(&[0, 1, 2, 6]) },
+            callers: if crowded { dice.one_of(&[0, 1, 6]) } else { dice.one_of(&[0, 1, 2, 6]) },
             odd: dice.one_of(&[0, 5, 30]),
+            zipped: dice.one_of(&[0, 0, 20, 80]),
+            filtered: dice.one_of(&[0, 20, 80]),
+            stops,
             crumbs: dice.one_of(&[0, 10, 50]),
             leavers: dice.one_of(&[0, 0, 5, 30]),
             faults: dice.one_of(&[0, 5, 20, 60]),
@@ -88,13 +100,14 @@ impl Scenario {
             latency: dice.one_of(&[1, 10, 100, 2_000]),
             changes: dice.one_of(&[0, 0, 3, 10]),
             punctual: dice.percent(70),
-            settings: (0..engines).map(|_| Settings::draw(dice)).collect(),
+            settings: (0..engines).map(|_| Settings::draw(dice, stops)).collect(),
         }
     }
 }
 
 impl Settings {
-    fn draw(dice: &mut Dice) -> Self {
+    fn draw(dice: &mut Dice, stops: bool) -> Self {
+        let header_pause = if stops { ["stop", "auto", "buffer"] } else { ["auto", "auto", "buffer"] };
         let max_in_flight = dice.one_of(&[1, 1, 2, 4]);
         let max_request = dice.one_of(&[400, 3_000, 1 << 20, 1 << 20, 1 << 20]);
         Self {
@@ -108,6 +121,7 @@ impl Settings {
             max_request,
             refresh: dice.one_of(&[20, 200, 5_000]),
             retries: dice.one_of(&[0, 0, 1, 3]),
+            header_pause: dice.one_of(&header_pause),
         }
     }
 
@@ -128,8 +142,7 @@ impl Settings {
             },
             // Not simulated yet: ids that the filter makes.
             "missing_id": "pass",
-            // Not simulated yet: an Envoy that keeps bodies back with their headers.
-            "header_pause": "stop",
+            "header_pause": self.header_pause,
             "retry": {"attempts": self.retries, "backoff": "5ms", "max_backoff": "50ms"},
             "limits": {"memory": format!("{}b", self.memory), "max_request": format!("{}b", self.max_request)},
         })

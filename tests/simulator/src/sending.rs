@@ -27,7 +27,7 @@ impl Ledger {
         self.check_headers(call, caller)?;
         self.check_shares(key, &markers, call, now, caller)?;
         if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.sent(&call.upstream, caller, again)?;
+            lanes.sent(&call.upstream, caller, again, now)?;
         }
         for marker in &markers {
             if let Some(sent) = self.operations.get_mut(*marker) {
@@ -201,6 +201,7 @@ impl Ledger {
                 format!("request {number} has two shares for {}", call.upstream)
             })?;
             let (Some(lanes), Some(since)) = (self.lanes.get(key.0), request.complete) else { continue };
+            lanes.check_turn(&call.upstream, caller, since)?;
             let latest = lanes.latest(&call.upstream, caller, since).saturating_add(PUNCTUAL);
             Violation::unless(!self.punctual || now <= latest, Promise::Interval, || {
                 format!(

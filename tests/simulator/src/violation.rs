@@ -38,6 +38,10 @@ pub enum Promise {
     Memory,
     /// Replies in a callback and batches on their way are bounded.
     Bounds,
+    /// Headers are held back only as long as it takes to find out whether a body comes.
+    HeaderPause,
+    /// Callers take turns at a node.
+    Turns,
     /// What is held leaves in time.
     Interval,
     /// In the end nothing is left.

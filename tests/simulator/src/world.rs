@@ -10,6 +10,7 @@ use crate::coverage::Coverage;
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Stage};
 use crate::machine::Machine;
+use crate::pauses::Pauses;
 use crate::sabotage::Sabotage;
 use crate::saboteur::Saboteur;
 use crate::scenario::Scenario;
@@ -57,7 +58,7 @@ impl World {
             let engine = Saboteur::new(settings, sabotage)
                 .map_err(|error| Violation::of(Promise::Drained, format!("the configuration is refused: {error}")))?;
             let most_memory = settings.memory.saturating_add(largest);
-            machines.push(Machine::new(engine, most_memory));
+            machines.push(Machine::new(engine, Pauses::new(settings.header_pause), most_memory));
         }
         let ledger = Ledger::new(clients, operations, &scenario.settings, scenario.punctual);
         let mut world = Self {
@@ -139,6 +140,7 @@ impl World {
                 self.coverage.count("engine: replaced by a new one");
             }
         }
+        self.check_counted()?;
         Ok(true)
     }
 
@@ -159,7 +161,21 @@ impl World {
             self.plan(after, Event::Leave(number));
         }
         self.stream(number, Input::RequestHead { request: RequestId(number as u32), headers, end })?;
-        self.plan(0, Event::Body(number));
+        self.begin_body(number)
+    }
+
+    /// The body begins to come, at once or after a while; if Envoy keeps it back with its headers, not yet.
+    fn begin_body(&mut self, number: usize) -> Result<(), Violation> {
+        let request = self.ledger.request(number)?;
+        if request.stage == Stage::Here && !request.headers_gone {
+            let engine = request.engine;
+            self.machine(engine)?.pauses.held(number)?;
+            if !self.scenario.stops {
+                return Ok(());
+            }
+        }
+        let after = if self.dice.percent(5) { self.dice.up_to(self.scenario.latency) } else { 0 };
+        self.plan(after, Event::Body(number));
         Ok(())
     }
 
@@ -190,6 +206,8 @@ impl World {
             _ => request.complete = Some(now),
         }
         let is_complete = request.complete.is_some();
+        let (engine, let_go) = (request.engine, request.let_go);
+        self.machine(engine)?.pauses.body(let_go.map(|at| now.saturating_sub(at)));
         self.stream(number, input)?;
         if is_complete {
             self.trace.add(self.now, || format!("  all of request {number} is there"));
@@ -212,6 +230,17 @@ impl World {
         };
         self.coverage.count(&format!("client: left {when}"));
         self.stream(number, Input::RequestGone { request: RequestId(number as u32) })
+    }
+
+    /// What is held is counted.
+    fn check_counted(&self) -> Result<(), Violation> {
+        for (number, machine) in self.machines.iter().enumerate() {
+            let (least, memory) = (self.ledger.held(number), machine.engine.memory());
+            Violation::unless(memory >= least, Promise::Memory, || {
+                format!("{memory} bytes are counted, {least} at least are held")
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether every request is over and every engine has been idle since; not all of them at the same moment, as
