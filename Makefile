@@ -68,7 +68,7 @@ fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
-	@cargo clippy --package bulk-reshuffle-e2e --test clients -- -D warnings
+	@cargo clippy --package bulk-reshuffle-e2e --test clients --test faults -- -D warnings
 	@python3 tests/tools/check_imports.py $(WASM)
 
 clean: ## remove what was compiled; .tools/ stays
