@@ -53,7 +53,7 @@ async fn an_answer_that_is_too_large_to_read() -> Result<()> {
         }
         if number % 100 == 0 {
             let item = &next()?["create"];
-            ensure!(item["_id"] == number.to_string(), "{item}");
+            ensure!(item["_id"].as_str() == Some(&number.to_string()), "{item}");
             // Those of the node with the large index were in the same batch.
             match item["status"].as_u64() {
                 Some(201) => {
