@@ -111,6 +111,12 @@ impl World {
             let refused = self.scenario.refused_items;
             let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.dice);
             self.coverage.count("operation: carried out");
+            if sent.extended {
+                self.coverage.count(match sent.operation.id {
+                    Some(_) => "operation: given an id",
+                    None => "operation: given a routing value",
+                });
+            }
             items.push(execution.item.clone());
             self.ledger.carried_out(marker, execution)?;
         }

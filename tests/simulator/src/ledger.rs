@@ -23,6 +23,8 @@ pub struct Ledger {
     pub lanes: Vec<Lanes>,
     /// Whether wake-ups and ticks come in time.
     pub punctual: bool,
+    /// The ids that the filter made, each with the operation that got it.
+    pub made_ids: BTreeMap<String, Marker>,
     callers: Vec<Vec<(String, String)>>,
 }
 
@@ -74,6 +76,8 @@ pub struct Sent {
     pub operation: Operation,
     /// Whose it is.
     pub request: usize,
+    /// Whether the filter added something to it.
+    pub extended: bool,
     /// The calls that it travelled in.
     pub calls: Vec<CallKey>,
     /// What nodes did with it.
@@ -104,6 +108,7 @@ impl Ledger {
             calls: BTreeMap::new(),
             lanes: settings.iter().cloned().map(Lanes::new).collect(),
             punctual,
+            made_ids: BTreeMap::new(),
             callers: Vec::new(),
         };
         for client in clients {
@@ -230,7 +235,15 @@ impl Ledger {
 
 impl Sent {
     fn new(operation: Operation) -> Self {
-        Self { operation, request: 0, calls: Vec::new(), executions: Vec::new() }
+        Self { operation, request: 0, extended: false, calls: Vec::new(), executions: Vec::new() }
+    }
+
+    /// What follows it in these lines, which start with it as it was sent before, or as it may be sent first.
+    pub fn cut_from<'a>(&mut self, lines: &'a [u8], missing_id: &str) -> Option<&'a [u8]> {
+        if let (true, Some(extended)) = (self.calls.is_empty(), self.operation.extended_in(lines, missing_id)) {
+            (self.operation, self.extended) = (extended, true);
+        }
+        lines.strip_prefix(self.operation.text.as_slice())
     }
 
     /// The document on which it was carried out.

@@ -24,6 +24,9 @@ pub type Marker = usize;
 
 const MARKER_BITS: u32 = 13;
 
+/// Bytes of an id that the filter makes.
+pub const MADE_ID: usize = 20;
+
 /// What a request says for all its operations.
 #[derive(Debug, Clone, Default)]
 pub struct Defaults {
@@ -68,6 +71,31 @@ impl Operation {
         }
         let routing = own_routing.or(defaults.routing).map(str::to_owned);
         Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, text }
+    }
+
+    /// The same with what the filter added to its action line, as it stands at the start of some lines: an id or a
+    /// routing value, and nothing else.
+    pub fn extended_in(&self, lines: &[u8], missing_id: &str) -> Option<Self> {
+        let head = format!(r#"{{"{}":{{"#, self.action.name());
+        let (field, length) = match missing_id {
+            "generate" => (r#""_id":""#, Some(MADE_ID)),
+            "direct" if self.routing.is_none() => (r#""routing":""#, None),
+            _ => return None,
+        };
+        let value = lines.strip_prefix(head.as_bytes())?.strip_prefix(field.as_bytes())?;
+        let value = std::str::from_utf8(value.split(|byte| *byte == b'"').next()?).ok()?.to_owned();
+        if self.id.is_some() || length.is_some_and(|length| value.len() != length) {
+            return None;
+        }
+        let rest = self.text.strip_prefix(head.as_bytes())?;
+        let comma = if rest.starts_with(b"}") { "" } else { "," };
+        let text = [format!("{head}{field}{value}\"{comma}").as_bytes(), rest].concat();
+        let mut extended = Self { text, ..self.clone() };
+        match length {
+            Some(_) => extended.id = Some(value),
+            None => extended.routing = Some(value),
+        }
+        Some(extended)
     }
 
     /// The operation at the start of some lines.

@@ -27,6 +27,7 @@ struct Reply<'a> {
 struct Truth(Vec<Told>);
 
 /// An item that may be told.
+#[derive(Clone)]
 enum Told {
     /// The node's own, as it is.
     Node(String),
@@ -224,6 +225,7 @@ impl Truth {
             Some(Ended::NotSent) => vec![written(503, "no_upstream_exception")],
             Some(Ended::Unknown(status)) => vec![written(*status, UNKNOWN)],
             // Some of the items can be told by what they are for.
+            Some(Ended::Lie(_)) if lost => [Self::any(sent), vec![written(503, UNKNOWN)]].concat(),
             Some(Ended::Lie(_)) => vec![last(), written(503, UNKNOWN)],
             None => vec![written(503, UNKNOWN)],
         })

@@ -16,7 +16,7 @@ pub struct Failure {
 }
 
 /// A run that takes longer than this, in milliseconds, does not come to its end.
-const LONGEST: u64 = 1_000_000;
+const LONGEST: u64 = 4_000_000;
 
 /// Runs one seed. A run that fails is run once more, to tell what happened last.
 pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<Coverage, Box<Failure>> {

@@ -75,6 +75,8 @@ pub enum Sabotage {
     StarveCaller,
     /// Some memory is not counted.
     ForgetMemory,
+    /// The ids that the filter makes are all the same.
+    RepeatIds,
 }
 
 impl Sabotage {
@@ -115,6 +117,7 @@ impl Sabotage {
         Self::LetGoNeedlessly,
         Self::StarveCaller,
         Self::ForgetMemory,
+        Self::RepeatIds,
     ];
 
     /// The promise that it breaks.
@@ -129,7 +132,7 @@ impl Sabotage {
             Self::LoseHeaders | Self::LoseWarnings | Self::RepeatWarnings => Promise::Headers,
             Self::SendTwice | Self::ResendLost => Promise::SentOnce,
             Self::MergeCallers | Self::ForgeHeader => Promise::CallersApart,
-            Self::TouchBytes => Promise::SameBytes,
+            Self::TouchBytes | Self::RepeatIds => Promise::SameBytes,
             Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
             Self::TouchPassedBody | Self::MissOddity | Self::PassNeedlessly | Self::TakeDamaged => Promise::PassedWhole,

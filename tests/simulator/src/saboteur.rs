@@ -7,6 +7,7 @@ use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Origi
 use serde_json::value::RawValue;
 
 use crate::fate::{PRODUCT, WARNING};
+use crate::operation::MADE_ID;
 use crate::sabotage::Sabotage;
 use crate::scenario::Settings;
 
@@ -21,18 +22,28 @@ pub struct Saboteur {
     /// The reply before.
     before: Option<Response>,
     seen: u32,
+    /// The first id that the filter made.
+    first_id: Option<Vec<u8>>,
 }
 
 /// Calls that the engine knows nothing of have numbers from here on.
 const FORGED: u32 = 1 << 30;
 
 impl Saboteur {
-    /// An engine with these settings, or those of the sabotage.
-    pub fn new(settings: &Settings, sabotage: Option<Sabotage>) -> Result<Self, ConfigError> {
+    /// The n-th engine, with these settings, or those of the sabotage.
+    pub fn new(number: u8, settings: &Settings, sabotage: Option<Sabotage>) -> Result<Self, ConfigError> {
         let settings = sabotage.map_or(settings.clone(), |sabotage| sabotage.settings(settings.clone()));
-        let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] };
+        let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [number; 6] };
         let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?, origin);
-        Ok(Self { engine, sabotage, more: VecDeque::new(), withheld: Vec::new(), before: None, seen: 0 })
+        Ok(Self {
+            engine,
+            sabotage,
+            more: VecDeque::new(),
+            withheld: Vec::new(),
+            before: None,
+            seen: 0,
+            first_id: None,
+        })
     }
 
     /// [`Engine::handle`]
@@ -171,10 +182,23 @@ impl Saboteur {
                 self.withheld.push(Command::Call(call));
                 return None;
             }
+            Sabotage::RepeatIds => {
+                operations.iter_mut().for_each(|operation| self.repeat_id(operation));
+                call.body = operations.concat();
+            }
             Sabotage::WrongNode => call.upstream = "es-of-another".into(),
             _ => {}
         }
         Some(Command::Call(call))
+    }
+
+    /// Gives an operation that was given an id the first such id.
+    fn repeat_id(&mut self, operation: &mut [u8]) {
+        const HEAD: &[u8] = br#"{"index":{"_id":""#;
+        let made = operation.get_mut(HEAD.len()..HEAD.len().saturating_add(MADE_ID)).filter(|id| !id.contains(&b'"'));
+        if let Some(made) = made {
+            made.copy_from_slice(self.first_id.get_or_insert_with(|| made.to_vec()));
+        }
     }
 
     fn reply(&mut self, sabotage: Sabotage, mut response: Response) -> Response {

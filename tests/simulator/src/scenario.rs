@@ -72,6 +72,8 @@ pub struct Settings {
     pub retries: u64,
     /// `header_pause`
     pub header_pause: &'static str,
+    /// `missing_id`
+    pub missing_id: &'static str,
 }
 
 impl Scenario {
@@ -122,6 +124,7 @@ impl Settings {
             refresh: dice.one_of(&[20, 200, 5_000]),
             retries: dice.one_of(&[0, 0, 1, 3]),
             header_pause: dice.one_of(&header_pause),
+            missing_id: dice.one_of(&["generate", "generate", "pass", "direct"]),
         }
     }
 
@@ -140,8 +143,7 @@ impl Settings {
                 "max_in_flight": self.max_in_flight,
                 "max_in_flight_per_node": self.max_in_flight_per_node,
             },
-            // Not simulated yet: ids that the filter makes.
-            "missing_id": "pass",
+            "missing_id": self.missing_id,
             "header_pause": self.header_pause,
             "retry": {"attempts": self.retries, "backoff": "5ms", "max_backoff": "50ms"},
             "limits": {"memory": format!("{}b", self.memory), "max_request": format!("{}b", self.max_request)},

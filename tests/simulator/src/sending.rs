@@ -17,12 +17,12 @@ const PUNCTUAL: u64 = 2;
 impl Ledger {
     /// A batch leaves.
     pub fn sent(&mut self, key: CallKey, call: &Call, cluster: &Cluster, now: u64) -> Result<(), Violation> {
-        let markers = self.markers(&call.body)?;
+        let markers = self.markers(key.0, &call.body)?;
         let caller = self.one_caller(&markers)?;
         self.check_order(&markers)?;
         let mut again = false;
         for marker in &markers {
-            again |= self.check_operation(*marker, call, cluster)?;
+            again |= self.check_operation(key.0, *marker, call, cluster)?;
         }
         self.check_headers(call, caller)?;
         self.check_shares(key, &markers, call, now, caller)?;
@@ -67,6 +67,14 @@ impl Ledger {
         if lost > 0 { Ok(()) } else { self.check_document_order(marker) }
     }
 
+    /// Whether a node had no room for it, the last time that it was sent. A batch that was lost may be carried out
+    /// after the one that was sent in its place.
+    fn was_busy(&self, marker: Marker) -> bool {
+        let executions = self.operations.get(marker).map_or(&[][..], |sent| sent.executions.as_slice());
+        let possible = if self.times_lost(marker) > 0 { executions.len() } else { 1 };
+        executions.iter().rev().take(possible).any(|execution| execution.refused == Some(429))
+    }
+
     /// How often it was sent without anybody knowing what became of it.
     pub fn times_lost(&self, marker: Marker) -> usize {
         let calls = self.operations.get(marker).map_or(&[][..], |sent| sent.calls.as_slice());
@@ -79,22 +87,33 @@ impl Ledger {
         operations.map(|sent| &sent.operation).all(Operation::is_idempotent)
     }
 
-    /// What is sent is made of whole operations, byte for byte.
-    fn markers(&self, body: &[u8]) -> Result<Vec<Marker>, Violation> {
+    /// What is sent is made of whole operations, byte for byte, but for what may be added to those without an id.
+    fn markers(&mut self, engine: usize, body: &[u8]) -> Result<Vec<Marker>, Violation> {
+        let missing_id = self.lanes.get(engine).map_or("", |lanes| lanes.settings.missing_id);
         let (mut rest, mut markers) = (body, Vec::new());
         while !rest.is_empty() {
-            let operation = Operation::marker(rest).and_then(|marker| Some((marker, self.operations.get(marker)?)));
-            let cut =
-                operation.and_then(|(marker, sent)| Some((marker, rest.strip_prefix(sent.operation.text.as_slice())?)));
+            let operation = Operation::marker(rest).and_then(|marker| Some((marker, self.operations.get_mut(marker)?)));
+            let cut = operation.and_then(|(marker, sent)| Some((marker, sent.cut_from(rest, missing_id)?)));
             let Some((marker, after)) = cut else {
                 let text = String::from_utf8_lossy(rest.get(..100).unwrap_or(rest)).into_owned();
                 return Err(Violation::of(Promise::SameBytes, format!("nobody sent {text:?}")));
             };
+            self.check_made_id(marker)?;
             markers.push(marker);
             rest = after;
         }
         Violation::unless(!markers.is_empty(), Promise::SameBytes, || "a batch is empty".to_owned())?;
         Ok(markers)
+    }
+
+    /// No id is made twice.
+    fn check_made_id(&mut self, marker: Marker) -> Result<(), Violation> {
+        let made = self.operations.get(marker).filter(|sent| sent.extended).and_then(|sent| sent.operation.id.clone());
+        let Some(id) = made else { return Ok(()) };
+        let other = *self.made_ids.entry(id).or_insert(marker);
+        Violation::unless(other == marker, Promise::SameBytes, || {
+            format!("operations {other} and {marker} were given the same id")
+        })
     }
 
     fn one_caller(&self, markers: &[Marker]) -> Result<usize, Violation> {
@@ -130,7 +149,13 @@ impl Ledger {
     }
 
     /// Says whether the operation was sent before.
-    fn check_operation(&self, marker: Marker, call: &Call, cluster: &Cluster) -> Result<bool, Violation> {
+    fn check_operation(
+        &self,
+        engine: usize,
+        marker: Marker,
+        call: &Call,
+        cluster: &Cluster,
+    ) -> Result<bool, Violation> {
         let Some(sent) = self.operations.get(marker) else { return Ok(false) };
         let check = |holds, promise, what: &str| {
             Violation::unless(holds, promise, || format!("operation {marker} of request {} {what}", sent.request))
@@ -147,6 +172,9 @@ impl Ledger {
             check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
         }
         let Some(last) = sent.calls.last() else {
+            let makes_ids = self.lanes.get(engine).is_some_and(|lanes| lanes.settings.missing_id == "generate");
+            let may_lack_id = !makes_ids || call.upstream.as_ref() == COORDINATOR;
+            check(sent.operation.id.is_some() || may_lack_id, Promise::Owner, "is sent to a node without an id")?;
             check(!self.has_same_id_elsewhere(sent, &call.upstream), Promise::Order, "has its id on both sides")?;
             let owned = cluster.has_owned(&call.upstream, &sent.operation);
             check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
@@ -156,7 +184,7 @@ impl Ledger {
         let ended = batch.and_then(|batch| batch.ended.as_ref());
         let idempotent = batch.is_some_and(|batch| self.is_idempotent(batch));
         check(
-            may_be_sent_again(ended, sent.executions.last(), idempotent),
+            may_be_sent_again(ended, self.was_busy(marker), idempotent),
             Promise::SentOnce,
             &format!("is sent again after {ended:?}"),
         )?;

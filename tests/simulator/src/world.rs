@@ -54,8 +54,8 @@ impl World {
             (0..scenario.requests).map(|_| Client::draw(&mut dice, &scenario, &mut operations)).collect();
         let largest = clients.iter().map(Client::memory).max().unwrap_or_default();
         let mut machines = Vec::new();
-        for settings in &scenario.settings {
-            let engine = Saboteur::new(settings, sabotage)
+        for (number, settings) in (0..).zip(&scenario.settings) {
+            let engine = Saboteur::new(number, settings, sabotage)
                 .map_err(|error| Violation::of(Promise::Drained, format!("the configuration is refused: {error}")))?;
             let most_memory = settings.memory.saturating_add(largest);
             machines.push(Machine::new(engine, Pauses::new(settings.header_pause), most_memory));

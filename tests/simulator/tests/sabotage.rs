@@ -3,7 +3,7 @@
 use bulk_reshuffle_simulator::{Sabotage, run};
 
 /// In how many runs at most.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1_000;
 
 #[test]
 fn every_sabotage_is_found_out() {

@@ -12,6 +12,8 @@ fn some_hundred_days_break_no_promise() {
         }
     }
     for what in [
+        "operation: given an id",
+        "operation: given a routing value",
         "outcome: merged",
         "outcome: abandoned",
         "batch: of several requests",

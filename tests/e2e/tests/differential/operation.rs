@@ -192,8 +192,10 @@ impl Author {
                     let id = self.id(id);
                     let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
                     let number = body.documents.len();
-                    let index = self.name(target).replace(&format!("{TWIN}-"), "");
-                    body.documents.push((index, id));
+                    // Where there are several shards, one id may stand for several documents, by their routing, and
+                    // another one's number may fit by chance.
+                    let index = if target.name == "single" { "single" } else { "unknown" };
+                    body.documents.push((index.to_owned(), id));
                     parameters.insert("if_seq_no".into(), format!("~{number}~").into());
                 }
             }

@@ -33,6 +33,8 @@ pub const TARGETS: &[Target] = &[
     routed("copied"),
     routed("copied"),
     routed("single"),
+    routed("single"),
+    routed("single"),
     routed("sparse"),
     routed("sparse"),
     routed("strict"),
