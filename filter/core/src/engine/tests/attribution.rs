@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index};
+use super::failures::{RESET, envoy_says};
+use super::world::{World, id_on, index, state};
 use crate::engine::{Metric, PassThrough};
 use crate::routing::Unrouted;
 
@@ -94,6 +95,66 @@ fn nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() {
     world.woken();
     world.settle();
     assert_eq!(world.items(id).len(), 1);
+}
+
+/// Besides "i" an index "j" of the same kind.
+fn with_another_index() -> World {
+    let mut state = state();
+    for what in ["metadata", "routing_table"] {
+        state[what]["indices"]["j"] = state[what]["indices"]["i"].clone();
+    }
+    state["metadata"]["indices"]["j"]["aliases"] = json!([]);
+    World::knowing(json!({"cluster_state": {"refresh": "1h"}}), &state)
+}
+
+#[test]
+fn for_an_index_whose_items_stand_where_they_should_merging_goes_on() {
+    let mut world = with_another_index();
+    let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
+    world.request("/_bulk", &(index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]) + &other));
+    world.woken();
+    let good = |index: &str, n: usize| item("index", index, &id_on(0, n), 201);
+    let items = json!([good("i", 1), good("i", 0), good("j", 2)]);
+    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    let passes = |world: &mut World, body: &str| {
+        let id = world.request("/_bulk", body);
+        world.passed.contains_key(&id)
+    };
+    assert!(passes(&mut world, &index(&[id_on(0, 5)])));
+    assert!(!passes(&mut world, &other));
+}
+
+#[test]
+fn where_items_are_missing_no_index_of_the_batch_is_trusted() {
+    let mut world = with_another_index();
+    let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
+    world.request("/_bulk", &(index(&[id_on(0, 0), id_on(1, 0)]) + &other));
+    world.woken();
+    let items = json!([item("index", "i", &id_on(0, 0), 201)]);
+    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    for body in [&index(&[id_on(0, 5)]), &other] {
+        let id = world.request("/_bulk", body);
+        assert!(world.passed.contains_key(&id), "{body}");
+    }
+}
+
+#[test]
+fn a_failure_after_a_lost_attempt_says_nothing_and_any_other_item_is_told() {
+    for (lost, expected) in [(false, [409, 400, 201]), (true, [503, 400, 201])] {
+        let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let id = world.request("/_bulk", &index(&(0..3).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect::<Vec<_>>()));
+        world.woken();
+        world.answer("es-1");
+        if lost {
+            envoy_says(&mut world, "es-0", 503, RESET);
+            world.tick_after(Duration::from_millis(50));
+        }
+        let failed = |n: usize, status: u16| json!({"index": {"_index": "i", "_id": id_on(0, n), "status": status, "error": {"type": "t"}}});
+        let items = json!([item("index", "i", &id_on(0, 2), 201), failed(1, 400), failed(0, 409)]);
+        world.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": items}).to_string());
+        let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+        assert_eq!(statuses[..3], expected, "{lost}");
+    }
 }
 
 #[test]

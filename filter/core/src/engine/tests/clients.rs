@@ -30,6 +30,16 @@ fn one_that_goes_while_held_is_not_sent() {
 }
 
 #[test]
+fn one_that_goes_before_anything_of_it_leaves_takes_its_hold_along() {
+    let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.gone(id);
+    assert!(!world.engine.is_idle(), "its hold is still there");
+    world.woken();
+    assert!(world.calls.is_empty() && world.engine.is_idle());
+}
+
+#[test]
 fn one_that_goes_when_part_of_it_has_left_is_carried_out_whole_and_not_answered() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 9)]));
