@@ -78,11 +78,6 @@ impl Answer {
     pub fn memory(&self) -> u64 {
         self.items.len().saturating_mul(size_of::<AnswerItem>()).saturating_add(self.body.len()) as u64
     }
-
-    /// The body as it came.
-    pub fn into_body(self) -> Vec<u8> {
-        self.body
-    }
 }
 
 impl AnswerItem {
@@ -225,7 +220,7 @@ mod tests {
             [marker, "2", "3"].map(|id| Some(hash(id)))
         );
         let expected = body(&error("at [Source: REDACTED; line: 1]"), &error("y"));
-        assert_eq!(answer.into_body(), expected.into_bytes());
+        assert_eq!(answer.body, expected.into_bytes());
     }
 
     #[test]
