@@ -9,7 +9,6 @@ mod ownership;
 mod response_parameters;
 mod site;
 mod sizes;
-mod traffic;
 
 /// For a cluster that gets a lot to do.
 const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Throughput;

@@ -117,9 +117,10 @@ impl Site {
         self.wait_for_routing(name).await;
     }
 
-    /// Waits until operations on an index or alias are split.
+    /// Waits until operations on an index or alias are split, whichever of its shards they are for.
     pub async fn wait_for_routing(&self, name: &str) {
-        let probe = format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe\"}}}}\n");
+        let line = |n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe-{n}\"}}}}\n");
+        let probe: String = (0..64).map(line).collect();
         let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
         wait::until(LIMIT, "the filter does not route to the index", async || {
             let before = self.counter(merged).await;

@@ -1,8 +1,20 @@
+//! What crosses between the nodes of a real cluster, with and without the filter. On its own, because whatever else
+//! happens in the cluster would count too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+// The cluster and the Envoy of the other tests with a real cluster.
+#[allow(dead_code)]
+#[path = "real/site.rs"]
+mod site;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use bulk_reshuffle_stack::Profile;
 use serde_json::json;
+use site::Site;
 
-use crate::site::Site;
+/// For a cluster that starts soon.
+const PROFILE: Profile = Profile::Fast;
 
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 500;
