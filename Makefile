@@ -7,7 +7,7 @@ TIME    = 60
 DEMO    = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients sim differential fuzz lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix sim differential fuzz bench-state lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,9 +42,10 @@ test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-fuzz
 	@cargo test --package bulk-reshuffle-stack
+	@cargo test --package bulk-reshuffle-large-state
 	@cargo test --package bulk-reshuffle-e2e
 
-test-faults: tools build ## kill, hang, cut and starve the real parts under load, and count what is lost
+test-faults: tools build ## kill, hang, cut, starve and change the real parts under load, and count what is lost
 	@cargo test --package bulk-reshuffle-e2e --test faults -- --test-threads=1 --nocapture
 
 # One cluster at a time: each of them takes memory and processors.
@@ -53,6 +54,10 @@ test-clients: tools build ## run the tests with real clients, against Elasticsea
 	@cargo test --package bulk-reshuffle-e2e --test clients -- opensearch_2
 	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_7_10
 	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_8
+
+test-matrix: tools build ## compare the routing of every kind of index with every release, or with VERSIONS="opensearch-2 …"
+	@python3 tests/tools/fetch.py servers
+	@VERSIONS="$(VERSIONS)" cargo test --package bulk-reshuffle-e2e --test matrix -- --nocapture
 
 sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
 	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
@@ -65,10 +70,15 @@ differential: tools build ## compare random requests with and without the filter
 fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its targets
 	@python3 tests/tools/fuzz.py $(TIME)
 
+bench-state: tools build ## measure what a cluster state of 10,000 indices costs, natively and in Envoy
+	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing
+	@cargo test --package bulk-reshuffle-large-state --test memory -- --nocapture
+	@cargo test --package bulk-reshuffle-e2e --test large_state -- --nocapture
+
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
-	@cargo clippy --package bulk-reshuffle-e2e --test clients --test faults -- -D warnings
+	@cargo clippy --package bulk-reshuffle-e2e --test clients --test faults --test large_state --test matrix -- -D warnings
 	@python3 tests/tools/check_imports.py $(WASM)
 
 clean: ## remove what was compiled; .tools/ stays

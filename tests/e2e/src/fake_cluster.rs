@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_stack::Client;
 use hyper::Response;
 use serde_json::{Value, json};
 
@@ -57,6 +58,19 @@ impl FakeCluster {
             nodes.push(FakeNode::start(node, Arc::clone(&shared)).await?);
         }
         Ok(Self { nodes, shared })
+    }
+
+    /// Servers that hand on what they are asked, each to one of these nodes of a real cluster, and tell what that was.
+    pub async fn in_front_of(nodes: &[SocketAddr]) -> Result<Self> {
+        let cluster = Self::start(ClusterScript::new(nodes.len())).await?;
+        let (client, nodes) = (Client::new(), nodes.to_vec());
+        let forward = move |request: &Recorded| match nodes.get(request.node) {
+            Some(node) => Reaction::Forward(Box::new(client.clone()), *node),
+            None => Reaction::Reset,
+        };
+        cluster.react(forward.clone());
+        cluster.react_to_questions(move |request| Some(forward(request)));
+        Ok(cluster)
     }
 
     /// The nodes' addresses.
@@ -136,8 +150,20 @@ impl FakeCluster {
 
     /// Closes a node's port and all its connections.
     pub async fn take_down(&mut self, node: usize) -> Result<()> {
-        self.nodes.get_mut(node).with_context(|| format!("no node {node}"))?.stop().await;
+        self.node(node)?.stop().await;
         Ok(())
+    }
+
+    /// Opens the port again of a node that was taken down.
+    pub async fn bring_up(&mut self, node: usize) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let found = self.node(node)?;
+        *found = FakeNode::start_at(found.address, node, shared).await?;
+        Ok(())
+    }
+
+    fn node(&mut self, node: usize) -> Result<&mut FakeNode> {
+        self.nodes.get_mut(node).with_context(|| format!("no node {node}"))
     }
 }
 
@@ -167,6 +193,7 @@ impl Shared {
             "/_cluster/state/version" => script.version(),
             path if path.starts_with("/_cluster/state/") => script.state()?,
             "/_alias" => script.aliases(),
+            "/_cluster/settings" => json!({}),
             _ => json!({
                 "fake": format!("es-{}", request.node),
                 "method": request.method.as_str(),

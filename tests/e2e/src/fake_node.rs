@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_stack::port;
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -24,7 +25,11 @@ pub(crate) struct FakeNode {
 impl FakeNode {
     /// Starts the node with this number.
     pub(crate) async fn start(number: usize, shared: Arc<Shared>) -> Result<Self> {
-        let address = bulk_reshuffle_stack::port::loopback(bulk_reshuffle_stack::port::free()?);
+        Self::start_at(port::loopback(port::free()?), number, shared).await
+    }
+
+    /// The same at this address.
+    pub(crate) async fn start_at(address: SocketAddr, number: usize, shared: Arc<Shared>) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
         Ok(Self { address, serving: tokio::spawn(accept(listener, number, shared)) })
     }
@@ -47,6 +52,8 @@ impl Drop for FakeNode {
 async fn accept(listener: TcpListener, number: usize, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        // As clusters do: else the end of a long answer waits for the other side's acknowledgement.
+        stream.set_nodelay(true).ok();
         connections.spawn(serve(stream, number, Arc::clone(&shared)));
         while connections.try_join_next().is_some() {}
     }

@@ -66,7 +66,8 @@ impl Index {
     /// The shard of a document, by its routing value or else by its id.
     pub fn shard(&self, routing: &str) -> Result<usize> {
         let formula = Formula::of_index(self.created, self.shards()?, self.routing_shards()?);
-        Ok(formula.context("the index has no formula")?.shard(hash(routing)) as usize)
+        let formula = formula.map_err(|why| anyhow::anyhow!("the index has no formula: {}", why.name()))?;
+        Ok(formula.shard(hash(routing)) as usize)
     }
 
     /// The node that holds the primary for a routing value or an id.
@@ -83,12 +84,14 @@ impl Index {
         Ok(self.shards()?.saturating_mul(128))
     }
 
-    /// What the cluster state says of it under `metadata`.
-    pub(crate) fn metadata(&self) -> Result<Value> {
+    /// What the cluster state of this version says of it under `metadata`.
+    pub(crate) fn metadata(&self, version: u64) -> Result<Value> {
         let mut settings = self.settings.clone();
+        settings.insert("uuid".into(), self.name.as_str().into());
         settings.insert("number_of_shards".into(), self.shards()?.to_string().into());
         settings.insert("version".into(), json!({"created": self.created.to_string()}));
         Ok(json!({
+            "version": version,
             "state": if self.open { "open" } else { "close" },
             "routing_num_shards": self.routing_shards()?,
             "aliases": self.aliases.keys().collect::<Vec<_>>(),

@@ -1,8 +1,11 @@
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result};
+use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
-use hyper::{Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 
 use crate::gate::Gate;
 use crate::items::Items;
@@ -19,6 +22,8 @@ pub enum Reaction {
     Reset,
     /// Closes the connection in the middle of an answer's body.
     Break,
+    /// Gives what this server answers.
+    Forward(Box<Client>, SocketAddr),
     /// Waits for the gate first.
     After(Gate, Box<Reaction>),
 }
@@ -65,7 +70,7 @@ impl Reaction {
                 Self::Status(status, headers, body)
             }
             Self::After(gate, then) => Self::After(gate, Box::new(then.header(name, value))),
-            Self::Reset | Self::Break => self,
+            Self::Reset | Self::Break | Self::Forward(..) => self,
         }
     }
 
@@ -77,6 +82,7 @@ impl Reaction {
                 Self::Status(status, headers, body) => response(status, &headers, Either::Left(body.into())),
                 Self::Reset => Err(anyhow::anyhow!("the script says so")),
                 Self::Break => response(200, &json_content(), Either::Right(broken_body())),
+                Self::Forward(client, to) => forward(&client, to, request).await,
                 Self::After(gate, then) => {
                     gate.pass().await;
                     self = *then;
@@ -107,6 +113,22 @@ fn response(status: u16, headers: &[(String, String)], body: Body) -> Result<Res
         response = response.header(name, value);
     }
     Ok(response.body(body)?)
+}
+
+/// Headers that say how one message travels.
+const TRANSPORT: &[&str] = &["connection", "content-length", "transfer-encoding"];
+
+async fn forward(client: &Client, to: SocketAddr, recorded: &Recorded) -> Result<Response<Body>> {
+    let uri = format!("http://{to}{}", recorded.target);
+    let mut request = Request::builder().method(recorded.method.clone()).uri(uri).body(recorded.body.clone())?;
+    request.headers_mut().extend(recorded.headers.clone());
+    TRANSPORT.iter().for_each(|name| drop(request.headers_mut().remove(*name)));
+    let answer = client.send(request).await?;
+    let mut response = Response::new(Either::Left(answer.body.into()));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    TRANSPORT.iter().for_each(|name| drop(response.headers_mut().remove(*name)));
+    Ok(response)
 }
 
 /// A JSON response.

@@ -89,6 +89,11 @@ impl Scene {
         wait::until(LIMIT, &what, async || Ok((self.counted(name).await? >= number).then_some(()))).await
     }
 
+    /// How often a worker has learnt a new state since the start, by itself or from another.
+    pub async fn states_learnt(&self) -> Result<u64> {
+        Ok(self.counted("state_loads_total").await? + self.counted("state_takeovers_total").await?)
+    }
+
     /// Waits until a counter or gauge of Envoy's, by its full name, is as it should be.
     pub async fn wait_for_stat(&self, name: &str, is_so: impl Fn(u64) -> bool) -> Result<()> {
         wait::until(LIMIT, name, async || Ok(is_so(self.envoy.counter(name).await?).then_some(()))).await
@@ -102,13 +107,18 @@ impl Scene {
 
     /// Sends requests until every worker knows the cluster's state; then forgets them.
     pub(crate) async fn warm_up(&mut self) -> Result<()> {
-        const LOADS: &str = "wasmcustom.bulk_reshuffle_state_loads_total";
+        /// One of the workers reads the state, the others take it over.
+        const LOADS: [&str; 2] = ["loads", "takeovers"];
         let workers = u64::from(self.workers);
         wait::until(LIMIT, "every worker knows the state", async || {
             // A connection belongs to one worker, so each try needs a new one. A request without operations passes
             // through whatever the filter knows, and gives it no reason to look at the state again.
             Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
-            Ok((self.envoy.counter(LOADS).await? >= workers).then_some(()))
+            let mut loads = 0;
+            for kind in LOADS {
+                loads += self.envoy.counter(&format!("wasmcustom.bulk_reshuffle_state_{kind}_total")).await?;
+            }
+            Ok((loads >= workers).then_some(()))
         })
         .await?;
         self.cluster.forget();

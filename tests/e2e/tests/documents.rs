@@ -61,6 +61,35 @@ async fn the_readmes_envoy_configuration_is_valid() {
     Envoy::validate(&tools, options.cluster("es", [address]).cluster("es-0", [address])).await.unwrap();
 }
 
+/// A shipped configuration without what TLS and credentials change in it.
+fn without_tls(tools: &Tools, file: &str) -> Value {
+    let mut config: Value = serde_saphyr::from_str(&std::fs::read_to_string(tools.root.join(file)).unwrap()).unwrap();
+    for cluster in config["static_resources"]["clusters"].as_array_mut().unwrap() {
+        for field in ["type", "transport_socket"] {
+            cluster.as_object_mut().unwrap().remove(field);
+        }
+        for endpoint in cluster["load_assignment"]["endpoints"][0]["lb_endpoints"].as_array_mut().unwrap() {
+            *endpoint = json!({});
+        }
+    }
+    let manager = &mut config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"];
+    for filter in manager["http_filters"].as_array_mut().unwrap() {
+        if let Some(value) = filter.pointer_mut("/typed_config/config/configuration/value") {
+            let mut own: Value = serde_json::from_str(value.as_str().unwrap()).unwrap();
+            own.as_object_mut().unwrap().remove("credentials");
+            *value = own;
+        }
+    }
+    config
+}
+
+// That it works is tested with the real cluster.
+#[test]
+fn the_configuration_for_tls_differs_from_the_plain_one_in_nothing_else() {
+    let tools = Tools::find().unwrap();
+    assert_eq!(without_tls(&tools, "envoy/tls.yaml"), without_tls(&tools, "envoy/envoy.yaml"));
+}
+
 #[tokio::test]
 async fn the_shipped_envoy_configuration_is_valid() {
     let tools = Tools::find().unwrap();

@@ -44,7 +44,7 @@ const BODIES: &[(&str, &str)] = &[
     ("pipeline", "{\"index\":{\"_index\":\"books\",\"_id\":\"2\",\"pipeline\":\"_none\"}}\n{\"n\":2}\n"),
     ("no_index", "{\"index\":{\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("unknown_index", "{\"index\":{\"_index\":\"new\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
-    ("unknown_index", "{\"index\":{\"_index\":\"<logs-{now/d}>\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
+    ("date_math", "{\"index\":{\"_index\":\"<logs-{now/d}>\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("closed", "{\"index\":{\"_index\":\"closed\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("primary", "{\"index\":{\"_index\":\"headless\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("index_pipeline", "{\"index\":{\"_index\":\"piped\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
@@ -60,7 +60,7 @@ const BODIES: &[(&str, &str)] = &[
 /// Why a request with a good body passes through, its path, and a header of it.
 const HEADS: &[(&str, &str, (&str, &str))] = &[
     ("parameter", "/_bulk?colour=red", ("x-any", "1")),
-    ("parameter", "/_bulk?pipeline=p", ("x-any", "1")),
+    ("pipeline", "/_bulk?pipeline=p", ("x-any", "1")),
     ("parameter", "/_bulk?filter_path=-items.*.error.type", ("x-any", "1")),
     ("parameter", "/_bulk?format=yaml", ("x-any", "1")),
     ("parameter", "/_bulk?routing=a&routing=b", ("x-any", "1")),
@@ -68,6 +68,7 @@ const HEADS: &[(&str, &str, (&str, &str))] = &[
     ("path", "/books/_doc/_bulk", ("x-any", "1")),
     ("path", "/b%6foks/_bulk", ("x-any", "1")),
     ("path", "//_bulk", ("x-any", "1")),
+    ("date_math", "/%3Cbooks-%7Bnow%2Fd%7D%3E/_bulk", ("x-any", "1")),
     ("content_encoding", "/_bulk", ("content-encoding", "deflate")),
     ("gzip", "/_bulk", ("content-encoding", "gzip")),
     ("content_type", "/_bulk", ("content-type", "text/plain")),

@@ -1,6 +1,8 @@
 //! One request, split over the nodes and put together again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Items, Reaction, Scene, lines};
 use hyper::Request;
@@ -208,4 +210,41 @@ async fn operations_that_only_the_cluster_can_route_form_one_share_for_the_coord
     assert_eq!(scene.cluster.only_bulk_at(2)?.text(), unrouted.concat());
     assert_eq!(scene.passed_through().await?, [].into());
     scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_carries_one_nodes_operations_or_one_shards_as_the_level_says() -> Result<()> {
+    // Six shards on three nodes; the alias stands for the same shards.
+    let books = Index::new("books", [0, 1, 2, 0, 1, 2]);
+    let shard_of = |id: &str| books.shard(id).unwrap();
+    let script = ClusterScript::new(3).index(books.clone().alias("reading", json!({})));
+    let ids: Vec<_> = (0..60).map(|number| format!("id-{number}")).collect();
+    let name = |number: usize| if number.is_multiple_of(2) { "books" } else { "reading" };
+    let lines = |id: &String, number| lines::index(name(number), id, number as u64);
+    // Each document twice, the second time by the other name.
+    let body: String = (0..120).map(|number| lines(&ids[number / 2], number)).collect();
+    for (level, batches) in [("node", 3), ("shard", 6)] {
+        let scene = Scene::of(script.clone()).config(json!({"dispatch": {"level": level}})).start().await?;
+        let items = Item::read_all(&scene.bulk("/_bulk", body.clone()).await?)?;
+        let numbers: Vec<_> = items.iter().map(|item| item.number().unwrap()).collect();
+        assert_eq!(numbers, (0..120).collect::<Vec<_>>(), "{level}");
+        let bulks = scene.cluster.bulks();
+        assert_eq!(bulks.len(), batches, "{level}");
+        let mut shards_seen = Vec::new();
+        for batch in &bulks {
+            let of_batch: BTreeSet<_> = ids.iter().filter(|id| batch.text().contains(&format!("\"{id}\""))).collect();
+            let shards: BTreeSet<_> = of_batch.iter().map(|id| shard_of(id)).collect();
+            assert!(shards.iter().all(|shard| shard % 3 == batch.node), "{level}: {shards:?} at es-{}", batch.node);
+            assert_eq!(shards.len(), 6 / batches, "{level}");
+            // Both operations on each document, in order.
+            let kept = (0..120).filter(|number| of_batch.contains(&ids[number / 2]));
+            assert_eq!(batch.text(), kept.map(|number| lines(&ids[number / 2], number)).collect::<String>(), "{level}");
+            shards_seen.extend(shards);
+        }
+        shards_seen.sort_unstable();
+        assert_eq!(shards_seen, [0, 1, 2, 3, 4, 5], "{level}");
+        assert_eq!(scene.passed_through().await?, [].into());
+        scene.finish().await?;
+    }
+    Ok(())
 }

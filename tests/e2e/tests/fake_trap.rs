@@ -100,7 +100,7 @@ async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
     // Envoy waits a second first, and answers 503 meanwhile.
     wait::until(LIMIT, "a fresh VM knows the state", async || {
         Client::new().post_ndjson(&scene.envoy.url("/_bulk"), "\n").await?;
-        Ok((scene.counted("state_loads_total").await? >= 1).then_some(()))
+        Ok((scene.states_learnt().await? >= 1).then_some(()))
     })
     .await?;
     let fresh = connect(&scene, 2, 3).await?.swap_remove(0);

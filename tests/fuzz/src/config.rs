@@ -1,15 +1,19 @@
 use std::time::Duration;
 
-use bulk_reshuffle::config::Config;
+use bulk_reshuffle::config::{Config, Switches};
 use serde_json::Value;
 
 use crate::day::Day;
 
-/// The plug-in's configuration.
+/// The plug-in's configuration, and what is switched in the cluster's settings.
 ///
 /// What is refused is refused by the path of a field that is there or could be. What is accepted keeps the bounds
-/// that are told of it, and an engine runs with it: a request is answered or passes through, and nothing is left.
+/// that are told of it, whatever is switched, and an engine runs with it: a request is answered or passes through, and
+/// nothing is left.
 pub fn config(input: &[u8]) {
+    if let (Ok((switches, _)), Ok(config)) = (Switches::read(input), Config::read(br#"{"coordinator":"es"}"#)) {
+        check_bounds(&config.with(&switches));
+    }
     match Config::read(input) {
         Ok(config) => {
             check_bounds(&config);
@@ -51,7 +55,11 @@ fn check_field(value: &Value) {
     let Err(error) = Config::read(value.to_string().as_bytes()) else { return };
     // A name that has a dot cannot be told from two.
     let mut at = Some(value);
-    for name in error.field.split('.').filter(|name| !name.is_empty()) {
+    // Nor is an element of a list a field.
+    for name in error.field.split('.').map(|name| name.split('[').next().unwrap_or_default()) {
+        if name.is_empty() {
+            continue;
+        }
         let Some(fields) = at.and_then(Value::as_object) else { return };
         if fields.keys().any(|key| key.contains(['.', '[', '\\']) || key.is_empty()) {
             return;

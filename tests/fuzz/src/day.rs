@@ -4,6 +4,7 @@ use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::{ActionLine, Inflater};
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
+use bulk_reshuffle::routing::Unshared;
 use serde_json::{Value, json};
 
 /// The most replies after one input.
@@ -49,7 +50,8 @@ enum Stage {
 impl Day {
     /// Nothing has happened yet.
     pub fn new(config: Config) -> Self {
-        let engine = Engine::new(config.clone(), Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] });
+        let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] };
+        let engine = Engine::new(config.clone(), origin, Box::new(Unshared));
         Self { engine, config, now: Time::ZERO, streams: Vec::new(), calls: BTreeMap::new(), called: 0 }
     }
 
@@ -260,7 +262,8 @@ fn answer_to(call: &Call) -> Value {
     }
     let version = json!({"version": 1, "state_uuid": "u", "cluster_uuid": "c"});
     match path.expect("a call without a path") {
-        "/_alias" => json!({"i": {"aliases": {"a": {}}}}),
+        path if path.starts_with("/_alias?") => json!({"i": {"aliases": {"a": {}}}}),
+        path if path.starts_with("/_cluster/settings?") => json!({}),
         path if path.starts_with("/_cluster/state/version?") => version,
         _ => {
             let shards: serde_json::Map<_, _> = (0..3)
@@ -272,8 +275,8 @@ fn answer_to(call: &Call) -> Value {
             let mut state = json!({
                 "nodes": {"n0": {"name": "es-0"}, "n1": {"name": "es-1"}, "n2": {"name": "es-2"}},
                 "metadata": {"indices": {"i": {
-                    "state": "open", "routing_num_shards": 768, "aliases": ["a"],
-                    "settings": {"index": {"number_of_shards": "3", "version": {"created": "136408127"}}},
+                    "version": 1, "state": "open", "routing_num_shards": 768, "aliases": ["a"],
+                    "settings": {"index": {"uuid": "u", "number_of_shards": "3", "version": {"created": "136408127"}}},
                 }}},
                 "routing_table": {"indices": {"i": {"shards": shards}}},
             });

@@ -13,6 +13,7 @@ mod filter_path;
 mod inflater;
 mod pieces;
 mod reader;
+mod shared;
 mod state;
 #[cfg(feature = "libfuzzer")]
 #[doc(hidden)]
@@ -24,6 +25,7 @@ pub use engine::engine;
 pub use filter_path::filter_path;
 pub use inflater::inflater;
 pub use reader::reader;
+pub use shared::shared;
 pub use state::state;
 
 /// Panics if it does not hold of an input.
@@ -37,6 +39,7 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("filter_path", filter_path),
     ("inflater", inflater),
     ("reader", reader),
+    ("shared", shared),
     ("state", state),
 ];
 

@@ -1,36 +1,68 @@
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use bulk_reshuffle::routing::{Aliases, ClusterState, Route, RoutingTable, UpstreamTemplate, Upstreams, Version, hash};
+use bulk_reshuffle::Time;
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::routing::{Errand, Question, Route, RoutingTable, StateCache, Unshared, Upstreams, hash};
 use serde_json::Value;
 
 use crate::pieces::line;
 
 /// A cluster's state in one line, its aliases in the next, then operations to be routed, one in a line: index, id and
-/// routing value, parted by spaces; where there is none, `-`.
+/// routing value, parted by spaces; where there is none, `-`. A line that begins with an exclamation mark is the answer
+/// to one kind of question instead: `!overview`, `!details`, `!settings`, `!nodes` or `!version`, then a space and the
+/// answer. A second look at the cluster follows then.
 ///
 /// Tables of the same state route alike. Whatever is routed goes to the node of which the state says, to an
 /// independent JSON reader, that it holds the started primary of that shard.
 pub fn state(input: &[u8]) {
     let (state, rest) = line(input);
     let (aliases, operations) = line(rest);
-    let Some(cluster) = Cluster::read(state, aliases) else { return };
-    let again = Cluster::read(state, aliases).expect("it was read before");
+    let others = Others::read(operations);
+    let Some(cluster) = Cluster::read(state, aliases, &others) else { return };
+    let again = Cluster::read(state, aliases, &others).expect("it was read before");
     let operations: Vec<_> = operations.split(|byte| *byte == b'\n').filter_map(Operation::read).collect();
     for operation in &operations {
         assert_eq!(cluster.route(operation), again.route(operation), "{operation:?}");
+    }
+    if !others.is_empty() {
+        return;
     }
     let (Ok(state), Ok(aliases)) = (serde_json::from_slice::<Value>(state), serde_json::from_slice(aliases)) else {
         return;
     };
     // Without keys that stand there twice, of which any may count.
     let texts: [String; 2] = [&state, &aliases].map(Value::to_string);
-    let Some(cluster) = Cluster::read(texts[0].as_bytes(), texts[1].as_bytes()) else { return };
+    let Some(cluster) = Cluster::read(texts[0].as_bytes(), texts[1].as_bytes(), &others) else { return };
     for operation in &operations {
         if let Some((shard, upstream)) = cluster.route(operation) {
             let mut indices = targets(&state, &aliases, operation.index);
             let holds = |index: &str| primary(&state, index, &shard).as_ref() == Some(&upstream);
             assert!(indices.any(holds), "{operation:?}: shard {shard} is not on {upstream}");
         }
+    }
+}
+
+/// Answers to kinds of questions that are not the state.
+#[derive(Default)]
+struct Others<'a>(Vec<(&'a [u8], &'a [u8])>);
+
+impl<'a> Others<'a> {
+    fn read(lines: &'a [u8]) -> Self {
+        let others = lines.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"!"));
+        let parts = |line: &'a [u8]| {
+            let space = line.iter().position(|byte| *byte == b' ')?;
+            Some((&line[..space], &line[space + 1..]))
+        };
+        Self(others.filter_map(parts).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn answer(&self, question: &Question) -> Option<&'a [u8]> {
+        let kind = question.to_string();
+        self.0.iter().find(|(name, _)| !name.is_empty() && kind.as_bytes().starts_with(name)).map(|(_, answer)| *answer)
     }
 }
 
@@ -51,19 +83,31 @@ impl<'a> Operation<'a> {
 }
 
 struct Cluster {
-    table: RoutingTable,
+    table: Rc<RoutingTable>,
     upstreams: Upstreams,
 }
 
 impl Cluster {
-    fn read(state: &[u8], aliases: &[u8]) -> Option<Self> {
-        let version = Version::read(state).ok();
-        let state = ClusterState::read(state).ok()?;
-        assert_eq!(version.as_ref(), Some(&state.version), "its version alone is another");
-        let aliases = Aliases::read(aliases).unwrap_or_default();
-        let template = UpstreamTemplate::new("up-{name}", BTreeMap::new()).expect("a template");
+    /// What is known when the cluster has answered each question with these.
+    fn read(state: &[u8], aliases: &[u8], others: &Others<'_>) -> Option<Self> {
+        let template = if others.answer(&Question::Http).is_some() { "up-{name}-{http_port}" } else { "up-{name}" };
+        let config = format!(r#"{{"coordinator":"es","nodes":{{"upstream":"{template}"}}}}"#);
+        let config = Config::read(config.as_bytes()).expect("a configuration");
+        let mut cache = StateCache::new(&config, 1, Box::new(Unshared));
+        cache.wake(Time::ZERO);
+        for now in [Time::ZERO, Time::from_secs(60)].into_iter().take(if others.is_empty() { 1 } else { 2 }) {
+            while let Some(errand) = cache.next(now) {
+                let Errand::Ask(question) = errand else { continue };
+                let answer = others.answer(&question).unwrap_or(match question {
+                    Question::Aliases => aliases,
+                    Question::Settings => b"{}",
+                    _ => state,
+                });
+                cache.answered(200, answer.to_vec(), now);
+            }
+        }
         let mut upstreams = Upstreams::new("es");
-        let table = RoutingTable::new(&state, &aliases, &template, &mut upstreams);
+        let table = cache.new_table(&mut upstreams)?;
         Some(Self { table, upstreams })
     }
 
@@ -71,7 +115,7 @@ impl Cluster {
     fn route(&self, operation: &Operation<'_>) -> Option<(String, String)> {
         let Operation { index, id, routing } = operation;
         match self.table.route(index, id.map(hash), *routing) {
-            Ok(Route::Primary { shard, upstream }) => {
+            Ok(Route::Primary { shard, upstream, .. }) => {
                 assert!(self.table.upstreams().contains(&upstream), "{upstream:?} is not one of the table's");
                 Some((shard.to_string(), self.upstreams.name(upstream).to_string()))
             }

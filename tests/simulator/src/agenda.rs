@@ -33,8 +33,12 @@ pub enum Event {
     Tick(usize, u64),
     /// The cluster changes.
     Change,
+    /// Something changes for an engine.
+    Disturb(usize),
     /// A new engine takes over.
     TakeOver,
+    /// Another worker begins to ask the cluster, and stops for good after so many answers.
+    Die(usize),
 }
 
 impl Agenda {

@@ -177,6 +177,10 @@ impl World {
                 (Metric::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
                 (Metric::RequestsAbandoned, _) => self.coverage.add("outcome: abandoned", times),
                 (Metric::StateLoads, _) => self.coverage.add("state: loaded", times),
+                (Metric::StateTakeovers, _) => {
+                    self.machine(engine)?.learns = true;
+                    self.coverage.add("state: taken over", times);
+                }
                 (Metric::StateErrors, _) => self.coverage.add("state: errors", times),
                 _ => {}
             }

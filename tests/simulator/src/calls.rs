@@ -9,6 +9,7 @@ use crate::agenda::Event;
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::fate::{CALL, Ending, Fate, WARNING, envoys};
+use crate::layout;
 use crate::ledger::CallKey;
 use crate::violation::{Promise, Violation};
 use crate::world::World;
@@ -96,6 +97,9 @@ impl World {
 
     fn not_sent_at_once(&mut self, key: CallKey) -> Result<(), Violation> {
         self.ledger.ended(key, Ending::NotSent.ended(&Rc::default()), self.now);
+        self.ledger.redirects = true;
+        let upstream = self.ledger.calls.get(&key).map(|batch| batch.upstream.clone());
+        self.ledger.missing.extend(upstream.map(|upstream| (key.0, upstream)));
         let time = self.time();
         self.machine(key.0)?.engine.handle(Input::CallNotSent { call: key.1 }, time);
         Ok(())
@@ -153,6 +157,10 @@ impl World {
     fn ask(&mut self, key: CallKey, call: &Call) -> Result<(), Violation> {
         let path = call.headers.iter().find(|(name, _)| name == ":path");
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
+        if layout::is_overview(&path) {
+            self.asked = self.asked.saturating_add(1);
+        }
+        self.machine(key.0)?.learns = true;
         self.calls.questions.insert(key, path);
         let asked = self.calls.questions.keys().filter(|(engine, _)| *engine == key.0).count();
         Violation::unless(asked == 1, Promise::Bounds, || format!("an engine asks {asked} questions at a time"))?;
@@ -178,12 +186,9 @@ impl World {
             _ => None,
         };
         let layout = layout.unwrap_or_else(|| self.cluster.layout());
-        let truth = match path.as_str() {
-            path if path.starts_with("/_alias") => layout.aliases(),
-            path if path.starts_with("/_cluster/state/version,") => layout.state(),
-            path if path.starts_with("/_cluster/state/version?") => layout.version(),
-            path => return Err(Violation::of(Promise::Bounds, format!("nobody knows what {path} asks"))),
-        };
+        let truth = layout
+            .answer(&path)
+            .ok_or_else(|| Violation::of(Promise::Bounds, format!("nobody knows what {path} asks")))?;
         let json = |status, body: String| Response { status, headers: Vec::new(), body: body.into_bytes() };
         let (name, response) = match kind {
             0 => ("true", Some(json(200, truth.to_string()))),

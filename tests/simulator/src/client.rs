@@ -113,15 +113,21 @@ impl Client {
 
     /// About the most memory that one chunk of it may take, which is all of it in the worst case.
     pub fn memory(&self) -> u64 {
-        let places = (self.operations.len() as u64).saturating_add(1).saturating_mul(64);
+        let places = (self.operations.len() as u64).saturating_add(1).saturating_mul(64).saturating_add(self.shares());
         places.saturating_add(self.body.len() as u64).saturating_add(if self.zipped { self.inflated() } else { 0 })
+    }
+
+    /// About the most memory that its shares take: there are no more than it has operations, or than there are shards.
+    fn shares(&self) -> u64 {
+        (self.operations.len() as u64).min(24).saturating_mul(512)
     }
 
     /// About the most memory that one chunk of a compressed body may take beside its own bytes: what comes out of it,
     /// operations in it, and its steps.
     fn inflated(&self) -> u64 {
         let (operations, steps) = (self.operations.len() as u64, self.body.len() as u64 / 256);
-        let places = operations.saturating_add(steps).saturating_add(2).saturating_mul(64);
+        let places =
+            operations.saturating_add(steps).saturating_add(2).saturating_mul(64).saturating_add(self.shares());
         self.plain.saturating_add(places).saturating_add(Inflater::MEMORY)
     }
 }
@@ -278,7 +284,7 @@ fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Optio
     }
     if oddity == Some("parameter") {
         query.push(
-            dice.one_of(&["filter_path=-items.**", "format=yaml", "pipeline=p", "routing=%61", "require_alias=true"])
+            dice.one_of(&["filter_path=-items.**", "format=yaml", "batch_size=1", "routing=%61", "require_alias=yes"])
                 .to_owned(),
         );
     }

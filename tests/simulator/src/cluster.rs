@@ -70,6 +70,18 @@ impl Cluster {
         })
     }
 
+    /// The shards that an operation may have been for since the beginning; `None`: no one in particular.
+    pub fn shards(&self, operation: &Operation) -> BTreeSet<Option<(&'static str, u32)>> {
+        // The state and the aliases may be of different moments.
+        let targets: BTreeSet<_> = self.history.iter().filter_map(|layout| layout.target(&operation.name)).collect();
+        let shards = |(index, added): &(&'static str, Option<&str>)| {
+            let of_layout = |layout: &Rc<Layout>| layout.shard(index, operation, *added);
+            let shards: Vec<_> = self.history.iter().filter_map(of_layout).collect();
+            shards.into_iter().map(|shard| shard.map(|shard| (*index, shard))).collect::<Vec<_>>()
+        };
+        targets.iter().flat_map(shards).collect()
+    }
+
     /// Carries an operation out, or refuses it.
     pub fn carry_out(&mut self, marker: Marker, operation: &Operation, refused: u64, dice: &mut Dice) -> Execution {
         self.carried_out = self.carried_out.saturating_add(1);

@@ -21,6 +21,9 @@ pub struct Layout {
 
 #[derive(Debug, Clone)]
 struct Index {
+    uuid: String,
+    /// Grows with each change of it.
+    version: u64,
     kind: Kind,
     /// The node of each shard's primary; `None`: not started.
     primaries: Vec<Option<u64>>,
@@ -53,10 +56,23 @@ fn is_unrouted(operation: &Operation) -> bool {
     }
 }
 
+/// Where it is asked what there is.
+const OVERVIEW: &str = "/_cluster/state/version,nodes,metadata";
+
+/// Whether a question is for all that there is.
+pub fn is_overview(path: &str) -> bool {
+    path.starts_with(OVERVIEW)
+}
+
 impl Layout {
     /// Three nodes and some indices.
     pub fn new() -> Self {
-        let index = |kind, shards: u64| Index { kind, primaries: (0..shards).map(|shard| Some(shard % 3)).collect() };
+        let index = |kind, shards: u64| Index {
+            uuid: format!("{kind:?}{shards}"),
+            version: 1,
+            kind,
+            primaries: (0..shards).map(|shard| Some(shard % 3)).collect(),
+        };
         Self {
             version: 1,
             nodes: (0..3).collect(),
@@ -102,14 +118,15 @@ impl Layout {
         }
         self.nodes.remove(&gone);
         let rest: Vec<u64> = self.nodes.iter().copied().collect();
-        for primary in self.indices.values_mut().flat_map(|index| &mut index.primaries) {
-            if *primary == Some(gone) {
+        for index in self.indices.values_mut() {
+            for primary in index.primaries.iter_mut().filter(|primary| **primary == Some(gone)) {
                 // Another copy takes over, or there is none; or the state tells of a node that it does not list.
                 *primary = match dice.up_to(9) {
                     0 => None,
                     1 => Some(gone),
                     _ => Some(dice.one_of(&rest)),
                 };
+                index.version = self.version;
             }
         }
         "node left"
@@ -122,7 +139,11 @@ impl Layout {
     }
 
     fn flip(&mut self, dice: &mut Dice) -> &'static str {
-        self.aliases.insert("a", vec![(dice.one_of(&["i", "j", "k"]), None)]);
+        let target = dice.one_of(&["i", "j", "k"]);
+        let before = self.aliases.insert("a", vec![(target, None)]).unwrap_or_default();
+        for (index, _) in before.into_iter().chain([(target, None)]) {
+            self.indices.entry(index).and_modify(|index| index.version = self.version);
+        }
         "alias flipped"
     }
 
@@ -135,16 +156,20 @@ impl Layout {
         }
         let nodes: Vec<u64> = self.nodes.iter().copied().collect();
         let primaries = (0..dice.between(1, 4)).map(|_| Some(dice.one_of(&nodes))).collect();
-        self.indices.insert("k", Index { kind: Kind::Plain, primaries });
+        // The same version as that of the one before, but another index.
+        self.indices
+            .insert("k", Index { uuid: format!("k{}", self.version), version: 1, kind: Kind::Plain, primaries });
         "index created"
     }
 
     fn move_shard(&mut self, dice: &mut Dice) -> &'static str {
         let nodes: Vec<u64> = self.nodes.iter().copied().collect();
         let index = dice.one_of(&["i", "j", "p"]);
-        for primary in self.indices.get_mut(index).into_iter().flat_map(|index| &mut index.primaries) {
+        let Some(index) = self.indices.get_mut(index) else { return "shards moved" };
+        for primary in &mut index.primaries {
             if dice.percent(40) {
                 *primary = Some(dice.one_of(&nodes));
+                index.version = self.version;
             }
         }
         "shards moved"
@@ -161,6 +186,11 @@ impl Layout {
         }
     }
 
+    /// The number of the shard of an index that an operation is for; `Some(None)`: no one in particular.
+    pub fn shard(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<u32>> {
+        Some(self.indices.get(index)?.shard(operation, added))
+    }
+
     /// The upstream of the node that owns a document, or the coordinating one where nobody outside the cluster can
     /// know. `Some(None)`: any node will do.
     pub fn owner(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<String>> {
@@ -168,59 +198,58 @@ impl Layout {
         if is_unrouted(operation) {
             return Some(Some(COORDINATOR.to_owned()));
         }
-        let id = operation.id.as_deref().map(hash);
-        let hash = match (added.or(operation.routing.as_deref()).map(hash), id) {
-            (Some(routing), Some(id)) if index.kind == Kind::Partitioned => {
-                routing.wrapping_add((id as i32).rem_euclid(2) as u32)
-            }
-            (Some(hash), _) | (None, Some(hash)) => hash,
-            (None, None) => return Some(None),
-        };
-        let formula = Formula::Factor { shards: index.primaries.len() as u32, routing_shards: ROUTING_SHARDS };
-        let node = index.primaries.get(formula.shard(hash) as usize).copied().flatten()?;
+        let Some(shard) = index.shard(operation, added) else { return Some(None) };
+        let node = index.primaries.get(shard as usize).copied().flatten()?;
         let upstream = if self.nodes.contains(&node) { Self::node_name(node) } else { COORDINATOR.to_owned() };
         Some(Some(upstream))
     }
 
-    /// What the cluster answers to the question for its version.
-    pub fn version(&self) -> Value {
+    /// What the cluster answers to a question; `None` if that is none.
+    pub fn answer(&self, path: &str) -> Option<Value> {
+        let (path, _) = path.split_once('?')?;
+        match path {
+            "/_alias" => Some(self.alias_details()),
+            "/_cluster/settings" => Some(json!({})),
+            "/_cluster/state/version" => Some(self.version()),
+            OVERVIEW => Some(self.overview()),
+            path => Some(self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/")?)),
+        }
+    }
+
+    fn version(&self) -> Value {
         json!({"version": self.version, "state_uuid": format!("u{}", self.version), "cluster_uuid": "c"})
     }
 
-    /// What the cluster answers to the question for its state.
-    pub fn state(&self) -> Value {
+    fn overview(&self) -> Value {
         let nodes = self.nodes.iter().map(|node| (format!("n{node}"), json!({"name": Self::node_name(*node)})));
-        let indices = self.indices.iter().map(|(name, index)| ((*name).to_owned(), self.metadata(name, index)));
-        let tables = self.indices.iter().map(|(name, index)| ((*name).to_owned(), json!({"shards": index.shards()})));
-        let mut state = self.version();
-        if let Value::Object(fields) = &mut state {
+        let indices = self.indices.iter().map(|(name, index)| ((*name).to_owned(), self.of_overview(name, index)));
+        let mut overview = self.version();
+        if let Value::Object(fields) = &mut overview {
             fields.insert("nodes".to_owned(), Value::Object(nodes.collect()));
             fields.insert("metadata".to_owned(), json!({"indices": Value::Object(indices.collect())}));
-            fields.insert("routing_table".to_owned(), json!({"indices": Value::Object(tables.collect())}));
         }
-        state
+        overview
     }
 
-    fn metadata(&self, name: &str, index: &Index) -> Value {
+    fn of_overview(&self, name: &str, index: &Index) -> Value {
         let members = |(_, members): &(&&str, &Vec<(&str, Option<&str>)>)| members.iter().any(|(to, _)| *to == name);
         let aliases: Vec<_> = self.aliases.iter().filter(members).map(|(alias, _)| *alias).collect();
-        let mut settings =
-            json!({"number_of_shards": index.primaries.len().to_string(), "version": {"created": "136408127"}});
-        let special = match index.kind {
-            Kind::Pipeline => Some(("default_pipeline", "p")),
-            Kind::TimeSeries => Some(("mode", "time_series")),
-            Kind::Partitioned => Some(("routing_partition_size", "2")),
-            Kind::Plain | Kind::Closed => None,
-        };
-        if let (Value::Object(settings), Some((name, value))) = (&mut settings, special) {
-            settings.insert(name.to_owned(), json!(value));
-        }
-        let state = if index.kind == Kind::Closed { "close" } else { "open" };
-        json!({"state": state, "routing_num_shards": ROUTING_SHARDS, "aliases": aliases, "settings": {"index": settings}})
+        json!({"version": index.version, "aliases": aliases, "settings": {"index": {"uuid": index.uuid}}})
     }
 
-    /// What the cluster answers to the question for its aliases.
-    pub fn aliases(&self) -> Value {
+    fn details(&self, names: &str) -> Value {
+        let asked = |(name, index): (&&str, &Index)| {
+            names.split(',').any(|asked| asked == *name).then(|| ((*name).to_owned(), index.metadata(), index.shards()))
+        };
+        let (mut metadata, mut tables) = (serde_json::Map::new(), serde_json::Map::new());
+        for (name, index, shards) in self.indices.iter().filter_map(asked) {
+            metadata.insert(name.clone(), index);
+            tables.insert(name, json!({ "shards": shards }));
+        }
+        json!({"metadata": {"indices": metadata}, "routing_table": {"indices": tables}})
+    }
+
+    fn alias_details(&self) -> Value {
         let mut by_index: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
         for (alias, members) in &self.aliases {
             for (index, routing) in members {
@@ -233,6 +262,38 @@ impl Layout {
 }
 
 impl Index {
+    /// The number of the shard that an operation is for.
+    fn shard(&self, operation: &Operation, added: Option<&str>) -> Option<u32> {
+        let id = operation.id.as_deref().map(hash);
+        let hash = match (added.or(operation.routing.as_deref()).map(hash), id) {
+            (Some(routing), Some(id)) if self.kind == Kind::Partitioned => {
+                routing.wrapping_add((id as i32).rem_euclid(2) as u32)
+            }
+            (Some(hash), _) | (None, Some(hash)) => hash,
+            (None, None) => return None,
+        };
+        let formula = Formula::Factor { shards: self.primaries.len() as u32, routing_shards: ROUTING_SHARDS };
+        Some(formula.shard(hash))
+    }
+
+    fn metadata(&self) -> Value {
+        let mut settings = json!({"uuid": self.uuid, "number_of_shards": self.primaries.len().to_string(), "version": {"created": "136408127"}});
+        let special = match self.kind {
+            Kind::Pipeline => Some(("default_pipeline", "p")),
+            Kind::TimeSeries => Some(("mode", "time_series")),
+            Kind::Partitioned => Some(("routing_partition_size", "2")),
+            Kind::Plain | Kind::Closed => None,
+        };
+        if let (Value::Object(settings), Some((name, value))) = (&mut settings, special) {
+            settings.insert(name.to_owned(), json!(value));
+        }
+        let state = if self.kind == Kind::Closed { "close" } else { "open" };
+        json!({
+            "version": self.version, "state": state, "routing_num_shards": ROUTING_SHARDS,
+            "settings": {"index": settings},
+        })
+    }
+
     fn shards(&self) -> Value {
         let copies = self.primaries.iter().enumerate().map(|(shard, node)| {
             let copy = match node {

@@ -5,9 +5,9 @@ use bulk_reshuffle::engine::CallId;
 use crate::client::Client;
 use crate::cluster::{Document, Execution};
 use crate::fate::Ended;
-use crate::lanes::{CallerNumber, Lanes};
+use crate::lanes::{CallerNumber, Destination, Lanes};
 use crate::operation::{Marker, Operation};
-use crate::scenario::Settings;
+use crate::scenario::Scenario;
 use crate::violation::{Promise, Violation};
 
 /// What was seen of each request, operation and call, from outside the engine; checks each new event against it.
@@ -21,8 +21,14 @@ pub struct Ledger {
     pub calls: BTreeMap<CallKey, Batch>,
     /// One for each engine.
     pub lanes: Vec<Lanes>,
+    /// Upstreams that each engine was told not to exist.
+    pub missing: BTreeSet<(usize, String)>,
     /// Whether wake-ups and ticks come in time.
     pub punctual: bool,
+    /// Whether engines may be switched, or told that nodes have gone.
+    pub disturbed: bool,
+    /// Whether some upstream may be none of the cluster's any more, so that what waited for it goes elsewhere.
+    pub redirects: bool,
     /// The ids that the filter made, each with the operation that got it.
     pub made_ids: BTreeMap<String, Marker>,
     callers: Vec<Vec<(String, String)>>,
@@ -50,8 +56,8 @@ pub struct Request {
     pub let_go: Option<u64>,
     /// When its body had ended.
     pub complete: Option<u64>,
-    /// The upstreams that were sent a share of it.
-    pub shares: BTreeSet<String>,
+    /// Where shares of it were sent; without a shard where nobody here knows for which it was.
+    pub shares: BTreeSet<Destination>,
 }
 
 /// How far a request is.
@@ -89,6 +95,8 @@ pub struct Sent {
 pub struct Batch {
     /// Where to.
     pub upstream: String,
+    /// The same with the shard, if it is sent for the first time and nobody can be wrong about that.
+    pub destination: Option<Destination>,
     /// On whose behalf.
     pub caller: CallerNumber,
     /// What was sent.
@@ -101,13 +109,16 @@ pub struct Batch {
 
 impl Ledger {
     /// Nothing has happened yet.
-    pub fn new(clients: Vec<Client>, operations: Vec<Operation>, settings: &[Settings], punctual: bool) -> Self {
+    pub fn new(clients: Vec<Client>, operations: Vec<Operation>, scenario: &Scenario) -> Self {
         let mut ledger = Self {
             requests: Vec::new(),
             operations: operations.into_iter().map(Sent::new).collect(),
             calls: BTreeMap::new(),
-            lanes: settings.iter().cloned().map(Lanes::new).collect(),
-            punctual,
+            lanes: scenario.settings.iter().cloned().map(Lanes::new).collect(),
+            missing: BTreeSet::new(),
+            punctual: scenario.punctual,
+            disturbed: scenario.disturbances > 0,
+            redirects: scenario.disturbances > 0,
             made_ids: BTreeMap::new(),
             callers: Vec::new(),
         };
@@ -203,6 +214,7 @@ impl Ledger {
             || (reason == "memory" && held.saturating_add(taken) > settings.memory)
             || (reason == "same_id" && self.has_an_id_twice(request))
             || (reason == "routing_required" && self.lacks_routing(request))
+            || (reason == "switched_off" && self.disturbed)
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {

@@ -12,6 +12,8 @@ pub struct Machine {
     pub timer: u64,
     /// Milliseconds from tick to tick.
     pub period: u64,
+    /// Whether it has begun to learn how the cluster stands.
+    pub learns: bool,
     /// Whether it was idle after the last request.
     pub rests: bool,
     /// The most that it may take: its budget and one request.
@@ -21,6 +23,6 @@ pub struct Machine {
 impl Machine {
     /// One without a timer.
     pub fn new(engine: Saboteur, pauses: Pauses, most_memory: u64) -> Self {
-        Self { engine, pauses, timer: 0, period: 0, rests: false, most_memory }
+        Self { engine, pauses, timer: 0, period: 0, learns: false, rests: false, most_memory }
     }
 }

@@ -77,6 +77,14 @@ pub enum Sabotage {
     ForgetMemory,
     /// The ids that the filter makes are all the same.
     RepeatIds,
+    /// Shards share batches although they should not.
+    MixShards,
+    /// Questions are lost after the first few.
+    LoseQuestions,
+    /// Nobody is told who asks.
+    DropLeases,
+    /// What others have found is not to be had.
+    TakeNothingOver,
 }
 
 impl Sabotage {
@@ -118,7 +126,16 @@ impl Sabotage {
         Self::StarveCaller,
         Self::ForgetMemory,
         Self::RepeatIds,
+        Self::MixShards,
+        Self::LoseQuestions,
+        Self::DropLeases,
+        Self::TakeNothingOver,
     ];
+
+    /// Whether it keeps engines from knowing the cluster.
+    pub fn is_about_the_state(self) -> bool {
+        matches!(self, Self::LoseQuestions | Self::DropLeases | Self::TakeNothingOver)
+    }
 
     /// The promise that it breaks.
     pub fn breaks(self) -> Promise {
@@ -135,12 +152,15 @@ impl Sabotage {
             Self::TouchBytes | Self::RepeatIds => Promise::SameBytes,
             Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
+            Self::MixShards => Promise::OneShard,
             Self::TouchPassedBody | Self::MissOddity | Self::PassNeedlessly | Self::TakeDamaged => Promise::PassedWhole,
             Self::OverLimit | Self::FloodReplies => Promise::Bounds,
             Self::WaitTooLong => Promise::Interval,
             Self::OverBudget | Self::ForgetMemory => Promise::Memory,
             Self::LetGoNeedlessly => Promise::HeaderPause,
             Self::StarveCaller => Promise::Turns,
+            Self::LoseQuestions => Promise::Fresh,
+            Self::DropLeases | Self::TakeNothingOver => Promise::AskedOnce,
         }
     }
 
@@ -155,6 +175,7 @@ impl Sabotage {
                 settings.early_release = false;
                 settings.interval = settings.interval.saturating_add(100);
             }
+            Self::MixShards => settings.level = "node",
             Self::PassNeedlessly => settings.max_request = 100,
             Self::OverBudget => settings.memory = settings.memory.saturating_mul(50).min(768 << 20),
             _ => {}

@@ -4,9 +4,13 @@ use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Origin, Response};
+use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
 
+use crate::dice::Dice;
+use crate::disturbance::Disturbance;
 use crate::fate::{PRODUCT, WARNING};
+use crate::memory::Sabotaged;
 use crate::operation::MADE_ID;
 use crate::sabotage::Sabotage;
 use crate::scenario::Settings;
@@ -24,6 +28,7 @@ pub struct Saboteur {
     seen: u32,
     /// The first id that the filter made.
     first_id: Option<Vec<u8>>,
+    questions: u32,
 }
 
 /// Calls that the engine knows nothing of have numbers from here on.
@@ -31,10 +36,19 @@ const FORGED: u32 = 1 << 30;
 
 impl Saboteur {
     /// The n-th engine, with these settings, or those of the sabotage.
-    pub fn new(number: u8, settings: &Settings, sabotage: Option<Sabotage>) -> Result<Self, ConfigError> {
+    pub fn new(
+        number: u8,
+        settings: &Settings,
+        sabotage: Option<Sabotage>,
+        shared: Box<dyn SharedData>,
+    ) -> Result<Self, ConfigError> {
         let settings = sabotage.map_or(settings.clone(), |sabotage| sabotage.settings(settings.clone()));
         let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [number; 6] };
-        let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?, origin);
+        let shared = match sabotage {
+            Some(sabotage) => Box::new(Sabotaged { shared, sabotage }),
+            None => shared,
+        };
+        let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?, origin, shared);
         Ok(Self {
             engine,
             sabotage,
@@ -43,6 +57,7 @@ impl Saboteur {
             before: None,
             seen: 0,
             first_id: None,
+            questions: 0,
         })
     }
 
@@ -107,12 +122,23 @@ impl Saboteur {
                     self.let_go(sabotage, Command::Reply { request, response })
                 }
                 (Some(Sabotage::HoldForEver), Command::Resume { .. }) => None,
+                (Some(Sabotage::LoseQuestions), Command::Call(call)) if call.body.is_empty() => {
+                    self.questions = self.questions.saturating_add(1);
+                    (self.questions <= 6).then_some(Command::Call(call))
+                }
                 (_, command) => Some(command),
             };
             if sabotaged.is_some() {
                 return sabotaged;
             }
         }
+    }
+
+    /// Lets something change for the engine, and says what.
+    pub fn disturb(&mut self, dice: &mut Dice) -> Disturbance {
+        let disturbance = Disturbance::draw(dice, &self.engine);
+        disturbance.clone().happen(&mut self.engine);
+        disturbance
     }
 
     /// [`Engine::memory`]
@@ -122,6 +148,16 @@ impl Saboteur {
             Some(Sabotage::ForgetMemory) => self.engine.memory() / 3,
             _ => self.engine.memory(),
         }
+    }
+
+    /// [`Engine::table`]
+    pub fn table(&self) -> Option<&RoutingTable> {
+        self.engine.table()
+    }
+
+    /// [`Engine::upstreams`]
+    pub fn upstreams(&self) -> &Upstreams {
+        self.engine.upstreams()
     }
 
     /// What was withheld for a while.

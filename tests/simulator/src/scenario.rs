@@ -41,10 +41,28 @@ pub struct Scenario {
     pub latency: u64,
     /// How often the cluster changes.
     pub changes: u64,
+    /// What engines share.
+    pub sharing: Sharing,
+    /// How many others stop for good while they ask the cluster.
+    pub deaths: u64,
+    /// How often an engine is switched, or told that nodes have gone.
+    pub disturbances: u64,
     /// Whether wake-ups and ticks come when they should; else they come late, and some not at all.
     pub punctual: bool,
     /// One for each engine: all but the first take over later, while the one before drains.
     pub settings: Vec<Settings>,
+}
+
+/// What engines share of what they know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// Nothing.
+    Nothing,
+    /// Everything.
+    #[default]
+    All,
+    /// What does not get lost or garbled on its way.
+    Some,
 }
 
 /// What an engine is configured with.
@@ -58,6 +76,8 @@ pub struct Settings {
     pub flush_size: u64,
     /// `hold.flush_threshold_docs`
     pub flush_docs: u64,
+    /// `dispatch.level`
+    pub level: &'static str,
     /// `dispatch.max_in_flight`
     pub max_in_flight: u64,
     /// `dispatch.max_in_flight_per_node`
@@ -82,6 +102,13 @@ impl Scenario {
         let engines: u64 = dice.one_of(&[1, 1, 1, 1, 2, 3]);
         let stops = dice.percent(70);
         let crowded = dice.percent(10);
+        let sharing = dice.one_of(&[Sharing::All, Sharing::All, Sharing::All, Sharing::Some, Sharing::Nothing]);
+        let mut settings: Vec<_> = (0..engines).map(|_| Settings::draw(dice, stops)).collect();
+        if sharing == Sharing::Some {
+            // Whoever has to look for itself finds the others at it all the time if they look far more often.
+            let refresh = dice.one_of(&[200, 1_000, 5_000]);
+            settings.iter_mut().for_each(|settings| settings.refresh = refresh);
+        }
         Self {
             requests: if crowded { dice.between(80, 400) } else { dice.between(1, 50) },
             spread: if crowded { dice.up_to(20) } else { dice.one_of(&[1, 20, 200, 3_000]) },
@@ -101,8 +128,11 @@ impl Scenario {
             bad_questions: dice.one_of(&[0, 0, 10, 50]),
             latency: dice.one_of(&[1, 10, 100, 2_000]),
             changes: dice.one_of(&[0, 0, 3, 10]),
+            sharing,
+            deaths: dice.one_of(&[0, 0, 0, 1, 3]),
+            disturbances: dice.one_of(&[0, 0, 0, 3, 20]),
             punctual: dice.percent(70),
-            settings: (0..engines).map(|_| Settings::draw(dice, stops)).collect(),
+            settings,
         }
     }
 }
@@ -117,6 +147,7 @@ impl Settings {
             interval: dice.one_of(&[1, 20, 50, 500]),
             flush_size: dice.one_of(&[1, 200, 2_000, 1 << 20, 1 << 20, 1 << 20]),
             flush_docs: dice.one_of(&[0, 0, 0, 1, 3, 50]),
+            level: dice.one_of(&["node", "node", "shard"]),
             max_in_flight,
             max_in_flight_per_node: max_in_flight.saturating_add(dice.one_of(&[0, 1, 3, 16])),
             memory: max_request.max(dice.one_of(&[2_000, 20_000, 1 << 24, 1 << 24, 1 << 24])),
@@ -140,6 +171,7 @@ impl Settings {
                 "flush_threshold_docs": self.flush_docs,
             },
             "dispatch": {
+                "level": self.level,
                 "max_in_flight": self.max_in_flight,
                 "max_in_flight_per_node": self.max_in_flight_per_node,
             },

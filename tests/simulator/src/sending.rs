@@ -1,9 +1,12 @@
 //! Checks of what is sent, and of what is carried out.
 
+use std::collections::BTreeSet;
+
 use bulk_reshuffle::engine::Call;
 
 use crate::cluster::{Cluster, Execution};
 use crate::fate::Ended;
+use crate::lanes::Destination;
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};
 use crate::operation::{Marker, Operation};
@@ -19,22 +22,32 @@ impl Ledger {
     pub fn sent(&mut self, key: CallKey, call: &Call, cluster: &Cluster, now: u64) -> Result<(), Violation> {
         let markers = self.markers(key.0, &call.body)?;
         let caller = self.one_caller(&markers)?;
-        self.check_order(&markers)?;
+        // What waited for several nodes may meet at the coordinator; how documents fare is checked when it is there.
+        if !self.is_redirected(call) {
+            self.check_order(&markers)?;
+        }
         let mut again = false;
         for marker in &markers {
             again |= self.check_operation(key.0, *marker, call, cluster)?;
         }
         self.check_headers(call, caller)?;
-        self.check_shares(key, &markers, call, now, caller)?;
+        let shards = self.check_shards(key.0, &markers, call, cluster)?;
+        // Switches may change the rules; and once the cluster has changed names may lead elsewhere, for some requests
+        // and not yet for others.
+        let is_known =
+            !self.disturbed && !self.is_redirected(call) && (!self.is_by_shard(key.0) || cluster.history.len() == 1);
+        let destination = shards.first().filter(|_| is_known).map(|shard| (call.upstream.to_string(), *shard));
+        self.check_shares(key, &markers, call, destination.as_ref(), now, caller)?;
+        let destination = destination.filter(|_| !again);
         if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.sent(&call.upstream, caller, again, now)?;
+            lanes.sent(&call.upstream, destination.as_ref(), caller, now)?;
         }
         for marker in &markers {
             if let Some(sent) = self.operations.get_mut(*marker) {
                 sent.calls.push(key);
             }
         }
-        let batch = Batch { upstream: call.upstream.to_string(), caller, markers, again, ended: None };
+        let batch = Batch { upstream: call.upstream.to_string(), destination, caller, markers, again, ended: None };
         let known = self.calls.insert(key, batch).is_some();
         Violation::unless(!known, Promise::SentOnce, || format!("there are two calls {key:?}"))
     }
@@ -50,7 +63,7 @@ impl Ledger {
             ended => ended,
         });
         if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.back(&batch.upstream, batch.caller, batch.again, now);
+            lanes.back(&batch.upstream, batch.destination.as_ref(), batch.caller, now);
         }
     }
 
@@ -175,8 +188,14 @@ impl Ledger {
             let makes_ids = self.lanes.get(engine).is_some_and(|lanes| lanes.settings.missing_id == "generate");
             let may_lack_id = !makes_ids || call.upstream.as_ref() == COORDINATOR;
             check(sent.operation.id.is_some() || may_lack_id, Promise::Owner, "is sent to a node without an id")?;
-            check(!self.has_same_id_elsewhere(sent, &call.upstream), Promise::Order, "has its id on both sides")?;
-            let owned = cluster.has_owned(&call.upstream, &sent.operation);
+            let redirected = self.is_redirected(call);
+            let apart = self.redirects || !self.has_same_id_elsewhere(sent, &call.upstream);
+            check(apart, Promise::Order, "has its id on both sides")?;
+            let mut instead =
+                self.missing.iter().filter(|(of, _)| *of == engine && call.upstream.as_ref() == COORDINATOR);
+            let owned = redirected
+                || cluster.has_owned(&call.upstream, &sent.operation)
+                || instead.any(|(_, missing)| cluster.has_owned(missing, &sent.operation));
             check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
             return Ok(false);
         };
@@ -206,12 +225,42 @@ impl Ledger {
         firsts.map(|batch| batch.upstream == COORDINATOR).any(|unrouted| unrouted != (upstream == COORDINATOR))
     }
 
-    /// What a request has for a node leaves in one batch, and in time.
+    /// Whether a batch may hold what waited for a node that has gone.
+    fn is_redirected(&self, call: &Call) -> bool {
+        self.redirects && call.upstream.as_ref() == COORDINATOR
+    }
+
+    fn is_by_shard(&self, engine: usize) -> bool {
+        self.lanes.get(engine).is_some_and(|lanes| lanes.settings.level == "shard")
+    }
+
+    /// With `dispatch.level: shard` a batch for a node is for one shard: says for which, as far as anybody can tell.
+    fn check_shards(
+        &self,
+        engine: usize,
+        markers: &[Marker],
+        call: &Call,
+        cluster: &Cluster,
+    ) -> Result<BTreeSet<Option<(&'static str, u32)>>, Violation> {
+        if !self.is_by_shard(engine) || call.upstream.as_ref() == COORDINATOR {
+            return Ok([None].into());
+        }
+        let operations = markers.iter().filter_map(|marker| self.operations.get(*marker));
+        let shards = operations.map(|sent| cluster.shards(&sent.operation)).reduce(|all, more| &all & &more);
+        let shards = shards.unwrap_or_default();
+        Violation::unless(!shards.is_empty(), Promise::OneShard, || {
+            format!("operations {markers:?} of several shards share a batch for {}", call.upstream)
+        })?;
+        Ok(shards)
+    }
+
+    /// What a request has for a destination leaves in one batch, and in time.
     fn check_shares(
         &mut self,
         key: CallKey,
         markers: &[Marker],
         call: &Call,
+        destination: Option<&Destination>,
         now: u64,
         caller: usize,
     ) -> Result<(), Violation> {
@@ -224,13 +273,17 @@ impl Ledger {
         firsts.dedup();
         for number in firsts {
             let Some(request) = self.requests.get_mut(number) else { continue };
-            let is_first = request.shares.insert(call.upstream.to_string());
+            let Some(destination) = destination else {
+                request.shares.insert((call.upstream.to_string(), None));
+                continue;
+            };
+            let is_first = request.shares.insert(destination.clone());
             Violation::unless(is_first, Promise::Order, || {
-                format!("request {number} has two shares for {}", call.upstream)
+                format!("request {number} has two shares for {destination:?}")
             })?;
             let (Some(lanes), Some(since)) = (self.lanes.get(key.0), request.complete) else { continue };
-            lanes.check_turn(&call.upstream, caller, since)?;
-            let latest = lanes.latest(&call.upstream, caller, since).saturating_add(PUNCTUAL);
+            lanes.check_turn(destination, caller, since)?;
+            let latest = lanes.latest(destination, caller, since).saturating_add(PUNCTUAL);
             Violation::unless(!self.punctual || now <= latest, Promise::Interval, || {
                 format!(
                     "request {number}, here since {since} ms, should have left for {} by {latest} ms",

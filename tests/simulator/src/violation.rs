@@ -28,6 +28,8 @@ pub enum Promise {
     SameBytes,
     /// A request's operations on a document keep their order, and its share for a node travels in one batch.
     Order,
+    /// A batch is for one shard, where that is asked for.
+    OneShard,
     /// An operation goes to the node that owns its document.
     Owner,
     /// A request that is not vouched for passes on whole, before anything of it is sent; and no other.
@@ -44,6 +46,10 @@ pub enum Promise {
     Turns,
     /// What is held leaves in time.
     Interval,
+    /// What has changed in the cluster is known to all engines in time.
+    Fresh,
+    /// One engine asks the cluster for all.
+    AskedOnce,
     /// In the end nothing is left.
     Drained,
 }

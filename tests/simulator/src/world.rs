@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use bulk_reshuffle::engine::{Input, RequestId};
+use bulk_reshuffle::routing::{SharedData, Unshared};
 
 use crate::agenda::{Agenda, Event};
 use crate::calls::Calls;
@@ -10,10 +11,11 @@ use crate::coverage::Coverage;
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Stage};
 use crate::machine::Machine;
+use crate::memory::Memory;
 use crate::pauses::Pauses;
 use crate::sabotage::Sabotage;
 use crate::saboteur::Saboteur;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Sharing};
 use crate::trace::Trace;
 use crate::violation::{Promise, Violation};
 
@@ -40,6 +42,14 @@ pub struct World {
     pub trace: Trace,
     /// The engines, oldest first.
     pub machines: Vec<Machine>,
+    /// What they share, if anything.
+    pub shared: Option<Memory>,
+    /// How often any of them asked for all that there is in the cluster.
+    pub asked: u64,
+    /// How often the cluster changed.
+    pub changed: u64,
+    /// When the cluster changed last.
+    pub last_change: u64,
     /// The engine that takes new requests.
     newest: usize,
 }
@@ -48,19 +58,29 @@ impl World {
     /// The start of a run.
     pub fn new(seed: u64, sabotage: Option<Sabotage>, trace: Trace) -> Result<Self, Violation> {
         let mut dice = Dice::new(seed);
-        let scenario = Scenario::draw(&mut dice);
+        let mut scenario = Scenario::draw(&mut dice);
+        if sabotage.is_some_and(|sabotage| !sabotage.is_about_the_state()) {
+            // Days that come to no end would take long, with all the looks at what is shared.
+            scenario.sharing = Sharing::Nothing;
+        }
         let mut operations = Vec::new();
         let clients: Vec<_> =
             (0..scenario.requests).map(|_| Client::draw(&mut dice, &scenario, &mut operations)).collect();
         let largest = clients.iter().map(Client::memory).max().unwrap_or_default();
+        let faults = if scenario.sharing == Sharing::Some { 3 } else { 0 };
+        let shared = (scenario.sharing != Sharing::Nothing).then(|| Memory::new(faults, Dice::new(seed)));
         let mut machines = Vec::new();
         for (number, settings) in (0..).zip(&scenario.settings) {
-            let engine = Saboteur::new(number, settings, sabotage)
+            let memory: Box<dyn SharedData> = match &shared {
+                Some(memory) => Box::new(memory.clone()),
+                None => Box::new(Unshared),
+            };
+            let engine = Saboteur::new(number, settings, sabotage, memory)
                 .map_err(|error| Violation::of(Promise::Drained, format!("the configuration is refused: {error}")))?;
             let most_memory = settings.memory.saturating_add(largest);
             machines.push(Machine::new(engine, Pauses::new(settings.header_pause), most_memory));
         }
-        let ledger = Ledger::new(clients, operations, &scenario.settings, scenario.punctual);
+        let ledger = Ledger::new(clients, operations, &scenario);
         let mut world = Self {
             scenario,
             dice,
@@ -72,6 +92,10 @@ impl World {
             coverage: Coverage::default(),
             trace,
             machines,
+            shared,
+            asked: 0,
+            changed: 0,
+            last_change: 0,
             newest: 0,
         };
         world.plan_the_day();
@@ -90,6 +114,15 @@ impl World {
         for _ in 0..self.scenario.changes {
             let at = self.dice.up_to(day);
             self.plan(at, Event::Change);
+        }
+        for _ in 0..self.scenario.disturbances {
+            let at = self.dice.up_to(day);
+            let engine = self.dice.up_to(self.machines.len().saturating_sub(1) as u64) as usize;
+            self.plan(at, Event::Disturb(engine));
+        }
+        for _ in 0..self.scenario.deaths {
+            let (at, answers) = (self.dice.up_to(day), self.dice.up_to(4));
+            self.plan(at, Event::Die(answers as usize));
         }
         for _ in 1..self.machines.len() {
             let at = self.dice.up_to(day);
@@ -133,8 +166,12 @@ impl World {
             Event::Tick(engine, timer) => self.tick(engine, timer)?,
             Event::Change => {
                 let what = self.cluster.change(&mut self.dice);
+                (self.changed, self.last_change) = (self.changed.saturating_add(1), self.now);
+                self.ledger.redirects |= what == "node left";
                 self.coverage.count(&format!("cluster: {what}"));
             }
+            Event::Disturb(engine) => self.disturb(engine)?,
+            Event::Die(answers) => self.die(answers)?,
             Event::TakeOver => {
                 self.newest = self.newest.saturating_add(1);
                 self.coverage.count("engine: replaced by a new one");
@@ -142,6 +179,14 @@ impl World {
         }
         self.check_counted()?;
         Ok(true)
+    }
+
+    fn disturb(&mut self, engine: usize) -> Result<(), Violation> {
+        let Some(machine) = self.machines.get_mut(engine) else { return Ok(()) };
+        let disturbance = machine.engine.disturb(&mut self.dice);
+        self.coverage.count(&format!("engine: {}", disturbance.name()));
+        self.trace.add(self.now, || format!("  {disturbance:?}"));
+        self.root(engine, Input::Woken)
     }
 
     fn head(&mut self, number: usize) -> Result<(), Violation> {

@@ -29,6 +29,9 @@ fn some_hundred_days_break_no_promise() {
         "cluster: node left",
         "engine: a wake-up was lost",
         "engine: replaced by a new one",
+        "engine: switched",
+        "engine: switched off",
+        "engine: told that nodes have gone",
         "client: gzip",
         "headers: went on at once",
         "headers: were let go",
@@ -41,8 +44,12 @@ fn some_hundred_days_break_no_promise() {
         "passed through: no_state",
         "passed through: primary",
         "passed through: same_id",
+        "passed through: switched_off",
         "passed through: too_large",
         "reply: with success and failure",
+        "engine: stopped for good",
+        "state: known everywhere in the end",
+        "state: taken over",
     ] {
         assert!(coverage.of(what) > 0, "never seen: {what}");
     }

@@ -1,11 +1,11 @@
 //! The Envoy configuration to start: the shipped one, with other addresses.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// What becomes of the bulk-reshuffle filter in the configuration.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +41,8 @@ impl Config {
     }
 
     /// Makes these the clusters, each with these endpoints. A cluster that the file does not know is made after its
-    /// first one; one that the file knows and the list does not is left out.
+    /// first one; one that the file knows and the list does not is left out. An endpoint that the file calls by a DNS
+    /// name keeps it, for TLS, at its new address.
     pub(crate) fn set_clusters(&mut self, wanted: &[(String, Vec<SocketAddr>)]) -> Result<()> {
         let clusters = self.list("/static_resources/clusters")?;
         let model = clusters.first().cloned().context("the configuration has no cluster")?;
@@ -50,10 +51,12 @@ impl Config {
             let found = shipped.iter().find(|cluster| cluster.get("name").is_some_and(|found| found == name));
             let mut cluster = Self(found.unwrap_or(&model).clone());
             *cluster.at("/name")? = json!(name);
-            *cluster.at("/load_assignment")? = json!({
-                "cluster_name": name,
-                "endpoints": [{"lb_endpoints": endpoints.iter().map(endpoint).collect::<Vec<Value>>()}],
-            });
+            let known = cluster.list(ENDPOINTS).cloned().unwrap_or_default();
+            let known = known.iter().map(Some).chain(std::iter::repeat(None));
+            let endpoints: Vec<Value> =
+                endpoints.iter().zip(known).map(|(address, known)| endpoint(address, known)).collect();
+            *cluster.at("/load_assignment")? =
+                json!({"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]});
             clusters.push(cluster.0);
         }
         Ok(())
@@ -91,9 +94,12 @@ impl Config {
 
 const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
 
-fn endpoint(address: &SocketAddr) -> Value {
-    json!({"endpoint": {"address": {"socket_address": {
-        "address": address.ip().to_string(),
-        "port_value": address.port(),
-    }}}})
+const ENDPOINTS: &str = "/load_assignment/endpoints/0/lb_endpoints";
+
+fn endpoint(address: &SocketAddr, known: Option<&Value>) -> Value {
+    let address = json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}});
+    let name = known.and_then(|known| known.pointer("/endpoint/address/socket_address/address")?.as_str());
+    let name = name.filter(|name| name.parse::<IpAddr>().is_err());
+    let name = name.map(|name| ("hostname".to_owned(), name.into()));
+    json!({"endpoint": std::iter::once(("address".to_owned(), address)).chain(name).collect::<Map<_, _>>()})
 }

@@ -41,4 +41,4 @@ pub use distribution::Distribution;
 pub use envoy::{Envoy, EnvoyOptions};
 pub use process::{Lifetime, Process, ProcessRecord};
 pub use tools::Tools;
-pub use workspace::stop_left_running;
+pub use workspace::{SharedFolder, stop_left_running};

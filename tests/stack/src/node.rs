@@ -36,7 +36,6 @@ const JVM_FLAGS: &[&str] = &[
     "-Dfile.encoding=UTF-8",
     "-Djava.awt.headless=true",
     "-Djava.locale.providers=SPI,COMPAT",
-    "-Djava.security.manager=allow",
     "-Djna.nosys=true",
     "-Dio.netty.allocator.numDirectArenas=0",
     "-Dio.netty.noKeySetOptimization=true",
@@ -45,6 +44,10 @@ const JVM_FLAGS: &[&str] = &[
     "-Dlog4j.shutdownHookEnabled=false",
     "-Dlog4j2.disable.jmx=true",
 ];
+
+/// For a process that starts another one and then does little.
+const LAUNCHER_FLAGS: &[&str] =
+    &["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
 
 /// A node of a cluster. Its process comes and goes; name, ports and folders stay.
 #[derive(Debug)]
@@ -83,7 +86,7 @@ impl Node {
         let config = folder.join("config");
         // JSON is YAML.
         fs::write(config.join(options.distribution.product().settings_file()), Value::Object(settings).to_string())?;
-        if options.distribution.launch() == Launch::Launcher {
+        if options.distribution.launch() != Launch::Direct {
             let flags = [options.jvm_flags().join("\n"), "-Djava.io.tmpdir=${ES_TMPDIR}\n".into()].join("\n");
             fs::write(config.join("jvm.options"), flags)?;
         }
@@ -99,6 +102,7 @@ impl Node {
         let mut command = match options.distribution.launch() {
             Launch::Direct => self.server(workspace, options),
             Launch::Launcher => self.launcher(workspace, options),
+            Launch::PreparingLauncher => self.preparing_launcher(workspace),
         };
         Account::of_nodes().apply(&mut command);
         self.process = Some(Process::start(&self.name, command, &self.log, options.lifetime)?);
@@ -111,13 +115,16 @@ impl Node {
         command
             .args(options.jvm_flags())
             .args(JVM_FLAGS)
-            .args(options.distribution.properties())
+            .args(options.distribution.flags())
+            .args(options.distribution.agent().map(|agent| flag("-javaagent:", &workspace.server.join(agent))))
             .args(self.folders(product, workspace))
             .arg(flag("-Djava.io.tmpdir=", &self.folder.join("tmp")))
             .arg(flag("-XX:ErrorFile=", &self.folder.join("logs/jvm_error.log")))
             .arg("-cp")
             .arg(workspace.server.join("lib/*"))
             .arg(product.main_class())
+            // Elasticsearch 7.17 does not start without a place for this.
+            .env("LIBFFI_TMPDIR", self.folder.join("tmp"))
             .current_dir(&self.folder);
         command
     }
@@ -126,14 +133,32 @@ impl Node {
     fn launcher(&self, workspace: &Workspace, options: &ClusterOptions) -> Command {
         let mut command = java(workspace);
         command
-            .args(["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"])
-            .args(options.distribution.properties())
+            .args(LAUNCHER_FLAGS)
+            .args(options.distribution.flags())
             .args(self.folders(options.distribution.product(), workspace))
             .args(["-Dcli.name=server", "-Dcli.script=bin/elasticsearch", "-Dcli.libs=lib/tools/server-cli"])
             .args(["-Des.java.type=ES_JAVA_HOME", "-cp", "lib/*:lib/cli-launcher/*"])
             .arg("org.elasticsearch.launcher.CliToolLauncher")
             .env("ES_TMPDIR", self.folder.join("tmp"))
             // It takes the folder that it is started in for the server's.
+            .current_dir(&workspace.server);
+        command
+    }
+
+    /// What `bin/elasticsearch` comes to since Elasticsearch 9.4.
+    fn preparing_launcher(&self, workspace: &Workspace) -> Command {
+        let mut command = java(workspace);
+        command
+            .args(LAUNCHER_FLAGS)
+            .args(["-cp", "lib/tools/server-launcher/*", "org.elasticsearch.server.launcher.ServerLauncher"])
+            .env("JAVA", workspace.java.join("bin/java"))
+            .env("JAVA_TYPE", "ES_JAVA_HOME")
+            .env("ES_JAVA_HOME", &workspace.java)
+            .env("CLI_JAVA_OPTS", LAUNCHER_FLAGS.join(" "))
+            .env("ES_HOME", &workspace.server)
+            .env("ES_PATH_CONF", self.folder.join("config"))
+            .env("ES_DISTRIBUTION_TYPE", "zip")
+            .env("ES_TMPDIR", self.folder.join("tmp"))
             .current_dir(&workspace.server);
         command
     }

@@ -58,6 +58,25 @@ impl Workspace {
     }
 }
 
+/// A folder that the nodes of any cluster may read and write: for snapshots. Removed with the value.
+#[derive(Debug)]
+pub struct SharedFolder(TempDir);
+
+impl SharedFolder {
+    /// An empty one, where the nodes' account reaches it.
+    pub fn new() -> Result<Self> {
+        let account = Account::of_nodes();
+        let folder = temporary_folder(account)?;
+        account.own(folder.path())?;
+        Ok(Self(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 /// Ends everything that was started with [`Lifetime::Independent`](crate::Lifetime::Independent) in this run folder
 /// and still runs; returns what that was.
 pub async fn stop_left_running(run_dir: &Path) -> Result<Vec<ProcessRecord>> {

@@ -26,6 +26,9 @@ pub struct ActionLine<'a> {
     pub id: Option<Cow<'a, str>>,
     /// The custom routing value, if the line gives one.
     pub routing: Option<Cow<'a, str>>,
+    /// Whether the name has to be an alias, if the line says so. A node checks it; where it does not hold, the
+    /// operation alone is refused.
+    pub require_alias: Option<bool>,
     text: &'a [u8],
 }
 
@@ -53,7 +56,6 @@ impl<'a> ActionLine<'a> {
             && (id.is_some() || matches!(action, Action::Index | Action::Create))
             && index.as_ref().is_none_or(|Text(index)| !index.is_empty())
             && routing.as_ref().is_none_or(|Text(routing)| !routing.is_empty())
-            && parameters.require_alias != Some(true)
             && (parameters.retry_on_conflict.is_none() || action == Action::Update);
         if !vouched {
             return Err(LineError::Line);
@@ -63,6 +65,7 @@ impl<'a> ActionLine<'a> {
             index: parameters.index.map(|Text(index)| index),
             id: parameters.id.map(|Text(id)| id),
             routing: parameters.routing.map(|Text(routing)| routing),
+            require_alias: parameters.require_alias,
             text: line,
         })
     }
@@ -190,6 +193,7 @@ mod tests {
         assert_eq!(read(r#"{"index":{"_id":17}}"#).unwrap().id.as_deref(), Some("17"));
         assert_eq!(read(r#"{"index":{"_id":-3}}"#).unwrap().id.as_deref(), Some("-3"));
         assert!(read(r#"{"index":{"require_alias":false}}"#).is_ok());
+        assert!(read(r#"{"index":{"require_alias":true}}"#).is_ok());
         assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
     }
 
@@ -237,7 +241,8 @@ mod tests {
             r#"{"index":{"_routing":"a"}}"#,
             r#"{"index":{"version":3,"version_type":"external"}}"#,
             r#"{"index":{"if_seq_no":3,"if_primary_term":1}}"#,
-            r#"{"index":{"require_alias":true}}"#,
+            r#"{"index":{"require_alias":"true"}}"#,
+            r#"{"index":{"require_alias":null}}"#,
             r#"{"index":{"retry_on_conflict":3}}"#,
             r#"{"index":{"unknown":3}}"#,
             r#"{"delete":{}}"#,

@@ -17,7 +17,7 @@ const REDIRECTIONS: u8 = 5;
 impl Engine {
     pub(super) fn call_answered(&mut self, call: CallId, response: Response) {
         match self.calls.remove(&call) {
-            Some(Purpose::Question(_)) => self.question_answered(response.status, &response.body),
+            Some(Purpose::Question) => self.question_answered(response),
             Some(Purpose::Batch(batch)) => {
                 self.holds.finished(batch.upstream);
                 match Failure::of(&response) {
@@ -33,13 +33,20 @@ impl Engine {
         self.call_ended(call, Failure::Unreadable);
     }
 
+    /// Envoy has no such upstream, or could not make the call at all.
     pub(super) fn call_not_sent(&mut self, call: CallId) {
+        if let Some(Purpose::Batch(batch)) = self.calls.get(&call)
+            && batch.upstream != UpstreamId::COORDINATOR
+        {
+            self.state.miss(batch.upstream);
+            self.follow_state();
+        }
         self.call_ended(call, Failure::NotSent);
     }
 
     fn call_ended(&mut self, call: CallId, failure: Failure) {
         match self.calls.remove(&call) {
-            Some(Purpose::Question(question)) => self.question_unanswered(question),
+            Some(Purpose::Question) => self.question_failed(failure),
             Some(Purpose::Batch(batch)) => {
                 self.holds.finished(batch.upstream);
                 self.batch_failed(batch, failure);
@@ -50,7 +57,7 @@ impl Engine {
 
     fn batch_failed(&mut self, mut batch: Batch, failure: Failure) {
         // Whatever became of the node, the table may be out of date.
-        self.refresh.hurry();
+        self.state.hurry(self.now);
         match failure {
             Failure::NotSent if batch.not_sent < REDIRECTIONS => {
                 self.count(Metric::BatchesRedirected(batch.upstream), 1);
@@ -69,6 +76,9 @@ impl Engine {
     }
 
     fn batch_answered(&mut self, batch: Batch, response: Response) {
+        if reveals_a_change(&response.body) {
+            self.state.hurry(self.now);
+        }
         match response.status {
             200 if self.is_own_answer(&batch, &response) => self.settle_all(&batch, &Outcome::Whole(Rc::new(response))),
             200 => self.batch_accepted(batch, response),
@@ -101,6 +111,7 @@ impl Engine {
             return Err(batch);
         }
         self.count(Metric::BatchesRetried(batch.upstream), 1);
+        let batch = self.redirected(batch);
         self.holds.add_later(Batch { retries: batch.retries.saturating_add(1), ..batch }, at);
         Ok(())
     }
@@ -176,6 +187,21 @@ impl Engine {
         self.responses.insert(id, request.response());
         self.replies.push_back(id);
     }
+}
+
+/// Whether an answer tells that an index or a shard is not where or how the table has it.
+fn reveals_a_change(body: &[u8]) -> bool {
+    const ERRORS: &[&str] = &[
+        "index_not_found_exception",
+        "index_closed_exception",
+        "cluster_block_exception",
+        "unavailable_shards_exception",
+        "no_shard_available_action_exception",
+    ];
+    // Whether there are errors at all stands in front.
+    let head = body.get(..100).unwrap_or(body);
+    let has_errors = memchr::memmem::find(head, br#""errors":true"#).is_some();
+    has_errors && ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
 }
 
 /// Whether a refusal may be one request's fault rather than the caller's (401) or the node's (5xx).

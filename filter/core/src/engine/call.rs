@@ -1,11 +1,11 @@
 //! Making calls: batches to nodes, questions about the cluster state.
 
-use std::rc::Rc;
-
+use super::failure::Failure;
 use super::holds::Batch;
-use super::{Call, CallId, Engine, Metric};
+use super::{Call, CallId, Engine, Metric, Response};
 use crate::bulk::gzip;
-use crate::routing::{Loaded, Question, RefreshError, RoutingTable, UpstreamId};
+use crate::config::Switches;
+use crate::routing::{Errand, News, UpstreamId};
 
 /// What a call is for.
 #[derive(Debug)]
@@ -13,19 +13,31 @@ pub enum Purpose {
     /// Writing.
     Batch(Batch),
     /// Refreshing the routing table.
-    Question(Question),
+    Question,
 }
 
 impl Engine {
     /// The next question about the cluster state, if one is due.
     pub(super) fn next_question(&mut self) -> Option<Call> {
-        let question = self.refresh.next(self.now)?;
-        let pseudo = [(":method", "GET"), (":path", question.path()), (":authority", &self.config.coordinator)];
+        if self.is_paused {
+            return None;
+        }
+        let errand = self.state.next(self.now);
+        self.is_state_work |= errand.is_some();
+        self.follow_state();
+        let question = match errand? {
+            Errand::Ask(question) => question.path(),
+            Errand::Pause => {
+                self.is_paused = true;
+                return None;
+            }
+        };
+        let pseudo = [(":method", "GET"), (":path", &question), (":authority", &self.config.coordinator)];
         let headers =
             pseudo.into_iter().chain([("accept", "application/json")]).chain(self.config.credentials.headers());
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Some(Call {
-            id: self.next_call(Purpose::Question(question)),
+            id: self.next_call(Purpose::Question),
             upstream: self.upstreams.name(UpstreamId::COORDINATOR),
             headers,
             body: Vec::new(),
@@ -59,29 +71,43 @@ impl Engine {
         })
     }
 
-    pub(super) fn question_answered(&mut self, status: u16, body: &[u8]) {
-        match self.refresh.answered(status, body, self.now) {
-            Ok(Some(loaded)) => self.load(&loaded),
-            Ok(None) => self.table.iter().for_each(|table| table.trust()),
-            Err(error) => self.question_failed(&error),
+    pub(super) fn question_answered(&mut self, response: Response) {
+        match Failure::of(&response) {
+            Some(failure) => self.question_failed(failure),
+            None => {
+                self.is_state_work = true;
+                self.state.answered(response.status, response.body, self.now);
+                self.follow_state();
+            }
         }
     }
 
-    pub(super) fn question_unanswered(&mut self, question: Question) {
-        self.refresh.failed(self.now);
-        self.question_failed(&RefreshError::Unanswered { question });
+    pub(super) fn question_failed(&mut self, failure: Failure) {
+        self.state.failed(failure != Failure::NotSent, self.now);
+        self.follow_state();
     }
 
-    fn question_failed(&mut self, error: &RefreshError) {
-        self.count(Metric::StateErrors, 1);
-        self.warnings.push_back(format!("cluster state: {error}"));
-    }
-
-    fn load(&mut self, loaded: &Loaded) {
-        let template = &self.config.nodes.template;
-        let table = RoutingTable::new(&loaded.state, &loaded.aliases, template, &mut self.upstreams);
-        self.table = Some(Rc::new(table));
-        self.count(Metric::StateLoads, 1);
+    /// Takes in what is new of the cluster.
+    pub(super) fn follow_state(&mut self) {
+        while let Some(news) = self.state.news() {
+            match news {
+                News::Loaded => self.count(Metric::StateLoads, 1),
+                News::TakenOver => self.count(Metric::StateTakeovers, 1),
+                News::Failed(error) => {
+                    self.count(Metric::StateErrors, 1);
+                    self.warnings.push_back(format!("cluster state: {error}"));
+                }
+            }
+        }
+        if let Some(table) = self.state.new_table(&mut self.upstreams) {
+            let gone: Vec<UpstreamId> = self.upstreams.ids().filter(|upstream| !table.has_node(*upstream)).collect();
+            self.redirect_from(&gone);
+            self.table = Some(table);
+        }
+        // Whoever reads it has checked that it is an object.
+        if let Some(Ok((switches, invalid))) = self.state.new_settings().map(Switches::read) {
+            self.switch(switches, invalid);
+        }
     }
 
     fn next_call(&mut self, purpose: Purpose) -> CallId {

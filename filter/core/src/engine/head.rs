@@ -2,6 +2,7 @@ use super::PassThrough;
 use super::caller::{Caller, caller};
 use crate::bulk::FilterPath;
 use crate::config::Config;
+use crate::routing::Unrouted;
 
 /// What a bulk request's headers say.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub struct Head {
     pub default_index: Option<String>,
     /// The routing value in the query, for action lines that have none.
     pub default_routing: Option<String>,
+    /// Whether names have to be aliases, for action lines that do not say.
+    pub require_alias: bool,
     /// What the client wants to see of the answer. The nodes are asked for all of it.
     pub filter_path: FilterPath,
     /// Whether the client wants it printed for human eyes. The nodes are not asked for that either.
@@ -43,7 +46,7 @@ impl Head {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
-        let Query { default_routing, filter_path, pretty, sent } = Query::read(query)?;
+        let Query { default_routing, require_alias, filter_path, pretty, sent } = Query::read(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         let gzip = is_gzip(&headers)?;
@@ -55,7 +58,7 @@ impl Head {
             *value = path.into_bytes();
         }
         let caller = caller(headers, config).ok_or(PassThrough::Header)?;
-        Ok(Self { caller, default_index, default_routing, filter_path, pretty, content_length, gzip })
+        Ok(Self { caller, default_index, default_routing, require_alias, filter_path, pretty, content_length, gzip })
     }
 }
 
@@ -68,6 +71,9 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
     match path.strip_suffix('/').unwrap_or(path).strip_suffix("/_bulk") {
         Some("") => Ok(None),
         Some(index) => match index.strip_prefix('/') {
+            Some(index) if ["<", "%3c", "%3C"].iter().any(|bracket| index.starts_with(bracket)) => {
+                Err(PassThrough::Unrouted(Unrouted::DateMath))
+            }
             Some(index) if !index.is_empty() && !index.contains(['/', '%', '+']) => Ok(Some(index.to_owned())),
             _ => Err(PassThrough::Path),
         },
@@ -79,6 +85,7 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
 #[derive(Default)]
 struct Query {
     default_routing: Option<String>,
+    require_alias: bool,
     filter_path: FilterPath,
     pretty: bool,
     /// What the nodes are sent of it.
@@ -103,7 +110,9 @@ impl Query {
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these is neither true nor false.
                 ("human" | "error_trace", "" | "true" | "false") | ("format", "json") => {}
+                ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
                 ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
+                ("pipeline", _) => return Err(PassThrough::Pipeline),
                 ("pretty", "" | "true" | "false") => {
                     read.pretty = value != "false";
                     continue;
@@ -229,8 +238,11 @@ mod tests {
         for path in ["/books/_doc/_bulk", "//_bulk", "/a%2Cb/_bulk", "/a+b/_bulk"] {
             assert_eq!(reason(path, &[]), PassThrough::Path, "{path}");
         }
+        for path in ["/%3Clogs-%7Bnow%2Fd%7D%3E/_bulk", "/%3clogs%3e/_bulk", "/<logs-{now/d}>/_bulk"] {
+            assert_eq!(reason(path, &[]), PassThrough::Unrouted(Unrouted::DateMath), "{path}");
+        }
+        assert_eq!(reason("/_bulk?pipeline=p", &[]), PassThrough::Pipeline);
         for query in [
-            "pipeline=p",
             "filter_path=errors.",
             "filter_path=errors&filter_path=took",
             "filter%5fpath=errors",
@@ -241,7 +253,7 @@ mod tests {
             "error_trace=banana",
             "format=yaml",
             "unknown=1",
-            "require_alias=true",
+            "require_alias=yes",
             "routing=",
             "routing=a&routing=b",
             "timeout=1%6d",

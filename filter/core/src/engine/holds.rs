@@ -5,12 +5,13 @@ use hashbrown::HashMap;
 
 use super::RequestId;
 use super::caller::CallerId;
+use super::destination::Destination;
 use super::share::Selection;
 use crate::Time;
 use crate::config::{Dispatch, Hold as HoldConfig};
 use crate::routing::UpstreamId;
 
-/// What is held for each upstream and caller, and what may leave when.
+/// What is held for each destination and caller, and what may leave when.
 ///
 /// A hold leaves when its interval ends, when it is large enough, or at once when nothing of it is on its way. While
 /// as many of its batches are on their way as may be, it grows. Holds of one upstream take turns.
@@ -30,8 +31,8 @@ pub struct Holds {
     deadlines: BinaryHeap<Reverse<(Time, Key)>>,
 }
 
-/// One hold: of an upstream and a caller.
-pub type Key = (UpstreamId, CallerId);
+/// One hold: of a destination and a caller.
+pub type Key = (Destination, CallerId);
 
 /// When something was queued, the latest highest; what is sent again is below zero. It keeps its turn, so that nobody
 /// who waits is overtaken again and again.
@@ -82,6 +83,15 @@ impl Batch {
     }
 }
 
+/// What waits for another upstream now.
+#[derive(Debug, Default)]
+pub struct Redirected {
+    /// Shares that are held elsewhere.
+    pub shares: Vec<(RequestId, u16)>,
+    /// What would have left as this many batches, or a few more.
+    pub batches: usize,
+}
+
 #[derive(Debug, Default)]
 struct Hold {
     shares: VecDeque<Held>,
@@ -92,7 +102,7 @@ struct Hold {
     queued: bool,
 }
 
-/// What concerns one upstream, whoever the caller.
+/// What concerns one upstream, whatever the shard and whoever the caller.
 #[derive(Debug, Default)]
 struct Lane {
     in_flight: usize,
@@ -109,7 +119,7 @@ enum Departure {
 impl Departure {
     fn upstream(&self) -> UpstreamId {
         match self {
-            Self::Hold((upstream, _)) => *upstream,
+            Self::Hold((destination, _)) => destination.upstream,
             Self::Again(batch) => batch.upstream,
         }
     }
@@ -129,6 +139,29 @@ impl Holds {
             delayed: BTreeMap::new(),
             next_delayed: 0,
             deadlines: BinaryHeap::new(),
+        }
+    }
+
+    /// Lets what is held leave by these rules from now on.
+    pub fn configure(&mut self, hold: HoldConfig, dispatch: Dispatch, now: Time) {
+        (self.hold, self.dispatch) = (hold, dispatch);
+        // A bound that was in the way may be no more.
+        self.lanes.values_mut().for_each(|lane| self.ready.append(&mut lane.blocked));
+        self.ready.retain(|_, departure| match departure {
+            Departure::Again(_) => true,
+            Departure::Hold(key) => self.holds.get_mut(key).is_some_and(|found| {
+                found.queued = found.is_ready(&self.hold, &self.dispatch, now);
+                found.queued
+            }),
+        });
+        self.deadlines.clear();
+        let oldest = |(key, hold): (&Key, &Hold)| Some((hold.shares.front()?.since, *key));
+        let mut keys: Vec<_> = self.holds.iter().filter_map(oldest).collect();
+        keys.sort_unstable();
+        for (_, key) in keys {
+            if !self.queue_if_ready(key, now) {
+                self.wait_for_interval(key);
+            }
         }
     }
 
@@ -162,6 +195,66 @@ impl Holds {
     pub fn add_later(&mut self, batch: Batch, at: Time) {
         self.delayed.insert((at, self.next_delayed), batch);
         self.next_delayed = self.next_delayed.wrapping_add(1);
+    }
+
+    /// Lets what waits for this upstream wait for the coordinating one, if its request is still here. What is on its
+    /// way stays there.
+    pub fn redirect(&mut self, from: UpstreamId, now: Time, is_here: impl Fn(RequestId) -> bool) -> Redirected {
+        let mut redirected = Redirected::default();
+        if let Some(lane) = self.lanes.get_mut(&from) {
+            self.ready.append(&mut lane.blocked);
+        }
+        let is_held = |departure: &Departure| matches!(departure, Departure::Hold((to, _)) if to.upstream == from);
+        self.ready.retain(|_, departure| !is_held(departure));
+        let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.upstream == from).copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            let shares = self.empty(key, &is_here);
+            redirected.batches = redirected.batches.saturating_add(usize::from(!shares.is_empty()));
+            redirected.shares.extend(shares.iter().map(|held| (held.request, held.share)));
+            self.join((Destination::COORDINATOR, key.1), shares, now);
+        }
+        let again = self.ready.values_mut().filter_map(|departure| match departure {
+            Departure::Again(batch) => Some(batch),
+            Departure::Hold(_) => None,
+        });
+        let batches = again.chain(self.delayed.values_mut()).filter(|batch| batch.upstream == from);
+        let mut settled = Vec::new();
+        for batch in batches {
+            batch.upstream = UpstreamId::COORDINATOR;
+            redirected.batches = redirected.batches.saturating_add(1);
+            settled.extend(batch.hold.take());
+        }
+        settled.into_iter().for_each(|key| self.settled(key, now));
+        redirected
+    }
+
+    /// Takes everything out of a hold that is not queued any more.
+    fn empty(&mut self, key: Key, is_here: impl Fn(RequestId) -> bool) -> Vec<Held> {
+        let Some(hold) = self.holds.get_mut(&key) else { return Vec::new() };
+        let shares = std::mem::take(&mut hold.shares);
+        (hold.bytes, hold.operations, hold.queued) = (0, 0, false);
+        if hold.in_flight == 0 {
+            self.holds.remove(&key);
+        }
+        shares.into_iter().filter(|held| is_here(held.request)).collect()
+    }
+
+    /// Holds shares that were held elsewhere, each since then.
+    fn join(&mut self, key: Key, shares: Vec<Held>, now: Time) {
+        if shares.is_empty() {
+            return;
+        }
+        let hold = self.holds.entry(key).or_default();
+        for held in shares {
+            hold.bytes = hold.bytes.saturating_add(held.bytes);
+            hold.operations = hold.operations.saturating_add(held.operations);
+            hold.shares.push_back(held);
+        }
+        hold.shares.make_contiguous().sort_by_key(|held| held.since);
+        if !self.queue_if_ready(key, now) {
+            self.wait_for_interval(key);
+        }
     }
 
     /// Whether nothing is held and nothing on its way.
@@ -259,8 +352,16 @@ impl Holds {
         if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
         }
-        let (upstream, caller) = key;
-        Some(Batch { upstream, caller, shares, hold: Some(key), first_sent: now, not_sent: 0, retries: 0, lost: false })
+        Some(Batch {
+            upstream: key.0.upstream,
+            caller: key.1,
+            shares,
+            hold: Some(key),
+            first_sent: now,
+            not_sent: 0,
+            retries: 0,
+            lost: false,
+        })
     }
 
     /// Remembers when the interval of a hold's oldest share ends.

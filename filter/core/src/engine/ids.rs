@@ -10,6 +10,13 @@ pub struct Origin {
     pub vm: [u8; 6],
 }
 
+impl Origin {
+    /// The VM's value as a number.
+    pub fn number(self) -> u64 {
+        self.vm.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+
 /// Makes document ids, none of them twice.
 ///
 /// ```text

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::destination::Destination;
 use super::head::Head;
 use super::header_pause::Arrival;
 use super::holds::Held;
@@ -11,11 +12,13 @@ use super::share::Selection;
 use super::{Command, Engine, Metric, PassThrough, RequestId};
 use crate::bulk::Inflater;
 use crate::config::Limits;
-use crate::routing::Unrouted;
 
 /// For the operator, once.
 const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on the \
     headers go on at once: set allow_on_headers_stop_iteration, or put a buffer filter right behind this one";
+
+/// The most requests of which it is remembered that something can be learnt when they are over.
+const LEARNING: usize = 1000;
 
 impl Engine {
     pub(super) fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, end: bool) {
@@ -23,7 +26,8 @@ impl Engine {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
-        self.refresh.wake(self.now);
+        self.state.wake(self.now);
+        let head = if self.config.enabled { head } else { Err(PassThrough::Disabled) };
         match head.and_then(|head| self.enter(head, end)) {
             Ok(request) => {
                 self.requests.insert(id, request);
@@ -61,8 +65,13 @@ impl Engine {
 
     /// Puts the shares of a request that has ended on hold.
     fn hold(&mut self, id: RequestId) {
-        let Some(request) = self.requests.get(&id) else { return };
-        for (share, details) in (0..).zip(&request.shares) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        let mut redirected = Vec::new();
+        for (share, details) in (0..=u16::MAX).zip(&mut request.shares) {
+            if self.gone.contains(&details.destination.upstream) {
+                redirected.push(details.destination.upstream);
+                details.destination = Destination::COORDINATOR;
+            }
             let held = Held {
                 request: id,
                 share,
@@ -71,15 +80,23 @@ impl Engine {
                 operations: details.operations.len() as u64,
                 since: self.now,
             };
-            self.holds.add((details.upstream, request.caller), held);
+            self.holds.add((details.destination, request.caller), held);
         }
-        let operations = request.operations.len();
+        let (operations, unrouted) = (request.operations.len(), request.unrouted.clone());
         self.count(Metric::Operations, operations);
+        for (why, operations) in unrouted {
+            self.count(Metric::OperationsUnrouted(why), operations);
+        }
+        redirected.into_iter().for_each(|upstream| self.count_redirected(upstream, 1));
     }
 
     pub(super) fn request_gone(&mut self, id: RequestId) {
         self.responses.remove(&id);
         self.header_pauses.gone(id);
+        if self.learning.remove(&id) {
+            // What the cluster has made for it can be learnt now.
+            self.state.hurry(self.now);
+        }
         let Some(request) = self.requests.get_mut(&id) else { return };
         if request.dispatched {
             // Some of it may be carried out already, so all of it will be.
@@ -88,7 +105,7 @@ impl Engine {
         }
         if request.pending > 0 {
             for share in &request.shares {
-                self.holds.forget((share.upstream, request.caller), share.bytes, share.operations.len() as u64);
+                self.holds.forget((share.destination, request.caller), share.bytes, share.operations.len() as u64);
             }
         }
         self.leave(id);
@@ -153,13 +170,14 @@ impl Engine {
     /// A request that was taken in passes on whole after all.
     fn give_back(&mut self, id: RequestId, why: PassThrough) {
         if let Some(request) = self.leave(id) {
+            request.unknown.iter().for_each(|name| self.state.want(name));
             self.pass(id, request.into_chunks(), why);
         }
     }
 
     fn pass(&mut self, request: RequestId, body: Vec<Vec<u8>>, why: PassThrough) {
-        if matches!(why, PassThrough::Unrouted(Unrouted::UnknownIndex)) {
-            self.refresh.hurry();
+        if matches!(why, PassThrough::Unrouted(why) if why.may_pass_soon()) && self.learning.len() < LEARNING {
+            self.learning.insert(request);
         }
         self.count(Metric::RequestsPassedThrough(why), 1);
         self.flow = Some(Command::PassThrough { request, body });

@@ -1,5 +1,5 @@
 use super::PassThrough;
-use crate::routing::{UpstreamId, Upstreams};
+use crate::routing::{Unrouted, UpstreamId, Upstreams};
 
 /// A counter. All of them only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,6 +12,8 @@ pub enum Metric {
     RequestsAbandoned,
     /// Operations in the requests that were split.
     Operations,
+    /// Those of them that went to the coordinating upstream because their node is not known, by reason.
+    OperationsUnrouted(Unrouted),
     /// Batches sent, by upstream.
     Batches(UpstreamId),
     /// Operations in them.
@@ -30,10 +32,14 @@ pub enum Metric {
     AnswersMismatched(UpstreamId),
     /// Operations that were answered with an unknown outcome, by the upstream that was asked.
     OperationsUnknown(UpstreamId),
-    /// Routing tables built from a new cluster state.
+    /// New cluster states that were read.
     StateLoads,
+    /// New cluster states that were taken over from another worker.
+    StateTakeovers,
     /// Calls for the cluster state that failed.
     StateErrors,
+    /// Run-time switches that were ignored, each time that they changed.
+    SwitchesInvalid,
 }
 
 impl Metric {
@@ -48,6 +54,9 @@ impl Metric {
             }
             Self::RequestsAbandoned => "bulk_reshuffle_requests_abandoned_total".to_owned(),
             Self::Operations => "bulk_reshuffle_operations_total".to_owned(),
+            Self::OperationsUnrouted(why) => {
+                format!("bulk_reshuffle_operations_unrouted_total.reason.{}", why.name())
+            }
             Self::Batches(upstream) => by_upstream("batches", upstream),
             Self::BatchOperations(upstream) => by_upstream("batch_operations", upstream),
             Self::BatchRequests(upstream) => by_upstream("batch_requests", upstream),
@@ -58,7 +67,9 @@ impl Metric {
             Self::AnswersMismatched(upstream) => by_upstream("answers_mismatched", upstream),
             Self::OperationsUnknown(upstream) => by_upstream("operations_unknown", upstream),
             Self::StateLoads => "bulk_reshuffle_state_loads_total".to_owned(),
+            Self::StateTakeovers => "bulk_reshuffle_state_takeovers_total".to_owned(),
             Self::StateErrors => "bulk_reshuffle_state_errors_total".to_owned(),
+            Self::SwitchesInvalid => "bulk_reshuffle_switches_invalid_total".to_owned(),
         }
     }
 }

@@ -7,8 +7,8 @@
 //!                                   ▼                       │
 //!                                 Holds ────────────────────┘
 //! ```
-//! A [`Request`](request::Request) has one share for each upstream. Each share waits in the hold of its upstream and
-//! caller until the hold leaves as a batch. When the last share of a request has its outcome, the request is
+//! A [`Request`](request::Request) has one share for each [`Destination`](destination::Destination). Each share waits
+//! in the hold of its destination and caller until the hold leaves as a batch. When the last share of a request has its outcome, the request is
 //! answered.
 
 mod accepting;
@@ -17,6 +17,7 @@ mod attribution;
 mod call;
 mod caller;
 mod command;
+mod destination;
 mod failure;
 mod head;
 mod header_pause;
@@ -29,6 +30,8 @@ mod metric;
 mod outcome;
 mod pass_through;
 mod placer;
+mod reconfiguring;
+mod redirecting;
 mod reply;
 mod request;
 mod share;
@@ -38,11 +41,11 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::Time;
-use crate::config::Config;
-use crate::routing::{Refresh, RoutingTable, Upstreams};
+use crate::config::{Config, Switches};
+use crate::routing::{RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
 use call::Purpose;
 use caller::Callers;
 use header_pause::HeaderPauses;
@@ -69,11 +72,23 @@ const REPLIES_PER_TURN: usize = 64;
 /// from the root's call [`poll_root`](Self::poll_root), until there are no more commands.
 #[derive(Debug)]
 pub struct Engine {
+    /// As it was given, and what was switched in it since.
+    configured: Rc<Config>,
+    switches: Switches,
+    /// What was wrong with the switches that were read last.
+    invalid_switches: Vec<String>,
+    /// What comes of these: requests keep the one with which they came.
     config: Rc<Config>,
     now: Time,
     upstreams: Upstreams,
-    refresh: Refresh,
+    state: StateCache,
+    /// Whether the state has had its share of this turn of the event loop.
+    is_paused: bool,
+    /// Whether there was anything to do about it since that was asked last.
+    is_state_work: bool,
     table: Option<Rc<RoutingTable>>,
+    /// Upstreams that no node has any more.
+    gone: HashSet<UpstreamId>,
     callers: Callers,
     requests: HashMap<RequestId, Request>,
     holds: Holds,
@@ -85,6 +100,8 @@ pub struct Engine {
     /// What all requests and answers that are here take.
     memory: Memory,
     header_pauses: HeaderPauses,
+    /// Requests that passed on whole and make the cluster change.
+    learning: HashSet<RequestId>,
     /// What becomes of the stream whose input was just handled.
     flow: Option<Command>,
     /// Requests whose headers are to be let go.
@@ -102,12 +119,19 @@ pub struct Engine {
 
 impl Engine {
     /// An engine without requests, that knows no cluster state yet.
-    pub fn new(config: Config, origin: Origin) -> Self {
+    pub fn new(config: Config, origin: Origin, shared: Box<dyn SharedData>) -> Self {
+        let config = Rc::new(config);
         Self {
+            configured: Rc::clone(&config),
+            switches: Switches::default(),
+            invalid_switches: Vec::new(),
             now: Time::ZERO,
             upstreams: Upstreams::new(&config.coordinator),
-            refresh: Refresh::new(config.cluster_state.refresh),
+            state: StateCache::new(&config, origin.number(), shared),
+            is_paused: false,
+            is_state_work: false,
             table: None,
+            gone: HashSet::new(),
             callers: Callers::default(),
             requests: HashMap::new(),
             holds: Holds::new(config.hold.clone(), config.dispatch.clone()),
@@ -117,6 +141,7 @@ impl Engine {
             ids: Ids::new(origin),
             memory: Memory::default(),
             header_pauses: HeaderPauses::new(config.header_pause),
+            learning: HashSet::new(),
             flow: None,
             resumes: VecDeque::new(),
             responses: HashMap::new(),
@@ -126,7 +151,7 @@ impl Engine {
             wake_asked: false,
             timer: None,
             metrics: BTreeMap::new(),
-            config: Rc::new(config),
+            config,
         }
     }
 
@@ -143,9 +168,9 @@ impl Engine {
             Input::CallAnswered { call, response } => self.call_answered(call, response),
             Input::CallFailed { call } => self.call_failed(call),
             Input::CallNotSent { call } => self.call_not_sent(call),
-            Input::Woken => self.wake_asked = false,
+            Input::Woken => (self.wake_asked, self.is_paused) = (false, false),
             Input::Tick => {
-                self.wake_asked = false;
+                (self.wake_asked, self.is_paused) = (false, false);
                 self.timer = None;
                 self.holds.tick(self.now);
                 self.let_headers_go();
@@ -160,7 +185,7 @@ impl Engine {
         }
         let work = !self.replies.is_empty()
             || self.holds.has_ready()
-            || self.refresh.due().is_some_and(|due| due <= self.now)
+            || self.state_due().is_some_and(|due| due <= self.now)
             || self.needed_timer().is_some();
         (work && !std::mem::replace(&mut self.wake_asked, true)).then_some(Command::Wake)
     }
@@ -179,7 +204,7 @@ impl Engine {
         if let Some(reply) = self.next_reply() {
             return Some(reply);
         }
-        if !self.replies.is_empty() && !std::mem::replace(&mut self.wake_asked, true) {
+        if (self.is_paused || !self.replies.is_empty()) && !std::mem::replace(&mut self.wake_asked, true) {
             return Some(Command::Wake);
         }
         let timer = self.needed_timer()?;
@@ -192,9 +217,20 @@ impl Engine {
         std::mem::take(&mut self.metrics)
     }
 
+    /// Whether the cluster's state was worked on since the last time, so that whoever has a clock can tell how long
+    /// that takes.
+    pub fn take_state_work(&mut self) -> bool {
+        std::mem::take(&mut self.is_state_work)
+    }
+
     /// The upstreams, for the names of metrics.
     pub fn upstreams(&self) -> &Upstreams {
         &self.upstreams
+    }
+
+    /// Where documents live, as far as that is known.
+    pub fn table(&self) -> Option<&RoutingTable> {
+        self.table.as_deref()
     }
 
     /// Whether no request is here and no call on its way.
@@ -220,9 +256,14 @@ impl Engine {
 
     /// When the timer has to run out, if that is sooner than it will.
     fn needed_timer(&self) -> Option<Time> {
-        let deadlines = [self.refresh.due(), self.holds.deadline(), self.header_pauses.deadline()];
+        let deadlines = [self.state_due(), self.holds.deadline(), self.header_pauses.deadline()];
         let next = deadlines.into_iter().flatten().min()?;
         self.timer.is_none_or(|timer| next < timer).then_some(next)
+    }
+
+    /// When there is something to do about the cluster state; while it has to pause it comes with the wake-up.
+    fn state_due(&self) -> Option<Time> {
+        self.state.due().filter(|_| !self.is_paused)
     }
 
     fn count(&mut self, metric: Metric, by: usize) {

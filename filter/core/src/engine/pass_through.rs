@@ -4,6 +4,8 @@ use crate::routing::Unrouted;
 /// Why a bulk request passed on whole, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PassThrough {
+    /// The filter is switched off.
+    Disabled,
     /// The cluster state is not known yet.
     NoState,
     /// No body came while the headers were held back, and it is not known yet whether one can.
@@ -38,6 +40,8 @@ pub enum PassThrough {
     Empty,
     /// An operation whose node is known has the same id as one whose node is not.
     SameId,
+    /// Its operations are for more shards than one request is split into: 65,536.
+    Shards,
     /// The node of an operation is not known for certain.
     Unrouted(Unrouted),
 }
@@ -46,6 +50,7 @@ impl PassThrough {
     /// The word that stands for it in metrics.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Disabled => "switched_off",
             Self::NoState => "no_state",
             Self::HeaderPause => "header_pause",
             Self::TooLarge => "too_large",
@@ -63,20 +68,21 @@ impl PassThrough {
             Self::Incomplete => "incomplete",
             Self::Empty => "empty",
             Self::SameId => "same_id",
+            Self::Shards => "shards",
             Self::Unrouted(why) => why.name(),
         }
     }
 }
 
-impl From<ReadError<Unrouted>> for PassThrough {
-    fn from(error: ReadError<Unrouted>) -> Self {
+impl From<ReadError<Self>> for PassThrough {
+    fn from(error: ReadError<Self>) -> Self {
         match error {
             ReadError::Line { why: LineError::Line, .. } => Self::ActionLine,
             ReadError::Line { why: LineError::Pipeline, .. } => Self::Pipeline,
             ReadError::UpdateBody { .. } => Self::UpdateBody,
             ReadError::Incomplete => Self::Incomplete,
             ReadError::Empty => Self::Empty,
-            ReadError::Placement { why, .. } => Self::Unrouted(why),
+            ReadError::Placement { why, .. } => why,
         }
     }
 }

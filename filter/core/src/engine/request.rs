@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hashbrown::{HashMap, HashSet};
 
 use super::PassThrough;
 use super::caller::CallerId;
+use super::destination::Destination;
 use super::head::Head;
 use super::ids::Ids;
 use super::memory::Charge;
@@ -11,7 +13,7 @@ use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
 use crate::bulk::{Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
 use crate::config::Config;
-use crate::routing::{RoutingTable, UpstreamId};
+use crate::routing::{RoutingTable, Unrouted};
 
 /// A bulk request that is here: being read, held, or on its way to the nodes.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub struct Request {
     compressed: Option<Compressed>,
     /// In the order of the request.
     pub operations: Vec<Operation>,
-    /// One for each upstream that has an operation of it.
+    /// One for each destination that has an operation of it.
     pub shares: Vec<Share>,
     /// Shares without an outcome.
     pub pending: usize,
@@ -39,15 +41,20 @@ pub struct Request {
     /// Whether the client wants it printed for human eyes.
     pub pretty: bool,
     default_routing: Option<String>,
+    require_alias: bool,
     reader: Reader,
     /// One table from the first operation to the last: operations on one document never part.
     table: Rc<RoutingTable>,
-    share_of: HashMap<UpstreamId, u16>,
+    share_of: HashMap<Destination, u16>,
     config: Rc<Config>,
     /// Whose turn it is to take its operations without an id.
     turn: usize,
     /// What such operations on an index get in `direct` mode, once it is worked out: see [`RoutingTable::direct`].
-    direct: HashMap<Box<str>, Option<(u32, UpstreamId)>>,
+    direct: HashMap<Box<str>, Option<(u32, Destination)>>,
+    /// How many operations go to the coordinating upstream, and why.
+    pub unrouted: BTreeMap<Unrouted, usize>,
+    /// A name that the table does not know, because of which it is not split.
+    pub unknown: Option<String>,
     /// What is added to its lines on the way.
     splices: Splices,
     charge: Charge,
@@ -106,7 +113,7 @@ impl Request {
         turn: usize,
         charge: Charge,
     ) -> Self {
-        let Head { default_index, default_routing, filter_path, pretty, gzip, .. } = head;
+        let Head { default_index, default_routing, require_alias, filter_path, pretty, gzip, .. } = head;
         let mut request = Self {
             caller,
             body: Body::default(),
@@ -120,12 +127,15 @@ impl Request {
             filter_path,
             pretty,
             default_routing,
+            require_alias,
             reader: Reader::default(),
             table,
             share_of: HashMap::new(),
             config,
             turn,
             direct: HashMap::new(),
+            unrouted: BTreeMap::new(),
+            unknown: None,
             splices: Splices::default(),
             charge,
         };
@@ -169,7 +179,7 @@ impl Request {
             let rest = inflater.finish(room.bytes() as usize);
             self.add(rest, room, ids)?;
         }
-        self.reader.finish(&self.body, &self.operations).map_err(PassThrough::from)?;
+        self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
         if self.has_id_on_both_sides() {
             return Err(PassThrough::SameId);
         }
@@ -181,7 +191,7 @@ impl Request {
     /// Whether a routed operation and an unrouted one have the same id. They may mean the same document under two
     /// names, and then their order counts.
     fn has_id_on_both_sides(&self) -> bool {
-        let Some(unrouted) = self.share_of.get(&UpstreamId::COORDINATOR).copied() else { return false };
+        let Some(unrouted) = self.share_of.get(&Destination::COORDINATOR).copied() else { return false };
         let ids = |routed: bool| {
             let side =
                 self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed);
@@ -234,22 +244,29 @@ impl Request {
             config: &self.config,
             default_index: self.default_index.as_deref(),
             default_routing: self.default_routing.as_deref(),
+            require_alias: self.require_alias,
             turn: self.turn,
             direct: &mut self.direct,
             ids,
+            unrouted: &mut self.unrouted,
+            unknown: &mut self.unknown,
         };
         let before = operations.len();
-        reader.read(body, operations, |line, start| {
-            let Place { id_hash, upstream, parameter } = placer.place(line)?;
+        reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
+            let Place { id_hash, destination, parameter } = placer.place(line).map_err(PassThrough::Unrouted)?;
             if let Some(parameter) = parameter {
                 let (gap, alone) = line.gap();
                 splices.push(Splice { at: start.saturating_add(gap as u32), alone, parameter });
             }
-            let share = *share_of.entry(upstream).or_insert_with(|| {
-                shares.push(Share::new(upstream));
-                // There are at most as many shares as upstreams, whose numbers have 16 bits.
-                shares.len().saturating_sub(1) as u16
-            });
+            let share = match share_of.get(&destination) {
+                Some(share) => *share,
+                None => {
+                    let share = u16::try_from(shares.len()).map_err(|_| PassThrough::Shards)?;
+                    shares.push(Share::new(destination));
+                    share_of.insert(destination, share);
+                    share
+                }
+            };
             Ok(Placement { id_hash, share })
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
@@ -271,8 +288,9 @@ impl Request {
         let compressed =
             self.compressed.as_ref().map_or(0, |body| body.arrived.memory().saturating_add(Inflater::MEMORY));
         let operations = self.operations.len().saturating_mul(per_operation) as u64;
-        let splices = self.splices.memory();
-        self.body.memory().saturating_add(compressed).saturating_add(operations).saturating_add(splices)
+        let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
+        let parts = [self.body.memory(), compressed, operations, shares, self.splices.memory()];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 
     /// The selected operations of a share, in order.

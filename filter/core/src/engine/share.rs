@@ -1,13 +1,14 @@
 use std::rc::Rc;
 
+use super::destination::Destination;
+use super::holds::{Held, Key};
 use super::outcome::Outcome;
-use crate::routing::UpstreamId;
 
-/// What one upstream gets of a request: it travels in one batch.
+/// What one destination gets of a request: it travels in one batch.
 #[derive(Debug)]
 pub struct Share {
-    /// Whose.
-    pub upstream: UpstreamId,
+    /// Where to.
+    pub destination: Destination,
     /// By their position in the request.
     pub operations: Vec<u32>,
     /// Bytes of their lines.
@@ -26,9 +27,15 @@ pub enum Selection {
 }
 
 impl Share {
+    /// About how many bytes one takes, held and with its outcome, besides its operations.
+    pub const MEMORY: usize = size_of::<Self>()
+        + size_of::<(Destination, u16)>()
+        + size_of::<(Key, Held)>()
+        + size_of::<(Selection, Outcome)>();
+
     /// Without operations yet.
-    pub fn new(upstream: UpstreamId) -> Self {
-        Self { upstream, operations: Vec::new(), bytes: 0, outcomes: Vec::new() }
+    pub fn new(destination: Destination) -> Self {
+        Self { destination, operations: Vec::new(), bytes: 0, outcomes: Vec::new() }
     }
 
     /// Adds the operation that stands at this position of the request, and has this many bytes.

@@ -1,65 +1,56 @@
-use std::collections::BTreeMap;
-
+use hashbrown::HashMap;
 use serde::Deserialize;
 
-/// The answer to `GET /_alias`: what the cluster state leaves out of aliases.
-#[derive(Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Aliases {
-    /// By index.
-    indices: BTreeMap<String, IndexAliases>,
+use crate::json::{Walk, WalkError};
+
+/// What the cluster state leaves out of aliases: the answer to `GET /_alias`, of which only what matters for writing
+/// is asked for. An alias without any of it is left out.
+#[derive(Debug, Default)]
+pub(super) struct Aliases {
+    /// By index, then by alias.
+    indices: HashMap<String, HashMap<String, AliasDetails>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct AliasDetails {
+    pub is_write_index: Option<bool>,
+    pub index_routing: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
 struct IndexAliases {
     #[serde(default)]
-    aliases: BTreeMap<String, AliasDetails>,
-}
-
-#[derive(Debug, Deserialize)]
-struct AliasDetails {
-    is_write_index: Option<bool>,
-    index_routing: Option<String>,
-}
-
-/// Where writing to an alias goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct WriteTarget<'a> {
-    pub index: &'a str,
-    /// The routing value that the alias adds.
-    pub routing: Option<&'a str>,
+    aliases: HashMap<String, AliasDetails>,
 }
 
 impl Aliases {
     /// Where to ask.
-    pub const PATH: &str = "/_alias";
+    pub const PATH: &str = "/_alias?filter_path=*.aliases.*.is_write_index,*.aliases.*.index_routing";
 
-    /// Reads a cluster's answer.
-    pub fn read(body: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(body)
-    }
-
-    /// Each alias with the index that it writes to: the one marked `is_write_index`, or else its only one. `None`
-    /// where there is no such index; the cluster refuses to write then.
-    pub(super) fn write_targets(&self) -> BTreeMap<&str, Option<WriteTarget<'_>>> {
-        let mut by_alias: BTreeMap<&str, Vec<(&str, &AliasDetails)>> = BTreeMap::new();
-        for (index, aliases) in &self.indices {
-            for (alias, details) in &aliases.aliases {
-                by_alias.entry(alias).or_default().push((index, details));
-            }
+    /// Reads on in a cluster's answer by about so many bytes; says whether that was all.
+    pub fn read(&mut self, walk: &mut Walk, bytes: usize) -> Result<bool, WalkError> {
+        let until = walk.position().saturating_add(bytes);
+        while walk.position() < until {
+            let Some(index) = walk.key()?.map(str::to_owned) else { return Ok(true) };
+            let IndexAliases { aliases } = walk.value()?;
+            self.indices.insert(index, aliases);
         }
-        by_alias.into_iter().map(|(alias, members)| (alias, write_target(&members))).collect()
+        Ok(false)
     }
-}
 
-fn write_target<'a>(members: &[(&'a str, &'a AliasDetails)]) -> Option<WriteTarget<'a>> {
-    let mut marked = members.iter().filter(|(_, details)| details.is_write_index == Some(true));
-    let (index, details) = match (marked.next(), marked.next(), members) {
-        (Some(write), None, _) => write,
-        (None, None, [only]) if only.1.is_write_index.is_none() => only,
-        _ => return None,
-    };
-    Some(WriteTarget { index, routing: details.index_routing.as_deref() })
+    /// The index that an alias of these writes to, and the routing value that it adds: the one marked
+    /// `is_write_index`, or else its only one. `None` where there is no such index; the cluster refuses to write then.
+    pub fn write_target<'a>(&self, alias: &str, members: &'a [String]) -> Option<(&'a str, AliasDetails)> {
+        let details = |index: &String| self.indices.get(index).and_then(|aliases| aliases.get(alias)).cloned();
+        let members: Vec<_> = members.iter().map(|index| (index, details(index).unwrap_or_default())).collect();
+        let mut marked = members.iter().filter(|(_, details)| details.is_write_index == Some(true));
+        let (index, details) = match (marked.next(), marked.next(), members.as_slice()) {
+            (Some(write), None, _) => write,
+            (None, None, [only]) if only.1.is_write_index.is_none() => only,
+            _ => return None,
+        };
+        Some((index, details.clone()))
+    }
 }
 
 #[cfg(test)]
@@ -68,19 +59,34 @@ mod tests {
 
     #[test]
     fn the_write_index_or_the_only_one() {
-        let aliases = Aliases::read(
-            br#"{
-                "a": {"aliases": {"only": {"filter": {"term": {"x": 1}}}, "many": {}, "not": {"is_write_index": false}}},
-                "b": {"aliases": {"many": {}, "chosen": {}, "twice": {"is_write_index": true}}},
-                "c": {"aliases": {"chosen": {"is_write_index": true, "index_routing": "r", "search_routing": "s"},
-                                  "twice": {"is_write_index": true}}},
-                "d": {"aliases": {}}
-            }"#,
-        )
-        .unwrap();
-        let targets = aliases.write_targets();
-        assert_eq!(targets["only"], Some(WriteTarget { index: "a", routing: None }));
-        assert_eq!(targets["chosen"], Some(WriteTarget { index: "c", routing: Some("r") }));
-        assert_eq!((&targets["many"], &targets["not"], &targets["twice"]), (&None, &None, &None));
+        let text = br#"{
+            "a": {"aliases": {"not": {"is_write_index": false}}},
+            "b": {"aliases": {"twice": {"is_write_index": true}}},
+            "c": {"aliases": {"chosen": {"is_write_index": true, "index_routing": "r", "search_routing": "s"},
+                              "twice": {"is_write_index": true}}}
+        }"#;
+        let mut aliases = Aliases::default();
+        assert!(aliases.read(&mut Walk::new(text.to_vec()).unwrap(), usize::MAX).unwrap());
+        let target = |alias, members: &[&str]| {
+            let members: Vec<String> = members.iter().map(|index| (*index).to_owned()).collect();
+            let found = aliases.write_target(alias, &members);
+            found.map(|(index, details)| (index.to_owned(), details.index_routing))
+        };
+        assert_eq!(target("only", &["a"]), Some(("a".to_owned(), None)));
+        assert_eq!(target("chosen", &["b", "c"]), Some(("c".to_owned(), Some("r".to_owned()))));
+        assert_eq!(
+            (target("many", &["a", "b"]), target("not", &["a"]), target("twice", &["b", "c"])),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_long_answer_is_read_in_steps() {
+        let text = br#"{"a":{"aliases":{"x":{"is_write_index":true}}},"b":{"aliases":{"x":{"is_write_index":false}}}}"#;
+        let (mut aliases, mut walk) = (Aliases::default(), Walk::new(text.to_vec()).unwrap());
+        assert!(!aliases.read(&mut walk, 1).unwrap());
+        assert_eq!(aliases.indices.len(), 1);
+        assert!(aliases.read(&mut walk, usize::MAX).unwrap());
+        assert_eq!(aliases.indices.len(), 2);
     }
 }

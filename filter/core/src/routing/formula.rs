@@ -1,5 +1,9 @@
+use serde::{Deserialize, Serialize};
+
+use super::Unrouted;
+
 /// How an index turns a hash into a shard number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Formula {
     /// OpenSearch, and Elasticsearch indices created before 9.4: the hash modulo the published
     /// `routing_num_shards`, divided by the routing factor, so that an index can be split.
@@ -19,21 +23,27 @@ pub enum Formula {
 /// The version from which Elasticsearch creates indices that route by [`Formula::Modulo`].
 const FIRST_MODULO: u64 = 9_064_000;
 
-/// OpenSearch sets this bit in its versions; it has never changed its formula.
+/// The version of Elasticsearch from which on nobody knows yet.
+const UNKNOWN: u64 = 10_000_000;
+
+/// OpenSearch sets this bit in its versions.
 const OPENSEARCH: u64 = 0x0800_0000;
+
+/// The version of OpenSearch from which on nobody knows yet.
+const UNKNOWN_OPENSEARCH: u64 = OPENSEARCH ^ 4_000_000;
 
 impl Formula {
     /// The formula of an index, from `settings.index.version.created`, `number_of_shards` and the published
-    /// `routing_num_shards`. `None` where these do not fit together.
-    pub fn of_index(created: u64, shards: u32, routing_shards: u32) -> Option<Self> {
-        if shards == 0 {
-            return None;
-        }
-        if (FIRST_MODULO..OPENSEARCH).contains(&created) {
-            return Some(Self::Modulo { shards });
-        }
+    /// `routing_num_shards`; why there is none where the version is unknown, or the numbers do not fit together.
+    pub fn of_index(created: u64, shards: u32, routing_shards: u32) -> Result<Self, Unrouted> {
         let divides = routing_shards >= shards && routing_shards.checked_rem(shards) == Some(0);
-        divides.then_some(Self::Factor { shards, routing_shards })
+        match created {
+            _ if shards == 0 => Err(Unrouted::UnknownSettings),
+            FIRST_MODULO..UNKNOWN => Ok(Self::Modulo { shards }),
+            UNKNOWN..OPENSEARCH | UNKNOWN_OPENSEARCH.. => Err(Unrouted::Version),
+            _ if divides => Ok(Self::Factor { shards, routing_shards }),
+            _ => Err(Unrouted::UnknownSettings),
+        }
     }
 
     /// The shard for a hash, which has been moved by the partition's offset where the index is partitioned.
@@ -145,16 +155,19 @@ mod tests {
 
     #[test]
     fn the_creating_version_chooses_the_formula() {
-        let factor = Some(Formula::Factor { shards: 2, routing_shards: 1024 });
-        let modulo = Some(Formula::Modulo { shards: 2 });
+        let factor = Ok(Formula::Factor { shards: 2, routing_shards: 1024 });
+        let modulo = Ok(Formula::Modulo { shards: 2 });
         for (created, expected) in [
             (7_100_299, factor),
             (8_521_000, factor),
             (9_063_999, factor),
             (9_064_000, modulo),
             (9_100_000, modulo),
+            (10_000_099, Err(Unrouted::Version)),
             (135_248_227, factor),
+            (136_408_427, factor),
             (137_300_827, factor),
+            (138_217_827, Err(Unrouted::Version)),
         ] {
             assert_eq!(Formula::of_index(created, 2, 1024), expected, "{created}");
         }
@@ -162,9 +175,9 @@ mod tests {
 
     #[test]
     fn settings_that_do_not_fit_together_have_no_formula() {
-        assert_eq!(Formula::of_index(7_100_299, 0, 1024), None);
-        assert_eq!(Formula::of_index(7_100_299, 3, 1024), None);
-        assert_eq!(Formula::of_index(7_100_299, 4, 0), None);
-        assert_eq!(Formula::of_index(7_100_299, 4, 2), None);
+        for (shards, routing_shards) in [(0, 1024), (3, 1024), (4, 0), (4, 2)] {
+            assert_eq!(Formula::of_index(7_100_299, shards, routing_shards), Err(Unrouted::UnknownSettings));
+        }
+        assert_eq!(Formula::of_index(9_100_000, 0, 1024), Err(Unrouted::UnknownSettings));
     }
 }

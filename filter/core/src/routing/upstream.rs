@@ -36,6 +36,11 @@ impl Upstreams {
         Some(UpstreamId(number))
     }
 
+    /// All of them.
+    pub fn ids(&self) -> impl Iterator<Item = UpstreamId> {
+        (0..=u16::MAX).take(self.names.len()).map(UpstreamId)
+    }
+
     /// The name of an upstream.
     pub fn name(&self, upstream: UpstreamId) -> Rc<str> {
         self.names.get(upstream.index()).cloned().unwrap_or_default()
@@ -54,5 +59,7 @@ mod tests {
         assert_eq!(upstreams.intern("es-0"), Some(first));
         assert_eq!(upstreams.intern("es"), Some(UpstreamId::COORDINATOR));
         assert_eq!(upstreams.name(first).as_ref(), "es-0");
+        let names: Vec<_> = upstreams.ids().map(|id| upstreams.name(id)).collect();
+        assert_eq!(names.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), ["es", "es-0", "es-1"]);
     }
 }

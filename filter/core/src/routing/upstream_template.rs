@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::cluster_state::Node;
+use super::Node;
 
-/// The name of a node's own upstream cluster in Envoy, made from what the cluster state says of the node.
+/// The name of a node's own upstream cluster in Envoy, made from what the cluster says of the node.
 ///
-/// Placeholders: `{name}` (`node.name`), `{id}` (the node's id) and `{attr.X}` (`node.attr.X`). Anything else
-/// stands for itself.
+/// Placeholders: `{name}` (`node.name`), `{id}` (the node's id), `{attr.X}` (`node.attr.X`), and of its
+/// `http.publish_address` `{host}`, `{ip}` and `{http_port}`. Anything else stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamTemplate {
     parts: Vec<Part>,
@@ -19,6 +19,9 @@ enum Part {
     Text(String),
     Name,
     Id,
+    Host,
+    Ip,
+    HttpPort,
     Attribute(String),
 }
 
@@ -26,11 +29,36 @@ impl Part {
     fn text(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self::Text(text.to_owned()))
     }
+
+    fn placeholder(name: &str) -> Option<Self> {
+        Some(match name {
+            "name" => Self::Name,
+            "id" => Self::Id,
+            "host" => Self::Host,
+            "ip" => Self::Ip,
+            "http_port" => Self::HttpPort,
+            _ => Self::Attribute(name.strip_prefix("attr.").filter(|name| !name.is_empty())?.to_owned()),
+        })
+    }
+
+    /// What stands here for a node; `None` if the node does not say.
+    fn of<'a>(&'a self, node: &'a Node) -> Option<&'a str> {
+        let http = node.http.as_ref();
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Name => Some(&node.name),
+            Self::Id => Some(&node.id),
+            Self::Host => Some(&http?.host),
+            Self::Ip => Some(&http?.ip),
+            Self::HttpPort => Some(&http?.port),
+            Self::Attribute(name) => node.attributes.get(name).map(String::as_str),
+        }
+    }
 }
 
 /// The template is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a name with placeholders {{name}}, {{id}} or {{attr.X}}, found {0:?}")]
+#[error("a name with placeholders {{name}}, {{id}}, {{host}}, {{ip}}, {{http_port}} or {{attr.X}}, found {0:?}")]
 pub struct TemplateError(String);
 
 impl UpstreamTemplate {
@@ -42,14 +70,7 @@ impl UpstreamTemplate {
         while let Some((before, after)) = rest.split_once('{') {
             let (placeholder, after) = after.split_once('}').ok_or_else(error)?;
             parts.extend(Part::text(before));
-            parts.push(match placeholder {
-                "name" => Part::Name,
-                "id" => Part::Id,
-                _ => match placeholder.strip_prefix("attr.") {
-                    Some(name) if !name.is_empty() => Part::Attribute(name.to_owned()),
-                    _ => return Err(error()),
-                },
-            });
+            parts.push(Part::placeholder(placeholder).ok_or_else(error)?);
             rest = after;
         }
         parts.extend(Part::text(rest));
@@ -66,21 +87,20 @@ impl UpstreamTemplate {
         Self { parts: vec![Part::Name], exceptions: BTreeMap::new() }
     }
 
-    /// The upstream of a node; `None` if the node lacks an attribute that the template needs.
-    pub fn upstream(&self, id: &str, node: &Node) -> Option<String> {
-        if let Some(upstream) = self.exceptions.get(&node.name).or_else(|| self.exceptions.get(id)) {
+    /// Whether it takes the nodes' HTTP addresses, which the cluster state does not tell.
+    pub fn needs_http(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Host | Part::Ip | Part::HttpPort))
+    }
+
+    /// The upstream of a node; `None` if the node lacks something that the template needs.
+    pub fn upstream(&self, node: &Node) -> Option<String> {
+        if let Some(upstream) = self.exceptions.get(&node.name).or_else(|| self.exceptions.get(&node.id)) {
             return Some(upstream.clone());
         }
         let mut upstream = String::new();
         for part in &self.parts {
-            let text = match part {
-                Part::Text(text) => text,
-                Part::Name => &node.name,
-                Part::Id => id,
-                Part::Attribute(name) => node.attributes.get(name)?,
-            };
             // Writing to a string cannot fail.
-            let _ = upstream.write_str(text);
+            let _ = upstream.write_str(part.of(node)?);
         }
         Some(upstream)
     }
@@ -88,30 +108,50 @@ impl UpstreamTemplate {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HttpAddress;
     use super::*;
 
     fn node() -> Node {
-        Node { name: "hot-0".into(), attributes: BTreeMap::from([("zone".into(), "a".into())]) }
+        Node {
+            id: "xyz".into(),
+            ephemeral_id: String::new(),
+            name: "hot-0".into(),
+            attributes: BTreeMap::from([("zone".into(), "a".into())]),
+            http: HttpAddress::read("es.example/10.0.0.7:9201"),
+            present: true,
+        }
     }
 
-    fn upstream(template: &str) -> Option<String> {
-        UpstreamTemplate::new(template, BTreeMap::new()).unwrap().upstream("xyz", &node())
+    fn upstream(template: &str, node: &Node) -> Option<String> {
+        UpstreamTemplate::new(template, BTreeMap::new()).unwrap().upstream(node)
     }
 
     #[test]
     fn fills_in_what_the_node_says_of_itself() {
-        assert_eq!(upstream("{name}").as_deref(), Some("hot-0"));
-        assert_eq!(upstream("outbound|9200||{name}.es.svc").as_deref(), Some("outbound|9200||hot-0.es.svc"));
-        assert_eq!(upstream("{attr.zone}-{id}").as_deref(), Some("a-xyz"));
-        assert_eq!(upstream("{attr.rack}"), None);
+        let node = node();
+        assert_eq!(upstream("{name}", &node).as_deref(), Some("hot-0"));
+        assert_eq!(upstream("outbound|9200||{name}.es.svc", &node).as_deref(), Some("outbound|9200||hot-0.es.svc"));
+        assert_eq!(upstream("{attr.zone}-{id}", &node).as_deref(), Some("a-xyz"));
+        assert_eq!(upstream("{host}:{http_port} {ip}", &node).as_deref(), Some("es.example:9201 10.0.0.7"));
+        assert_eq!(upstream("{attr.rack}", &node), None);
+        assert_eq!(upstream("{ip}", &Node { http: None, ..node }), None);
+    }
+
+    #[test]
+    fn addresses_are_asked_for_only_where_they_are_needed() {
+        for (template, needed) in
+            [("{name}", false), ("{id}{attr.ip}", false), ("{host}", true), ("{ip}", true), ("{http_port}x", true)]
+        {
+            assert_eq!(UpstreamTemplate::new(template, BTreeMap::new()).unwrap().needs_http(), needed, "{template}");
+        }
     }
 
     #[test]
     fn exceptions_go_by_name_or_id() {
         for key in ["hot-0", "xyz"] {
             let exceptions = BTreeMap::from([(key.to_owned(), "special".to_owned())]);
-            let template = UpstreamTemplate::new("{name}", exceptions).unwrap();
-            assert_eq!(template.upstream("xyz", &node()).as_deref(), Some("special"));
+            let template = UpstreamTemplate::new("{ip}", exceptions).unwrap();
+            assert_eq!(template.upstream(&Node { http: None, ..node() }).as_deref(), Some("special"));
         }
     }
 

@@ -10,6 +10,9 @@ use crate::site::{Plan, Site, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// As shipped.
+const REFRESH: Duration = Duration::from_secs(5);
+
 impl Site {
     /// The nodes that have a primary of an index, as another node sees it; none if a primary is missing.
     async fn primaries(&self, index: &str) -> Result<Option<BTreeSet<String>>> {
@@ -25,7 +28,7 @@ impl Site {
 async fn a_node_that_is_killed_and_started_again() -> Result<()> {
     let copied = json!({"number_of_replicas": 1});
     let plan = Plan::new("node killed").index("copied", copied).index("single", json!({}));
-    let mut site = plan.start().await?;
+    let mut site = plan.witnessed().start().await?;
     // Small requests only: the node has to catch up with all that is written meanwhile.
     let small = |index, query| Load::start(index, site.writers(index, query).take(5));
     // Without copies writing has to wait for the node; not for a minute here.
@@ -35,21 +38,30 @@ async fn a_node_that_is_killed_and_started_again() -> Result<()> {
     ensure!(primaries.contains("es-1"), "{primaries:?}");
 
     let killed = Instant::now();
-    site.cluster.kill(1)?;
+    site.kill(1).await?;
     wait::until(LIMIT, "the copies take over", async || {
         Ok(site.primaries("copied").await?.filter(|primaries| !primaries.contains("es-1")))
     })
     .await?;
-    let moved = killed.elapsed();
+    let promoted = Instant::now();
+    // What has no copy passes on whole with all that comes with it, until the node is back.
+    let astray = site.witness()?.astray_after("copied", promoted, REFRESH).await?;
     copied.recovers(copied_before).await?;
     println!(
-        "node killed: its copies took over after {moved:.1?}, writing to them was normal {:.1?} after the end",
+        "node killed: its copies took over after {:.1?}; operations went astray until {astray:.1?} after that; writing \
+         to them was normal {:.1?} after the end",
+        promoted - killed,
         killed.elapsed()
     );
 
     let restarted = Instant::now();
-    site.cluster.restart(1).await?;
-    site.cluster.wait_green(LIMIT).await?;
+    site.restart(1).await?;
+    let back = Instant::now();
+    let astray = site.witness()?.astray_after("single", back, REFRESH).await?;
+    println!(
+        "node killed: started again, and green, after {:.1?}; operations went astray until {astray:.1?} after that",
+        back - restarted
+    );
     copied.recovers(copied_before).await?;
     single.recovers(single_before).await?;
     let tallies = [copied.tally.clone(), single.tally.clone()];

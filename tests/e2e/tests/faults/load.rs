@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
 
 use crate::ledger::Ledger;
@@ -22,23 +23,27 @@ pub struct Load {
     pub index: String,
     pub tally: Arc<Tally>,
     is_over: Arc<AtomicBool>,
+    /// Each writer has it as long as a request of his is on its way.
+    way: Arc<RwLock<()>>,
     writers: JoinSet<Result<Ledger>>,
 }
 
 impl Load {
     pub fn start(index: &str, writers: impl IntoIterator<Item = Writer>) -> Self {
         let (tally, is_over) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
+        let way = Arc::new(RwLock::new(()));
         let mut set = JoinSet::new();
         for mut writer in writers {
-            let (tally, is_over) = (Arc::clone(&tally), Arc::clone(&is_over));
+            let (tally, is_over, way) = (Arc::clone(&tally), Arc::clone(&is_over), Arc::clone(&way));
             set.spawn(async move {
                 while !is_over.load(Ordering::Relaxed) {
+                    let _way = way.read().await;
                     writer.write(&tally).await?;
                 }
                 Ok(writer.into_ledger())
             });
         }
-        Self { index: index.to_owned(), tally, is_over, writers: set }
+        Self { index: index.to_owned(), tally, is_over, way, writers: set }
     }
 
     /// The rate once it no longer grows much: the nodes' code is compiled while it runs.
@@ -78,6 +83,11 @@ impl Load {
                 bail!("{rate:.0} operations in a second after {waited:?}, {before:.0} before");
             }
         }
+    }
+
+    /// Waits until every request is answered; none is sent until what this returns is dropped.
+    pub async fn pause(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.way).write_owned().await
     }
 
     /// Ends it, once every request is answered.

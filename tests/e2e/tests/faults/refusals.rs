@@ -11,8 +11,7 @@ const REFUSE: Duration = Duration::from_secs(10);
 impl Site {
     /// Lets the nodes refuse every body that is larger than this with 429.
     async fn limit_requests(&self, limit: Value) -> Result<()> {
-        let settings = json!({"transient": {"network.breaker.inflight_requests.limit": limit}});
-        self.client.put_json(&self.direct(0, "/_cluster/settings")?, &settings).await?.ok().map(|_| ())
+        self.set(json!({"network.breaker.inflight_requests.limit": limit})).await
     }
 
     /// Lets the nodes refuse everything for a while.

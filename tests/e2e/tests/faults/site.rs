@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +13,7 @@ use crate::cutter::Cutter;
 use crate::ledger::Ledger;
 use crate::load::Load;
 use crate::tally::Tally;
+use crate::witness::Witness;
 use crate::writer::Writer;
 
 /// Far more than anything here takes, even on a busy machine.
@@ -27,12 +28,13 @@ pub struct Plan {
     config: Value,
     indices: Vec<(&'static str, Value)>,
     cut: bool,
+    witnessed: bool,
 }
 
 impl Plan {
     /// The shipped configuration.
     pub fn new(name: &'static str) -> Self {
-        Self { name, config: json!({"coordinator": "es"}), indices: Vec::new(), cut: false }
+        Self { name, config: json!({"coordinator": "es"}), indices: Vec::new(), cut: false, witnessed: false }
     }
 
     /// Sets a field of the filter's configuration.
@@ -52,23 +54,30 @@ impl Plan {
         Self { cut: true, ..self }
     }
 
+    /// Puts a [`Witness`] in front of the nodes.
+    pub fn witnessed(self) -> Self {
+        Self { witnessed: true, ..self }
+    }
+
     /// Starts everything; returns when each worker knows the cluster's state.
     pub async fn start(self) -> Result<Site> {
         let run_dir = tempfile::tempdir()?;
         let tools = Tools::find()?;
-        let options =
-            ClusterOptions { profile: Profile::Throughput, ..ClusterOptions::new(run_dir.path().join("nodes")) };
-        let cluster = Cluster::start(&tools, options).await?;
-        let mut upstreams: Vec<(String, SocketAddr)> =
-            cluster.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
+        let cluster = Cluster::start(&tools, cluster_options(run_dir.path().join("nodes"))).await?;
+        let addresses: Vec<_> = cluster.addresses().map(|(_, address)| address).collect();
+        let witness = if self.witnessed { Some(Witness::start(&addresses).await?) } else { None };
+        let mut nodes = witness.as_ref().map_or(addresses, Witness::nodes);
         let mut cutters = Vec::new();
         if self.cut {
-            for (_, address) in &mut upstreams {
+            for address in &mut nodes {
                 let cutter = Cutter::start(*address).await?;
                 *address = cutter.address;
                 cutters.push(cutter);
             }
         }
+        let coordinators = witness.as_ref().map_or_else(|| nodes.clone(), Witness::coordinators);
+        let names = cluster.addresses().map(|(name, _)| name.to_owned());
+        let upstreams = Upstreams { coordinators, nodes: names.zip(nodes).collect() };
         let client = Client::new();
         for (name, settings) in &self.indices {
             make_index(&client, &cluster, name, settings).await?;
@@ -81,6 +90,7 @@ impl Plan {
             envoy,
             client,
             cutters,
+            witness,
             upstreams,
             restarts: 0,
             started: Instant::now(),
@@ -91,6 +101,13 @@ impl Plan {
     }
 }
 
+/// Where Envoy finds what.
+#[derive(Debug)]
+struct Upstreams {
+    coordinators: Vec<SocketAddr>,
+    nodes: Vec<(String, SocketAddr)>,
+}
+
 /// A cluster of the test's own, and Envoy with two workers in front of it.
 #[derive(Debug)]
 pub struct Site {
@@ -99,7 +116,8 @@ pub struct Site {
     pub envoy: Envoy,
     pub client: Client,
     pub cutters: Vec<Cutter>,
-    upstreams: Vec<(String, SocketAddr)>,
+    witness: Option<Witness>,
+    upstreams: Upstreams,
     restarts: usize,
     started: Instant,
     run_dir: TempDir,
@@ -125,9 +143,66 @@ impl Site {
         Ok(stats.values().sum())
     }
 
+    /// Where this site's logs and data are.
+    pub fn run_dir(&self) -> &Path {
+        self.run_dir.path()
+    }
+
     /// A URL at a node.
     pub fn direct(&self, node: usize, path: &str) -> Result<String> {
         Ok(format!("{}{path}", self.cluster.base_url(node)?))
+    }
+
+    /// Who sees each operation on its way, if the plan asked for that.
+    pub fn witness(&self) -> Result<&Witness> {
+        self.witness.as_ref().context("the plan has no witness")
+    }
+
+    /// Kills a node (SIGKILL); nobody reaches it any longer.
+    pub async fn kill(&mut self, node: usize) -> Result<()> {
+        self.cluster.kill(node)?;
+        match &mut self.witness {
+            Some(witness) => witness.take_down(node).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a killed node again, and waits until all shards are where they belong.
+    pub async fn restart(&mut self, node: usize) -> Result<()> {
+        self.cluster.restart(node).await?;
+        if let Some(witness) = &mut self.witness {
+            witness.bring_up(node).await?;
+        }
+        self.cluster.wait_green(LIMIT).await
+    }
+
+    /// Makes an index of six shards without copies, but for these settings.
+    pub async fn make_index(&self, name: &str, settings: &Value) -> Result<()> {
+        make_index(&self.client, &self.cluster, name, settings).await
+    }
+
+    /// Ends all nodes, and starts others in their places: another cluster, in which nothing is.
+    pub async fn replace_cluster(&mut self) -> Result<()> {
+        let http_ports = self.cluster.addresses().map(|(_, address)| address.port()).collect();
+        (0..self.cluster.len()).try_for_each(|node| self.cluster.kill(node))?;
+        let options = ClusterOptions { http_ports, ..cluster_options(self.run_dir.path().join("other-nodes")) };
+        self.cluster = Cluster::start(&Tools::find()?, options).await?;
+        Ok(())
+    }
+
+    /// Sends JSON to a node; an error unless it says yes.
+    pub async fn post(&self, path: &str, body: Value) -> Result<Value> {
+        self.client.post_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
+    }
+
+    /// The same by `PUT`.
+    pub async fn put(&self, path: &str, body: Value) -> Result<Value> {
+        self.client.put_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
+    }
+
+    /// Changes settings of the cluster (transient); `null` removes one.
+    pub async fn set(&self, settings: Value) -> Result<()> {
+        self.put("/_cluster/settings", json!({"transient": settings})).await.map(|_| ())
     }
 
     /// Asks Envoy to end (SIGTERM), and starts it again at the same address.
@@ -144,6 +219,16 @@ impl Site {
 
     /// Compares what the clients were told with what is in the cluster, looks after the filter, and says how it went.
     pub async fn end(self, loads: Vec<Load>, recovered: Duration) -> Result<()> {
+        self.verify(loads).await?;
+        let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
+        println!("{}: back to normal after {back:.1} s, {all:.0} s in all", self.plan.name);
+        check_filter(&self.envoy).await?;
+        self.envoy.stop().await?;
+        self.cluster.stop().await
+    }
+
+    /// Ends the loads and compares what the clients were told with what is in the cluster.
+    pub async fn verify(&self, loads: Vec<Load>) -> Result<()> {
         let (mut ledger, mut tallies) = (Ledger::default(), Vec::new());
         let indices: BTreeSet<String> = loads.iter().map(|load| load.index.clone()).collect();
         for load in loads {
@@ -159,26 +244,16 @@ impl Site {
         let verified = ledger.verify(&found)?;
         for tally in &tallies {
             ensure!(tally.acknowledged.get() > 0, "nothing was written");
-            println!("{}: {tally}", self.plan.name);
+            println!("{}: {tally}, {verified} documents verified", self.plan.name);
         }
-        let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
-        println!(
-            "{}: {verified} documents verified, back to normal after {back:.1} s, {all:.0} s in all",
-            self.plan.name
-        );
-        check_filter(&self.envoy).await?;
-        self.envoy.stop().await?;
-        self.cluster.stop().await
+        Ok(())
     }
 
     /// Ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        let post = async |path: &str, body: Value| -> Result<Value> {
-            self.client.post_json(&self.direct(0, path)?, &body).await?.ok()?.json()
-        };
-        post(&format!("/{index}/_refresh"), json!({})).await?;
+        self.post(&format!("/{index}/_refresh"), json!({})).await?;
         let all = json!({"size": 5000, "sort": ["_doc"], "_source": ["n"]});
-        let mut page = post(&format!("/{index}/_search?scroll=1m"), all).await?;
+        let mut page = self.post(&format!("/{index}/_search?scroll=1m"), all).await?;
         let mut documents = Vec::new();
         loop {
             let hits = page["hits"]["hits"].as_array().context("no hits")?;
@@ -189,7 +264,7 @@ impl Site {
                 let id = hit["_id"].as_str().context("no id")?.to_owned();
                 documents.push((id, hit["_source"]["n"].as_u64().with_context(|| format!("no number in {hit}"))?));
             }
-            page = post("/_search/scroll", json!({"scroll": "1m", "scroll_id": page["_scroll_id"]})).await?;
+            page = self.post("/_search/scroll", json!({"scroll": "1m", "scroll_id": page["_scroll_id"]})).await?;
         }
     }
 
@@ -197,7 +272,7 @@ impl Site {
         wait::until(LIMIT, "every worker knows the state", async || {
             // A connection belongs to one worker, so each try needs a new one.
             Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
-            Ok((self.counted("state_loads").await? >= WORKERS).then_some(()))
+            Ok((self.counted("state_loads").await? + self.counted("state_takeovers").await? >= WORKERS).then_some(()))
         })
         .await
     }
@@ -210,9 +285,14 @@ pub fn expect_only(tally: &Tally, statuses: &[u16]) -> Result<()> {
     Ok(())
 }
 
-fn envoy_options(run_dir: PathBuf, upstreams: &[(String, SocketAddr)], config: &Value) -> EnvoyOptions {
-    let options = EnvoyOptions::new(run_dir).cluster("es", upstreams.iter().map(|(_, address)| *address));
-    let mut options = upstreams.iter().fold(options, |options, (name, address)| options.cluster(name, [*address]));
+fn cluster_options(run_dir: PathBuf) -> ClusterOptions {
+    ClusterOptions { profile: Profile::Throughput, ..ClusterOptions::new(run_dir) }
+}
+
+fn envoy_options(run_dir: PathBuf, upstreams: &Upstreams, config: &Value) -> EnvoyOptions {
+    let options = EnvoyOptions::new(run_dir).cluster("es", upstreams.coordinators.iter().copied());
+    let mut options =
+        upstreams.nodes.iter().fold(options, |options, (name, address)| options.cluster(name, [*address]));
     options.filter = FilterConfig::Value(config.clone());
     options.concurrency = WORKERS as u32;
     options

@@ -23,13 +23,23 @@ pub struct Writer {
     operations: RangeInclusive<usize>,
     /// Bytes of a document, about.
     bytes: usize,
-    /// Whether it writes nothing that may not be carried out twice.
-    is_idempotent: bool,
+    habit: Habit,
     /// Counts its documents; a document's number tells which operation wrote it.
     next: u64,
     /// Ids of documents that are there for certain.
     live: Vec<String>,
     ledger: Ledger,
+}
+
+/// What a writer writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    /// Operations of all kinds, on new and old documents.
+    Everything,
+    /// What may be carried out twice.
+    Idempotent,
+    /// New documents only, by `create`, with and without ids: what a data stream takes.
+    Appending,
 }
 
 struct Operation {
@@ -59,7 +69,7 @@ impl Writer {
             dice: Rng::with_seed(number),
             operations,
             bytes,
-            is_idempotent: false,
+            habit: Habit::Everything,
             next: number << 32,
             live: Vec::new(),
             ledger: Ledger::default(),
@@ -68,7 +78,12 @@ impl Writer {
 
     /// The same with `index` and `delete` under ids only: what may be carried out twice.
     pub fn idempotent(self) -> Self {
-        Self { is_idempotent: true, ..self }
+        Self { habit: Habit::Idempotent, ..self }
+    }
+
+    /// The same that only ever adds documents.
+    pub fn appending(self) -> Self {
+        Self { habit: Habit::Appending, ..self }
     }
 
     /// What it was told so far.
@@ -99,8 +114,12 @@ impl Writer {
         self.next += 1;
         let number = self.next;
         let (action, is_old) = match self.dice.u8(0..100) {
-            30..45 | 90.. if self.is_idempotent => ("index", false),
-            60..75 if self.is_idempotent => ("index", true),
+            90.. if self.habit == Habit::Appending => {
+                return Operation { action: "create", id: None, number, is_old: false };
+            }
+            _ if self.habit == Habit::Appending => ("create", false),
+            30..45 | 90.. if self.habit == Habit::Idempotent => ("index", false),
+            60..75 if self.habit == Habit::Idempotent => ("index", true),
             0..30 => ("index", false),
             30..45 => ("create", false),
             45..60 => ("index", true),
@@ -126,7 +145,10 @@ impl Writer {
             Some(id) => json!({operation.action: {"_id": id}}),
             None => json!({operation.action: {}}),
         };
-        let source = json!({"n": operation.number, "text": "x".repeat(self.bytes)});
+        let mut source = json!({"n": operation.number, "text": "x".repeat(self.bytes)});
+        if self.habit == Habit::Appending {
+            source["@timestamp"] = json!("2024-01-01T00:00:00Z");
+        }
         match operation.action {
             "delete" => format!("{line}\n"),
             "update" => format!("{line}\n{}\n", json!({"doc": source})),

@@ -2,13 +2,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod answers;
+mod authority;
 mod clients;
 mod compression;
+mod freshness;
+mod guarded_nodes;
+mod levels;
 mod missing_ids;
+mod missing_upstream;
 mod ownership;
 mod response_parameters;
 mod site;
 mod sizes;
+mod tls;
+mod wiretap;
+mod workers;
 
 /// For a cluster that gets a lot to do.
 const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Throughput;

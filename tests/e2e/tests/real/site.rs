@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
+use bulk_reshuffle_e2e::FakeCluster;
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait,
 };
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Name and HTTP address of every node.
-type Nodes = Vec<(String, SocketAddr)>;
+pub type Nodes = Vec<(String, SocketAddr)>;
 
 /// One cluster of a distribution for all tests of this file: it takes a while to start.
 static CLUSTERS: Mutex<BTreeMap<&str, Nodes>> = Mutex::new(BTreeMap::new());
@@ -21,6 +22,11 @@ static CLUSTERS: Mutex<BTreeMap<&str, Nodes>> = Mutex::new(BTreeMap::new());
 fn cluster(distribution: Distribution) -> Nodes {
     let mut clusters = CLUSTERS.lock().expect("the cluster did not start");
     clusters.entry(distribution.name()).or_insert_with(|| start_cluster(distribution)).clone()
+}
+
+/// The nodes of the cluster that all tests share.
+pub async fn nodes(distribution: Distribution) -> Nodes {
+    tokio::task::spawn_blocking(move || cluster(distribution)).await.unwrap()
 }
 
 fn start_cluster(distribution: Distribution) -> Nodes {
@@ -43,7 +49,7 @@ fn start_cluster(distribution: Distribution) -> Nodes {
 }
 
 /// What the tests run against unless they say otherwise: OpenSearch 2, or what the environment names.
-fn distribution() -> Distribution {
+pub fn distribution() -> Distribution {
     std::env::var("DISTRIBUTION").map_or_else(|_| Distribution::default(), |name| name.parse().unwrap())
 }
 
@@ -65,8 +71,20 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     parent.join(std::process::id().to_string())
 });
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     FOLDER.join(name)
+}
+
+/// An Envoy of one worker in front of these nodes, with these fields in the filter's configuration.
+fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
+    let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
+    for (name, address) in nodes {
+        options = options.cluster(name, [*address]);
+    }
+    let mut whole = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
+    whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    options.filter = FilterConfig::Value(whole);
+    options
 }
 
 impl Site {
@@ -80,21 +98,36 @@ impl Site {
         Self::start_in_front_of(distribution(), name, config).await
     }
 
-    /// The same, in front of this distribution.
+    /// The same as [`start_with`](Self::start_with), in front of this distribution.
     pub async fn start_in_front_of(distribution: Distribution, name: &str, config: Value) -> Self {
-        let nodes = tokio::task::spawn_blocking(move || cluster(distribution)).await.unwrap();
-        let tools = Tools::find().unwrap();
-        let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
-        for (name, address) in &nodes {
-            options = options.cluster(name, [*address]);
-        }
-        let mut whole = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
-        whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-        options.filter = FilterConfig::Value(whole);
-        let envoy = Envoy::start(&tools, options).await.unwrap();
-        let site = Self { client: Client::new(), envoy, nodes };
+        let nodes = nodes(distribution).await;
+        let envoy = Envoy::start(&Tools::find().unwrap(), options(name, &nodes, config)).await.unwrap();
+        let site = Self::of(nodes, envoy);
         site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
         site
+    }
+
+    /// The same as [`start_with`](Self::start_with), with one in between who writes down what the nodes receive, and
+    /// changes to how Envoy is started.
+    pub async fn start_recorded(
+        name: &str,
+        config: Value,
+        change: impl FnOnce(EnvoyOptions) -> EnvoyOptions,
+    ) -> (Self, FakeCluster) {
+        let nodes = nodes(distribution()).await;
+        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
+        let received = FakeCluster::in_front_of(&addresses).await.unwrap();
+        let in_between = nodes.iter().map(|(name, _)| name.clone()).zip(received.addresses()).collect();
+        let options = change(options(name, &in_between, config));
+        let envoy = Envoy::start(&Tools::find().unwrap(), options).await.unwrap();
+        let site = Self::of(nodes, envoy);
+        site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        (site, received)
+    }
+
+    /// With an Envoy in front of the cluster that the test has started itself.
+    pub fn of(nodes: Nodes, envoy: Envoy) -> Self {
+        Self { client: Client::new(), envoy, nodes }
     }
 
     /// Ends the test: Envoy must have come through it with the VM that it started with.
@@ -158,7 +191,7 @@ impl Site {
         stats.into_iter().filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?.to_owned(), value))).collect()
     }
 
-    async fn wait_for(&self, counter: &str, value: u64) {
+    pub async fn wait_for(&self, counter: &str, value: u64) {
         let name = format!("wasmcustom.{counter}");
         wait::until(LIMIT, "the filter does not learn the cluster's state", async || {
             self.bulk("\n").await;

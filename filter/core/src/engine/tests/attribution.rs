@@ -90,7 +90,7 @@ fn nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() {
     }
     assert_eq!(world.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 2);
     world.tick_after(Duration::from_secs(5));
-    world.answer_with("es", 200, r#"{"version":1,"state_uuid":"u","cluster_uuid":"c"}"#);
+    world.load(&state());
     let id = world.request("/_bulk", &index(&[id_on(0, 5)]));
     world.woken();
     world.settle();

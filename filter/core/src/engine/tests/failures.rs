@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::world::{World, id_on, index};
-use crate::engine::{Input, Response};
+use super::world::{World, id_on, index, state};
+use crate::engine::{Input, Metric, Response};
+use crate::routing::Unrouted;
 
 /// A request for es-0 and es-1, dispatched.
 fn split(world: &mut World) -> u32 {
@@ -23,15 +24,15 @@ pub fn envoy_says(world: &mut World, upstream: &str, status: u16, text: &str) {
     world.root(Input::CallAnswered { call: call.id, response });
 }
 
-const REFUSED: &str =
+pub const REFUSED: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
 pub const RESET: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
 
 #[test]
 fn a_share_that_was_surely_not_sent_goes_to_the_coordinator() {
-    let mut world = World::new(json!({}));
     for not_sent in [true, false] {
+        let mut world = World::new(json!({}));
         let id = split(&mut world);
         let batch = world.calls.iter().find(|call| call.upstream.as_ref() == "es-0").unwrap().body.clone();
         if not_sent {
@@ -57,6 +58,26 @@ fn the_coordinator_may_need_several_tries_to_find_a_node_that_is_up() {
     }
     world.settle();
     assert_eq!(statuses(&world, id), [201, 201, 201]);
+}
+
+#[test]
+fn an_upstream_that_envoy_does_not_have_is_not_tried_again_before_the_state_was_looked_at() {
+    let mut world = World::new(json!({}));
+    split(&mut world);
+    let call = world.take_call("es-0");
+    world.root(Input::CallNotSent { call: call.id });
+    world.settle();
+    let unrouted = |world: &World| world.counts.get(&Metric::OperationsUnrouted(Unrouted::Upstream)).copied();
+    assert_eq!(unrouted(&world), None);
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.woken();
+    assert_eq!((world.upstreams(), unrouted(&world)), (vec!["es", "es-1"], Some(1)));
+    world.settle();
+    assert_eq!(statuses(&world, id), [201, 201]);
+    world.load(&state());
+    world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0", "es-1"]);
 }
 
 #[test]
@@ -118,6 +139,7 @@ fn a_lost_batch_that_may_be_carried_out_twice_is_sent_again() {
     assert_eq!(world.calls[1].body, batch);
     world.settle();
     assert_eq!(statuses(&world, id), [201, 201, 201]);
+    world.load(&state());
     assert!(world.engine.is_idle());
 }
 

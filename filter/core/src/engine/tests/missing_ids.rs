@@ -211,3 +211,53 @@ fn a_request_with_a_null_id_passes_through_as_it_is() {
     let id = world.request("/_bulk", body);
     assert_eq!(world.passed[&id], body.as_bytes());
 }
+
+/// What an operation on this name gets, by the parameters that are added to its action line.
+fn added(world: &mut World, name: &str, action: &str, parameters: &Value) -> Vec<String> {
+    let mut line = parameters.clone();
+    line["_index"] = json!(name);
+    let id = world.request("/_bulk", &format!("{}\n{{}}\n", json!({action: line})));
+    assert!(!world.passed.contains_key(&id), "{name} {action} {parameters}");
+    world.woken();
+    let call = world.calls.remove(0);
+    let (sent, _) = operations(&call).remove(0);
+    world.root(Input::CallAnswered { call: call.id, response: Response { status: 500, ..Response::default() } });
+    let is_new = |key: &&String| line.get(key.as_str()).is_none();
+    sent.as_object().unwrap().keys().filter(is_new).cloned().collect()
+}
+
+#[test]
+fn what_the_cluster_refuses_without_an_id_gets_none() {
+    let mut state = state();
+    state["metadata"]["data_stream"] = json!({
+        "data_stream": {"stream": {"indices": [{"index_name": ".ds-stream-1"}]}},
+        "data_stream_aliases": {"streams": {"write_data_stream": "stream"}},
+    });
+    for name in [".ds-stream-1", "appended", "passed"] {
+        for part in ["metadata", "routing_table"] {
+            state[part]["indices"][name] = state[part]["indices"]["i"].clone();
+        }
+        state["metadata"]["indices"][name]["aliases"] = json!([]);
+    }
+    state["metadata"]["indices"]["appended"]["settings"]["index"]["append_only"] = json!({"enabled": "true"});
+    state["metadata"]["indices"]["passed"]["mappings"] =
+        json!({"_doc": {"_meta": {"bulk_reshuffle": {"missing_id": "pass"}}}});
+    let (none, routed, required) = (json!({}), json!({"routing": "x"}), json!({"require_alias": true}));
+    for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
+        let mut world = World::knowing(json!({"missing_id": mode, "cluster_state": {"refresh": "1h"}}), &state);
+        assert_eq!(added(&mut world, "i", "index", &none), [makes]);
+        assert_eq!(added(&mut world, "a", "index", &required), [makes]);
+        assert_eq!(added(&mut world, "i", "index", &required), [""; 0]);
+        assert_eq!(added(&mut world, "stream", "index", &none), [""; 0]);
+        assert_eq!(added(&mut world, "stream", "create", &routed), [""; 0]);
+        assert_eq!(added(&mut world, ".ds-stream-1", "create", &none), [""; 0]);
+        assert_eq!(added(&mut world, "appended", "index", &none), [""; 0]);
+        assert_eq!(added(&mut world, "passed", "index", &none), [""; 0]);
+        for stream in ["stream", "streams"] {
+            let made: &[&str] = if mode == "generate" { &["_id"] } else { &[] };
+            assert_eq!(added(&mut world, stream, "create", &none), made);
+        }
+        assert_eq!(added(&mut world, "streams", "create", &required).is_empty(), mode == "direct");
+        assert_eq!(added(&mut world, "stream", "create", &required), [""; 0]);
+    }
+}

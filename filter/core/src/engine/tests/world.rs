@@ -6,14 +6,16 @@ use serde_json::{Value, json};
 use crate::Time;
 use crate::config::Config;
 use crate::engine::{Call, Command, Engine, Input, Metric, Origin, PassThrough, RequestId, Response};
-use crate::routing::{Formula, hash};
+use crate::routing::{Formula, Unshared, hash};
 
 /// An engine, what it asked for, and the clock.
 pub struct World {
     pub engine: Engine,
     pub now: Time,
-    /// Calls on their way, oldest first.
+    /// Batches on their way, oldest first.
     pub calls: Vec<Call>,
+    /// Questions about the cluster on their way.
+    pub questions: Vec<Call>,
     /// What was answered.
     pub replies: BTreeMap<u32, Response>,
     /// What passed through, with the body that was put back.
@@ -44,11 +46,21 @@ pub fn state() -> Value {
         "version": 1, "state_uuid": "u", "cluster_uuid": "c",
         "nodes": {"n0": {"name": "es-0"}, "n1": {"name": "es-1"}, "n2": {"name": "es-2"}},
         "metadata": {"indices": {"i": {
-            "state": "open", "routing_num_shards": 768, "aliases": ["a"],
-            "settings": {"index": {"number_of_shards": "6", "version": {"created": "136408127"}}},
+            "version": 1, "state": "open", "routing_num_shards": 768, "aliases": ["a"],
+            "settings": {"index": {"uuid": "i", "number_of_shards": "6", "version": {"created": "136408127"}}},
         }}},
         "routing_table": {"indices": {"i": {"shards": shards}}},
     })
+}
+
+/// What a cluster in this state answers to a question, more than is asked for.
+fn truth(state: &Value, path: &str) -> Value {
+    match path.split('?').next().unwrap() {
+        "/_cluster/settings" => json!({}),
+        "/_alias" => json!({}),
+        path if path.starts_with("/_cluster/state/") => state.clone(),
+        other => panic!("{other}"),
+    }
 }
 
 /// The n-th id that lives on a node.
@@ -73,25 +85,38 @@ impl World {
     pub fn knowing(config: Value, state: &Value) -> Self {
         let mut world = Self::without_state(config);
         world.request("/_bulk", "");
-        world.root(Input::Woken);
-        for answer in [state.clone(), json!({"i": {"aliases": {"a": {}}}})] {
-            let call = world.calls.remove(0);
-            let response = Response { status: 200, body: answer.to_string().into_bytes(), ..Response::default() };
-            world.root(Input::CallAnswered { call: call.id, response });
-        }
+        world.load(state);
         world.passed.clear();
         world.counts.clear();
         world.wake_ups = 0;
         world
     }
 
+    /// Goes on with a look at the cluster to its end.
+    pub fn load(&mut self, state: &Value) {
+        loop {
+            let asked = self.wake_ups;
+            self.root(Input::Woken);
+            match self.questions.pop() {
+                Some(call) => {
+                    let body = truth(state, &call.headers[1].1).to_string().into_bytes();
+                    let response = Response { status: 200, body, ..Response::default() };
+                    self.root(Input::CallAnswered { call: call.id, response });
+                }
+                None if self.wake_ups == asked => return,
+                None => {}
+            }
+        }
+    }
+
     pub fn without_state(config: Value) -> Self {
         let mut whole = json!({"coordinator": "es"});
         whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
         Self {
-            engine: Engine::new(Config::read(whole.to_string().as_bytes()).unwrap(), ORIGIN),
+            engine: Engine::new(Config::read(whole.to_string().as_bytes()).unwrap(), ORIGIN, Box::new(Unshared)),
             now: Time::from_secs(1),
             calls: Vec::new(),
+            questions: Vec::new(),
             replies: BTreeMap::new(),
             passed: BTreeMap::new(),
             headers_gone: Vec::new(),
@@ -154,6 +179,7 @@ impl World {
         self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_root() {
             match command {
+                Command::Call(call) if call.headers[0].1 == "GET" => self.questions.push(call),
                 Command::Call(call) => self.calls.push(call),
                 Command::Reply { request, response } => {
                     assert!(self.replies.insert(request.0, response).is_none(), "answered twice");

@@ -1,0 +1,63 @@
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::MissingId;
+use crate::json::present;
+use crate::wildcard;
+
+/// Settings for some indices. What is not said here is as for the others.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Text")]
+pub struct IndexSettings {
+    /// Which: those whose names fit.
+    pub pattern: IndexPattern,
+    /// Whether requests with operations for them are taken in at all.
+    pub enabled: Option<bool>,
+    /// What becomes of their operations that name no document id.
+    pub missing_id: Option<MissingId>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    pattern: IndexPattern,
+    #[serde(default, deserialize_with = "present")]
+    enabled: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    missing_id: Option<MissingId>,
+}
+
+impl TryFrom<Text> for IndexSettings {
+    type Error = &'static str;
+
+    fn try_from(Text { pattern, enabled, missing_id }: Text) -> Result<Self, Self::Error> {
+        match (enabled, missing_id) {
+            (None, None) => Err("expected `enabled` or `missing_id` beside `pattern`"),
+            _ => Ok(Self { pattern, enabled, missing_id }),
+        }
+    }
+}
+
+/// The name of an index or alias, in which `*` stands for any characters or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexPattern(String);
+
+impl IndexPattern {
+    /// Whether a name fits.
+    pub fn fits(&self, name: &str) -> bool {
+        wildcard::fits(&self.0, name)
+    }
+}
+
+impl<'de> Deserialize<'de> for IndexPattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let pattern = String::deserialize(from)?;
+        // What no index is called.
+        let odd = |char: char| char.is_uppercase() || char.is_control() || " \"\\/,|<>?#:".contains(char);
+        if pattern.is_empty() || pattern.contains(odd) {
+            let expected = "expected the name of an index, in which `*` stands for any characters or none";
+            return Err(D::Error::custom(format!("{expected}, found {pattern:?}")));
+        }
+        Ok(Self(pattern))
+    }
+}

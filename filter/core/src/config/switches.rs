@@ -1,0 +1,253 @@
+use std::time::Duration;
+
+use serde::de::Error;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Config, MissingId, count, duration, size};
+use crate::json::Object;
+
+/// Where the switches are among the settings of a cluster.
+const PLACE: &str = "cluster.metadata.bulk_reshuffle";
+
+/// What operators have switched in the settings of the cluster, under `cluster.metadata.bulk_reshuffle`. It goes
+/// before the fields of the configuration, in the same units and bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Switches {
+    /// `enabled`
+    pub enabled: Option<bool>,
+    /// `hold.interval`
+    pub interval: Option<Duration>,
+    /// `hold.flush_threshold_size`, in bytes
+    pub flush_threshold_size: Option<u64>,
+    /// `hold.flush_threshold_docs`
+    pub flush_threshold_docs: Option<u64>,
+    /// `hold.early_release`
+    pub early_release: Option<bool>,
+    /// `missing_id`
+    pub missing_id: Option<MissingId>,
+    /// `dispatch.max_in_flight`
+    pub max_in_flight: Option<usize>,
+}
+
+impl Switches {
+    /// Reads the answer to
+    /// `GET /_cluster/settings?filter_path=persistent.cluster.metadata.bulk_reshuffle,transient.cluster.metadata.bulk_reshuffle`;
+    /// where both say something, the transient setting counts, as in the cluster. Says of each setting that it ignores
+    /// why. Fails if the answer is no object.
+    pub fn read(body: &[u8]) -> Result<(Self, Vec<String>), serde_json::Error> {
+        let Object(answer) = serde_json::from_slice::<Object<Map<String, Value>>>(body)?;
+        let (mut set, mut invalid) = (Map::new(), Vec::new());
+        for scope in ["persistent", "transient"] {
+            let at = |value: Option<&Value>, name: &str| value.and_then(|value| value.get(name)).cloned();
+            let place = PLACE.split('.').fold(answer.get(scope).cloned(), |value, name| at(value.as_ref(), name));
+            match place {
+                Some(Value::Object(more)) => set.extend(more),
+                Some(other) => invalid.push(ignored(PLACE, &format!("expected settings below it, found {other}"))),
+                None => {}
+            }
+        }
+        let mut switches = Self::default();
+        for (name, value) in set {
+            if let Err(error) = switches.set(&name, value) {
+                invalid.push(ignored(&format!("{PLACE}.{name}"), &error.to_string()));
+            }
+        }
+        Ok((switches, invalid))
+    }
+
+    /// What of it contradicts this configuration, and why: [`Config::with`] ignores that.
+    pub fn contradictions(&self, config: &Config) -> Vec<String> {
+        let most = config.dispatch.max_in_flight_per_node;
+        let too_many = self.max_in_flight.filter(|max_in_flight| *max_in_flight > most);
+        let problem = |found| format!("expected at most `dispatch.max_in_flight_per_node`, {most}, found {found}");
+        let name = format!("{PLACE}.max_in_flight");
+        too_many.map(|found| ignored(&name, &problem(found))).into_iter().collect()
+    }
+
+    fn set(&mut self, name: &str, value: Value) -> Result<(), serde_json::Error> {
+        match name {
+            "enabled" => self.enabled = Some(bool::deserialize(literal(value))?),
+            "interval" => self.interval = Some(duration(value)?),
+            "flush_threshold_size" => self.flush_threshold_size = Some(size(value)?),
+            "flush_threshold_docs" => self.flush_threshold_docs = Some(u64::deserialize(literal(value))?),
+            "early_release" => self.early_release = Some(bool::deserialize(literal(value))?),
+            "missing_id" => self.missing_id = Some(MissingId::deserialize(value)?),
+            "max_in_flight" => self.max_in_flight = Some(count(literal(value))?),
+            _ => {
+                return Err(Error::custom(
+                    "unknown, expected one of `enabled`, `interval`, `flush_threshold_size`, `flush_threshold_docs`, \
+                     `early_release`, `missing_id`, `max_in_flight`",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ignored(setting: &str, problem: &str) -> String {
+    format!("the cluster's setting `{setting}` is ignored: {problem}")
+}
+
+/// What a text says, if that is a number or a boolean: the cluster shows all values as texts.
+fn literal(value: Value) -> Value {
+    let said = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    said.filter(|said| said.is_number() || said.is_boolean()).unwrap_or(value)
+}
+
+impl Config {
+    /// The configuration as it is with these switches, but for what [contradicts](Switches::contradictions) it.
+    #[must_use]
+    pub fn with(&self, switches: &Switches) -> Self {
+        let mut config = self.clone();
+        let Self { enabled, hold, dispatch, missing_id, .. } = &mut config;
+        let max_in_flight = switches.max_in_flight.filter(|_| switches.contradictions(self).is_empty());
+        replace(enabled, switches.enabled);
+        replace(&mut hold.interval, switches.interval);
+        replace(&mut hold.flush_threshold_size, switches.flush_threshold_size);
+        replace(&mut hold.flush_threshold_docs, switches.flush_threshold_docs);
+        replace(&mut hold.early_release, switches.early_release);
+        replace(missing_id, switches.missing_id);
+        replace(&mut dispatch.max_in_flight, max_in_flight);
+        config
+    }
+}
+
+fn replace<T>(old: &mut T, new: Option<T>) {
+    if let Some(new) = new {
+        *old = new;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn config(json: &Value) -> Config {
+        Config::read(json.to_string().as_bytes()).unwrap()
+    }
+
+    fn below(scope: &str, switches: Value) -> Value {
+        json!({scope: {"cluster": {"metadata": {"bulk_reshuffle": switches}}}})
+    }
+
+    fn read(answer: &Value) -> (Switches, Vec<String>) {
+        Switches::read(answer.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn each_goes_before_its_field() {
+        let switches = json!({"enabled": "false", "interval": "20ms", "flush_threshold_size": "2kb",
+            "flush_threshold_docs": "7", "early_release": "false", "missing_id": "direct", "max_in_flight": "3"});
+        let (switches, invalid) = read(&below("persistent", switches));
+        assert_eq!(invalid, [""; 0]);
+        let before = config(&json!({"coordinator": "es", "retry": {"attempts": 2}}));
+        let same = config(
+            &json!({"coordinator": "es", "retry": {"attempts": 2}, "enabled": false, "missing_id": "direct",
+            "hold": {"interval": "20ms", "flush_threshold_size": "2kb", "flush_threshold_docs": 7, "early_release": false},
+            "dispatch": {"max_in_flight": 3}}),
+        );
+        assert_eq!(format!("{:?}", before.with(&switches)), format!("{same:?}"));
+        // Between workers it travels as text.
+        let text = serde_json::to_string(&switches).unwrap();
+        assert_eq!(serde_json::from_str::<Switches>(&text).unwrap(), switches);
+    }
+
+    #[test]
+    fn without_any_the_configuration_is_as_it_was() {
+        let before = config(&json!({"coordinator": "es", "enabled": false, "hold": {"early_release": false}}));
+        for answer in [json!({}), json!({"persistent": {}}), below("transient", json!({}))] {
+            let (switches, invalid) = read(&answer);
+            assert_eq!((&switches, invalid.len()), (&Switches::default(), 0));
+            assert_eq!(format!("{:?}", before.with(&switches)), format!("{before:?}"));
+        }
+        assert!(Switches::read(b"[]").is_err() && Switches::read(b"<html>").is_err());
+    }
+
+    #[test]
+    fn a_transient_one_goes_before_a_persistent_one() {
+        let mut answer = below("persistent", json!({"interval": "1s", "enabled": "true", "max_in_flight": "2"}));
+        answer
+            .as_object_mut()
+            .unwrap()
+            .extend(below("transient", json!({"interval": "2s", "enabled": "false"})).as_object().unwrap().clone());
+        let (switches, invalid) = read(&answer);
+        let expected = Switches {
+            enabled: Some(false),
+            interval: Some(Duration::from_secs(2)),
+            max_in_flight: Some(2),
+            ..Switches::default()
+        };
+        assert_eq!((switches, invalid.len()), (expected, 0));
+    }
+
+    #[test]
+    fn bare_numbers_and_booleans_are_understood() {
+        let set = json!({"enabled": false, "early_release": true, "flush_threshold_docs": 5, "max_in_flight": 4});
+        let (switches, invalid) = read(&below("transient", set));
+        let expected = Switches {
+            enabled: Some(false),
+            early_release: Some(true),
+            flush_threshold_docs: Some(5),
+            max_in_flight: Some(4),
+            ..Switches::default()
+        };
+        assert_eq!((switches, invalid.len()), (expected, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_ignored_and_named_once() {
+        for (name, value, problem) in [
+            ("enabled", json!("yes"), "expected a boolean"),
+            ("enabled", json!("1"), "expected a boolean"),
+            ("enabled", json!(null), "expected a boolean"),
+            ("interval", json!("fast"), "expected a duration of 1ms to 1h"),
+            ("interval", json!("2h"), "found \"2h\""),
+            ("interval", json!(20), "expected a duration of 1ms to 1h"),
+            ("flush_threshold_size", json!("0"), "expected a size of at least 1b"),
+            ("flush_threshold_docs", json!("-1"), "expected u64"),
+            ("flush_threshold_docs", json!("many"), "expected u64"),
+            ("early_release", json!({"x": "true"}), "expected a boolean"),
+            ("missing_id", json!("make"), "expected one of `pass`, `generate`, `direct`"),
+            ("max_in_flight", json!("0"), "expected a number from 1 to 65535"),
+            ("max_in_flight", json!("65536"), "expected u16"),
+            ("intervall", json!("1s"), "expected one of `enabled`, `interval`"),
+        ] {
+            let mut answer = below("persistent", json!({name: value, "flush_threshold_docs": "9"}));
+            if name == "flush_threshold_docs" {
+                answer = below("persistent", json!({name: value, "interval": "1s"}));
+            }
+            let (switches, invalid) = read(&answer);
+            assert_eq!(invalid.len(), 1, "{name} {value}: {invalid:?}");
+            let named = format!("`cluster.metadata.bulk_reshuffle.{name}`");
+            assert!(invalid[0].contains(&named) && invalid[0].contains(problem), "{}", invalid[0]);
+            // The rest counts.
+            assert_ne!(switches, Switches::default(), "{name} {value}");
+        }
+        let (switches, invalid) = read(&json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": "off"}}}}));
+        assert_eq!((switches, invalid.len()), (Switches::default(), 1));
+        assert!(invalid[0].contains("`cluster.metadata.bulk_reshuffle`"), "{}", invalid[0]);
+    }
+
+    #[test]
+    fn more_batches_than_a_node_may_have_are_ignored_too() {
+        let config =
+            config(&json!({"coordinator": "es", "dispatch": {"max_in_flight": 2, "max_in_flight_per_node": 4}}));
+        let switches = |max_in_flight| Switches {
+            max_in_flight: Some(max_in_flight),
+            enabled: Some(false),
+            ..Switches::default()
+        };
+        let with = config.with(&switches(4));
+        assert_eq!((with.dispatch.max_in_flight, switches(4).contradictions(&config).len()), (4, 0));
+        let with = config.with(&switches(5));
+        assert_eq!((with.dispatch.max_in_flight, with.enabled), (2, false));
+        let invalid = switches(5).contradictions(&config);
+        assert_eq!(invalid.len(), 1);
+        assert!(
+            invalid[0].contains("`cluster.metadata.bulk_reshuffle.max_in_flight`") && invalid[0].contains("found 5")
+        );
+    }
+}

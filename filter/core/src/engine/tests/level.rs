@@ -1,0 +1,223 @@
+//! `dispatch.level`: what a batch carries the operations of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index, state};
+use crate::engine::{Call, PassThrough};
+use crate::routing::{Formula, hash};
+
+fn shard_of(key: &str) -> u32 {
+    Formula::Factor { shards: 6, routing_shards: 768 }.shard(hash(key))
+}
+
+/// The n-th id of a shard.
+fn id_of(shard: u32, n: usize) -> String {
+    (0..).map(|number| format!("d{number}")).filter(|id| shard_of(id) == shard).nth(n).unwrap()
+}
+
+fn world(more: Value) -> World {
+    let mut config = json!({"dispatch": {"level": "shard"}, "cluster_state": {"refresh": "1h"}});
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    World::new(config)
+}
+
+/// The ids or routing values in a batch, in order.
+fn keys(call: &Call) -> Vec<String> {
+    let text = String::from_utf8(call.body.clone()).unwrap();
+    let lines = text.lines().step_by(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let key = |line: Value| {
+        let fields = line.as_object().unwrap().values().next().unwrap().clone();
+        fields.get("routing").or(fields.get("_id")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    lines.map(key).collect()
+}
+
+/// The shards in each batch on its way, by upstream.
+fn shards(world: &World) -> BTreeMap<String, Vec<BTreeSet<u32>>> {
+    let mut shards = BTreeMap::<_, Vec<_>>::new();
+    for call in &world.calls {
+        let of_call = keys(call).iter().map(|key| shard_of(key)).collect();
+        shards.entry(call.upstream.to_string()).or_default().push(of_call);
+    }
+    shards.values_mut().for_each(|batches| batches.sort());
+    shards
+}
+
+/// One document for each shard, and another for each.
+fn twice_each() -> String {
+    index(&(0..12).map(|n| id_of(n % 6, n as usize / 6)).collect::<Vec<_>>())
+}
+
+#[test]
+fn node_puts_all_shards_of_a_node_into_one_batch() {
+    let mut world = world(json!({"dispatch": {"level": "node"}}));
+    world.request("/_bulk", &twice_each());
+    world.woken();
+    let batch = |shards: [u32; 2]| vec![BTreeSet::from(shards)];
+    let expected = [("es-0", batch([0, 3])), ("es-1", batch([1, 4])), ("es-2", batch([2, 5]))];
+    assert_eq!(shards(&world), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
+}
+
+#[test]
+fn shard_makes_a_batch_for_each() {
+    let mut world = world(json!({}));
+    let ids = [0, 1].map(|_| world.request("/_bulk", &twice_each()));
+    world.woken();
+    let batches = |shards: [u32; 2]| shards.map(|shard| BTreeSet::from([shard])).to_vec();
+    let expected = [("es-0", batches([0, 3])), ("es-1", batches([1, 4])), ("es-2", batches([2, 5]))];
+    assert_eq!(shards(&world), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
+    // Of both requests, each in its order.
+    assert!(world.calls.iter().all(|call| {
+        let keys = keys(call);
+        keys.len() == 4 && keys[..2] == keys[2..]
+    }));
+    world.settle();
+    for id in ids {
+        let expected: Vec<_> = (0..12).map(|n| (id_of(n % 6, n as usize / 6), 201)).collect();
+        assert_eq!(world.items(id), expected);
+    }
+    assert!(world.engine.is_idle() && world.engine.memory() == 0);
+}
+
+#[test]
+fn shards_of_two_indices_are_two() {
+    let mut state = state();
+    for part in ["metadata", "routing_table"] {
+        state[part]["indices"]["j"] = state[part]["indices"]["i"].clone();
+    }
+    let mut world = World::knowing(json!({"dispatch": {"level": "shard"}}), &state);
+    let of_i = index(&[id_of(0, 0)]);
+    let of_j = of_i.replace("\"i\"", "\"j\"");
+    world.request("/_bulk", &(of_i.clone() + &of_j));
+    world.woken();
+    let bodies: Vec<_> = world.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
+    assert_eq!((world.upstreams(), bodies), (vec!["es-0", "es-0"], vec![of_i, of_j]));
+}
+
+#[test]
+fn a_shard_under_way_keeps_no_other_of_its_node_waiting() {
+    let mut world = world(json!({}));
+    let first = [id_of(0, 0), id_of(3, 0), id_of(0, 1)];
+    for id in first {
+        world.request("/_bulk", &index(&[id]));
+        world.woken();
+    }
+    assert_eq!(world.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(0, 0)], [id_of(3, 0)]]);
+    world.answer("es-0");
+    assert_eq!(world.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(3, 0)], [id_of(0, 1)]]);
+}
+
+#[test]
+fn all_shards_of_a_node_share_its_bound() {
+    let mut world = world(json!({"dispatch": {"level": "shard", "max_in_flight_per_node": 1}}));
+    let id = world.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0"]);
+    world.answer("es-0");
+    assert_eq!(world.upstreams(), ["es-0"]);
+    world.settle();
+    assert_eq!(world.items(id).len(), 2);
+}
+
+#[test]
+fn operations_on_one_document_share_a_batch_whatever_the_index_is_called() {
+    let mut world = world(json!({}));
+    let id = id_of(4, 0);
+    let line = |name: &str, fields: &str| format!("{{\"index\":{{\"_index\":\"{name}\",{fields}}}}}\n{{}}\n");
+    let plain = [line("i", &format!("\"_id\":\"{id}\"")), line("a", &format!("\"_id\":\"{id}\""))].concat();
+    // The routing value decides, not the id.
+    let routed = ["i", "a"].map(|name| line(name, &format!("\"_id\":\"{id}\",\"routing\":\"{}\"", id_of(1, 0))));
+    world.request("/_bulk", &(plain.clone() + &routed.concat()));
+    world.woken();
+    let mut bodies: Vec<_> = world.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
+    bodies.sort();
+    let mut expected = vec![plain, routed.concat()];
+    expected.sort();
+    assert_eq!((world.upstreams(), bodies), (vec!["es-1", "es-1"], expected));
+}
+
+#[test]
+fn what_has_no_known_shard_travels_as_with_node() {
+    let bare = "{\"index\":{\"_index\":\"i\"}}\n{}\n";
+    let mut passing = world(json!({"missing_id": "pass"}));
+    passing.request("/_bulk", &bare.repeat(5));
+    passing.woken();
+    assert_eq!(passing.calls.iter().map(|call| keys(call).len()).collect::<Vec<_>>(), [5]);
+    // With a routing value that leads to a shard it is that shard's.
+    let mut direct = world(json!({"missing_id": "direct"}));
+    direct.request("/_bulk", &bare.repeat(5));
+    direct.woken();
+    let keys = keys(&direct.calls[0]);
+    assert_eq!((direct.calls.len(), keys.len()), (1, 5));
+    let shard = shard_of(&keys[0]);
+    let (same, other) = (id_of(shard, 0), id_of((shard + 3) % 6, 0));
+    for id in [&same, &other] {
+        direct.request("/_bulk", &index(std::slice::from_ref(id)));
+    }
+    direct.woken();
+    assert_eq!(direct.calls.len(), 2);
+    assert_eq!(super::level::keys(&direct.calls[1]), [other]);
+}
+
+#[test]
+fn a_client_that_goes_is_forgotten_in_the_hold_of_each_shard() {
+    let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 2});
+    let mut world = world(json!({"hold": hold}));
+    let goes = world.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
+    world.gone(goes);
+    world.request("/_bulk", &index(&[id_of(0, 1), id_of(3, 1)]));
+    world.woken();
+    assert!(world.calls.is_empty());
+    world.request("/_bulk", &index(&[id_of(0, 2)]));
+    world.woken();
+    assert_eq!(world.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(0, 1), id_of(0, 2)]]);
+}
+
+#[test]
+fn a_share_that_cannot_be_sent_leaves_its_shards_hold_free() {
+    let mut world = world(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.woken();
+    super::failures::envoy_says(&mut world, "es-0", 503, super::failures::REFUSED);
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.woken();
+    assert_eq!(world.upstreams(), ["es", "es-0"]);
+    world.settle();
+    assert_eq!(world.items(id).len(), 1);
+    world.load(&state());
+    assert!(world.engine.is_idle());
+}
+
+/// A cluster with an index of very many shards, all of them on one node.
+fn wide(shards: u32) -> Value {
+    let mut state = state();
+    let copy = json!([{"primary": true, "state": "STARTED", "node": "n0"}]);
+    let copies: serde_json::Map<String, Value> = (0..shards).map(|shard| (shard.to_string(), copy.clone())).collect();
+    let index = &mut state["metadata"]["indices"]["i"];
+    index["settings"]["index"]["number_of_shards"] = json!(shards.to_string());
+    index["routing_num_shards"] = json!(shards);
+    state["routing_table"]["indices"]["i"]["shards"] = copies.into();
+    state
+}
+
+#[test]
+fn a_request_for_more_shards_than_are_counted_passes_whole() {
+    const SHARDS: u32 = 1 << 17;
+    let mut world = World::knowing(json!({"dispatch": {"level": "shard"}}), &wide(SHARDS));
+    let formula = Formula::Factor { shards: SHARDS, routing_shards: SHARDS };
+    let mut seen = BTreeSet::new();
+    let ids: Vec<_> =
+        (0..).map(|id: u32| id.to_string()).filter(|id| seen.insert(formula.shard(hash(id)))).take(65_537).collect();
+    let body = index(&ids);
+    let id = world.request("/_bulk", &body);
+    assert!(world.passed[&id] == body.as_bytes());
+    assert_eq!((world.passed_because(PassThrough::Shards), world.engine.memory()), (1, 0));
+    let fits = world.request("/_bulk", &index(&ids[1..]));
+    assert!(!world.passed.contains_key(&fits));
+    // Each share takes memory beside its operation.
+    assert!(world.engine.memory() > 65_536 * 200, "{}", world.engine.memory());
+    world.gone(fits);
+    assert_eq!(world.engine.memory(), 0);
+}

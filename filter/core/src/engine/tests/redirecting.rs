@@ -1,0 +1,294 @@
+//! What waits for a node that has left.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::failures::{RESET, envoy_says};
+use super::world::{World, id_on, index};
+use crate::engine::Metric;
+use crate::routing::UpstreamId;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const TOO_MUCH: &str = r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#;
+
+fn world(config: Value) -> World {
+    let mut whole = json!({"cluster_state": {"refresh": "1h"}});
+    whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    World::new(whole)
+}
+
+fn upstream(world: &World, name: &str) -> UpstreamId {
+    let metric =
+        |metric: &&Metric| matches!(metric, Metric::Batches(id) if world.engine.upstreams().name(*id).as_ref() == name);
+    match world.counts.keys().find(metric) {
+        Some(Metric::Batches(upstream)) => *upstream,
+        _ => panic!("nothing was sent to {name} yet"),
+    }
+}
+
+/// A world in which something was sent to es-0 and to es-1, so that their numbers are known, and nothing is left.
+fn warm(config: Value) -> (World, UpstreamId, UpstreamId) {
+    let mut world = world(config);
+    world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.tick_after(Duration::from_secs(120));
+    world.settle();
+    let (first, second) = (upstream(&world, "es-0"), upstream(&world, "es-1"));
+    world.replies.clear();
+    world.counts.clear();
+    (world, first, second)
+}
+
+fn leaves(world: &mut World, gone: &[UpstreamId]) {
+    world.engine.redirect_from(gone);
+    world.woken();
+}
+
+fn small(world: &mut World, n: usize) -> u32 {
+    world.request("/_bulk", &index(&[id_on(0, n)]))
+}
+
+fn body(world: &World, call: usize) -> String {
+    String::from_utf8(world.calls[call].body.clone()).unwrap()
+}
+
+#[test]
+fn goes_to_the_coordinator_and_what_is_on_its_way_stays() {
+    for level in ["node", "shard"] {
+        let (mut world, gone, _) = warm(json!({"dispatch": {"level": level}}));
+        let ids = [0, 0, 0].map(|n| {
+            let id = small(&mut world, n);
+            world.woken();
+            id
+        });
+        assert_eq!(world.upstreams(), ["es-0"]);
+        leaves(&mut world, &[gone, UpstreamId::COORDINATOR]);
+        assert_eq!(world.upstreams(), ["es-0", "es"]);
+        assert_eq!(body(&world, 1), index(&[id_on(0, 0), id_on(0, 0)]));
+        assert_eq!(world.counts[&Metric::BatchesRedirected(gone)], 1);
+        assert!(!world.counts.contains_key(&Metric::BatchesRedirected(UpstreamId::COORDINATOR)));
+        world.answer("es");
+        assert_eq!(world.replies.len(), 2);
+        world.answer("es-0");
+        assert!(ids.iter().all(|id| world.items(*id) == [(id_on(0, 0), 201)]), "{level}");
+        assert!(world.engine.is_idle());
+    }
+}
+
+#[test]
+fn leaves_others_where_they_are() {
+    let (mut world, _, gone) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
+    let id = small(&mut world, 0);
+    leaves(&mut world, &[gone]);
+    world.tick_after(50 * MILLISECOND);
+    assert_eq!(world.upstreams(), ["es-0"]);
+    assert!(!world.counts.contains_key(&Metric::BatchesRedirected(gone)));
+    world.settle();
+    assert_eq!(world.items(id).len(), 1);
+}
+
+#[test]
+fn is_held_since_it_came() {
+    let (mut world, gone, _) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
+    let early = small(&mut world, 0);
+    world.tick_after(30 * MILLISECOND);
+    leaves(&mut world, &[gone]);
+    // What came later was read with the table before.
+    let late = small(&mut world, 1);
+    world.woken();
+    assert_eq!((world.calls.len(), world.timer), (0, Some(20 * MILLISECOND)));
+    world.tick_after(20 * MILLISECOND);
+    assert_eq!((world.upstreams(), body(&world, 0)), (vec!["es"], index(&[id_on(0, 0), id_on(0, 1)])));
+    assert_eq!(world.counts[&Metric::BatchesRedirected(gone)], 2);
+    world.settle();
+    assert_eq!((world.items(early).len(), world.items(late).len()), (1, 1));
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn leaves_what_is_to_be_sent_again_to_others_where_it_is() {
+    let (mut world, _, gone) = warm(json!({}));
+    small(&mut world, 0);
+    world.woken();
+    world.answer_with("es-0", 429, TOO_MUCH);
+    leaves(&mut world, &[gone]);
+    world.tick_after(50 * MILLISECOND);
+    assert_eq!(world.upstreams(), ["es-0"]);
+}
+
+#[test]
+fn leaves_what_may_leave_to_others() {
+    let (mut world, _, gone) = warm(json!({}));
+    // Ready, but not asked for yet.
+    small(&mut world, 0);
+    leaves(&mut world, &[gone]);
+    assert_eq!(world.upstreams(), ["es-0"]);
+}
+
+#[test]
+fn waits_no_longer_than_from_when_it_came() {
+    let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.tick_after(30 * MILLISECOND);
+    world.request("/_bulk", &index(&[id_on(1, 0)]));
+    leaves(&mut world, &[second]);
+    leaves(&mut world, &[first, second]);
+    world.tick_after(20 * MILLISECOND);
+    assert_eq!((world.upstreams(), body(&world, 0)), (vec!["es"], index(&[id_on(0, 0), id_on(1, 0)])));
+}
+
+#[test]
+fn leaves_an_empty_hold_behind() {
+    let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
+    let bounds = json!({"max_in_flight": 2, "max_in_flight_per_node": 2});
+    let (mut world, gone, _) = warm(json!({"hold": hold, "dispatch": bounds}));
+    let of = |world: &mut World, caller: &str, ns: &[usize]| {
+        let ids: Vec<_> = ns.iter().map(|n| id_on(0, *n)).collect();
+        world.request_with("/_bulk", &[("authorization", caller)], &index(&ids));
+        world.woken();
+    };
+    // The lane is full, and a hold with a batch on its way waits for it.
+    of(&mut world, "a", &[0, 1, 2]);
+    of(&mut world, "z", &[0, 1, 2]);
+    of(&mut world, "a", &[3, 4, 5]);
+    assert_eq!(world.upstreams(), ["es-0", "es-0"]);
+    leaves(&mut world, &[gone]);
+    assert_eq!(world.upstreams(), ["es-0", "es-0", "es"]);
+    leaves(&mut world, &[]);
+    of(&mut world, "a", &[6, 7]);
+    let z = world.calls.remove(1);
+    world.calls.insert(0, z);
+    world.answer("es-0");
+    // Two are not three.
+    assert_eq!(world.upstreams(), ["es-0", "es"]);
+    of(&mut world, "a", &[8]);
+    assert_eq!(
+        (world.upstreams(), body(&world, 2)),
+        (vec!["es-0", "es", "es-0"], index(&[6, 7, 8].map(|n| id_on(0, n))))
+    );
+    world.settle();
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn of_two_nodes_joins_one_batch_and_comes_back_in_order() {
+    let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
+    let ids = [id_on(1, 0), id_on(0, 0), id_on(2, 0), id_on(1, 1), id_on(0, 1)];
+    let id = world.request("/_bulk", &index(&ids));
+    leaves(&mut world, &[first, second]);
+    world.tick_after(50 * MILLISECOND);
+    let mut upstreams = world.upstreams();
+    upstreams.sort_unstable();
+    assert_eq!(upstreams, ["es", "es-2"]);
+    world.settle();
+    assert_eq!(world.items(id), ids.map(|id| (id, 201)));
+    assert!(world.engine.is_idle() && world.engine.memory() == 0);
+}
+
+#[test]
+fn of_a_client_that_goes_is_forgotten_where_it_waits_now() {
+    let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
+    let (mut world, gone, _) = warm(json!({"hold": hold}));
+    // So that all of them have one caller.
+    let unfinished = world.head("/_bulk", &[]);
+    let before = world.request("/_bulk", &index(&[id_on(0, 5)]));
+    world.gone(before);
+    let goes = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
+    leaves(&mut world, &[gone]);
+    world.gone(goes);
+    for n in [2, 3] {
+        small(&mut world, n);
+        world.woken();
+        assert!(world.calls.is_empty());
+    }
+    small(&mut world, 4);
+    world.woken();
+    assert_eq!(body(&world, 0), index(&[2, 3, 4].map(|n| id_on(0, n))));
+    world.settle();
+    world.gone(unfinished);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn to_be_sent_again_is_sent_to_the_coordinator_when_it_is_time() {
+    for lost in [true, false] {
+        let (mut world, gone, _) = warm(json!({}));
+        let id = small(&mut world, 0);
+        world.woken();
+        let later = small(&mut world, 1);
+        match lost {
+            true => envoy_says(&mut world, "es-0", 503, RESET),
+            false => world.answer_with("es-0", 429, TOO_MUCH),
+        }
+        assert!(world.calls.is_empty());
+        leaves(&mut world, &[gone]);
+        assert_eq!((world.upstreams(), body(&world, 0)), (vec!["es"], index(&[id_on(0, 1)])));
+        assert_eq!(world.counts[&Metric::BatchesRedirected(gone)], 2);
+        world.tick_after(50 * MILLISECOND);
+        assert_eq!((world.upstreams(), body(&world, 1)), (vec!["es", "es"], index(&[id_on(0, 0)])));
+        world.settle();
+        assert_eq!((world.items(id).len(), world.items(later).len()), (1, 1));
+        world.load(&super::world::state());
+        assert!(world.engine.is_idle());
+    }
+}
+
+#[test]
+fn to_be_sent_again_after_the_node_left_is_sent_to_the_coordinator_too() {
+    let (mut world, gone, _) = warm(json!({}));
+    let id = small(&mut world, 0);
+    world.woken();
+    leaves(&mut world, &[gone]);
+    world.answer_with("es-0", 429, TOO_MUCH);
+    world.tick_after(50 * MILLISECOND);
+    assert_eq!(world.upstreams(), ["es"]);
+    // Should the node come back, nothing waits there for a batch that is elsewhere.
+    leaves(&mut world, &[]);
+    small(&mut world, 1);
+    world.woken();
+    assert_eq!(world.upstreams(), ["es", "es-0"]);
+    world.settle();
+    assert_eq!(world.items(id), [(id_on(0, 0), 201)]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn for_the_lane_of_a_hung_node_does_not_wait_for_it() {
+    let (mut world, gone, _) = warm(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let callers = ["a", "b", "c"].map(|caller| {
+        let id = world.request_with("/_bulk", &[("authorization", caller)], &index(&[id_on(0, 0)]));
+        world.woken();
+        id
+    });
+    // A batch of two that was refused for one of them, and waits for the lane too.
+    world.answer("es-0");
+    let both = [1, 2].map(|n| world.request_with("/_bulk", &[("authorization", "b")], &index(&[id_on(0, n)])));
+    world.woken();
+    world.answer("es-0");
+    world.answer("es-0");
+    world.request_with("/_bulk", &[("authorization", "z")], &index(&[id_on(0, 7)]));
+    world.answer_with("es-0", 400, "{}");
+    assert_eq!(world.upstreams(), ["es-0"]);
+    leaves(&mut world, &[gone]);
+    // The coordinator's lane has room for one as well.
+    assert_eq!(world.upstreams(), ["es-0", "es"]);
+    assert_eq!((body(&world, 0), body(&world, 1)), (index(&[id_on(0, 1)]), index(&[id_on(0, 2)])));
+    world.answer("es");
+    assert_eq!((world.upstreams(), body(&world, 1)), (vec!["es-0", "es"], index(&[id_on(0, 7)])));
+    world.settle();
+    assert!(callers.iter().chain(&both).all(|id| world.items(*id).len() == 1));
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn goes_to_the_node_again_once_it_is_back() {
+    let (mut world, gone, _) = warm(json!({}));
+    leaves(&mut world, &[gone]);
+    small(&mut world, 0);
+    world.woken();
+    world.answer("es");
+    leaves(&mut world, &[]);
+    small(&mut world, 0);
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0"]);
+}

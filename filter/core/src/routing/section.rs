@@ -1,0 +1,168 @@
+use std::cell::Cell;
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+use super::index::Index;
+use super::{NameKind, Unrouted, hash};
+
+/// All names that operations can be written to, in sections of about the same size. A change is made to a copy of
+/// its section, so that requests that are being read keep what they began with, and whoever shares the table with
+/// others tells them of a section rather than of all.
+#[derive(Debug, Clone)]
+pub(super) struct Sections(Vec<Rc<Section>>);
+
+/// The names of one section.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Section {
+    names: HashMap<Box<str>, Entry>,
+    /// The numbers of the nodes that hold a started primary of one of them, in order.
+    nodes: Vec<u16>,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Entry {
+    Index(Index),
+    Target(Target),
+}
+
+/// Where writing to an alias or a data stream goes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Target {
+    pub index: Result<Box<str>, Unrouted>,
+    /// The routing value that the alias adds.
+    pub routing: Option<Box<str>>,
+    pub kind: NameKind,
+    /// In which overview of the cluster it was seen last.
+    #[serde(skip)]
+    pub seen: Cell<u32>,
+}
+
+impl Target {
+    pub fn new(index: Result<&str, Unrouted>, routing: Option<&str>) -> Self {
+        Self {
+            index: index.map(Into::into),
+            routing: routing.map(Into::into),
+            kind: NameKind::Alias,
+            seen: Cell::default(),
+        }
+    }
+
+    /// A data stream, or an alias of one.
+    pub fn of_data_stream(kind: NameKind, index: Result<&str, Unrouted>) -> Self {
+        Self { kind, ..Self::new(index, None) }
+    }
+
+    /// Whether it leads to the same place.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.index, &self.routing, self.kind) == (&other.index, &other.routing, other.kind)
+    }
+}
+
+impl Entry {
+    /// In which overview of the cluster it was seen last.
+    pub fn seen(&self) -> &Cell<u32> {
+        match self {
+            Self::Index(index) => &index.seen,
+            Self::Target(target) => &target.seen,
+        }
+    }
+
+    pub fn index(&self) -> Option<&Index> {
+        match self {
+            Self::Index(index) => Some(index),
+            Self::Target(_) => None,
+        }
+    }
+
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Index(_) => None,
+            Self::Target(target) => Some(target),
+        }
+    }
+}
+
+/// How many there are: with 10,000 indices of ten shards one takes a few kilobytes.
+pub(super) const SECTIONS: u8 = u8::MAX;
+
+impl Default for Sections {
+    fn default() -> Self {
+        Self(vec![Rc::default(); usize::from(SECTIONS)])
+    }
+}
+
+impl Sections {
+    /// The number of the section that has this name, if any has.
+    pub fn number(name: &str) -> u8 {
+        // A remainder of 255 fits.
+        hash(name).checked_rem(u32::from(SECTIONS)).unwrap_or_default() as u8
+    }
+
+    /// What a name stands for.
+    pub fn get(&self, name: &str) -> Option<&Entry> {
+        self.section(Self::number(name))?.names.get(name)
+    }
+
+    /// The index of this name.
+    pub fn index(&self, name: &str) -> Option<&Index> {
+        self.get(name)?.index()
+    }
+
+    /// One of the sections.
+    pub fn section(&self, number: u8) -> Option<&Section> {
+        self.0.get(usize::from(number)).map(Rc::as_ref)
+    }
+
+    /// Changes one of the sections.
+    pub fn change(&mut self, number: u8, change: impl FnOnce(&mut HashMap<Box<str>, Entry>)) {
+        if let Some(section) = self.0.get_mut(usize::from(number)) {
+            let section = Rc::make_mut(section);
+            change(&mut section.names);
+            section.note_nodes();
+        }
+    }
+
+    /// Notes where an alias or a data stream leads, without a look at the other names, of which there may be many.
+    pub fn set_target(&mut self, name: &str, target: Target) {
+        if let Some(section) = self.0.get_mut(usize::from(Self::number(name))) {
+            let section = Rc::make_mut(section);
+            if let Some(Entry::Index(_)) = section.names.insert(name.into(), Entry::Target(target)) {
+                section.note_nodes();
+            }
+        }
+    }
+
+    /// Replaces one of the sections.
+    pub fn replace(&mut self, number: u8, with: Section) {
+        if let Some(section) = self.0.get_mut(usize::from(number)) {
+            *section = Rc::new(with);
+        }
+    }
+
+    /// All names.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter().flat_map(|section| section.names.values())
+    }
+
+    /// The numbers of all nodes that hold a started primary, some more than once.
+    pub fn nodes(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().flat_map(|section| &section.nodes).copied()
+    }
+}
+
+impl Section {
+    /// Its names.
+    pub fn names(&self) -> &HashMap<Box<str>, Entry> {
+        &self.names
+    }
+
+    fn note_nodes(&mut self) {
+        let mut nodes: Vec<u16> = self.names.values().filter_map(Entry::index).flat_map(Index::nodes).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.nodes = nodes;
+    }
+}

@@ -1,0 +1,203 @@
+use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
+
+use super::super::{Formula, hash};
+
+/// A cluster that answers each question as it was asked, and nothing more. Whatever changes has a new version, and
+/// nothing else has.
+pub struct Cluster {
+    pub version: u64,
+    pub uuid: String,
+    /// Names by id.
+    pub nodes: BTreeMap<String, String>,
+    /// Ports by id.
+    pub ports: BTreeMap<String, u16>,
+    /// How often each was started, by id.
+    pub starts: BTreeMap<String, u32>,
+    pub indices: BTreeMap<String, Index>,
+    /// The backing indices of each.
+    pub data_streams: BTreeMap<String, Vec<String>>,
+    pub settings: Value,
+}
+
+#[derive(Clone)]
+pub struct Index {
+    pub uuid: String,
+    pub version: u64,
+    /// With what `GET /_alias` tells of each.
+    pub aliases: BTreeMap<String, Value>,
+    pub shards: Vec<Shard>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Shard {
+    On(&'static str),
+    Moving(&'static str, &'static str),
+    Nowhere,
+}
+
+const ROUTING_SHARDS: u32 = 768;
+
+impl Cluster {
+    /// Three nodes, n0 to n2, named es-0 to es-2, and no index.
+    pub fn new() -> Self {
+        let nodes = ["n0", "n1", "n2"].map(|id| (id.to_owned(), id.replace('n', "es-")));
+        Self {
+            version: 1,
+            uuid: "c".to_owned(),
+            ports: nodes.iter().zip(9200..).map(|((id, _), port)| (id.clone(), port)).collect(),
+            starts: BTreeMap::new(),
+            nodes: BTreeMap::from(nodes),
+            indices: BTreeMap::new(),
+            data_streams: BTreeMap::new(),
+            settings: json!({}),
+        }
+    }
+
+    /// Makes an index with a shard on each of these nodes.
+    pub fn create(&mut self, name: &str, nodes: &[&'static str]) {
+        self.version += 1;
+        let shards = nodes.iter().map(|node| Shard::On(node)).collect();
+        let uuid = format!("{name} of {}", self.version);
+        self.indices.insert(name.to_owned(), Index { uuid, version: 1, aliases: BTreeMap::new(), shards });
+    }
+
+    pub fn delete(&mut self, name: &str) {
+        self.version += 1;
+        self.indices.remove(name).unwrap();
+    }
+
+    /// Changes an index so that its version grows.
+    pub fn change(&mut self, name: &str, change: impl FnOnce(&mut Index)) {
+        self.change_table(name, change);
+        self.indices.get_mut(name).unwrap().version += 1;
+    }
+
+    /// Changes where an index is, but not its version.
+    pub fn change_table(&mut self, name: &str, change: impl FnOnce(&mut Index)) {
+        self.version += 1;
+        change(self.indices.get_mut(name).unwrap());
+    }
+
+    /// Gives an index an alias.
+    pub fn alias(&mut self, name: &str, alias: &str, details: Value) {
+        self.change(name, |index| {
+            index.aliases.insert(alias.to_owned(), details);
+        });
+    }
+
+    pub fn unalias(&mut self, name: &str, alias: &str) {
+        self.change(name, |index| {
+            index.aliases.remove(alias).unwrap();
+        });
+    }
+
+    /// The answer to a `GET`.
+    pub fn answer(&self, path: &str) -> Value {
+        let (path, _) = path.split_once('?').unwrap();
+        let version =
+            json!({"version": self.version, "state_uuid": format!("s{}", self.version), "cluster_uuid": self.uuid});
+        match path {
+            "/_cluster/state/version" => version,
+            "/_cluster/state/version,nodes,metadata" => self.overview(version),
+            "/_cluster/settings" => self.settings.clone(),
+            "/_alias" => self.aliases(),
+            "/_nodes/http" => {
+                let address = |(id, port): (&String, &u16)| {
+                    (id.clone(), json!({"http": {"publish_address": format!("10.0.0.1:{port}")}}))
+                };
+                json!({"nodes": self.ports.iter().map(address).collect::<Map<_, _>>()})
+            }
+            path => self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/").unwrap()),
+        }
+    }
+
+    fn overview(&self, mut answer: Value) -> Value {
+        let node = |(id, name): (&String, &String)| {
+            (id.clone(), json!({"name": name, "ephemeral_id": format!("{:?}", self.starts.get(id))}))
+        };
+        let index = |(name, index): (&String, &Index)| {
+            let aliases: Vec<_> = index.aliases.keys().collect();
+            (
+                name.clone(),
+                json!({"version": index.version, "aliases": aliases, "settings": {"index": {"uuid": index.uuid}}}),
+            )
+        };
+        let stream = |(name, indices): (&String, &Vec<String>)| {
+            let indices: Vec<_> = indices.iter().map(|index| json!({"index_name": index})).collect();
+            (name.clone(), json!({"indices": indices}))
+        };
+        answer["nodes"] = Value::Object(self.nodes.iter().map(node).collect());
+        answer["metadata"]["indices"] = Value::Object(self.indices.iter().map(index).collect());
+        answer["metadata"]["data_stream"]["data_stream"] =
+            Value::Object(self.data_streams.iter().map(stream).collect());
+        answer
+    }
+
+    fn aliases(&self) -> Value {
+        self.indices.iter().map(|(name, index)| (name.clone(), json!({"aliases": index.aliases}))).collect()
+    }
+
+    fn details(&self, names: &str) -> Value {
+        let names = names.split(',').map(|name| percent_decode_str(name).decode_utf8().unwrap());
+        let (mut metadata, mut table) = (Map::new(), Map::new());
+        for name in names {
+            let Some(index) = self.indices.get(name.as_ref()) else { continue };
+            let settings = json!({"uuid": index.uuid, "number_of_shards": index.shards.len().to_string(), "version": {"created": "136408127"}});
+            metadata.insert(name.to_string(), json!({
+                "version": index.version, "state": "open", "routing_num_shards": ROUTING_SHARDS, "settings": {"index": settings},
+            }));
+            let shards: Map<_, _> =
+                index.shards.iter().enumerate().map(|(shard, copy)| (shard.to_string(), copy.state())).collect();
+            table.insert(name.to_string(), json!({ "shards": shards }));
+        }
+        json!({"metadata": {"indices": metadata}, "routing_table": {"indices": table}})
+    }
+
+    /// The names that can be written to, each with the index and the routing value that it stands for.
+    pub fn names(&self) -> BTreeMap<String, (String, Option<String>)> {
+        let mut names: BTreeMap<String, (String, Option<String>)> =
+            self.indices.keys().map(|name| (name.clone(), (name.clone(), None))).collect();
+        let mut members: BTreeMap<&str, Vec<(&str, &Value)>> = BTreeMap::new();
+        for (name, index) in &self.indices {
+            for (alias, details) in &index.aliases {
+                members.entry(alias).or_default().push((name, details));
+            }
+        }
+        for (alias, members) in members {
+            let write = members.iter().find(|(_, details)| details["is_write_index"] == true);
+            let only = members.first().filter(|_| members.len() == 1);
+            if let Some((index, details)) = write.or(only) {
+                let routing = details["index_routing"].as_str().map(str::to_owned);
+                names.insert(alias.to_owned(), ((*index).to_owned(), routing));
+            }
+        }
+        for (stream, indices) in &self.data_streams {
+            names.insert(stream.clone(), (indices.last().unwrap().clone(), None));
+        }
+        names
+    }
+
+    /// The name of the node that serves a document's primary.
+    pub fn owner(&self, index: &str, id: &str, routing: Option<&str>) -> Option<String> {
+        let shards = &self.indices.get(index)?.shards;
+        let formula = Formula::Factor { shards: shards.len() as u32, routing_shards: ROUTING_SHARDS };
+        match shards[formula.shard(hash(routing.unwrap_or(id))) as usize] {
+            Shard::On(node) | Shard::Moving(node, _) => self.nodes.get(node).cloned(),
+            Shard::Nowhere => None,
+        }
+    }
+}
+
+impl Shard {
+    fn state(self) -> Value {
+        let copy = |state, node: &str| json!({"primary": true, "state": state, "node": node});
+        match self {
+            Self::On(node) => json!([copy("STARTED", node)]),
+            Self::Moving(from, to) => json!([copy("INITIALIZING", to), copy("RELOCATING", from)]),
+            Self::Nowhere => json!([{"primary": true, "state": "UNASSIGNED", "node": null}]),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use super::super::SharedData;
+
+/// What the workers of a test share, with the rules of a proxy: a value's version grows with each write, and what is
+/// not there yet may be written under any version.
+#[derive(Clone, Default)]
+pub struct Memory(Rc<RefCell<Inner>>);
+
+/// Makes another value of one.
+pub type Spoil = fn(&[u8]) -> Vec<u8>;
+
+type Event = Box<dyn FnOnce()>;
+
+#[derive(Default)]
+struct Inner {
+    values: BTreeMap<String, (Vec<u8>, u32)>,
+    next_version: u32,
+    /// What happens right after the next time that a key with this end is read.
+    after_read: Option<(&'static str, Event)>,
+    /// Makes something else of each part that is written.
+    spoil: Option<Spoil>,
+}
+
+impl Memory {
+    /// Something happens elsewhere right after the next time that a key with this end is read.
+    pub fn after_read(&self, end: &'static str, happens: impl FnOnce() + 'static) {
+        self.0.borrow_mut().after_read = Some((end, Box::new(happens)));
+    }
+
+    /// From now on something else is kept of each part that is written.
+    pub fn spoil(&self, spoil: Spoil) {
+        self.0.borrow_mut().spoil = Some(spoil);
+    }
+
+    pub fn keys(&self) -> Vec<String> {
+        self.0.borrow().values.keys().cloned().collect()
+    }
+
+    pub fn get(&self, key: &str) -> Vec<u8> {
+        self.0.borrow().values[key].0.clone()
+    }
+
+    pub fn put(&self, key: &str, value: &[u8]) {
+        self.write(key, value, None);
+    }
+
+    pub fn lose(&self, key: &str) {
+        self.0.borrow_mut().values.remove(key);
+    }
+}
+
+impl SharedData for Memory {
+    fn read(&self, key: &str) -> (Option<Vec<u8>>, Option<u32>) {
+        let found = self.0.borrow().values.get(key).cloned();
+        let happens = self.0.borrow_mut().after_read.take_if(|(end, _)| key.ends_with(*end));
+        if let Some((_, happens)) = happens {
+            happens();
+        }
+        found.map(|(value, version)| (Some(value), Some(version))).unwrap_or_default()
+    }
+
+    fn write(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        let mut inner = self.0.borrow_mut();
+        let found = inner.values.get(key).map(|(_, version)| *version);
+        if version.is_some() && found.is_some() && version != found {
+            return false;
+        }
+        let value = match inner.spoil.filter(|_| !key.ends_with(".lease")) {
+            Some(spoil) => spoil(value),
+            None => value.to_vec(),
+        };
+        inner.next_version += 1;
+        let version = inner.next_version;
+        inner.values.insert(key.to_owned(), (value, version));
+        true
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_list().entries(self.keys()).finish()
+    }
+}

@@ -1,0 +1,9 @@
+//! Workers in front of a scripted cluster, under virtual time.
+
+mod changes;
+mod cluster;
+mod failures;
+mod memory;
+mod sharing;
+mod size;
+mod world;

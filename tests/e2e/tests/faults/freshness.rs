@@ -1,0 +1,149 @@
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::load::Load;
+use crate::site::{Plan, Site, expect_only};
+use crate::writer::Writer;
+
+const REFRESH: Duration = Duration::from_secs(2);
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl Site {
+    /// Says how long operations still went astray after a change that was made just now.
+    async fn noticed(&self, index: &str, what: &str) -> Result<()> {
+        let changed = Instant::now();
+        let astray = self.witness()?.astray_after(index, changed, REFRESH).await?;
+        let (all, wrong) = self.witness()?.since(index, changed);
+        println!("freshness, {what}: {wrong} of {all} operations went astray, until {astray:.1?} after");
+        Ok(())
+    }
+
+    /// Ends a load in which nothing may have failed.
+    async fn verify_all(&self, load: Load) -> Result<()> {
+        let tally = load.tally.clone();
+        self.verify(vec![load]).await?;
+        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+        expect_only(&tally, &[])
+    }
+
+    /// A load that has been routed for a while.
+    async fn routed(&self, load: Load) -> Result<Load> {
+        let mut load = load;
+        self.witness()?.astray_after(&load.index, Instant::now(), REFRESH).await?;
+        load.rate().await?;
+        Ok(load)
+    }
+
+    /// A load that only adds documents.
+    fn appending(&self, name: &str) -> Load {
+        Load::start(name, self.writers(name, "").map(Writer::appending))
+    }
+
+    async fn count(&self, index: &str) -> Result<u64> {
+        let count = self.client.get_json(&self.direct(0, &format!("/{index}/_count"))?).await?;
+        count["count"].as_u64().context("no count")
+    }
+
+    /// What tells this state of the cluster from all others.
+    async fn version(&self) -> Result<(String, u64)> {
+        let state = self.client.get_json(&self.direct(0, "/_cluster/state/version")?).await?;
+        let uuid = state["cluster_uuid"].as_str().context("no uuid")?;
+        Ok((uuid.to_owned(), state["version"].as_u64().context("no version")?))
+    }
+}
+
+fn plan() -> Plan {
+    Plan::new("freshness").config("cluster_state", json!({"refresh": "2s"})).witnessed()
+}
+
+fn flip(alias: &str, from: Value, to: Value) -> Value {
+    let with_alias = |mut action: Value| {
+        action.as_object_mut().unwrap().values_mut().for_each(|details| details["alias"] = alias.into());
+        action
+    };
+    json!({"actions": [with_alias(from), with_alias(to)]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_removed_and_made_again_with_other_shards() -> Result<()> {
+    let site = plan().index("anew", json!({"number_of_shards": 3})).start().await?;
+    let load = site.routed(site.load("anew", "")).await?;
+    site.verify_all(load).await?;
+    site.client.delete(&site.direct(0, "/anew")?).await?.ok()?;
+    site.make_index("anew", &json!({"number_of_shards": 5})).await?;
+    let mut load = site.load("anew", "");
+    site.noticed("anew", "removed and made again with other shards").await?;
+    load.rate().await?;
+    site.verify_all(load).await?;
+    site.end(vec![], REFRESH).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_split_under_its_alias() -> Result<()> {
+    let source = json!({"number_of_shards": 2, "number_of_routing_shards": 24});
+    let site = plan().index("source", source).start().await?;
+    site.post("/_aliases", json!({"actions": [{"add": {"index": "source", "alias": "written"}}]})).await?;
+    let load = site.routed(site.load("written", "")).await?;
+    let pause = load.pause().await;
+    site.put("/source/_settings", json!({"index.blocks.write": true})).await?;
+    let settings = json!({"settings": {"index.number_of_shards": 6, "index.blocks.write": null}});
+    site.post("/source/_split/target", settings).await?;
+    site.cluster.wait_green(LIMIT).await?;
+    let (from, to) = (json!({"remove": {"index": "source"}}), json!({"add": {"index": "target"}}));
+    site.post("/_aliases", flip("written", from, to)).await?;
+    drop(pause);
+    site.noticed("written", "split under its alias").await?;
+    site.verify_all(load).await?;
+    ensure!(site.count("target").await? > site.count("source").await?, "nothing was written to the target");
+    site.end(vec![], REFRESH).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_that_is_flipped_and_a_data_stream_that_is_rolled_over_under_load() -> Result<()> {
+    let site = plan().index("old", json!({})).index("new", json!({"number_of_shards": 4})).start().await?;
+    let add = |index: &str, is_write_index: bool| json!({"add": {"index": index, "is_write_index": is_write_index}});
+    site.post("/_aliases", flip("flipped", add("old", true), add("new", false))).await?;
+    let load = site.routed(site.appending("flipped")).await?;
+    site.post("/_aliases", flip("flipped", add("old", false), add("new", true))).await?;
+    site.noticed("flipped", "an alias flipped").await?;
+    site.verify_all(load).await?;
+    ensure!(site.count("old").await? > 0 && site.count("new").await? > 0, "one of them has nothing");
+
+    let settings = json!({"number_of_shards": 3, "number_of_replicas": 0, "refresh_interval": -1});
+    let template = json!({"index_patterns": ["stream"], "data_stream": {}, "template": {"settings": settings}});
+    site.put("/_index_template/stream", template).await?;
+    site.put("/_data_stream/stream", Value::Null).await?;
+    let load = site.routed(site.appending("stream")).await?;
+    site.post("/stream/_rollover", json!({})).await?;
+    site.noticed("stream", "a data stream rolled over").await?;
+    site.verify_all(load).await?;
+    for generation in ["000001", "000002"] {
+        ensure!(site.count(&format!(".ds-stream-{generation}")).await? > 0, "generation {generation} has nothing");
+    }
+    site.end(vec![], REFRESH).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_with_a_lower_version_in_the_same_place() -> Result<()> {
+    let mut site = plan().index("reborn", json!({"number_of_shards": 4})).start().await?;
+    // More versions than the other cluster will have.
+    for number in 0..40 {
+        site.put("/_cluster/settings", json!({"transient": {"cluster.metadata.number": number.to_string()}})).await?;
+    }
+    let load = site.routed(site.load("reborn", "")).await?;
+    let (uuid, version) = site.version().await?;
+    site.verify_all(load).await?;
+
+    site.replace_cluster().await?;
+    site.make_index("reborn", &json!({})).await?;
+    let mut load = site.load("reborn", "");
+    let (other_uuid, lower_version) = site.version().await?;
+    ensure!(other_uuid != uuid && lower_version < version, "version {lower_version} after {version}");
+    site.noticed("reborn", "another cluster in its place").await?;
+    load.rate().await?;
+    site.verify_all(load).await?;
+    site.end(vec![], REFRESH).await
+}

@@ -1,0 +1,80 @@
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::load::Load;
+use crate::site::{Plan, Site, expect_only};
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// As shipped.
+const REFRESH: Duration = Duration::from_secs(5);
+
+impl Site {
+    /// Where the primaries of an index are: its shards' numbers and nodes' names.
+    async fn placement(&self, index: &str) -> Result<Vec<(u64, String)>> {
+        let shards = self.client.get_json(&self.direct(0, &format!("/_cat/shards/{index}?format=json"))?).await?;
+        let read = |shard: &Value| Some((shard["shard"].as_str()?.parse().ok()?, shard["node"].as_str()?.to_owned()));
+        shards.as_array().context("no shards")?.iter().map(|shard| read(shard).context("no shard")).collect()
+    }
+
+    /// Has a change made that moves primaries; says how long their operations went astray after the last of them.
+    async fn astray_after(&self, what: &str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+        let begun = Instant::now();
+        change().await?;
+        let moved = self.witness()?.wait_moved(begun, LIMIT).await?;
+        let astray = self.witness()?.astray_after("moved", moved, REFRESH).await?;
+        let (all, wrong) = self.witness()?.since("moved", begun);
+        println!(
+            "relocation, {what}: moved within {:.1?}, {wrong} of {all} operations went astray, until {astray:.1?} after",
+            moved - begun
+        );
+        ensure!(wrong > 0, "nothing went astray: has anything moved?");
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn primaries_that_move_from_node_to_node_under_load() -> Result<()> {
+    let site = Plan::new("relocation").index("moved", json!({})).witnessed().start().await?;
+    // Where they are put they stay.
+    site.set(json!({"cluster.routing.rebalance.enable": "none"})).await?;
+    // Small requests: what has been written is to be copied.
+    let mut load = Load::start("moved", site.writers("moved", "").take(6));
+    let before = load.steady_rate().await?;
+    let (all, wrong) = site.witness()?.since("moved", Instant::now() - Duration::from_secs(2));
+    ensure!(all > 0 && wrong == 0, "{wrong} of {all} operations went astray before anything moved");
+
+    site.astray_after("two primaries by reroute", async || {
+        let places = site.placement("moved").await?;
+        let moves = places.iter().take(2).map(|(shard, node)| {
+            let to = if node == "es-0" { "es-1" } else { "es-0" };
+            json!({"move": {"index": "moved", "shard": shard, "from_node": node, "to_node": to}})
+        });
+        let commands = json!({"commands": moves.collect::<Vec<_>>()});
+        site.post("/_cluster/reroute", commands).await.map(|_| ())
+    })
+    .await?;
+    site.astray_after("a node emptied", async || {
+        site.set(json!({"cluster.routing.allocation.exclude._name": "es-2"})).await
+    })
+    .await?;
+    ensure!(site.placement("moved").await?.iter().all(|(_, node)| node != "es-2"), "es-2 is not empty");
+    let counted = async || site.envoy.counter("wasmcustom.bulk_reshuffle_batches_total.upstream.es-2").await;
+    let batches = counted().await?;
+    load.rate().await?;
+    ensure!(counted().await? == batches, "the empty node still gets batches");
+    site.astray_after("and filled again", async || {
+        let settings =
+            json!({"cluster.routing.allocation.exclude._name": null, "cluster.routing.rebalance.enable": "all"});
+        site.set(settings).await
+    })
+    .await?;
+
+    let recovered = load.recovers(before).await?;
+    let tally = load.tally.clone();
+    site.end(vec![load], recovered).await?;
+    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    expect_only(&tally, &[])
+}

@@ -1,0 +1,268 @@
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{FakeCluster, Gate, Item, Reaction, Recorded, check_filter};
+use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wait};
+use serde_json::{Value, json};
+
+use crate::site::{Plan, Site, expect_only};
+use crate::witness::GRACE;
+
+const REFRESH: Duration = Duration::from_secs(2);
+
+/// Far more than anything but a hold's interval takes, and less than the one that is set here.
+const AT_ONCE: Duration = Duration::from_millis(700);
+
+impl Site {
+    /// Sets one of the filter's switches; `null` removes it.
+    async fn switch(&self, scope: &str, name: &str, value: Value) -> Result<()> {
+        let setting = format!("cluster.metadata.bulk_reshuffle.{name}");
+        self.put("/_cluster/settings", json!({scope: {setting: value}})).await.map(|_| ())
+    }
+
+    /// How long something was still counted after this time: an error if that was longer than an interval.
+    async fn counted_after(&self, then: Instant, counter: &str) -> Result<Duration> {
+        let (mut count, mut last) = (self.counted(counter).await?, then);
+        let end = then + REFRESH + GRACE;
+        while Instant::now() < end + REFRESH {
+            let now = self.counted(counter).await?;
+            if now != count {
+                (count, last) = (now, Instant::now());
+            }
+            ensure!(last <= end, "{counter} still grows {:.1?} after the switch", last - then);
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        Ok(last - then)
+    }
+}
+
+fn plan(name: &'static str) -> Plan {
+    Plan::new(name).config("cluster_state", json!({"refresh": "2s"}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
+    const PASSED: &str = "requests_passed_through";
+    let site = plan("switched off").index("switched", json!({})).start().await?;
+    let mut load = site.load("switched", "");
+    let before = load.steady_rate().await?;
+    let passed = site.counted(PASSED).await?;
+
+    let off = Instant::now();
+    site.switch("persistent", "enabled", json!("false")).await?;
+    let split = site.counted_after(off, "batches").await?;
+    let whole = load.rate().await?;
+    ensure!(site.counted(PASSED).await? > passed, "nothing passed through");
+    let by_reason = site.envoy.stats_with("passed_through_total.reason.switched_off").await?;
+    ensure!(by_reason.values().sum::<u64>() > 0, "not for this reason: {by_reason:?}");
+
+    let (on, batches) = (Instant::now(), site.counted("batches").await?);
+    site.switch("persistent", "enabled", Value::Null).await?;
+    let passing = site.counted_after(on, PASSED).await?;
+    ensure!(site.counted("batches").await? > batches, "nothing is split again");
+    println!(
+        "switched off: the last batch left {split:.1?} after the switch, the last request passed {passing:.1?} after \
+         the switch back; {before:.0} operations in a second, {whole:.0} meanwhile"
+    );
+    let recovered = load.recovers(before).await?;
+    let tally = load.tally.clone();
+    site.end(vec![load], recovered).await?;
+    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    expect_only(&tally, &[])
+}
+
+/// An Envoy of one worker in front of the site's cluster, and who writes down what the nodes receive.
+struct Bench {
+    site: Site,
+    received: FakeCluster,
+    envoy: Envoy,
+}
+
+impl Bench {
+    /// With an index `one` of one shard and one, `six`, of six.
+    async fn start(name: &'static str) -> Result<Self> {
+        let site = plan(name).index("one", json!({"number_of_shards": 1})).index("six", json!({})).start().await?;
+        let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
+        let received = FakeCluster::in_front_of(&nodes).await?;
+        let run_dir = site.run_dir().join("bench");
+        let mut options = EnvoyOptions::new(run_dir).cluster("es", received.addresses());
+        for ((name, _), address) in site.cluster.addresses().zip(received.addresses()) {
+            options = options.cluster(name, [address]);
+        }
+        options.filter = FilterConfig::Value(json!({"coordinator": "es", "cluster_state": {"refresh": "2s"}}));
+        let envoy = Envoy::start(&Tools::find()?, options).await?;
+        let bench = Self { site, received, envoy };
+        bench.soon("requests are split", async || bench.is_split("six").await).await?;
+        Ok(bench)
+    }
+
+    /// Sends documents without ids; returns how long that took.
+    async fn write(&self, index: &str, documents: usize, bytes: usize) -> Result<Duration> {
+        let source = json!({"n": 1, "text": "x".repeat(bytes)});
+        let body = format!("{{\"index\":{{}}}}\n{source}\n").repeat(documents);
+        let begun = Instant::now();
+        let answer = self.site.client.post_ndjson(&self.envoy.url(&format!("/{index}/_bulk")), body).await?;
+        let took = begun.elapsed();
+        let items = Item::read_all(&answer)?;
+        ensure!(items.len() == documents && items.iter().all(|item| item.status == 201), "{}", answer.text());
+        Ok(took)
+    }
+
+    /// Whether such a request leaves at once.
+    async fn leaves(&self, index: &str, documents: usize, bytes: usize) -> Result<bool> {
+        Ok(self.write(index, documents, bytes).await? < AT_ONCE)
+    }
+
+    /// Whether the filter splits requests for this index.
+    async fn is_split(&self, index: &str) -> Result<bool> {
+        const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_merged_total";
+        let before = self.envoy.counter(MERGED).await?;
+        self.write(index, 1, 10).await?;
+        Ok(self.envoy.counter(MERGED).await? > before)
+    }
+
+    /// What a node receives of a document without an id.
+    async fn receives(&self, index: &str) -> Result<Recorded> {
+        self.received.forget();
+        self.write(index, 1, 10).await?;
+        let batches = self.received.bulks();
+        ensure!(batches.len() == 1, "{} batches", batches.len());
+        Ok(batches[0].clone())
+    }
+
+    /// Waits until this is so; an error unless that is within an interval.
+    async fn soon(&self, what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+        // A probe may take as long as a hold.
+        let limit = REFRESH + GRACE + Duration::from_secs(1);
+        wait::until(limit, what, async || Ok(is_so().await?.then_some(()))).await
+    }
+
+    async fn set(&self, name: &str, value: Value) -> Result<()> {
+        self.site.switch("persistent", name, value).await
+    }
+
+    async fn end(self) -> Result<()> {
+        check_filter(&self.envoy).await?;
+        self.envoy.stop().await?;
+        self.site.end(vec![], Duration::ZERO).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn switches_say_when_holds_leave() -> Result<()> {
+    let bench = Bench::start("switches of holds").await?;
+    let (leaves, set) = (
+        async |index: &str, documents, bytes| bench.leaves(index, documents, bytes).await,
+        async |name: &str, value| bench.set(name, value).await,
+    );
+    set("interval", json!("1s")).await?;
+    set("early_release", json!("false")).await?;
+    bench.soon("who is alone waits", async || Ok(!leaves("one", 1, 10).await?)).await?;
+    set("interval", json!("100ms")).await?;
+    bench.soon("but not for long", async || leaves("one", 1, 10).await).await?;
+    set("interval", json!("1s")).await?;
+    bench.soon("long again", async || Ok(!leaves("one", 3, 10).await?)).await?;
+    set("flush_threshold_docs", json!("3")).await?;
+    bench.soon("three documents leave at once", async || leaves("one", 3, 10).await).await?;
+    ensure!(!leaves("one", 2, 10).await?, "two documents leave at once");
+    set("flush_threshold_docs", Value::Null).await?;
+    bench.soon("three documents wait again", async || Ok(!leaves("one", 3, 10).await?)).await?;
+    set("flush_threshold_size", json!("2kb")).await?;
+    bench.soon("three kilobytes leave at once", async || leaves("one", 1, 3_000).await).await?;
+    ensure!(!leaves("one", 1, 1_000).await?, "one kilobyte leaves at once");
+    set("early_release", Value::Null).await?;
+    bench.soon("who is alone waits no longer", async || leaves("one", 1, 10).await).await?;
+
+    // One batch on its way keeps the next one, or not.
+    set("interval", Value::Null).await?;
+    set("flush_threshold_size", Value::Null).await?;
+    let (gate, nodes) =
+        (Gate::closed(), bench.site.cluster.addresses().map(|(_, address)| address).collect::<Vec<_>>());
+    let (held, client) = (gate.clone(), Client::new());
+    bench.received.react(move |request| Reaction::Forward(Box::new(client.clone()), nodes[request.node]).after(&held));
+    bench.received.forget();
+    let arrive = |number| move |batches: &[Recorded]| batches.len() == number;
+    let both = async {
+        tokio::try_join!(bench.write("one", 1, 10), async {
+            bench.received.wait_for_bulks("the first batch", arrive(1)).await?;
+            bench.write("one", 1, 10).await
+        })
+    };
+    let switched = async {
+        bench.received.wait_for_bulks("the first batch", arrive(1)).await?;
+        // That nothing comes can only be waited for.
+        tokio::time::sleep(AT_ONCE).await;
+        ensure!(bench.received.bulks().len() == 1, "a second batch left before the first one was answered");
+        set("max_in_flight", json!("2")).await?;
+        bench.received.wait_for_bulks("the second batch", arrive(2)).await?;
+        gate.open();
+        Ok(())
+    };
+    tokio::try_join!(both, switched)?;
+    bench.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn switches_and_mappings_say_what_becomes_of_documents_without_an_id() -> Result<()> {
+    let bench = Bench::start("switches of ids").await?;
+    let is_generated = |batch: &Recorded| batch.operations().is_ok_and(|operations| operations[0].id.is_some());
+    let is_direct = |batch: &Recorded| batch.text().contains("routing");
+    let meta = async |meta: Value| {
+        let mapping = json!({"_meta": {"bulk_reshuffle": meta}});
+        bench.site.put("/six/_mapping", mapping).await
+    };
+    ensure!(is_generated(&bench.receives("six").await?), "not the configuration's way");
+    bench.set("missing_id", json!("direct")).await?;
+    bench.soon("direct", async || Ok(is_direct(&bench.receives("six").await?))).await?;
+    ensure!(is_direct(&bench.receives("one").await?), "the switch is for all indices");
+    // What the index says of itself goes before the switch.
+    meta(json!({"missing_id": "pass"})).await?;
+    bench
+        .soon("pass", async || {
+            let batch = bench.receives("six").await?;
+            Ok(!is_direct(&batch) && !is_generated(&batch))
+        })
+        .await?;
+    ensure!(is_direct(&bench.receives("one").await?), "another index follows the switch");
+    bench.set("missing_id", Value::Null).await?;
+    bench.soon("generated again", async || Ok(is_generated(&bench.receives("one").await?))).await?;
+    ensure!(!is_generated(&bench.receives("six").await?), "the index no longer says so");
+    meta(json!({"enabled": false})).await?;
+    bench.soon("passed on whole", async || Ok(!bench.is_split("six").await?)).await?;
+    ensure!(bench.is_split("one").await?, "another index is left alone too");
+    let passed = bench.envoy.stats_with("passed_through_total.reason.disabled").await?;
+    ensure!(passed.values().sum::<u64>() > 0, "not for this reason");
+    meta(json!({})).await?;
+    bench.soon("split again", async || bench.is_split("six").await).await?;
+    bench.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transient_switches_go_first_and_wrong_ones_are_ignored() -> Result<()> {
+    const INVALID: &str = "wasmcustom.bulk_reshuffle_switches_invalid_total";
+    let bench = Bench::start("switches, odd ones").await?;
+    let is_whole = async || Ok(!bench.is_split("six").await?);
+    bench.site.switch("transient", "enabled", json!("true")).await?;
+    bench.set("early_release", json!("false")).await?;
+    bench.set("interval", json!("1s")).await?;
+    bench.set("enabled", json!("false")).await?;
+    bench.soon("the others count", async || Ok(!bench.leaves("one", 1, 10).await?)).await?;
+    ensure!(bench.is_split("six").await?, "the persistent switch goes before the transient one");
+    bench.site.switch("transient", "enabled", Value::Null).await?;
+    bench.soon("whole without the transient switch", is_whole).await?;
+    bench.set("enabled", Value::Null).await?;
+    bench.soon("split without any", async || bench.is_split("six").await).await?;
+
+    ensure!(bench.envoy.counter(INVALID).await? == 0, "something was wrong");
+    bench.set("flush_threshold_docs", json!("many")).await?;
+    bench.soon("noticed", async || Ok(bench.envoy.counter(INVALID).await? == 1)).await?;
+    let log = bench.envoy.log();
+    let named = log.lines().find(|line| line.contains("cluster.metadata.bulk_reshuffle.flush_threshold_docs"));
+    ensure!(named.is_some_and(|line| line.contains("[warning]") && line.contains("ignored")), "{named:?}");
+    ensure!(!bench.leaves("one", 1, 10).await?, "the other switches no longer count");
+    // Another change, and the same mistake: not counted again.
+    bench.set("interval", Value::Null).await?;
+    bench.soon("the change counts", async || bench.leaves("one", 1, 10).await).await?;
+    ensure!(bench.envoy.counter(INVALID).await? == 1, "counted again");
+    bench.end().await
+}

@@ -1,0 +1,229 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle::routing::{Formula, hash};
+use bulk_reshuffle_e2e::{FakeCluster, Reaction, Recorded};
+use bulk_reshuffle_stack::{Client, wait};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// How often it looks where the primaries are.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
+
+/// How long the filter may take to know all about a change, besides its interval: the questions, and what was sent
+/// already when the answers came.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// Stands between Envoy and the nodes, and sees of each operation whether it comes straight to the node that has its
+/// primary: not by another node, nor by the coordinating upstream.
+#[derive(Debug)]
+pub struct Witness {
+    relay: FakeCluster,
+    nodes: usize,
+    seen: Arc<Mutex<Seen>>,
+    looking: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    owners: Owners,
+    changed: Instant,
+    sightings: Vec<Sighting>,
+}
+
+/// What arrived with one request for one index.
+#[derive(Debug)]
+struct Sighting {
+    at: Instant,
+    index: String,
+    /// Operations whose primary was there to be found.
+    operations: u64,
+    misrouted: u64,
+}
+
+/// Where the primaries are, by index, alias and data stream.
+#[derive(Debug, Default, PartialEq)]
+struct Owners(BTreeMap<String, Shards>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Shards {
+    formula: Formula,
+    /// The node of each one's primary, if that has started.
+    nodes: Vec<Option<usize>>,
+}
+
+impl Witness {
+    /// In front of these nodes, which are called `es-0`, `es-1`, …; it asks the first one where everything is.
+    pub async fn start(nodes: &[SocketAddr]) -> Result<Self> {
+        let first = *nodes.first().context("no nodes")?;
+        // Each once as itself, and once as part of the coordinating upstream.
+        let relay = FakeCluster::in_front_of(&[nodes, nodes].concat()).await?;
+        let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
+        let (seen, client) = (Arc::new(Mutex::new(seen)), Client::new());
+        let (noted, to, forwarder) = (Arc::clone(&seen), [nodes, nodes].concat(), client.clone());
+        relay.react(move |request| {
+            lock(&noted).note(request);
+            Reaction::Forward(Box::new(forwarder.clone()), to[request.node])
+        });
+        let looking = tokio::spawn(look(client, first, Arc::clone(&seen)));
+        Ok(Self { relay, nodes: nodes.len(), seen, looking })
+    }
+
+    /// Where Envoy is to find each node.
+    pub fn nodes(&self) -> Vec<SocketAddr> {
+        self.relay.addresses().take(self.nodes).collect()
+    }
+
+    /// Where Envoy is to find the coordinating upstream.
+    pub fn coordinators(&self) -> Vec<SocketAddr> {
+        self.relay.addresses().skip(self.nodes).collect()
+    }
+
+    /// Nobody reaches a node any longer.
+    pub async fn take_down(&mut self, node: usize) -> Result<()> {
+        self.relay.take_down(node).await?;
+        self.relay.take_down(self.nodes + node).await
+    }
+
+    /// It can be reached again.
+    pub async fn bring_up(&mut self, node: usize) -> Result<()> {
+        self.relay.bring_up(node).await?;
+        self.relay.bring_up(self.nodes + node).await
+    }
+
+    /// Operations on an index since then, and those of them that did not come straight to their primaries.
+    pub fn since(&self, index: &str, then: Instant) -> (u64, u64) {
+        let seen = lock(&self.seen);
+        let later = seen.sightings.iter().filter(|sighting| sighting.at >= then && sighting.index == index);
+        later.fold((0, 0), |(all, wrong), sighting| (all + sighting.operations, wrong + sighting.misrouted))
+    }
+
+    /// Waits until the primaries' places have changed since then, and do not change any longer; returns when they
+    /// changed last.
+    pub async fn wait_moved(&self, then: Instant, limit: Duration) -> Result<Instant> {
+        wait::until(limit, "primaries move, and then no longer", async || {
+            let changed = lock(&self.seen).changed;
+            Ok((changed > then && changed.elapsed() > Duration::from_secs(3)).then_some(changed))
+        })
+        .await
+    }
+
+    /// How long operations on an index still went astray after a change at this time: an error if that was longer than
+    /// this interval. Waits as long as it takes to say so.
+    pub async fn astray_after(&self, index: &str, change: Instant, interval: Duration) -> Result<Duration> {
+        let end = change + interval + GRACE;
+        // Then it must have ended; and for as long again nothing may go astray.
+        tokio::time::sleep_until((end + interval).into()).await;
+        let (all, wrong) = self.since(index, end);
+        let went_astray = |sighting: &&Sighting| sighting.index == index && sighting.misrouted > 0;
+        let last = lock(&self.seen).sightings.iter().rfind(went_astray).map(|sighting| sighting.at);
+        let astray = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change));
+        ensure!(all > 0, "nothing was written after the change");
+        ensure!(wrong == 0, "{wrong} of {all} operations went astray, as late as {astray:.1?} after the change");
+        Ok(astray)
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
+
+impl Seen {
+    fn note(&mut self, request: &Recorded) {
+        // What is no bulk request is not the witness's business; nor is what the writers do not write.
+        let Ok(operations) = request.operations() else { return };
+        let Some(first) = operations.first() else { return };
+        let mut sighting = Sighting { at: Instant::now(), index: first.index.clone(), operations: 0, misrouted: 0 };
+        for operation in &operations {
+            let shards = self.owners.0.get(&operation.index);
+            let shard = shards.zip(operation.id.as_deref()).map(|(shards, id)| shards.owner(id));
+            // Without an id, or without a started primary, nobody could do better.
+            let Some(Some(owner)) = shard else { continue };
+            sighting.operations += 1;
+            sighting.misrouted += u64::from(request.node != owner);
+        }
+        self.sightings.push(sighting);
+    }
+}
+
+impl Shards {
+    fn owner(&self, id: &str) -> Option<usize> {
+        self.nodes.get(self.formula.shard(hash(id)) as usize).copied()?
+    }
+}
+
+/// Looks where the primaries are, over and over.
+async fn look(client: Client, node: SocketAddr, seen: Arc<Mutex<Seen>>) {
+    loop {
+        if let Ok(owners) = Owners::ask(&client, node).await {
+            let mut seen = lock(&seen);
+            if seen.owners != owners {
+                seen.owners = owners;
+                seen.changed = Instant::now();
+            }
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+impl Owners {
+    async fn ask(client: &Client, node: SocketAddr) -> Result<Self> {
+        const STATE: &str = "/_cluster/state/nodes,routing_table,metadata?local=true&filter_path=nodes.*.name,\
+            metadata.indices.*.routing_num_shards,metadata.indices.*.settings.index.version.created,\
+            routing_table.indices.*.shards.*.primary,\
+            routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.node";
+        let client = client.with_timeout(Duration::from_secs(1));
+        let ask = async |path: &str| client.get_json(&format!("http://{node}{path}")).await;
+        let state = ask(STATE).await?;
+        let mut owners = BTreeMap::new();
+        for (index, metadata) in state["metadata"]["indices"].as_object().context("no indices")? {
+            let Some(shards) = state["routing_table"]["indices"][index]["shards"].as_object() else { continue };
+            let nodes: Vec<_> = (0..shards.len()).map(|shard| primary(&shards[&shard.to_string()], &state)).collect();
+            let created = metadata["settings"]["index"]["version"]["created"].as_str().context("no version")?;
+            let routing_shards = metadata["routing_num_shards"].as_u64().context("no routing shards")?;
+            let formula = Formula::of_index(created.parse()?, u32::try_from(nodes.len())?, routing_shards.try_into()?);
+            let shards = Shards { formula: formula.ok().context("no formula")?, nodes };
+            owners.insert(index.clone(), shards);
+        }
+        for (name, index) in other_names(&ask("/_alias").await?, &ask("/_data_stream").await?)? {
+            let shards = owners.get(&index).context("an index is new")?.clone();
+            owners.insert(name, shards);
+        }
+        Ok(Self(owners))
+    }
+}
+
+/// Aliases and data streams, each with the index that it writes to.
+fn other_names(aliases: &Value, streams: &Value) -> Result<Vec<(String, String)>> {
+    let mut names = BTreeMap::<String, String>::new();
+    for (index, found) in aliases.as_object().context("no aliases")? {
+        for (alias, details) in found["aliases"].as_object().context("no aliases")? {
+            if details["is_write_index"] == true || !names.contains_key(alias) {
+                names.insert(alias.clone(), index.clone());
+            }
+        }
+    }
+    for stream in streams["data_streams"].as_array().context("no data streams")? {
+        let index = stream["indices"].as_array().and_then(|indices| indices.last()?["index_name"].as_str());
+        let name = stream["name"].as_str().context("no name")?;
+        names.insert(name.to_owned(), index.context("no index")?.to_owned());
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// The number of the node with a shard's primary.
+fn primary(copies: &Value, state: &Value) -> Option<usize> {
+    let is_primary =
+        |copy: &&Value| copy["primary"] == true && ["STARTED", "RELOCATING"].map(Value::from).contains(&copy["state"]);
+    let node = copies.as_array()?.iter().find(is_primary)?["node"].as_str()?;
+    state["nodes"][node]["name"].as_str()?.strip_prefix("es-")?.parse().ok()
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}

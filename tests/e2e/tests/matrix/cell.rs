@@ -1,0 +1,186 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_stack::wait;
+use fastrand::Rng;
+
+use crate::key::Key;
+use crate::kind::{Expected, Kind};
+use crate::load::{Load, Sent};
+use crate::oracle::{self, Placed};
+use crate::routes::Routes;
+use crate::site::Site;
+
+/// How many keys of each kind are compared.
+const KEYS: usize = 2_000;
+
+/// Of the bytes that cross between nodes when requests are sent directly, those that do when they pass on, in percent.
+const UNROUTED: std::ops::Range<f64> = 70.0..140.0;
+
+/// Too little crosses between nodes to compare: operations were refused before that.
+const LITTLE: u64 = 60_000;
+
+/// How one kind went on one version.
+#[derive(Debug)]
+pub struct Cell {
+    checked: usize,
+    pub mismatches: usize,
+    reason: Option<&'static str>,
+    /// Bytes between nodes through the filter, as a percentage of those without it.
+    bytes: Option<f64>,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            Some(reason) => write!(to, "`{reason}`")?,
+            None if self.checked == 0 => write!(to, "refused")?,
+            None => write!(to, "{}/{}", self.checked, self.mismatches)?,
+        }
+        match self.bytes {
+            Some(bytes) => write!(to, ", {bytes:.0} %"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Cell {
+    /// Checks a kind.
+    pub async fn fill(site: &Site, routes: &Routes, kind: &Kind, mut rng: Rng) -> Result<Self> {
+        let mut kind = kind.clone();
+        if kind.is_backed {
+            kind.target = site.last_index(&kind.target).await?;
+        }
+        let keys = kind.keys(&mut rng, KEYS);
+        match kind.expected {
+            Expected::Routed => routed(site, routes, &kind, &keys, &mut rng).await,
+            Expected::RoutedOnceMade => {
+                make(site, &kind, &mut rng).await?;
+                routed(site, &Routes::load(site).await?, &kind, &keys, &mut rng).await
+            }
+            Expected::Refused => {
+                let placed = place(routes, &kind, &keys, &mut rng)?;
+                let bytes = sent_as_placed(site, &kind, &placed, &mut rng).await?;
+                Ok(Self { checked: 0, mismatches: 0, reason: None, bytes })
+            }
+            Expected::Unrouted(reason) => {
+                for key in &keys {
+                    let line = kind.line(&mut rng, key);
+                    let found = routes.place(&line, key)?.map_err(|why| why.name());
+                    ensure!(found == Err(reason), "{line:.200} is {found:?}, not {reason}");
+                }
+                unrouted(site, &kind, &keys, reason, &mut rng).await
+            }
+            Expected::Passed(reason) => unrouted(site, &kind, &keys, reason, &mut rng).await,
+        }
+    }
+}
+
+async fn routed(site: &Site, routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Cell> {
+    let placed = place(routes, kind, keys, rng)?;
+    let index = Load::new(rng, kind, keys, 1).direct(site).await?.index()?;
+    let mut mismatches = oracle::misplaced(site, &index, &placed).await?;
+    if kind.by_routing {
+        mismatches = mismatches.max(oracle::unconfirmed(site, &index, kind.added_routing, &placed).await?);
+    }
+    if mismatches > 0 {
+        return Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: None });
+    }
+    let bytes = sent_as_placed(site, kind, &placed, rng).await?;
+    let bytes = bytes.context("next to nothing crosses between nodes in any case")?;
+    ensure!(bytes <= kind.bytes_at_most, "{bytes} % of the bytes cross between nodes");
+    Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: Some(bytes) })
+}
+
+/// Where the table sends the operations of these keys: all of them to a node.
+fn place(routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Vec<Placed>> {
+    let mut placed = Vec::new();
+    for key in keys {
+        let line = kind.line(rng, key);
+        match routes.place(&line, key)? {
+            Ok(place) => placed.push((key.clone(), place)),
+            Err(why) => bail!("{line:.200} is unrouted: {}", why.name()),
+        }
+    }
+    Ok(placed)
+}
+
+/// Compares a load directly and through the filter, which must send each node what its table says.
+async fn sent_as_placed(site: &Site, kind: &Kind, placed: &[Placed], rng: &mut Rng) -> Result<Option<f64>> {
+    let placed = &placed[..kind.operations];
+    let mut expected = BTreeMap::<String, u64>::new();
+    for (_, place) in placed {
+        *expected.entry(format!("batch_operations_total.upstream.{}", place.node)).or_default() += 1;
+    }
+    let keys: Vec<Key> = placed.iter().map(|(key, _)| key.clone()).collect();
+    let (bytes, counted) = compare(site, kind, &keys, rng).await?;
+    let batches: BTreeMap<_, _> = counted
+        .iter()
+        .filter(|(name, _)| name.starts_with("batch_operations"))
+        .map(|(name, count)| (name.clone(), *count))
+        .collect();
+    ensure!(batches == expected, "the filter counted {counted:?}, not {expected:?}");
+    Ok(bytes)
+}
+
+async fn unrouted(site: &Site, kind: &Kind, keys: &[Key], reason: &'static str, rng: &mut Rng) -> Result<Cell> {
+    if kind.operations == 0 {
+        return Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes: None });
+    }
+    let keys = &keys[..kind.operations];
+    Load::new(rng, kind, keys, 1).direct(site).await?;
+    let (bytes, counted) = compare(site, kind, keys, rng).await?;
+    let count = |name: &str| counted.get(name).copied().unwrap_or_default();
+    let passed = count(&format!("requests_passed_through_total.reason.{reason}"));
+    let merged = count("batch_operations_total.upstream.es");
+    let is_whole = passed > 0 && !counted.keys().any(|name| name.starts_with("batch"));
+    let is_merged = merged == kind.operations as u64 && !counted.keys().any(|name| name.contains("upstream.es-"));
+    ensure!(is_whole || is_merged, "{reason}: the filter counted {counted:?}");
+    if let Some(bytes) = bytes {
+        ensure!(UNROUTED.contains(&bytes), "{bytes} % of the bytes cross between nodes");
+    }
+    Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes })
+}
+
+/// Sends the same load directly and through the filter, and compares the answers. Returns what crossed between nodes
+/// of the second, in percent of the first, and what the filter counted.
+async fn compare(
+    site: &Site,
+    kind: &Kind,
+    keys: &[Key],
+    rng: &mut Rng,
+) -> Result<(Option<f64>, BTreeMap<String, u64>)> {
+    let load = Load::new(rng, kind, &keys[..kind.operations], 1_000);
+    let direct = load.direct(site).await?;
+    let before = site.counts().await?;
+    let filtered = load.through_the_filter(site).await?;
+    let mut counted = site.counts().await?;
+    counted.iter_mut().for_each(|(name, count)| *count -= before.get(name).copied().unwrap_or_default());
+    counted.retain(|_, count| *count > 0);
+    direct.check_alike(&filtered)?;
+    Ok((percentage(&filtered, &direct), counted))
+}
+
+fn percentage(part: &Sent, whole: &Sent) -> Option<f64> {
+    (whole.bytes > LITTLE).then(|| part.bytes as f64 * 100.0 / whole.bytes as f64)
+}
+
+/// Lets a request make the index, and waits until the filter has learnt of it: at once, not in its next interval.
+async fn make(site: &Site, kind: &Kind, rng: &mut Rng) -> Result<()> {
+    let id = |number| Some(format!("first {number}"));
+    let keys: Vec<Key> = (0..6).map(|number| Key { id: id(number), routing: None }).collect();
+    let load = Load::new(rng, kind, &keys, 1);
+    let before = site.counts().await?;
+    load.through_the_filter(site).await?.index()?;
+    let reason = "requests_passed_through_total.reason.unknown_index";
+    ensure!(site.counts().await?.get(reason) > before.get(reason), "the index was known");
+    wait::until(Duration::from_secs(10), "the filter does not learn of the index", async || {
+        let merged = |counts: BTreeMap<String, u64>| counts.get("requests_merged_total").copied();
+        let before = merged(site.counts().await?);
+        load.through_the_filter(site).await?;
+        Ok((merged(site.counts().await?) > before).then_some(()))
+    })
+    .await
+}

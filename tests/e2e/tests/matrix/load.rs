@@ -1,0 +1,112 @@
+//! The same operations sent to the nodes and through the filter.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use fastrand::Rng;
+use serde_json::Value;
+
+use crate::key::Key;
+use crate::kind::Kind;
+use crate::site::Site;
+
+/// Requests that are sent again and again. There are as many for each node.
+#[derive(Debug)]
+pub struct Load {
+    target: String,
+    has_ids: bool,
+    bodies: Vec<String>,
+}
+
+/// What became of a load.
+#[derive(Debug)]
+pub struct Sent {
+    /// Bytes that crossed between nodes.
+    pub bytes: u64,
+    /// Whether the operations named ids: those that the cluster makes differ.
+    has_ids: bool,
+    answers: Vec<Value>,
+}
+
+const REQUESTS: usize = 6;
+
+impl Load {
+    /// Documents of a few bytes, or of about a kilobyte that cannot be compressed much.
+    pub fn new(rng: &mut Rng, kind: &Kind, keys: &[Key], text: usize) -> Self {
+        let mut bodies = vec![String::new(); REQUESTS];
+        for (number, key) in keys.iter().enumerate() {
+            let text: String = (0..text).map(|_| rng.alphanumeric()).collect();
+            let (minutes, seconds) = (number / 60 % 60, number % 60);
+            let (hours, line) = (number / 3600, kind.line(rng, key));
+            bodies[number * REQUESTS / keys.len()] += &format!(
+                "{line}{{\"@timestamp\":\"2026-11-20T{hours:02}:{minutes:02}:{seconds:02}Z\",\"host\":\"{}\",\
+                 \"n\":{number},\"text\":\"{text}\"}}\n",
+                ["a", "b", "c", "d"][number % 4]
+            );
+        }
+        Self { target: format!("/_bulk{}", kind.query), has_ids: kind.has_ids, bodies }
+    }
+
+    /// To each node in turn.
+    pub async fn direct(&self, site: &Site) -> Result<Sent> {
+        self.send(site, |number| site.direct(number, &self.target)).await
+    }
+
+    pub async fn through_the_filter(&self, site: &Site) -> Result<Sent> {
+        self.send(site, |_| Ok(site.envoy.url(&self.target))).await
+    }
+
+    async fn send(&self, site: &Site, url: impl Fn(usize) -> Result<String>) -> Result<Sent> {
+        let before = site.transport_bytes().await?;
+        let mut answers = Vec::new();
+        for (number, body) in self.bodies.iter().enumerate() {
+            answers.push(site.client.post_ndjson(&url(number)?, body.clone()).await?.ok()?.json()?);
+        }
+        Ok(Sent { bytes: site.transport_bytes().await? - before, has_ids: self.has_ids, answers })
+    }
+}
+
+impl Sent {
+    /// The index in which all documents are, if they are in one.
+    pub fn index(&self) -> Result<String> {
+        let mut indices = BTreeMap::<&str, usize>::new();
+        for item in self.items() {
+            ensure!(item["status"] == 201, "{item}");
+            *indices.entry(item["_index"].as_str().context("no index")?).or_default() += 1;
+        }
+        match indices.into_keys().collect::<Vec<_>>().as_slice() {
+            [index] => Ok((*index).to_owned()),
+            indices => bail!("documents in {indices:?}"),
+        }
+    }
+
+    /// An error if the same load, sent later, was not answered alike. A document that was updated has its next
+    /// version then, and nothing else may differ but sequence numbers and times.
+    pub fn check_alike(&self, later: &Self) -> Result<()> {
+        let (first, second): (Vec<&Value>, Vec<&Value>) = (self.items().collect(), later.items().collect());
+        ensure!(first.len() == second.len(), "{} items and {}", first.len(), second.len());
+        for (first, second) in first.into_iter().zip(second) {
+            let (mut expected, mut found) = (first.clone(), second.clone());
+            if let (Some(version), Some("updated")) = (first["_version"].as_u64(), first["result"].as_str()) {
+                expected["_version"] = (version + 1).into();
+            }
+            for item in [&mut expected, &mut found] {
+                let item = item.as_object_mut().context("no item")?;
+                item.remove("_seq_no");
+                if !self.has_ids {
+                    item.remove("_id");
+                }
+            }
+            ensure!(expected == found, "expected {expected}, found {found}");
+        }
+        let errors = |sent: &Self| sent.answers.iter().map(|answer| answer["errors"].clone()).collect::<Vec<_>>();
+        ensure!(errors(self) == errors(later), "errors differ");
+        Ok(())
+    }
+
+    /// The items without their actions.
+    fn items(&self) -> impl Iterator<Item = &Value> {
+        let items = self.answers.iter().filter_map(|answer| answer["items"].as_array()).flatten();
+        items.filter_map(|item| item.as_object()?.values().next())
+    }
+}

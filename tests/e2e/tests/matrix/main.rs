@@ -1,0 +1,89 @@
+//! Every kind of index, alias and data stream on every version: the filter sends each operation to the node that the
+//! cluster names, or leaves it alone for the right reason. `make test-matrix`, with `VERSIONS="opensearch-2 …"` for
+//! some of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod cell;
+mod key;
+mod kind;
+mod kinds;
+mod load;
+mod older;
+mod oracle;
+mod report;
+mod routes;
+mod site;
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::check_filter;
+use bulk_reshuffle_stack::Distribution;
+use fastrand::Rng;
+
+use cell::Cell;
+use kind::Kind;
+use report::Report;
+use routes::Routes;
+use site::Site;
+
+/// Those that the environment names, or all.
+fn versions() -> Result<Vec<Distribution>> {
+    match std::env::var("VERSIONS") {
+        Ok(names) if !names.trim().is_empty() => names.split_whitespace().map(str::parse).collect(),
+        _ => Ok(Distribution::ALL.to_vec()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_on_every_version() -> Result<()> {
+    let (mut report, mut failures) = (Report::default(), Vec::new());
+    let seed = std::env::var("MATRIX_SEED").map_or_else(|_| Ok(fastrand::u64(..)), |seed| seed.parse())?;
+    println!("MATRIX_SEED={seed} has the same keys");
+    for version in versions()? {
+        let started = Instant::now();
+        match column(version, Rng::with_seed(seed), &mut failures).await {
+            Ok(cells) => report.add(version, cells),
+            Err(error) => failures.push(format!("{}: {error:#}", version.name())),
+        }
+        println!("{}: {:.0} s", version.name(), started.elapsed().as_secs_f64());
+    }
+    println!("\n{report}");
+    ensure!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    Ok(())
+}
+
+/// How each kind went on a version.
+async fn column(
+    version: Distribution,
+    mut rng: Rng,
+    failures: &mut Vec<String>,
+) -> Result<Vec<(&'static str, String)>> {
+    let (kinds, started) = (kinds::all(), Instant::now());
+    let has = |kind: &&Kind| (kind.on)(version);
+    let site = Site::start(version, &kinds.iter().filter(has).cloned().collect::<Vec<_>>()).await?;
+    println!("{}: ready after {:.0} s", version.name(), started.elapsed().as_secs_f64());
+    let routes = Routes::load(&site).await?;
+    let mut cells = Vec::new();
+    for kind in &kinds {
+        let rng = rng.fork();
+        let (cell, failure) = match has(&kind) {
+            true => verdict(Cell::fill(&site, &routes, kind, rng).await),
+            false => ("–".to_owned(), None),
+        };
+        failures.extend(failure.map(|failure| format!("{}, {}: {failure}", version.name(), kind.title)));
+        cells.push((kind.title, cell));
+    }
+    check_filter(&site.envoy).await?;
+    site.end().await?;
+    Ok(cells)
+}
+
+/// What the table says of a kind, and what is wrong with that.
+fn verdict(cell: Result<Cell>) -> (String, Option<String>) {
+    match cell {
+        Ok(cell) if cell.mismatches > 0 => (format!("**{cell}**"), Some(format!("{} mismatches", cell.mismatches))),
+        Ok(cell) => (cell.to_string(), None),
+        Err(error) => ("**failed**".to_owned(), Some(format!("{error:#}"))),
+    }
+}

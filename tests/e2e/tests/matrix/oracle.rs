@@ -1,0 +1,94 @@
+//! What the cluster itself says of where documents are.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use crate::key::Key;
+use crate::routes::Place;
+use crate::site::Site;
+
+/// The bytes of routing values that one request asks for.
+const ASKED: usize = 50_000;
+
+/// A key and where the filter would send its operation.
+pub type Placed = (Key, Place);
+
+/// Compares places with what `_search_shards` names for their routing values; returns how many it did not confirm.
+///
+/// `added` is the routing value that an alias adds. Asked for several values at once, the cluster names the shards of all of them. If that is one, it is the shard of
+/// each.
+pub async fn unconfirmed(site: &Site, index: &str, added: Option<&str>, placed: &[Placed]) -> Result<usize> {
+    let mut by_place: BTreeMap<(u64, &str), Vec<String>> = BTreeMap::new();
+    for (key, place) in placed {
+        let value = key.routing.as_deref().or(added).or(key.id.as_deref()).context("nothing to route by")?;
+        // The cluster takes a comma for the end of a value.
+        if !value.contains(',') {
+            let encoded = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
+            by_place.entry((place.shard, &place.node)).or_default().push(encoded);
+        }
+    }
+    let mut wrong = 0;
+    for ((shard, node), values) in by_place {
+        for values in portions(&values) {
+            if !is_at(site, index, values, shard, node).await? {
+                for value in values {
+                    wrong += usize::from(!is_at(site, index, std::slice::from_ref(value), shard, node).await?);
+                }
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+async fn is_at(site: &Site, index: &str, values: &[String], shard: u64, node: &str) -> Result<bool> {
+    let named = primaries(site, &format!("/{index}/_search_shards?routing={}", values.join(","))).await?;
+    Ok(named == BTreeMap::from([(shard, node.to_owned())]))
+}
+
+/// The node of each primary that `_search_shards` names.
+async fn primaries(site: &Site, path: &str) -> Result<BTreeMap<u64, String>> {
+    let found = site.get(path).await?;
+    let copies = found["shards"].as_array().context("no shards")?.iter().filter_map(Value::as_array).flatten();
+    let primary = |copy: &Value| {
+        let node = copy["node"].as_str()?;
+        Some((copy["shard"].as_u64()?, found["nodes"][node]["name"].as_str()?.to_owned()))
+    };
+    Ok(copies.filter(|copy| copy["primary"] == true).filter_map(primary).collect())
+}
+
+/// Slices of texts that are together no longer than [`ASKED`].
+fn portions(texts: &[String]) -> Vec<&[String]> {
+    let mut portions = Vec::new();
+    let (mut start, mut length) = (0, 0);
+    for (at, text) in texts.iter().enumerate() {
+        length += text.len() + 1;
+        if length > ASKED {
+            portions.push(&texts[start..at]);
+            (start, length) = (at, text.len() + 1);
+        }
+    }
+    portions.push(&texts[start..]);
+    portions
+}
+
+/// Compares places with the shards in which the documents are found; returns how many are elsewhere.
+pub async fn misplaced(site: &Site, index: &str, placed: &[Placed]) -> Result<usize> {
+    site.client.get(&site.direct(0, &format!("/{index}/_refresh"))?).await?.ok()?;
+    let primaries = primaries(site, &format!("/{index}/_search_shards")).await?;
+    let mut found = BTreeMap::new();
+    for (shard, node) in &primaries {
+        let url = site.direct(0, &format!("/{index}/_search?preference=_shards:{shard}"))?;
+        let all = json!({"size": 10_000, "_source": false, "query": {"match_all": {}}, "sort": ["_doc"]});
+        let answer = site.client.post_json(&url, &all).await?.ok()?.json()?;
+        for hit in answer["hits"]["hits"].as_array().context("no hits")? {
+            let id = hit["_id"].as_str().context("no id")?.to_owned();
+            found.insert(id, Place { shard: *shard, node: node.clone() });
+        }
+    }
+    ensure!(found.len() >= placed.len(), "{} of {} documents in {index}", found.len(), placed.len());
+    let is_elsewhere = |(key, place): &&Placed| key.id.as_ref().and_then(|id| found.get(id)) != Some(place);
+    Ok(placed.iter().filter(is_elsewhere).count())
+}

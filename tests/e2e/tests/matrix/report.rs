@@ -1,0 +1,31 @@
+use std::fmt::{self, Display};
+
+use bulk_reshuffle_stack::Distribution;
+
+/// Kinds in rows, versions in columns.
+#[derive(Debug, Default)]
+pub struct Report {
+    versions: Vec<Distribution>,
+    rows: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Report {
+    pub fn add(&mut self, version: Distribution, cells: Vec<(&'static str, String)>) {
+        self.versions.push(version);
+        for (place, (title, cell)) in cells.into_iter().enumerate() {
+            match self.rows.get_mut(place) {
+                Some((_, row)) => row.push(cell),
+                None => self.rows.push((title, vec![cell])),
+            }
+        }
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.versions.iter().map(|version| version.title()).collect();
+        writeln!(to, "| | {} |", names.join(" | "))?;
+        writeln!(to, "|---|{}", "---|".repeat(names.len()))?;
+        self.rows.iter().try_for_each(|(title, cells)| writeln!(to, "| {title} | {} |", cells.join(" | ")))
+    }
+}

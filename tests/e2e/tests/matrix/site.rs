@@ -1,0 +1,125 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_stack::{
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, SharedFolder, Tools,
+    wait,
+};
+use bytes::Bytes;
+use hyper::Request;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::kind::{Kind, Step};
+use crate::older;
+
+/// Far more than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Three nodes of a distribution with all the kinds that it has, and Envoy in front of them.
+#[derive(Debug)]
+pub struct Site {
+    pub client: Client,
+    pub cluster: Cluster,
+    pub envoy: Envoy,
+    _folder: TempDir,
+}
+
+impl Site {
+    pub async fn start(distribution: Distribution, kinds: &[Kind]) -> Result<Self> {
+        let (tools, folder, snapshots) = (Tools::find()?, tempfile::tempdir()?, SharedFolder::new()?);
+        let mut options = ClusterOptions { distribution, ..ClusterOptions::new(folder.path().join("nodes")) };
+        options.settings.extend([
+            older::settings(&snapshots),
+            // Many routing values are asked for in one request.
+            ("http.max_initial_line_length".into(), json!("64kb")),
+            ("cluster.routing.rebalance.enable".into(), json!("none")),
+            // At a look at its disks a cluster would take `read_only_allow_delete` back.
+            ("cluster.info.update.interval".into(), json!("1h")),
+        ]);
+        let (cluster, ()) = tokio::try_join!(
+            Cluster::start(&tools, options),
+            older::snapshot(&tools, distribution, &snapshots, folder.path())
+        )?;
+        let client = Client::new();
+        if older::release(distribution).is_some() {
+            older::restore(&client, &cluster.base_url(0)?, &snapshots).await?;
+        }
+        for step in kinds.iter().flat_map(|kind| &kind.steps) {
+            take(&client, &cluster, step).await?;
+        }
+        let mut options = EnvoyOptions::new(folder.path()).in_front_of(&cluster);
+        // Nothing is noticed later on but what an answer reveals.
+        options.filter = FilterConfig::Value(json!({"coordinator": "es", "cluster_state": {"refresh": "10m"}}));
+        let envoy = Envoy::start(&tools, options).await?;
+        let site = Self { client, cluster, envoy, _folder: folder };
+        site.wait_for_shards().await?;
+        site.wait_for_state().await?;
+        Ok(site)
+    }
+
+    /// A URL at a node.
+    pub fn direct(&self, node: usize, path: &str) -> Result<String> {
+        Ok(format!("{}{path}", self.cluster.base_url(node % self.cluster.len())?))
+    }
+
+    /// What a node answers.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        self.client.get_json(&self.direct(0, path)?).await
+    }
+
+    /// The index that a data stream writes to.
+    pub async fn last_index(&self, stream: &str) -> Result<String> {
+        let state = self.get("/_cluster/state/metadata?filter_path=metadata.data_stream").await?;
+        let indices = &state["metadata"]["data_stream"]["data_stream"][stream]["indices"];
+        let last = indices.as_array().and_then(|indices| indices.last()?["index_name"].as_str());
+        Ok(last.context("there is no such data stream")?.to_owned())
+    }
+
+    /// The filter's counters, without what all their names begin with.
+    pub async fn counts(&self) -> Result<BTreeMap<String, u64>> {
+        let stats = self.envoy.stats_with("bulk_reshuffle_").await?;
+        let short = |(name, value): (String, u64)| Some((name.split_once("bulk_reshuffle_")?.1.to_owned(), value));
+        Ok(stats.into_iter().filter_map(short).collect())
+    }
+
+    /// Bytes that all nodes have sent to each other so far.
+    pub async fn transport_bytes(&self) -> Result<u64> {
+        let stats = self.get("/_nodes/stats/transport").await?;
+        let nodes = stats["nodes"].as_object().context("no nodes")?.values();
+        Ok(nodes.filter_map(|node| node["transport"]["tx_size_in_bytes"].as_u64()).sum())
+    }
+
+    /// Ends everything.
+    pub async fn end(self) -> Result<()> {
+        self.envoy.stop().await?;
+        self.cluster.stop().await
+    }
+
+    async fn wait_for_shards(&self) -> Result<()> {
+        let url = self.direct(0, "/_cluster/health?wait_for_no_initializing_shards=true&timeout=1s")?;
+        wait::until(LIMIT, "shards are still starting", async || {
+            Ok(self.client.get(&url).await.and_then(Response::ok).ok())
+        })
+        .await
+        .map(|_| ())
+    }
+
+    async fn wait_for_state(&self) -> Result<()> {
+        wait::until(LIMIT, "the filter does not learn the cluster's state", async || {
+            self.client.post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
+            Ok((self.counts().await?.get("state_loads_total") > Some(&0)).then_some(()))
+        })
+        .await
+    }
+}
+
+async fn take(client: &Client, cluster: &Cluster, step: &Step) -> Result<()> {
+    let request = Request::builder()
+        .method(&step.method)
+        .uri(format!("{}{}", cluster.base_url(0)?, step.path))
+        .header("content-type", "application/json")
+        .body(if step.body.is_null() { Bytes::new() } else { step.body.to_string().into() })?;
+    client.send(request).await?.ok().with_context(|| step.path.clone()).map(|_| ())
+}

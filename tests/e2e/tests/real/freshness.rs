@@ -1,0 +1,54 @@
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use bulk_reshuffle_stack::wait;
+use serde_json::json;
+
+use crate::site::Site;
+
+/// Far more than it takes.
+const LIMIT: Duration = Duration::from_secs(20);
+
+const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_merged_total";
+
+impl Site {
+    /// Lets a bulk request make an index; returns how long after its answer the filter routes to that.
+    async fn learns(&self, index: &str) -> Duration {
+        self.client.delete(&self.direct(0, &format!("/{index}"))).await.unwrap();
+        let number = Cell::new(0);
+        let write = async || {
+            let n = number.replace(number.get() + 1);
+            let body = format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n");
+            assert_eq!(self.bulk(&body).await.ok().unwrap().json().unwrap()["errors"], false);
+        };
+        let before = self.counter(MERGED).await;
+        write().await;
+        assert_eq!(self.counter(MERGED).await, before, "the index was known before it was there");
+        let made = Instant::now();
+        wait::until(LIMIT, "it is learnt", async || {
+            write().await;
+            Ok((self.counter(MERGED).await > before).then_some(()))
+        })
+        .await
+        .unwrap();
+        let after = made.elapsed();
+        assert_eq!(self.documents(index).await, number.get());
+        after
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_a_request_makes_is_learnt_at_once() {
+    // So long that no turn of the refresh brings it.
+    for (refresh, indices) in [("10m", 1), ("5s", 4)] {
+        let name = format!("learnt-{refresh}");
+        let site = Site::start_with(&name, json!({"cluster_state": {"refresh": refresh}})).await;
+        for number in 0..indices {
+            let after = site.learns(&format!("{name}-{number}")).await;
+            println!("an index that a request made: routed {after:.0?} later, with a refresh every {refresh}");
+            // Hints bring turns forward, but not again and again.
+            assert!(after < Duration::from_millis(1500), "{after:?}");
+        }
+        site.end().await;
+    }
+}

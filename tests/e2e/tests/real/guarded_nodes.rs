@@ -1,0 +1,126 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bulk_reshuffle_e2e::FakeCluster;
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, port};
+use serde_json::{Value, json};
+
+use crate::authority::Identity;
+use crate::wiretap::Wiretap;
+
+/// Whom the nodes know.
+#[derive(Clone, Copy)]
+pub enum Guests {
+    /// Users, as the lines of an htpasswd file.
+    Users(&'static str),
+    /// Who brings one of these values of the header `authorization`.
+    Keys(&'static [&'static str]),
+}
+
+/// A real cluster whose nodes are reached by TLS only, and by whom they know. (The servers that the tests run are built
+/// without such guards.) Each node has in front of it: one who hears what comes over the wire, a guard that ends TLS and
+/// asks who is there, and one who writes down what passed the guard.
+pub struct GuardedNodes {
+    pub wiretaps: Vec<Wiretap>,
+    pub admitted: FakeCluster,
+    guards: Envoy,
+}
+
+impl GuardedNodes {
+    pub async fn start(folder: PathBuf, nodes: &[SocketAddr], identities: &[Identity], guests: Guests) -> Self {
+        let admitted = FakeCluster::in_front_of(nodes).await.unwrap();
+        let ports = port::free_ports(nodes.len()).unwrap();
+        let guards: Vec<Value> = identities.iter().zip(&ports).map(|(id, port)| guard(*port, id, guests)).collect();
+        let config = json!({
+            "admin": {"address": address(0)},
+            "static_resources": {"listeners": guards, "clusters": [{"name": null, "connect_timeout": "2s", "load_assignment": null}]},
+        });
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("guards.yaml");
+        // JSON is YAML.
+        std::fs::write(&path, config.to_string()).unwrap();
+        let mut options = EnvoyOptions {
+            name: "guards".into(),
+            config: Some(path),
+            port: Some(ports[0]),
+            filter: FilterConfig::Removed,
+            ..EnvoyOptions::new(folder)
+        };
+        for (port, address) in ports.iter().zip(admitted.addresses()) {
+            options = options.cluster(&format!("behind-{port}"), [address]);
+        }
+        let guards = Envoy::start(&Tools::find().unwrap(), options).await.unwrap();
+        let mut wiretaps = Vec::new();
+        for port in ports {
+            wiretaps.push(Wiretap::start(port::loopback(port)).await);
+        }
+        Self { wiretaps, admitted, guards }
+    }
+
+    /// Where the nodes are to be reached.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.wiretaps.iter().map(|wiretap| wiretap.address).collect()
+    }
+
+    pub async fn end(self) {
+        self.guards.stop().await.unwrap();
+    }
+}
+
+/// The header of a user with a password.
+pub fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
+}
+
+fn guard(port: u16, identity: &Identity, guests: Guests) -> Value {
+    let manager = json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "guard",
+        "http_filters": [guests.filter(), {"name": "envoy.filters.http.router", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+        }}],
+        "route_config": {"virtual_hosts": [{"name": "node", "domains": ["*"], "routes": [
+            {"match": {"prefix": "/"}, "route": {"cluster": format!("behind-{port}"), "timeout": "0s"}},
+        ]}]},
+    });
+    json!({
+        "name": format!("guard-{port}"),
+        "address": address(port),
+        "filter_chains": [{
+            "filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}],
+            "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+                "common_tls_context": {"tls_certificates": [{
+                    "certificate_chain": {"inline_string": identity.certificate},
+                    "private_key": {"inline_string": identity.key},
+                }]},
+            }},
+        }],
+    })
+}
+
+fn address(port: u16) -> Value {
+    json!({"socket_address": {"address": "127.0.0.1", "port_value": port}})
+}
+
+impl Guests {
+    /// The filter that lets nobody else through.
+    fn filter(self) -> Value {
+        match self {
+            Self::Users(lines) => json!({"name": "envoy.filters.http.basic_auth", "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth",
+                "users": {"inline_string": lines},
+            }}),
+            Self::Keys(keys) => {
+                let keys: Vec<Value> = keys.iter().map(|key| json!({"key": key, "client": key})).collect();
+                json!({"name": "envoy.filters.http.api_key_auth", "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.filters.http.api_key_auth.v3.ApiKeyAuth",
+                    "credentials": keys,
+                    "key_sources": [{"header": "authorization"}],
+                }})
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! `envoy/tls.yaml`, in front of nodes that are reached by TLS and ask who is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{Item, Recorded};
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
+use bytes::Bytes;
+use hyper::Request;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::authority::{Authority, Identity};
+use crate::guarded_nodes::{GuardedNodes, Guests, basic};
+use crate::site::{self, Nodes, Site};
+
+/// The first one is the filter's in the file; the passwords are `change-me`, `wonderland` and `can he fix it`.
+const USERS: Guests = Guests::Users(
+    "bulk-reshuffle:{SHA}6NSi9zGis3/LFpY50UzLk1CVLVk=\n\
+     alice:{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=\n\
+     bob:{SHA}wJdWD20UxKNpJWKMdm6KjtNd480=\n",
+);
+
+/// What each node is called in the file.
+fn names() -> impl Iterator<Item = String> {
+    (0..3).map(|node| format!("es-{node}.internal"))
+}
+
+/// The guarded cluster and the file's Envoy in front of it.
+struct Scene {
+    site: Site,
+    guarded: GuardedNodes,
+    nodes: Nodes,
+    name: String,
+    /// What Envoy trusts.
+    authority: Authority,
+}
+
+impl Scene {
+    /// With the file's own configuration of the filter.
+    async fn start(name: &str) -> Self {
+        let authority = Authority::new();
+        let identities = names().map(|name| authority.sign(&name)).collect();
+        Self::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await
+    }
+
+    async fn start_with(
+        name: &str,
+        filter: FilterConfig,
+        guests: Guests,
+        authority: Authority,
+        identities: Vec<Identity>,
+        edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
+    ) -> Self {
+        let nodes = site::nodes(site::distribution()).await;
+        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
+        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await;
+        let envoy = envoy(name, filter, &authority, &guarded, &nodes, edit).await;
+        Self { site: Site::of(nodes.clone(), envoy), guarded, nodes, name: name.into(), authority }
+    }
+
+    /// Sends a bulk request as this user.
+    async fn bulk(&self, path: &str, authorization: Option<&str>, body: &str) -> Response {
+        self.bulk_by(&self.site.envoy, path, authorization, body).await
+    }
+
+    async fn bulk_by(&self, envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -> Response {
+        self.site.client.send(request(envoy, path, authorization, body)).await.unwrap()
+    }
+
+    /// The same Envoy without the filter.
+    async fn plain_envoy(&self) -> Envoy {
+        let name = format!("{}-plain", self.name);
+        envoy(&name, FilterConfig::Removed, &self.authority, &self.guarded, &self.nodes, |_| Ok(())).await
+    }
+
+    /// Nothing but TLS has crossed the wire.
+    fn check_wire(&self) {
+        const HANDSHAKE: [u8; 2] = [0x16, 3];
+        for (node, wiretap) in self.guarded.wiretaps.iter().enumerate() {
+            for heard in wiretap.heard().into_iter().filter(|heard| !heard.is_empty()) {
+                assert_eq!(heard[..2], HANDSHAKE, "es-{node}");
+                let text = String::from_utf8_lossy(&heard);
+                for clear in ["HTTP/1.1", "authorization", "Basic ", "/_bulk", "\"_id\""] {
+                    assert!(!text.contains(clear), "es-{node} was told {clear} in clear");
+                }
+            }
+        }
+    }
+
+    async fn end(self) {
+        self.check_wire();
+        self.site.end().await;
+        self.guarded.end().await;
+    }
+}
+
+async fn envoy(
+    name: &str,
+    filter: FilterConfig,
+    authority: &Authority,
+    guarded: &GuardedNodes,
+    nodes: &Nodes,
+    edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
+) -> Envoy {
+    let (tools, folder) = (Tools::find().unwrap(), site::folder(name));
+    let ca = folder.join("ca.pem");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(&ca, &authority.certificate).unwrap();
+    let config = Some(tools.root.join("envoy/tls.yaml"));
+    let mut options = EnvoyOptions { config, filter, ..EnvoyOptions::new(folder) }.cluster("es", guarded.addresses());
+    for ((name, _), address) in nodes.iter().zip(guarded.addresses()) {
+        options = options.cluster(name, [address]);
+    }
+    let options = options.edit(move |config| {
+        for cluster in config["static_resources"]["clusters"].as_array_mut().unwrap() {
+            let common = &mut cluster["transport_socket"]["typed_config"]["common_tls_context"];
+            common["validation_context"]["trusted_ca"]["filename"] = json!(ca);
+        }
+        edit(config)
+    });
+    Envoy::start(&tools, options).await.unwrap()
+}
+
+fn request(envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -> Request<Bytes> {
+    let mut request = Request::post(envoy.url(path)).header("host", "search.internal");
+    if let Some(authorization) = authorization {
+        request = request.header("authorization", authorization);
+    }
+    request.header("content-type", "application/x-ndjson").body(body.to_owned().into()).unwrap()
+}
+
+fn documents(owner: &str, index: &str, numbers: std::ops::Range<usize>) -> String {
+    numbers
+        .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{owner}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
+        .collect()
+}
+
+fn ids(items: &[Item]) -> Vec<&str> {
+    items.iter().map(|item| item.id.as_str()).collect()
+}
+
+/// Status, headers and body, but for what differs between any two answers.
+fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String) {
+    let mut headers = BTreeMap::<_, Vec<_>>::new();
+    for (name, value) in &answer.headers {
+        if !["date", "x-envoy-upstream-service-time"].contains(&name.as_str()) {
+            headers.entry(name.to_string()).or_default().push(value.to_str().unwrap().to_owned());
+        }
+    }
+    (answer.status.as_u16(), headers, answer.text())
+}
+
+/// Who writes in a batch, told by its header and by its documents.
+fn writers(batch: &Recorded) -> (String, BTreeSet<String>) {
+    let operations = batch.operations().unwrap();
+    let owner = |id: &str| id.split('-').next().unwrap().to_owned();
+    let owners = operations.iter().map(|operation| owner(operation.id.as_deref().unwrap())).collect();
+    (batch.header("authorization").unwrap_or_default().to_owned(), owners)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_requests_are_split_over_nodes_behind_tls_and_passwords() {
+    let scene = Scene::start("tls").await;
+    scene.site.index("tls", json!({})).await;
+    scene.guarded.admitted.forget();
+    let alice = basic("alice", "wonderland");
+    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..300)).await;
+    let items = Item::read_all(&answer).unwrap();
+    assert_eq!(ids(&items), (0..300).map(|n| format!("alice-{n}")).collect::<Vec<_>>());
+    assert!(items.iter().all(|item| item.status == 201), "{}", answer.text());
+    assert_eq!(scene.site.documents("tls").await, 300);
+    let batches = scene.guarded.admitted.bulks();
+    assert_eq!(batches.iter().map(|batch| batch.node).collect::<BTreeSet<_>>(), [0, 1, 2].into());
+    for batch in &batches {
+        assert_eq!(writers(batch), (alice.clone(), ["alice".to_owned()].into()));
+    }
+    // The filter asks under its own name.
+    let asked = scene.guarded.admitted.wait_for_others("a question", |questions| !questions.is_empty()).await.unwrap();
+    for question in asked {
+        assert_eq!(question.header("authorization"), Some(basic("bulk-reshuffle", "change-me").as_str()));
+    }
+    assert!(scene.guarded.wiretaps.iter().all(|wiretap| !wiretap.heard().is_empty()));
+    // Envoy takes what it is about to give up with no more than a warning.
+    assert!(!scene.site.envoy.log().to_lowercase().contains("deprecated"));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whom_a_node_does_not_know_gets_that_nodes_answer() {
+    let scene = Scene::start("tls-strangers").await;
+    scene.site.index("strangers", json!({})).await;
+    scene.guarded.admitted.forget();
+    let plain = scene.plain_envoy().await;
+    let body = documents("alice", "strangers", 0..100);
+    for stranger in [None, Some(basic("alice", "looking-glass")), Some(basic("mallory", "wonderland"))] {
+        let merged = scene.site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await;
+        let answer = scene.bulk("/_bulk", stranger.as_deref(), &body).await;
+        let direct = scene.bulk_by(&plain, "/_bulk", stranger.as_deref(), &body).await;
+        assert_eq!(comparable(&answer), comparable(&direct));
+        assert_eq!(answer.status, 401);
+        assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"http://search.internal/_bulk\"");
+        let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await;
+        assert_eq!(after, merged + 1, "the filter answered");
+    }
+    assert_eq!(scene.guarded.admitted.bulks().len(), 0);
+    assert_eq!(scene.site.documents("strangers").await, 0);
+    plain.stop().await.unwrap();
+    scene.end().await;
+}
+
+/// Moves the filter into a file of its own, as the comment in `envoy/tls.yaml` says.
+fn in_own_file(config: &mut Value, path: &std::path::Path) -> Result<()> {
+    let filters = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+    let filters = config.pointer_mut(filters).unwrap().as_array_mut().unwrap();
+    let filter = filters.iter_mut().find(|filter| filter["name"] == "bulk_reshuffle").unwrap();
+    let typed_config = filter["typed_config"].take();
+    let wasm = typed_config["@type"].clone();
+    let file = json!({"resources": [{
+        "@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
+        "name": "bulk_reshuffle",
+        "typed_config": typed_config,
+    }]});
+    std::fs::write(path, file.to_string())?;
+    let source = json!({"resource_api_version": "V3", "path_config_source": {"path": path}});
+    let discovery = json!({"type_urls": [wasm], "config_source": source});
+    *filter = json!({"name": "bulk_reshuffle", "config_discovery": discovery});
+    Ok(())
+}
+
+/// Puts another file in its place, with another key for the filter.
+fn rotate(path: &std::path::Path, old: &str, new: &str) {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains(old));
+    let other = path.with_extension("new");
+    std::fs::write(&other, text.replace(old, new)).unwrap();
+    std::fs::rename(other, path).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_holders_of_api_keys_never_share_a_batch() {
+    const REQUESTS: usize = 20;
+    const KEYS: [&str; 3] = ["ApiKey ZmlsdGVyOnM=", "ApiKey YWxpY2U6czNjcmV0", "ApiKey Ym9iOnMzY3JldA=="];
+    const OUTDATED: &str = "ApiKey b3V0ZGF0ZWQ=";
+    let authority = Authority::new();
+    let identities = names().map(|name| authority.sign(&name)).collect();
+    let filter = FilterConfig::Value(json!({
+        "coordinator": "es", "credentials": {"authorization": OUTDATED},
+        // So that requests meet.
+        "hold": {"early_release": false, "interval": "500ms"},
+    }));
+    let file = site::folder("tls-keys").join("filter.yaml");
+    let path = file.clone();
+    let own_file = move |config: &mut Value| in_own_file(config, &path);
+    let scene = Scene::start_with("tls-keys", filter, Guests::Keys(&KEYS), authority, identities, own_file).await;
+    scene.site.wait_for("bulk_reshuffle_state_errors_total", 1).await;
+    assert_eq!(scene.site.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
+    rotate(&file, OUTDATED, KEYS[0]);
+    scene.site.index("keys", json!({})).await;
+    scene.guarded.admitted.forget();
+
+    let mut answers = JoinSet::new();
+    for (number, (owner, key)) in (0..REQUESTS).flat_map(|n| [(n, ("alice", KEYS[1])), (n, ("bob", KEYS[2]))]) {
+        let body = documents(owner, "keys", number * 30..(number + 1) * 30);
+        let (client, request) = (scene.site.client.clone(), request(&scene.site.envoy, "/_bulk", Some(key), &body));
+        answers.spawn(async move { client.send(request).await.unwrap() });
+    }
+    for answer in answers.join_all().await {
+        assert!(Item::read_all(&answer).unwrap().iter().all(|item| item.status == 201));
+    }
+    assert_eq!(scene.site.documents("keys").await, 2 * 30 * REQUESTS as u64);
+    let batches = scene.guarded.admitted.bulks();
+    let told: BTreeSet<_> = batches.iter().map(writers).collect();
+    let only = |key: &str, owner: &str| (key.to_owned(), BTreeSet::from([owner.to_owned()]));
+    assert_eq!(told, [only(KEYS[1], "alice"), only(KEYS[2], "bob")].into());
+    // Each user's requests did meet.
+    assert!(batches.len() < REQUESTS, "{} batches", batches.len());
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_wrong_credentials_for_the_state_everything_passes_and_nobody_is_shown_them() {
+    let authority = Authority::new();
+    let identities = names().map(|name| authority.sign(&name)).collect();
+    let secret = basic("bulk-reshuffle", "not-the-p4ssword");
+    let filter = json!({"coordinator": "es", "credentials": {"authorization": secret},
+                        "cluster_state": {"refresh": "200ms"}});
+    let name = "tls-wrong-credentials";
+    let scene = Scene::start_with(name, FilterConfig::Value(filter), USERS, authority, identities, |_| Ok(())).await;
+    let index = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
+    let url = scene.site.direct(0, "/unknown-state");
+    scene.site.client.delete(&url).await.unwrap();
+    scene.site.client.put_json(&url, &index).await.unwrap().ok().unwrap();
+    scene.site.wait_for("bulk_reshuffle_state_errors_total", 2).await;
+
+    let alice = basic("alice", "wonderland");
+    let before = scene.site.counter("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.no_state").await;
+    for number in 0..5 {
+        let body = documents("alice", "unknown-state", number * 20..(number + 1) * 20);
+        let items = Item::read_all(&scene.bulk("/_bulk", Some(&alice), &body).await).unwrap();
+        assert!(items.len() == 20 && items.iter().all(|item| item.status == 201));
+    }
+    let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.no_state").await;
+    assert_eq!(after - before, 5);
+    assert_eq!(scene.site.documents("unknown-state").await, 100);
+    assert_eq!(scene.site.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
+    let log = scene.site.envoy.log();
+    let warning = log.lines().find(|line| line.contains("[warning]") && line.contains("cluster state: "));
+    assert!(warning.unwrap().contains("status 401"), "{warning:?}");
+    for shown in [secret.as_str(), secret.split(' ').nth(1).unwrap(), "not-the-p4ssword"] {
+        assert!(!log.contains(shown), "the log shows {shown}");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_with_certificates_of_another_authority_are_told_nothing() {
+    let stranger = Authority::new();
+    let identities = names().map(|name| stranger.sign(&name)).collect();
+    let trusted = Authority::new();
+    let scene = Scene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, trusted, identities, |_| Ok(())).await;
+    let alice = basic("alice", "wonderland");
+    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..10)).await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.text().contains("reset reason: remote connection failure"), "{}", answer.text());
+    assert!(scene.site.counter("cluster.es.ssl.fail_verify_error").await > 0);
+    scene.site.wait_for("bulk_reshuffle_state_errors_total", 1).await;
+    assert_eq!(scene.guarded.admitted.bulks().len() + scene.guarded.admitted.others().len(), 0);
+    // They were called.
+    assert!(scene.guarded.wiretaps.iter().any(|wiretap| !wiretap.heard().is_empty()));
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_of_a_node_that_is_not_who_it_should_be_go_to_the_others() {
+    let authority = Authority::new();
+    // Signed by the right authority, for another node.
+    let identities = ["es-0.internal", "es-9.internal", "es-2.internal"].map(|name| authority.sign(name)).into();
+    let name = "tls-impostor";
+    let scene = Scene::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await;
+    scene.site.index("impostor", json!({})).await;
+    scene.guarded.admitted.forget();
+    let alice = basic("alice", "wonderland");
+    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "impostor", 0..300)).await;
+    let items = Item::read_all(&answer).unwrap();
+    assert!(items.len() == 300 && items.iter().all(|item| item.status == 201), "{}", answer.text());
+    assert_eq!(scene.site.documents("impostor").await, 300);
+    assert_eq!(scene.guarded.admitted.bulks_at(1).len(), 0);
+    assert!(scene.site.by_upstream("batches_redirected").await["es-1"] > 0);
+    scene.end().await;
+}

@@ -1,0 +1,199 @@
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use percent_encoding::percent_decode_str;
+
+/// What a cluster of very many indices answers to questions about its state, with `filter_path` applied as a cluster
+/// does.
+///
+/// Its indices come in families of ten, called as Beats and life-cycle policies call them: four families in ten are
+/// data streams, four have an alias that writes to the newest index, and the rest are plain. Each index has ten
+/// primaries and a replica of each, on a hundred nodes called `es-0`, `es-1`, …
+#[derive(Debug)]
+pub struct LargeCluster {
+    names: Vec<String>,
+    numbers: HashMap<String, usize>,
+    version: u64,
+    /// By index.
+    versions: Vec<u64>,
+}
+
+/// Indices of a family.
+const FAMILY: usize = 10;
+
+/// Primaries of an index.
+const SHARDS: usize = 10;
+
+const NODES: usize = 100;
+
+impl LargeCluster {
+    /// A cluster of so many indices.
+    pub fn new(indices: usize) -> Self {
+        let names: Vec<String> = (0..indices).map(name).collect();
+        let numbers = names.iter().cloned().zip(0..).collect();
+        Self { names, numbers, version: 1, versions: vec![1; indices] }
+    }
+
+    /// How many primaries it has.
+    pub fn shards(&self) -> usize {
+        self.names.len() * SHARDS
+    }
+
+    /// The names of its indices.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// An alias; another for each number.
+    pub fn alias(number: usize) -> String {
+        format!("filebeat-8.19.2-{:04}", number / 4 * 10 + 4 + number % 4)
+    }
+
+    /// A data stream; another for each number.
+    pub fn data_stream(number: usize) -> String {
+        format!("logs-app.{:04}-prod", number / 4 * 10 + number % 4)
+    }
+
+    /// Makes it a new version, and some indices too, whose primaries move; they are spread evenly.
+    pub fn change(&mut self, indices: usize) {
+        self.version += 1;
+        let step = self.versions.len().checked_div(indices).unwrap_or(1).max(1);
+        self.versions.iter_mut().step_by(step).take(indices).for_each(|version| *version += 1);
+    }
+
+    /// The answer to `GET target`; `None` if it is no question about the state.
+    pub fn answer(&self, target: &str) -> Option<String> {
+        let path = target.split('?').next().unwrap_or_default();
+        match path {
+            "/_cluster/state/version" => Some(format!("{{{}}}", self.version())),
+            "/_cluster/state/version,nodes,metadata" => Some(self.overview()),
+            "/_cluster/settings" => Some("{}".to_owned()),
+            "/_alias" => Some(self.aliases()),
+            _ => path.strip_prefix("/_cluster/state/metadata,routing_table/").map(|names| self.details(names)),
+        }
+    }
+
+    fn version(&self) -> String {
+        let version = self.version;
+        format!(r#""cluster_uuid":"{}","version":{version},"state_uuid":"{}""#, id('c', 0), id('s', version as usize))
+    }
+
+    fn overview(&self) -> String {
+        let node = |node: usize| {
+            let zone = ['a', 'b', 'c'].get(node % 3).copied().unwrap_or_default();
+            format!(r#""{}":{{"name":"es-{node}","attributes":{{"zone":"{zone}"}}}}"#, id('n', node))
+        };
+        let index = |(number, name): (usize, &String)| {
+            let aliases = match kind(number) {
+                Kind::Alias(alias) => format!(r#","aliases":["{alias}"]"#),
+                _ => String::new(),
+            };
+            let uuid = id('i', number);
+            format!(r#""{name}":{{"version":{},"settings":{{"index":{{"uuid":"{uuid}"}}}}{aliases}}}"#, self.of(number))
+        };
+        let backing = |name: &String| format!(r#"{{"index_name":"{name}"}}"#);
+        let data_stream = |(number, family): (usize, &[String])| match kind(number * FAMILY) {
+            Kind::DataStream(name) => {
+                let indices = joined(family.iter().map(backing));
+                Some(format!(r#""{name}":{{"indices":[{indices}],"rollover_on_write":false}}"#))
+            }
+            _ => None,
+        };
+        let indices = joined(self.names.iter().enumerate().map(|(number, name)| index((number, name))));
+        let data_streams = joined(self.names.chunks(FAMILY).enumerate().filter_map(data_stream));
+        format!(
+            r#"{{{},"nodes":{{{}}},"metadata":{{"indices":{{{indices}}},"data_stream":{{"data_stream":{{{data_streams}}}}}}}}}"#,
+            self.version(),
+            joined((0..NODES).map(node)),
+        )
+    }
+
+    fn aliases(&self) -> String {
+        let with_alias = |(number, name): (usize, &String)| match kind(number) {
+            Kind::Alias(alias) => {
+                let is_write_index = number % FAMILY == FAMILY - 1;
+                Some(format!(r#""{name}":{{"aliases":{{"{alias}":{{"is_write_index":{is_write_index}}}}}}}"#))
+            }
+            _ => None,
+        };
+        format!("{{{}}}", joined(self.names.iter().enumerate().filter_map(|(number, name)| with_alias((number, name)))))
+    }
+
+    /// Of these names, parted by commas; in an order in which nobody has asked, as that of a cluster's hash map.
+    fn details(&self, names: &str) -> String {
+        let decoded = names.split(',').map(|name| percent_decode_str(name).decode_utf8_lossy());
+        let mut found: Vec<usize> = decoded.filter_map(|name| self.numbers.get(name.as_ref()).copied()).collect();
+        found.sort_by_key(|number| number.wrapping_mul(0x9e37_79b9) & 0xffff);
+        let named = |number: &usize, what: String| format!(r#""{}":{{{what}}}"#, name(*number));
+        let metadata = joined(found.iter().map(|number| named(number, self.metadata(*number))));
+        let routing = joined(found.iter().map(|number| named(number, self.routing_table(*number))));
+        format!(r#"{{"metadata":{{"indices":{{{metadata}}}}},"routing_table":{{"indices":{{{routing}}}}}}}"#)
+    }
+
+    fn metadata(&self, number: usize) -> String {
+        let tier = r#""routing":{"allocation":{"include":{"_tier_preference":"data_hot,data_content"}}}"#;
+        format!(
+            r#""version":{},"routing_num_shards":640,"state":"open","settings":{{"index":{{{tier},"number_of_shards":"{SHARDS}","uuid":"{}","version":{{"created":"8521000"}}}}}}"#,
+            self.of(number),
+            id('i', number),
+        )
+    }
+
+    fn routing_table(&self, number: usize) -> String {
+        let copy = |primary: bool, node: usize| {
+            format!(r#"{{"state":"STARTED","primary":{primary},"node":"{}"}}"#, id('n', node % NODES))
+        };
+        let shard = |shard: usize| {
+            let node = number * 7 + shard * 11 + self.of(number) as usize;
+            let (primary, replica) = (copy(true, node), copy(false, node + 50));
+            let copies = if shard.is_multiple_of(2) { [primary, replica] } else { [replica, primary] };
+            format!(r#""{shard}":[{}]"#, copies.join(","))
+        };
+        format!(r#""shards":{{{}}}"#, joined((0..SHARDS).map(shard)))
+    }
+
+    /// An index's own version.
+    fn of(&self, number: usize) -> u64 {
+        self.versions.get(number).copied().unwrap_or_default()
+    }
+}
+
+enum Kind {
+    DataStream(String),
+    Alias(String),
+    Plain,
+}
+
+fn kind(number: usize) -> Kind {
+    let family = number / FAMILY;
+    match family % 10 {
+        0..4 => Kind::DataStream(format!("logs-app.{family:04}-prod")),
+        4..8 => Kind::Alias(format!("filebeat-8.19.2-{family:04}")),
+        _ => Kind::Plain,
+    }
+}
+
+/// The name of an index: 34 to 40 characters, for as long as there are no more than 100,000.
+fn name(number: usize) -> String {
+    let (day, generation) = (number % 28 + 1, number % FAMILY + 1);
+    match kind(number) {
+        Kind::DataStream(stream) => format!(".ds-{stream}-2026.11.{day:02}-{generation:06}"),
+        Kind::Alias(alias) => format!("{alias}-2026.11.{day:02}-{generation:06}"),
+        Kind::Plain => format!("logstash-orders-2026.11.{day:02}-{number:07}"),
+    }
+}
+
+/// 22 characters, as those that a cluster makes.
+fn id(kind: char, number: usize) -> String {
+    format!("{kind}{number:09}xYz_0-AbCdEf")
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    let mut all = String::new();
+    for part in parts {
+        let comma = if all.is_empty() { "" } else { "," };
+        // Writing to a string cannot fail.
+        let _ = write!(all, "{comma}{part}");
+    }
+    all
+}

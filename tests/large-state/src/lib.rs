@@ -1,0 +1,10 @@
+//! A cluster of very many indices, as far as it matters to who routes to them, and a worker that follows its state
+//! step by step, so that each step can be measured.
+
+mod large_cluster;
+mod shelf;
+mod worker;
+
+pub use large_cluster::LargeCluster;
+pub use shelf::Shelf;
+pub use worker::{Step, Worker};

@@ -1,0 +1,120 @@
+//! What following a large state costs at most, as far as that can be told without a clock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bulk_reshuffle::Time;
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::routing::{Errand, Question, Route, StateCache, Upstreams, hash};
+use bulk_reshuffle_large_state::{LargeCluster, Shelf, Step, Worker};
+
+fn questions(steps: &[Step]) -> BTreeMap<String, usize> {
+    let mut count = BTreeMap::new();
+    for question in steps.iter().filter_map(|step| step.asked.as_ref()) {
+        *count.entry(question.to_string()).or_default() += 1;
+    }
+    count
+}
+
+fn expected(counts: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    counts.iter().map(|(question, count)| ((*question).to_owned(), *count)).collect()
+}
+
+const DETAILS: &str = "details of indices";
+
+#[test]
+fn a_new_state_is_asked_for_by_what_has_changed() {
+    let mut cluster = LargeCluster::new(10_000);
+    let mut worker = Worker::new(1, &Shelf::default());
+    let first = questions(&worker.refresh(&cluster));
+    // A question names as many indices as fit into the first line of a request.
+    assert!((100..=150).contains(&first[DETAILS]), "{first:?}");
+    assert_eq!(questions(&worker.refresh(&cluster)), expected(&[("version", 1)]));
+    for (changed, details) in [(0, 0), (1, 1), (100, 2)] {
+        cluster.change(changed);
+        let found = questions(&worker.refresh(&cluster));
+        // Aliases only where an index that has one has changed.
+        assert_eq!((found["version"], found["overview"], found["settings"]), (1, 1, 1));
+        assert_eq!(found.get(DETAILS).copied().unwrap_or_default(), details, "{changed} changed");
+    }
+    assert!(worker.news.iter().all(|news| !matches!(news, bulk_reshuffle::routing::News::Failed(_))));
+}
+
+#[test]
+fn long_answers_and_long_lists_are_worked_on_in_steps() {
+    let cluster = LargeCluster::new(10_000);
+    let shelf = Shelf::default();
+    let steps = Worker::new(1, &shelf).refresh(&cluster);
+    let overview = steps.iter().position(|step| step.asked == Some(Question::Overview)).unwrap();
+    let settings = steps.iter().position(|step| step.asked == Some(Question::Settings)).unwrap();
+    // 128 kB in each.
+    assert!(settings - overview >= steps[overview + 1].answer / (128 << 10), "{overview} to {settings}");
+    // The cluster, 255 sections, and the lease in each step.
+    let writes = steps.iter().map(|step| step.shared.1).max().unwrap();
+    assert!((2..=33).contains(&writes), "{writes}");
+    let taken_over = Worker::new(2, &shelf).refresh(&cluster);
+    assert_eq!(questions(&taken_over).get(DETAILS), None);
+    assert!(taken_over.len() >= 8);
+    assert!(taken_over.iter().all(|step| step.shared.0 <= 33 && step.shared.1 == 0 || step.asked.is_some()));
+}
+
+#[test]
+fn who_takes_a_table_over_routes_alike() {
+    let mut cluster = LargeCluster::new(1_000);
+    let shelf = Shelf::default();
+    let (mut first, mut second) = (Worker::new(1, &shelf), Worker::new(2, &shelf));
+    for changed in [0, 7] {
+        cluster.change(changed);
+        first.refresh(&cluster);
+        second.refresh(&cluster);
+        let tables = [&first, &second].map(|worker| Rc::clone(worker.table.as_ref().unwrap()));
+        for name in cluster.names().iter().cloned().chain([LargeCluster::alias(3), LargeCluster::data_stream(5)]) {
+            let [found, taken_over] = [0, 1].map(|of| tables[of].route(&name, Some(hash("some-id")), None));
+            assert!(matches!(found, Ok(Route::Primary { .. })), "{name}: {found:?}");
+            assert_eq!(found, taken_over, "{name}");
+        }
+    }
+}
+
+/// With more than 20,000 indices only the first ones are loaded, and those that traffic asks for.
+#[test]
+fn of_very_many_indices_those_are_loaded_that_operations_ask_for() {
+    let cluster = LargeCluster::new(20_100);
+    let mut worker = Worker::new(1, &Shelf::default());
+    worker.refresh(&cluster);
+    let route = |worker: &Worker, name: &str| worker.table.as_ref().unwrap().route(name, Some(7), None).is_ok();
+    let [loaded, late, later] = [19_999, 20_085, 20_099].map(|number| cluster.names()[number].clone());
+    assert_eq!([&loaded, &late, &later].map(|name| route(&worker, name)), [true, false, false]);
+    worker.want(&late);
+    assert_eq!(questions(&worker.refresh(&cluster))[DETAILS], 1);
+    assert_eq!([&loaded, &late, &later].map(|name| route(&worker, name)), [true, true, false]);
+}
+
+/// An answer beyond Envoy's 32 MiB comes to nothing, and so does half of it, until few enough indices are asked for.
+#[test]
+fn a_question_with_too_large_an_answer_is_asked_again_in_halves() {
+    let cluster = LargeCluster::new(200);
+    let limit = cluster.answer(&Question::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
+    let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
+    let mut cache = StateCache::new(&config, 1, Box::new(Shelf::default()));
+    cache.wake(Time::ZERO);
+    let (mut asked, now) = (Vec::new(), Duration::from_secs(1));
+    while let Some(errand) = cache.next(now) {
+        let Errand::Ask(question) = errand else { continue };
+        let answer = cluster.answer(&question.path()).unwrap();
+        if let Question::Details(names) = &question {
+            asked.push((names.len(), answer.len() <= limit));
+        }
+        match matches!(question, Question::Details(_)) && answer.len() > limit {
+            true => cache.failed(true, now),
+            false => cache.answered(200, answer.into_bytes(), now),
+        }
+    }
+    let too_many: Vec<usize> = asked.iter().filter(|(_, fits)| !fits).map(|(names, _)| *names).collect();
+    assert!(too_many.len() >= 2 && too_many.windows(2).all(|pair| pair[1] == pair[0] / 2), "{asked:?}");
+    assert_eq!(asked.iter().filter(|(_, fits)| *fits).map(|(names, _)| names).sum::<usize>(), 200);
+    let table = cache.new_table(&mut Upstreams::new("es")).unwrap();
+    assert!(cluster.names().iter().all(|name| table.route(name, Some(7), None).is_ok()));
+}

@@ -1,0 +1,118 @@
+//! Whether the engines know how the cluster stands, and at what price.
+
+use bulk_reshuffle::bulk::Action;
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::routing::{Errand, Route, StateCache, hash};
+
+use crate::layout::{COORDINATOR, NAMES};
+use crate::machine::Machine;
+use crate::operation::Operation;
+use crate::scenario::Sharing;
+use crate::violation::{Promise, Violation};
+use crate::world::World;
+
+/// Longer than a lease is left to an engine that does not use it, in milliseconds.
+const PATIENCE: u64 = 10_000;
+
+/// How many questions come one after the other, at most.
+const QUESTIONS: u64 = 20;
+
+/// How much later something may come where wake-ups get lost, in milliseconds.
+const UNPUNCTUAL: u64 = 60_000;
+
+impl World {
+    /// When all is over, what has changed is known everywhere within the interval and what questions take.
+    pub fn settle(&mut self) -> Result<(), Violation> {
+        if self.scenario.bad_questions > 0 {
+            return Ok(());
+        }
+        if let Some(shared) = &self.shared {
+            shared.calm();
+        }
+        let end = self.now;
+        let interval = self.scenario.settings.iter().map(|settings| settings.refresh).max().unwrap_or_default();
+        let late = if self.scenario.punctual { 0 } else { UNPUNCTUAL };
+        let slack = self.scenario.latency.saturating_mul(QUESTIONS).saturating_add(PATIENCE).saturating_add(late);
+        let allowed = interval.saturating_add(slack);
+        let mut looked_at = end;
+        let mut stale = self.stale();
+        while let Some(what) = stale {
+            let since = self.last_change.max(end);
+            Violation::unless(self.now <= since.saturating_add(allowed), Promise::Fresh, || what)?;
+            if !self.step()? {
+                break;
+            }
+            stale = match self.now > looked_at {
+                true => self.stale(),
+                false => Some(String::new()),
+            };
+            looked_at = self.now;
+        }
+        self.coverage.count("state: known everywhere in the end");
+        Ok(())
+    }
+
+    /// Where nothing is lost, and nobody stops, all engines together look once at each state of the cluster.
+    pub fn check_asked_once(&self) -> Result<(), Violation> {
+        let scenario = &self.scenario;
+        let all_is_well = scenario.bad_questions == 0 && scenario.deaths == 0 && scenario.punctual;
+        if scenario.sharing != Sharing::All || !all_is_well {
+            return Ok(());
+        }
+        let most = self.changed.saturating_add(1);
+        Violation::unless(self.asked <= most, Promise::AskedOnce, || {
+            format!("{} changes, and {} times it was asked what there is", self.changed, self.asked)
+        })
+    }
+
+    /// What an engine takes for something else than it is.
+    fn stale(&self) -> Option<String> {
+        self.machines.iter().filter(|machine| machine.learns).find_map(|machine| self.stale_in(machine))
+    }
+
+    fn stale_in(&self, machine: &Machine) -> Option<String> {
+        let layout = self.cluster.layout();
+        let Some(table) = machine.engine.table() else { return Some("an engine knows nothing".to_owned()) };
+        for (name, id) in NAMES.iter().flat_map(|name| ["1", "2", "3"].map(|id| (*name, id))) {
+            let operation = Operation {
+                action: Action::Index,
+                name: name.to_owned(),
+                id: Some(id.to_owned()),
+                routing: None,
+                text: Vec::new(),
+            };
+            let owner = layout.target(name).and_then(|(index, added)| layout.owner(index, &operation, added).flatten());
+            let owner = owner.unwrap_or_else(|| COORDINATOR.to_owned());
+            let found = match table.route(name, Some(hash(id)), None) {
+                Ok(Route::Primary { upstream, .. }) => machine.engine.upstreams().name(upstream).to_string(),
+                Ok(Route::AnyNode) | Err(_) => COORDINATOR.to_owned(),
+            };
+            if found != owner {
+                return Some(format!("an engine sends {name}/{id} to {found}, and it belongs to {owner}"));
+            }
+        }
+        None
+    }
+
+    /// A worker that takes the lease as soon as it may, and stops for good after so many answers.
+    pub fn die(&mut self, answers: usize) -> Result<(), Violation> {
+        let (Some(shared), Some(settings)) = (&self.shared, self.scenario.settings.first()) else { return Ok(()) };
+        let config = Config::read(settings.json().to_string().as_bytes());
+        let config = config.map_err(|error| Violation::of(Promise::Drained, error.to_string()))?;
+        let worker = self.dice.between(1 << 20, 1 << 30);
+        let mut cache = StateCache::new(&config, worker, Box::new(shared.clone()));
+        let (now, layout, mut answered) = (self.time(), self.cluster.layout(), 0_usize);
+        cache.wake(now);
+        cache.hurry(now);
+        while let Some(errand) = cache.next(now) {
+            let Errand::Ask(question) = errand else { continue };
+            let Some(truth) = layout.answer(&question.path()).filter(|_| answered < answers) else {
+                self.coverage.count("engine: stopped for good");
+                break;
+            };
+            answered = answered.saturating_add(1);
+            cache.answered(200, truth.to_string().into_bytes(), now);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bulk_reshuffle::routing::SharedData;
+
+use crate::dice::Dice;
+use crate::sabotage::Sabotage;
+
+/// What the engines share. A value's version grows with each write.
+#[derive(Debug, Clone)]
+pub struct Memory(Rc<RefCell<Values>>);
+
+#[derive(Debug)]
+struct Values {
+    by_key: BTreeMap<String, (Vec<u8>, u32)>,
+    version: u32,
+    /// How many of a hundred writes are lost, and as many garbled.
+    faults: u64,
+    dice: Dice,
+}
+
+impl Memory {
+    /// Without values.
+    pub fn new(faults: u64, dice: Dice) -> Self {
+        Self(Rc::new(RefCell::new(Values { by_key: BTreeMap::new(), version: 0, faults, dice })))
+    }
+
+    /// From now on nothing more gets lost.
+    pub fn calm(&self) {
+        self.0.borrow_mut().faults = 0;
+    }
+}
+
+impl SharedData for Memory {
+    fn read(&self, key: &str) -> (Option<Vec<u8>>, Option<u32>) {
+        let values = self.0.borrow();
+        values.by_key.get(key).map(|(value, version)| (Some(value.clone()), Some(*version))).unwrap_or_default()
+    }
+
+    fn write(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        let mut values = self.0.borrow_mut();
+        let found = values.by_key.get(key).map(|(_, version)| *version);
+        if version.is_some() && found.is_some() && version != found {
+            return false;
+        }
+        let mut value = value.to_vec();
+        let faults = values.faults;
+        if values.dice.percent(faults) {
+            values.by_key.remove(key);
+            return true;
+        }
+        if values.dice.percent(faults) {
+            let at = values.dice.up_to(value.len() as u64) as usize;
+            match value.get_mut(at) {
+                Some(byte) if values.dice.percent(50) => *byte ^= 0x55,
+                _ => value.truncate(at),
+            }
+        }
+        values.version = values.version.wrapping_add(1);
+        let version = values.version;
+        values.by_key.insert(key.to_owned(), (value, version));
+        true
+    }
+}
+
+/// What a broken engine makes of what is shared.
+#[derive(Debug)]
+pub struct Sabotaged {
+    /// What the others share.
+    pub shared: Box<dyn SharedData>,
+    /// How it is broken.
+    pub sabotage: Sabotage,
+}
+
+impl SharedData for Sabotaged {
+    fn read(&self, key: &str) -> (Option<Vec<u8>>, Option<u32>) {
+        match self.sabotage {
+            Sabotage::TakeNothingOver if !key.ends_with(".lease") => (None, None),
+            _ => self.shared.read(key),
+        }
+    }
+
+    fn write(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
+        match self.sabotage {
+            Sabotage::DropLeases if key.ends_with(".lease") => true,
+            _ => self.shared.write(key, value, version),
+        }
+    }
+}
