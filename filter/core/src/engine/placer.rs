@@ -52,6 +52,9 @@ impl Placer<'_> {
         if overrides.enabled == Some(false) || self.config.is_index_disabled(index) {
             return Err(Unrouted::Disabled);
         }
+        if line.action != Action::Create && self.table.kind(index).is_some_and(NameKind::is_data_stream) {
+            return Err(Unrouted::CreateOnly);
+        }
         let routing = line.routing.as_deref().or(self.default_routing);
         let missing_id = line.id.is_none().then(|| self.missing_id(line, index, routing, overrides));
         let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
@@ -86,9 +89,9 @@ impl Placer<'_> {
         let is_alias = kind.is_some_and(NameKind::is_alias);
         let is_stream = kind.is_some_and(NameKind::is_data_stream);
         // What the cluster refuses before it makes an id gets none here either, so that its refusal shows none: where
-        // an alias is required, in data streams all but `create` without routing, and in their own indices.
+        // an alias is required, in data streams where there is a routing value, and in their own indices.
         let is_refused = (line.require_alias.unwrap_or(self.require_alias) && !is_alias)
-            || (is_stream && (line.action != Action::Create || routing.is_some()))
+            || (is_stream && routing.is_some())
             || index.starts_with(".ds-");
         match overrides.missing_id.unwrap_or_else(|| self.config.missing_id(index)) {
             _ if is_refused => MissingId::Pass,

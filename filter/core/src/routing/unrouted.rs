@@ -15,6 +15,9 @@ pub enum Unrouted {
     AliasRouting,
     /// The next operation makes the data stream begin a new index.
     Rollover,
+    /// Data streams take nothing but `create`. The index that a refusal of something else shows depends on whether a
+    /// `create` stands before it in the same body.
+    CreateOnly,
     /// The index is not open.
     Closed,
     /// The index takes no operations: `index.blocks`. Some of the refusals look as if it would soon.
@@ -83,6 +86,7 @@ impl Unrouted {
             Self::Alias => "alias",
             Self::AliasRouting => "alias_routing",
             Self::Rollover => "rollover",
+            Self::CreateOnly => "create_only",
             Self::Closed => "closed",
             Self::WriteBlock => "write_block",
             Self::Pipeline => "index_pipeline",

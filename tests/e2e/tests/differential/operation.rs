@@ -81,8 +81,11 @@ impl Author {
 
     fn operation(&mut self, rng: &mut Rng, manner: Manner, style: &Style, body: &mut Body) {
         self.written += 1;
-        let action = rng.one_of(&["index", "index", "index", "create", "create", "update", "update", "delete"]);
         let (target, mut parameters) = self.target(rng, manner, style);
+        let action = match target {
+            Some(target) if target.create_only && manner == Manner::Usual => "create",
+            _ => rng.one_of(&["index", "index", "index", "create", "create", "update", "update", "delete"]),
+        };
         let parted = target.is_some_and(|target| target.name == "parted");
         let with_id = matches!(action, "update" | "delete") || rng.percent(if parted { 97 } else { 75 });
         let id = rng.usize(0..5);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::site::Site;
 use crate::template::Side;
 
-/// What an operation may name; each side has its own, called `twind-…` and `twinf-…`.
+/// What an operation may name; each side has its own, called `twina_-…` and `twinb@-…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// Without the twin's name.
@@ -14,14 +14,16 @@ pub struct Target {
     pub routed: bool,
     /// Whether operations need a routing value.
     pub with_routing: bool,
+    /// Whether the cluster refuses all but `create`, and the filter knows of no other.
+    pub create_only: bool,
 }
 
 const fn routed(name: &'static str) -> Target {
-    Target { name, routed: true, with_routing: false }
+    Target { name, routed: true, with_routing: false, create_only: false }
 }
 
 const fn unrouted(name: &'static str) -> Target {
-    Target { name, routed: false, with_routing: false }
+    Target { routed: false, ..routed(name) }
 }
 
 /// All that operations name. Those that stand here more than once are named more often.
@@ -38,25 +40,25 @@ pub const TARGETS: &[Target] = &[
     routed("sparse"),
     routed("sparse"),
     routed("strict"),
-    routed("blocked"),
-    routed("readonly"),
     routed("nopipeline"),
     routed("only"),
     routed("only"),
     routed("chosen"),
     routed("filtered"),
     routed("fixed"),
-    Target { name: "routed", routed: true, with_routing: true },
-    Target { name: "parted", routed: true, with_routing: true },
+    Target { with_routing: true, ..routed("routed") },
+    Target { with_routing: true, ..routed("parted") },
     // Made by the first operation on it, routed from then on.
     routed("new-S"),
+    Target { create_only: true, ..routed("stream") },
+    Target { create_only: true, ..routed("stream") },
+    unrouted("blocked"),
+    unrouted("readonly"),
     unrouted("closed"),
     unrouted("piped"),
     unrouted("finished"),
     unrouted("many"),
     unrouted("unwritten"),
-    unrouted("stream"),
-    unrouted("stream"),
     unrouted("never"),
 ];
 
@@ -109,22 +111,27 @@ fn mappings() -> Value {
     }})
 }
 
+/// A name on both sides.
+fn both(name: &str) -> [String; 2] {
+    [Side::Direct, Side::Filtered].map(|side| format!("{}-{name}", side.twin()))
+}
+
 impl Site {
     /// Makes everything that operations name, for both sides.
     pub async fn make_twins(&self) {
         // One shard: which of two shards sees a field first, and decides on its type, is chance.
-        let new = json!({"index_patterns": ["twind-new-*", "twinf-new-*"], "template": {
+        let new = json!({"index_patterns": both("new-*"), "template": {
             "settings": {"number_of_shards": 1, "number_of_replicas": 0, "gc_deletes": "1h"},
             "mappings": {"properties": {"owner": {"type": "keyword"}}},
         }});
-        let stream = json!({"index_patterns": ["twind-stream", "twinf-stream"], "data_stream": {}, "template": {
+        let stream = json!({"index_patterns": both("stream"), "data_stream": {}, "template": {
             "settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": mappings(),
         }});
         self.put("/_index_template/twin-new", &new).await;
         self.put("/_index_template/twin-stream", &stream).await;
         self.put("/_ingest/pipeline/twin-nothing", &json!({"processors": []})).await;
         let settings = json!({"persistent": {
-            "action.auto_create_index": "-twind-never,-twinf-never,+*",
+            "action.auto_create_index": format!("-{},+*", both("never").join(",-")),
             // While a shard moves, items count one copy more.
             "cluster.routing.rebalance.enable": "none",
         }});

@@ -248,7 +248,6 @@ fn what_the_cluster_refuses_without_an_id_gets_none() {
         assert_eq!(added(&mut world, "i", "index", &none), [makes]);
         assert_eq!(added(&mut world, "a", "index", &required), [makes]);
         assert_eq!(added(&mut world, "i", "index", &required), [""; 0]);
-        assert_eq!(added(&mut world, "stream", "index", &none), [""; 0]);
         assert_eq!(added(&mut world, "stream", "create", &routed), [""; 0]);
         assert_eq!(added(&mut world, ".ds-stream-1", "create", &none), [""; 0]);
         assert_eq!(added(&mut world, "appended", "index", &none), [""; 0]);
@@ -259,5 +258,11 @@ fn what_the_cluster_refuses_without_an_id_gets_none() {
         }
         assert_eq!(added(&mut world, "streams", "create", &required).is_empty(), mode == "direct");
         assert_eq!(added(&mut world, "stream", "create", &required), [""; 0]);
+        for (stream, action) in [("stream", "index"), ("streams", "update"), ("stream", "delete")] {
+            let body = format!("{}\n{{}}\n", json!({action: {"_index": stream, "_id": "1"}}));
+            let end = if action == "delete" { body.len() - 3 } else { body.len() };
+            let id = world.request("/_bulk", &body[..end]);
+            assert_eq!(world.passed[&id], body.as_bytes()[..end], "{stream} {action}");
+        }
     }
 }
