@@ -175,7 +175,7 @@ fn data_streams() -> Vec<Kind> {
     };
     vec![
         Kind { action: "create", ..stream("data stream, `create`", "stream") },
-        stream("data stream, `index` (refused)", "stream-index").expect(Refused),
+        stream("data stream, `index`", "stream-index").expect(Passed("create_only")),
         Kind { action: "create", ..stream("data stream, routing value (refused)", "stream-routed") }
             .routing(Routing::All)
             .expect(Refused),
