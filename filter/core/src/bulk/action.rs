@@ -25,6 +25,11 @@ impl Action {
         }
     }
 
+    /// The action of this word.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Index, Self::Create, Self::Update, Self::Delete].into_iter().find(|action| action.name() == name)
+    }
+
     /// Whether a source line follows the action line.
     pub fn has_source(self) -> bool {
         self != Self::Delete

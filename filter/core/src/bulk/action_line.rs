@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
 
 use super::Action;
-use crate::json::{Object, present};
+use crate::json::{Object, Plain, present};
 
 /// The longest document id that a cluster takes, in bytes of UTF-8.
 const MAX_ID: usize = 512;
@@ -46,7 +46,7 @@ pub enum LineError {
 impl<'a> ActionLine<'a> {
     /// Reads one line, with or without its line end.
     pub fn read(line: &'a [u8]) -> Result<Self, LineError> {
-        let Parsed { action, parameters } = Parsed::read(line)?;
+        let Parsed { action, parameters } = Parsed::plain(line).map_or_else(|| Parsed::json(line), Ok)?;
         if parameters.pipeline.is_some() {
             return Err(LineError::Pipeline);
         }
@@ -81,13 +81,45 @@ impl<'a> ActionLine<'a> {
     }
 }
 
+#[derive(Debug, PartialEq)]
 struct Parsed<'a> {
     action: Action,
     parameters: Parameters<'a>,
 }
 
 impl<'a> Parsed<'a> {
-    fn read(line: &'a [u8]) -> Result<Self, LineError> {
+    /// Reads a line as most clients write most of them.
+    fn plain(line: &'a [u8]) -> Option<Self> {
+        let mut line = Plain::new(line.strip_suffix(b"\n").unwrap_or(line));
+        line.expect(b"{")?;
+        let action = Action::of_name(line.string()?)?;
+        line.colon()?;
+        line.expect(b"{")?;
+        let mut parameters = Parameters::default();
+        let mut is_over = line.takes(b"}");
+        while !is_over {
+            let parameter = match line.string()? {
+                "_index" => &mut parameters.index,
+                "_id" => &mut parameters.id,
+                "routing" => &mut parameters.routing,
+                _ => return None,
+            };
+            line.colon()?;
+            let value = Text(Cow::Borrowed(line.string()?));
+            if parameter.replace(value).is_some() {
+                return None;
+            }
+            is_over = line.takes(b"}");
+            if !is_over {
+                line.comma()?;
+            }
+        }
+        line.expect(b"}")?;
+        line.rest().is_empty().then_some(Self { action, parameters })
+    }
+
+    /// Reads a line however it is written.
+    fn json(line: &'a [u8]) -> Result<Self, LineError> {
         let (action, parameters) = match serde_json::from_slice(line).map_err(|_| LineError::Line)? {
             Line::Index(Object(parameters)) => (Action::Index, parameters),
             Line::Create(Object(parameters)) => (Action::Create, parameters),
@@ -109,7 +141,7 @@ enum Line<'a> {
     Delete(Object<Parameters<'a>>),
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters<'a> {
     #[serde(rename = "_index", borrow, default, deserialize_with = "present")]
@@ -127,6 +159,7 @@ struct Parameters<'a> {
 }
 
 /// A string, or an integer that a cluster takes as the string of its digits (clients send numeric ids).
+#[derive(Debug, PartialEq)]
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
@@ -183,6 +216,32 @@ mod tests {
             assert_eq!(line.index.as_deref(), Some("books"));
             assert_eq!(line.id.as_deref(), Some("1"));
             assert_eq!(line.routing.as_deref(), Some("jane"));
+        }
+    }
+
+    #[test]
+    fn a_plain_line_is_read_like_any_other() {
+        let replacements = b"\"\\{}[],:0 a-_\r\n\0\xc3";
+        for line in [
+            &br#"{"index":{"_index":"books","_id":"1","routing":"jane"}}"#[..],
+            br#"{"create": {"_id": "2", "_index": "books"}}"#,
+            b"{\"delete\":{}}\n",
+        ] {
+            assert_eq!(Parsed::plain(line), Parsed::json(line).ok());
+            let mut changed = line.to_vec();
+            for at in 0..line.len() {
+                for replacement in replacements {
+                    changed[at] = *replacement;
+                    let found = Parsed::plain(&changed);
+                    let text = String::from_utf8_lossy(&changed);
+                    assert!(found.is_none() || found == Parsed::json(&changed).ok(), "{text}");
+                }
+                changed[at] = line[at];
+                assert_eq!(Parsed::plain(line.get(..at).unwrap()).is_some(), line.get(at..) == Some(b"\n"));
+            }
+        }
+        for line in [r#"{"index":{"_id":"1","_id":"2"}}"#, r#"{"index":{"_id":1}}"#, r#"{"index":{"version":1}}"#] {
+            assert_eq!(Parsed::plain(line.as_bytes()), None);
         }
     }
 

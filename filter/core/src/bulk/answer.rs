@@ -8,7 +8,8 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Action, quotation};
-use crate::json::Object;
+use crate::json::{Object, Plain};
+use crate::routing::hash;
 
 /// What a node said of a batch: the cluster's answer with its items cut apart, not re-serialised.
 ///
@@ -57,10 +58,8 @@ impl Answer {
         if u32::try_from(body.len()).is_err() {
             return Err(AnswerError);
         }
-        let parsed: Parsed<'_> = serde_json::from_slice(&body).map_err(|_| AnswerError)?;
-        let Parsed { took, errors_first, items } = parsed;
-        let items = items.into_iter().map(|item| AnswerItem::read(item, &body)).collect::<Result<_, _>>()?;
-        Ok(Self { took, errors_first, items, body })
+        let (head, items) = plain(&body).map_or_else(|| json(&body), Ok)?;
+        Ok(Self { took: head.took, errors_first: head.errors_first, items, body })
     }
 
     /// The text of one of its items.
@@ -86,19 +85,112 @@ impl AnswerItem {
         self.failed && self.status != 400
     }
 
-    fn read(text: &RawValue, body: &[u8]) -> Result<Self, AnswerError> {
-        let item: Item<'_> = serde_json::from_str(text.get()).map_err(|_| AnswerError)?;
-        let (action, parsed) = item.into_parts();
-        let Range { start, end } = position(text.get(), body).ok_or(AnswerError)?;
-        Ok(Self {
-            action,
-            failed: parsed.error.is_some(),
-            status: parsed.status,
-            id_hash: parsed.id.as_deref().map(crate::routing::hash),
-            start,
-            end,
-        })
+    /// The item that comes next if it is one of a success, as clusters write nearly all of them. It does not say yet
+    /// where it stands.
+    fn plain(text: &mut Plain<'_>) -> Option<Self> {
+        text.expect(b"{")?;
+        let action = Action::of_name(text.string()?)?;
+        text.expect(b":{\"_index\":")?;
+        text.string()?;
+        // Up to Elasticsearch 7 and OpenSearch 1.
+        text.takes(b",\"_type\":\"_doc\"");
+        text.expect(b",\"_id\":")?;
+        let id_hash = Some(hash(text.string()?));
+        text.expect(b",\"_version\":")?;
+        text.number()?;
+        text.expect(b",\"result\":")?;
+        text.string()?;
+        text.takes(b",\"forced_refresh\":true");
+        for field in
+            [",\"_shards\":{\"total\":", ",\"successful\":", ",\"failed\":", "},\"_seq_no\":", ",\"_primary_term\":"]
+        {
+            text.expect(field.as_bytes())?;
+            text.number()?;
+        }
+        text.expect(b",\"status\":")?;
+        let status = u16::try_from(text.number()?).ok()?;
+        text.expect(b"}}")?;
+        Some(Self { action, failed: false, status, id_hash, start: 0, end: 0 })
     }
+
+    /// An item however it is written. It does not say yet where it stands.
+    fn json(text: &RawValue) -> Option<Self> {
+        let item: Item<'_> = serde_json::from_str(text.get()).ok()?;
+        let (action, fields) = item.into_parts();
+        let id_hash = fields.id.as_deref().map(hash);
+        Some(Self { action, failed: fields.error.is_some(), status: fields.status, id_hash, start: 0, end: 0 })
+    }
+
+    /// Where it stands.
+    fn at(self, Range { start, end }: Range<u32>) -> Self {
+        Self { start, end, ..self }
+    }
+}
+
+/// Reads an answer as clusters write nearly all of them; single items may be otherwise.
+fn plain(body: &[u8]) -> Option<(Head, Vec<AnswerItem>)> {
+    let mut text = Plain::new(body);
+    let head = Head::plain(&mut text)?;
+    let mut items = Vec::new();
+    let mut is_over = text.takes(b"]}");
+    while !is_over {
+        let begin = text.rest();
+        let item = match AnswerItem::plain(&mut text) {
+            Some(item) => item,
+            None => {
+                let mut values = serde_json::Deserializer::from_slice(begin).into_iter::<&RawValue>();
+                let item = AnswerItem::json(values.next()?.ok()?).filter(|_| begin.starts_with(b"{"))?;
+                text = Plain::new(begin.get(values.byte_offset()..)?);
+                item
+            }
+        };
+        let place = |rest: &[u8]| body.len().saturating_sub(rest.len()) as u32;
+        items.push(item.at(place(begin)..place(text.rest())));
+        is_over = text.takes(b"]}");
+        if !is_over {
+            text.expect(b",")?;
+        }
+    }
+    text.rest().is_empty().then_some((head, items))
+}
+
+/// Reads an answer however it is written.
+fn json(body: &[u8]) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
+    let Parsed { head, items } = serde_json::from_slice(body).map_err(|_| AnswerError)?;
+    let item = |text: &RawValue| Some(AnswerItem::json(text)?.at(position(text.get(), body)?));
+    Ok((head, items.into_iter().map(item).collect::<Option<_>>().ok_or(AnswerError)?))
+}
+
+/// What stands before the items.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    took: u64,
+    errors_first: bool,
+}
+
+impl Head {
+    /// Up to the first item.
+    fn plain(text: &mut Plain<'_>) -> Option<Self> {
+        text.expect(b"{")?;
+        let errors_first = errors(text);
+        if errors_first {
+            text.expect(b",")?;
+        }
+        text.expect(b"\"took\":")?;
+        let took = text.number()?;
+        text.expect(b",")?;
+        if !errors_first {
+            errors(text).then_some(())?;
+            text.expect(b",")?;
+        }
+        text.expect(b"\"items\":[")?;
+        Some(Self { took, errors_first })
+    }
+}
+
+/// Goes past what says whether there are errors, if that comes next, and says whether it does.
+fn errors(text: &mut Plain<'_>) -> bool {
+    text.takes(b"\"errors\":false") || text.takes(b"\"errors\":true")
 }
 
 /// The body with other errors, where they quote something.
@@ -158,8 +250,7 @@ struct ItemFields<'a> {
 }
 
 struct Parsed<'a> {
-    took: u64,
-    errors_first: bool,
+    head: Head,
     items: Vec<&'a RawValue>,
 }
 
@@ -194,7 +285,7 @@ impl<'de> Visitor<'de> for ParsedVisitor {
             }
         }
         let items = items.ok_or_else(|| A::Error::missing_field("items"))?;
-        Ok(Parsed { took: took.unwrap_or_default(), errors_first, items })
+        Ok(Parsed { head: Head { took: took.unwrap_or_default(), errors_first }, items })
     }
 }
 
@@ -221,6 +312,34 @@ mod tests {
         );
         let expected = body(&error("at [Source: REDACTED; line: 1]"), &error("y"));
         assert_eq!(answer.body, expected.into_bytes());
+    }
+
+    #[test]
+    fn a_plain_answer_is_read_like_any_other() {
+        let success = r#"{"index":{"_index":"a","_id":"1","_version":1,"result":"created","_shards":{"total":2,"successful":1,"failed":0},"_seq_no":0,"_primary_term":10,"status":201}}"#;
+        let typed = success.replacen(r#""_id""#, r#""_type":"_doc","_id""#, 1).replace("created", "updated");
+        let refreshed = success.replace(r#","_shards""#, r#","forced_refresh":true,"_shards""#);
+        let error = r#"{"create":{"_index":"a","_id":"é","status":409,"error":{"type":"x"}}}"#;
+        let items = [success, &typed, &refreshed, error].join(",");
+        let replacements = b"\"\\{}[],:0 1a-.e\n\0\xc3";
+        for head in [r#""took":3,"errors":true"#, r#""errors":false,"took":30"#] {
+            let body = format!(r#"{{{head},"items":[{items}]}}"#).into_bytes();
+            assert_eq!(plain(&body).unwrap(), json(&body).unwrap());
+            assert_eq!(plain(&body).unwrap().1.len(), 4);
+            let mut changed = body.clone();
+            for at in 0..body.len() {
+                for replacement in replacements {
+                    changed[at] = *replacement;
+                    let found = plain(&changed);
+                    assert!(found.is_none() || found == json(&changed).ok(), "{}", String::from_utf8_lossy(&changed));
+                }
+                changed[at] = body[at];
+                let found = plain(&body[..at]);
+                assert!(found.is_none(), "up to {at}: {found:?}");
+            }
+        }
+        let none = br#"{"took":0,"errors":false,"items":[]}"#;
+        assert_eq!(plain(none).unwrap(), json(none).unwrap());
     }
 
     #[test]

@@ -77,11 +77,11 @@ impl Engine {
     /// has overtaken.
     fn busy(&self, held: &Held, items: &[AnswerItem]) -> Option<Held> {
         let request = self.requests.get(&held.request)?;
-        let operations: Vec<&Operation> = request.share_operations(held.share, &held.selection).collect();
-        let items = items.get(..operations.len())?;
+        let items = items.get(..held.operations as usize)?;
         if !items.iter().any(|item| item.status == 429) {
             return None;
         }
+        let operations: Vec<&Operation> = request.share_operations(held.share, &held.selection).collect();
         let count = request.shares.get(usize::from(held.share))?.operations.len();
         let places: Vec<u32> = held.selection.places(count).collect();
         let (mut again, mut bytes, mut overtaking) = (VecDeque::new(), 0_u64, HashSet::new());
