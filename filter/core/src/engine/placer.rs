@@ -6,7 +6,7 @@ use super::destination::Destination;
 use super::ids::Ids;
 use crate::bulk::{Action, ActionLine, Parameter};
 use crate::config::{Config, MissingId};
-use crate::routing::{NameKind, Overrides, Route, RoutingTable, Unrouted, hash};
+use crate::routing::{Route, RoutingTable, Unrouted, WriteTarget, hash};
 
 /// Says where a request's operations go.
 #[derive(Debug)]
@@ -31,6 +31,15 @@ pub struct Placer<'a> {
     pub unrouted: &'a mut BTreeMap<Unrouted, usize>,
     /// A name that the table does not know.
     pub unknown: &'a mut Option<String>,
+    /// What there is to know of the name that came last: mostly the next one is the same.
+    pub last: Option<(String, Result<Named<'a>, Unrouted>)>,
+}
+
+/// What a name in an action line stands for, and what becomes of operations on it that name no id.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    target: WriteTarget<'a>,
+    missing_id: MissingId,
 }
 
 /// Where an operation goes.
@@ -44,29 +53,11 @@ pub struct Place {
     pub parameter: Option<Parameter>,
 }
 
-impl Placer<'_> {
+impl<'a> Placer<'a> {
     /// Where the operation of this line goes.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<Place, Unrouted> {
-        let index = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
-        let overrides = self.table.overrides(index);
-        if overrides.enabled == Some(false) || self.config.is_index_disabled(index) {
-            return Err(Unrouted::Disabled);
-        }
-        if line.action != Action::Create && self.table.kind(index).is_some_and(NameKind::is_data_stream) {
-            return Err(Unrouted::CreateOnly);
-        }
-        let routing = line.routing.as_deref().or(self.default_routing);
-        let missing_id = line.id.is_none().then(|| self.missing_id(line, index, routing, overrides));
-        let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
-        let id_hash = made.as_ref().map(|id| id.as_str()).or(line.id.as_deref()).map(hash);
-        let parameter = made.map(Parameter::Id);
-        match self.table.route(index, id_hash, routing) {
-            Ok(Route::Primary { index, shard, upstream }) => {
-                let destination = Destination::of_shard(self.config.dispatch.level, upstream, index, shard);
-                Ok(Place { id_hash, destination, parameter })
-            }
-            Ok(Route::AnyNode) if missing_id == Some(MissingId::Direct) => self.direct(index),
-            Ok(Route::AnyNode) => self.any_node(),
+        let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
+        match self.named(name).and_then(|named| self.route(name, named, line)) {
             // As it came: nobody knows what the cluster would make of an id.
             Err(why) if why.may_be_merged() => {
                 let count = self.unrouted.entry(why).or_default();
@@ -74,38 +65,79 @@ impl Placer<'_> {
                 let id_hash = line.id.as_deref().map(hash);
                 Ok(Place { id_hash, destination: Destination::COORDINATOR, parameter: None })
             }
-            Err(why) => {
-                if why == Unrouted::UnknownIndex {
-                    *self.unknown = Some(index.to_owned());
-                }
-                Err(why)
+            Err(Unrouted::UnknownIndex) => {
+                *self.unknown = Some(name.to_owned());
+                Err(Unrouted::UnknownIndex)
             }
+            placed => placed,
         }
     }
 
-    /// What becomes of an operation that names no id.
-    fn missing_id(&self, line: &ActionLine<'_>, index: &str, routing: Option<&str>, overrides: Overrides) -> MissingId {
-        let kind = self.table.kind(index);
-        let is_alias = kind.is_some_and(NameKind::is_alias);
-        let is_stream = kind.is_some_and(NameKind::is_data_stream);
-        // What the cluster refuses before it makes an id gets none here either, so that its refusal shows none: where
-        // an alias is required, in data streams where there is a routing value, and in their own indices.
-        let is_refused = (line.require_alias.unwrap_or(self.require_alias) && !is_alias)
-            || (is_stream && routing.is_some())
-            || index.starts_with(".ds-");
-        match overrides.missing_id.unwrap_or_else(|| self.config.missing_id(index)) {
-            _ if is_refused => MissingId::Pass,
-            MissingId::Direct if is_stream => MissingId::Pass,
+    fn named(&mut self, name: &str) -> Result<Named<'a>, Unrouted> {
+        if let Some((last, named)) = &self.last
+            && last == name
+        {
+            return *named;
+        }
+        let named = self.find(name);
+        self.last = Some((name.to_owned(), named));
+        named
+    }
+
+    fn find(&self, name: &str) -> Result<Named<'a>, Unrouted> {
+        if self.config.is_index_disabled(name) {
+            return Err(Unrouted::Disabled);
+        }
+        let target = self.table.write_target(name)?;
+        let overrides = target.overrides();
+        if overrides.enabled == Some(false) {
+            return Err(Unrouted::Disabled);
+        }
+        let missing_id = match overrides.missing_id.unwrap_or_else(|| self.config.missing_id(name)) {
+            // The cluster refuses an operation on an index of a data stream before it makes an id.
+            _ if name.starts_with(".ds-") => MissingId::Pass,
+            MissingId::Direct if target.kind().is_data_stream() => MissingId::Pass,
             missing_id => missing_id,
+        };
+        Ok(Named { target, missing_id })
+    }
+
+    fn route(&mut self, name: &str, named: Named<'_>, line: &ActionLine<'_>) -> Result<Place, Unrouted> {
+        if line.action != Action::Create && named.target.kind().is_data_stream() {
+            return Err(Unrouted::CreateOnly);
+        }
+        let routing = line.routing.as_deref().or(self.default_routing);
+        let missing_id = line.id.is_none().then(|| self.missing_id(line, named, routing));
+        let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
+        let id_hash = made.as_ref().map(|id| id.as_str()).or(line.id.as_deref()).map(hash);
+        match named.target.route(id_hash, routing)? {
+            Route::Primary { index, shard, upstream } => {
+                let destination = Destination::of_shard(self.config.dispatch.level, upstream, index, shard);
+                Ok(Place { id_hash, destination, parameter: made.map(Parameter::Id) })
+            }
+            Route::AnyNode if missing_id == Some(MissingId::Direct) => self.direct(name, named.target),
+            Route::AnyNode => self.any_node(),
+        }
+    }
+
+    /// What becomes of an operation that names no id. What the cluster refuses before it makes an id gets none here
+    /// either, so that its refusal shows none: where an alias is required, in data streams where there is a routing
+    /// value.
+    fn missing_id(&self, line: &ActionLine<'_>, named: Named<'_>, routing: Option<&str>) -> MissingId {
+        let kind = named.target.kind();
+        let lacks_alias = line.require_alias.unwrap_or(self.require_alias) && !kind.is_alias();
+        match lacks_alias || (kind.is_data_stream() && routing.is_some()) {
+            true => MissingId::Pass,
+            false => named.missing_id,
         }
     }
 
     /// All of them to one shard, by a routing value.
-    fn direct(&mut self, index: &str) -> Result<Place, Unrouted> {
+    fn direct(&mut self, index: &str, target: WriteTarget<'_>) -> Result<Place, Unrouted> {
         let found = match self.direct.get(index) {
             Some(found) => *found,
             None => {
-                let found = self.directed(index);
+                let found = self.directed(target);
                 *self.direct.entry(index.into()).or_insert(found)
             }
         };
@@ -118,8 +150,8 @@ impl Placer<'_> {
     }
 
     /// A routing value that leads to the shard whose turn it is, and where that is.
-    fn directed(&self, index: &str) -> Option<(u32, Destination)> {
-        match self.table.direct(index, self.turn)? {
+    fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Destination)> {
+        match target.direct(self.turn)? {
             (value, Route::Primary { index, shard, upstream }) => {
                 Some((value, Destination::of_shard(self.config.dispatch.level, upstream, index, shard)))
             }

@@ -250,6 +250,7 @@ impl Request {
             ids,
             unrouted: &mut self.unrouted,
             unknown: &mut self.unknown,
+            last: None,
         };
         let before = operations.len();
         reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {

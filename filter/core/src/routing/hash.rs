@@ -1,18 +1,24 @@
 /// The hash by which Elasticsearch and OpenSearch choose a shard: murmur3 (x86, 32 bits, seed 0) over the UTF-16
 /// code units of the text, in little-endian order.
 pub fn hash(text: &str) -> u32 {
-    // Ids have at most 512 bytes, hence at most 512 code units: the buffer lives on the stack. Only a routing value
-    // can be longer.
-    let mut buffer = [0_u8; 1024];
+    // A text has at most as many code units as bytes. Most ids are short, and clearing a large buffer takes longer
+    // than hashing one; ids have at most 512 bytes, and only a routing value can be longer.
+    match text.len() {
+        0..=32 => on_stack::<64>(text),
+        33..=512 => on_stack::<1024>(text),
+        _ => murmur3(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
+    }
+}
+
+/// The hash of a text whose code units fit into so many bytes.
+fn on_stack<const BYTES: usize>(text: &str) -> u32 {
+    let mut buffer = [0_u8; BYTES];
     let mut used = 0_usize;
     for (unit, to) in text.encode_utf16().zip(buffer.chunks_exact_mut(2)) {
         to.copy_from_slice(&unit.to_le_bytes());
         used = used.saturating_add(2);
     }
-    match buffer.get(..used) {
-        Some(short) if text.len() <= buffer.len() / 2 => murmur3(short),
-        _ => murmur3(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
-    }
+    murmur3(buffer.get(..used).unwrap_or_default())
 }
 
 fn murmur3(mut bytes: &[u8]) -> u32 {
@@ -50,7 +56,7 @@ mod tests {
 
     #[test]
     fn long_texts_hash_like_short_ones() {
-        for length in [1, 511, 512, 513, 600, 1024, 1025, 5000] {
+        for length in [1, 8, 16, 31, 32, 33, 511, 512, 513, 600, 1024, 1025, 5000] {
             for text in ["x".repeat(length), "é".repeat(length), "🙂".repeat(length)] {
                 let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
                 assert_eq!(hash(&text), murmur3(&units), "{length}");

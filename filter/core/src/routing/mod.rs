@@ -34,6 +34,7 @@ mod unrouted;
 mod upstream;
 mod upstream_template;
 mod version;
+mod write_target;
 
 pub use cache::{Errand, News, StateCache};
 pub use formula::Formula;
@@ -48,3 +49,4 @@ pub use unrouted::Unrouted;
 pub use upstream::{UpstreamId, Upstreams};
 pub use upstream_template::{TemplateError, UpstreamTemplate};
 pub use version::Version;
+pub use write_target::WriteTarget;

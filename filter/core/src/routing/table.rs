@@ -1,8 +1,7 @@
 use std::rc::Rc;
 
-use super::index::{Index, ShardRoute};
 use super::section::{Entry, Sections, Target};
-use super::{NameKind, Overrides, Unrouted, UpstreamId, hash};
+use super::{NameKind, Unrouted, UpstreamId, WriteTarget};
 
 /// Where the primary of each shard is, for every name that a bulk operation can write to.
 ///
@@ -46,31 +45,23 @@ impl RoutingTable {
         Self { sections, by_node, upstreams }
     }
 
-    /// Where an operation on `index` goes, given the hash of its id and its routing value.
-    pub fn route(&self, index: &str, id_hash: Option<u32>, routing: Option<&str>) -> Result<Route, Unrouted> {
-        let (index, added) = self.find(index)?;
-        if added.is_some() && routing.is_some() && added != routing {
-            return Err(Unrouted::AliasRouting);
-        }
-        match index.route(id_hash, added.or(routing).map(hash))? {
-            Some(ShardRoute { index, shard, node }) => {
-                Ok(Route::Primary { index, shard, upstream: self.upstream(node)? })
+    /// What writing to a name goes to.
+    pub fn write_target(&self, name: &str) -> Result<WriteTarget<'_>, Unrouted> {
+        let (index, kind, added_routing) = match self.sections.get(name) {
+            Some(Entry::Index(index)) => (index, NameKind::Index, None),
+            Some(Entry::Target(Target { index, kind, routing, .. })) => {
+                let index = index.as_deref().map_err(|why| *why)?;
+                (self.sections.index(index).ok_or(Unrouted::UnknownIndex)?, *kind, routing.as_deref())
             }
-            None => Ok(Route::AnyNode),
-        }
+            None if name.starts_with('<') => return Err(Unrouted::DateMath),
+            None => return Err(Unrouted::UnknownIndex),
+        };
+        Ok(WriteTarget { table: self, index, kind, added_routing })
     }
 
-    /// What a name stands for, if that is known.
-    pub fn kind(&self, name: &str) -> Option<NameKind> {
-        Some(match self.sections.get(name)? {
-            Entry::Index(_) => NameKind::Index,
-            Entry::Target(target) => target.kind,
-        })
-    }
-
-    /// What the index behind a name says of how its operations are to be treated.
-    pub fn overrides(&self, name: &str) -> Overrides {
-        self.find(name).map(|(index, _)| index.overrides).unwrap_or_default()
+    /// Where an operation on a name goes, given the hash of its id and its routing value.
+    pub fn route(&self, name: &str, id_hash: Option<u32>, routing: Option<&str>) -> Result<Route, Unrouted> {
+        self.write_target(name)?.route(id_hash, routing)
     }
 
     /// Whether a name stands for this index.
@@ -85,22 +76,14 @@ impl RoutingTable {
 
     /// Routes nothing to the index of this name until it is [trusted](Self::trust) again.
     pub fn distrust(&self, name: &str) {
-        if let Ok((index, _)) = self.find(name) {
-            index.distrusted.set(true);
+        if let Ok(target) = self.write_target(name) {
+            target.index.distrusted.set(true);
         }
     }
 
     /// Routes to all indices again.
     pub fn trust(&self) {
         self.sections.entries().filter_map(Entry::index).for_each(|index| index.distrusted.set(false));
-    }
-
-    /// A routing value for operations on `index` that have neither id nor routing, which leads all of them to one
-    /// shard, and where that is: another shard for each turn. `None` where the routing value alone does not decide.
-    pub fn direct(&self, index: &str, turn: usize) -> Option<(u32, Route)> {
-        let (index, None) = self.find(index).ok()? else { return None };
-        let (value, ShardRoute { index, shard, node }) = index.direct(turn, |node| self.upstream(node).is_ok())?;
-        Some((value, Route::Primary { index, shard, upstream: self.upstream(node).ok()? }))
     }
 
     /// All upstreams that hold a started primary, in a fixed order.
@@ -113,20 +96,8 @@ impl RoutingTable {
         self.by_node.contains(&Ok(upstream))
     }
 
-    /// The index that writing to a name goes to, and the routing value that an alias adds.
-    fn find(&self, name: &str) -> Result<(&Index, Option<&str>), Unrouted> {
-        match self.sections.get(name) {
-            Some(Entry::Index(index)) => Ok((index, None)),
-            Some(Entry::Target(Target { index, routing, .. })) => {
-                let index = index.as_deref().map_err(|why| *why)?;
-                Ok((self.sections.index(index).ok_or(Unrouted::UnknownIndex)?, routing.as_deref()))
-            }
-            None if name.starts_with('<') => Err(Unrouted::DateMath),
-            None => Err(Unrouted::UnknownIndex),
-        }
-    }
-
-    fn upstream(&self, node: u16) -> Result<UpstreamId, Unrouted> {
+    /// The upstream of the node with this number.
+    pub(super) fn upstream(&self, node: u16) -> Result<UpstreamId, Unrouted> {
         *self.by_node.get(usize::from(node)).unwrap_or(&Err(Unrouted::Upstream))
     }
 }
@@ -135,9 +106,10 @@ impl RoutingTable {
 mod tests {
     use serde_json::json;
 
-    use super::super::Upstreams;
+    use super::super::index::Index;
     use super::super::index_metadata::IndexMetadata;
     use super::super::primaries::{Primaries, Primary};
+    use super::super::{Upstreams, hash};
     use super::*;
 
     /// An index of two shards, the first on node 0.
@@ -216,7 +188,8 @@ mod tests {
         assert_eq!(route("<logs-{now/d}>", None), Err(Unrouted::DateMath));
         assert!(table.writes_to("plain", "i") && table.writes_to("i", "i"));
         assert!(!table.writes_to("lost", "gone") && !table.writes_to("far", "i") && !table.writes_to("read", "i"));
-        assert_eq!((table.overrides("plain").enabled, table.overrides("off").enabled), (Some(true), Some(false)));
+        let enabled = |name| table.write_target(name).unwrap().overrides().enabled;
+        assert_eq!((enabled("plain"), enabled("off")), (Some(true), Some(false)));
     }
 
     #[test]
@@ -234,10 +207,10 @@ mod tests {
         let (table, _) = table();
         for turn in 0..4 {
             for index in ["i", "far", "plain"] {
-                let (value, route) = table.direct(index, turn).unwrap();
+                let (value, route) = table.write_target(index).unwrap().direct(turn).unwrap();
                 assert_eq!(table.route(index, None, Some(&value.to_string())), Ok(route));
             }
         }
-        assert_eq!((table.direct("fixed", 0), table.direct("nothing", 0)), (None, None));
+        assert_eq!(table.write_target("fixed").unwrap().direct(0), None);
     }
 }
