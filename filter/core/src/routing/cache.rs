@@ -188,7 +188,7 @@ impl StateCache {
             Step::Rest => self.look(now),
             Step::TakeOver(parts, lease) => self.take_over(parts, lease, now),
             Step::Turn(turn) => self.go_on(turn, now),
-            Step::Publish(turn) => self.publish(turn, now),
+            Step::Publish(turn) => self.publish(turn),
         }
     }
 
@@ -247,10 +247,8 @@ impl StateCache {
         let (lease, version) = self.read_lease();
         let parts = self.others(&lease);
         if !parts.is_empty() {
-            if !self.content.unpublished.is_empty() {
-                // Somebody else took the lease during a turn: what was found in it is not what the others know.
-                self.known = None;
-            }
+            // Until the turn in which they were found has ended.
+            self.known = None;
             self.step = Step::TakeOver(parts, lease);
             return Some(Errand::Pause);
         }
@@ -335,7 +333,7 @@ impl StateCache {
                     // Others may wait for the lease.
                     self.turn_due = self.turn_due.max(now.saturating_add((self.interval / HURRY).min(LONGEST_HURRY)));
                 }
-                self.publish(None, now)
+                self.publish(None)
             }
             Err(error) => {
                 self.step = Step::Turn(turn);
@@ -384,7 +382,6 @@ impl StateCache {
             let numbering = self.content.cluster.numbering;
             if !self.content.decode(part, *tag, &value.unwrap_or_default()) {
                 // Whoever published it has been overtaken meanwhile, or its value is lost: a look of one's own helps.
-                self.known = None;
                 self.hurry(now);
             }
             self.lease.parts.insert(part, *tag);
@@ -405,14 +402,11 @@ impl StateCache {
     }
 
     /// Tells the others what was found, if the lease is here still.
-    fn publish(&mut self, turn: Option<Box<Turn>>, now: Time) -> Option<Errand> {
+    fn publish(&mut self, turn: Option<Box<Turn>>) -> Option<Errand> {
         let (lease, version) = self.read_lease();
         if lease.holder == self.worker {
-            let mut written = BTreeSet::new();
-            while written.len() < PARTS
-                && let Some(part) = self.content.unpublished.pop_first()
-            {
-                written.insert(part);
+            for _ in 0..PARTS {
+                let Some(part) = self.content.unpublished.pop_first() else { break };
                 if self.content.is_empty(part) {
                     self.lease.parts.remove(&part);
                     continue;
@@ -425,17 +419,13 @@ impl StateCache {
             self.lease.beat = lease.beat.wrapping_add(1);
             self.lease.is_held = turn.is_some() || !is_all;
             self.lease.known.clone_from(&self.known);
-            let is_told = self.write_lease(version);
-            if !is_told {
-                // Somebody else took it meanwhile.
-                self.content.unpublished.append(&mut written);
-            }
-            if !is_all || !is_told {
+            // If somebody else took it meanwhile, the next look sets that right.
+            self.write_lease(version);
+            if !is_all {
                 self.step = Step::Publish(turn);
                 return Some(Errand::Pause);
             }
         }
-        self.watch.look(&self.lease, now);
         self.step = turn.map_or(Step::Rest, Step::Turn);
         Some(Errand::Pause)
     }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::super::{Question, RefreshError};
+use super::cluster::Shard;
 use super::world::{Fate, INTERVAL, World};
 use crate::Time;
 
@@ -143,6 +144,55 @@ fn an_answer_that_is_none_ends_the_turn_and_nothing_is_forgotten() {
 }
 
 #[test]
+fn a_turn_that_fails_keeps_what_it_has_found() {
+    let mut world = World::settled(1);
+    world.cluster.borrow_mut().delete("j");
+    world.cluster.borrow_mut().create("k", &["n1"]);
+    world.run_with(INTERVAL, |_, question| match question {
+        Question::Details(_) => Fate::With(503, Vec::new()),
+        _ => Fate::Answered,
+    });
+    assert_eq!(world.workers[0].borrow().errors().len(), 1);
+    assert_eq!(world.route(0, "j", "1"), None);
+    world.check_one(0, true);
+}
+
+#[test]
+fn an_older_state_that_could_not_be_read_at_once_leaves_nothing_of_what_was_known() {
+    let mut world = World::settled(1);
+    world.cluster.borrow_mut().alias("i", "x", json!({}));
+    world.run_for(INTERVAL);
+    {
+        let mut cluster = world.cluster.borrow_mut();
+        cluster.change_table("j", |index| index.shards = vec![Shard::On("n2")]);
+        cluster.change_table("i", |index| index.aliases = [("y".to_owned(), json!({}))].into());
+        cluster.version = 2;
+    }
+    world.run_with(INTERVAL, |_, question| match question {
+        Question::Aliases => Fate::With(503, Vec::new()),
+        _ => Fate::Answered,
+    });
+    // By the next turn the state's number is higher than the one that is known, and j has the version that it had.
+    world.cluster.borrow_mut().version += 10;
+    world.run_for(INTERVAL);
+    world.check();
+}
+
+#[test]
+fn a_hint_during_a_turn_that_fails_does_not_lead_to_another_at_once() {
+    let mut world = World::settled(1);
+    let hurry = |world: &World| world.workers[0].borrow_mut().cache.hurry(world.now);
+    hurry(&world);
+    world.stop_at(0, "version");
+    hurry(&world);
+    world.workers[0].borrow_mut().cache.answered(503, Vec::new(), world.now);
+    world.run_for(SECOND / 2);
+    assert_eq!(world.count("version"), 1);
+    world.run_for(SECOND / 2);
+    assert_eq!(world.count("version"), 2);
+}
+
+#[test]
 fn a_hint_brings_the_next_turn_at_once_but_not_again_and_again() {
     let mut world = World::settled(1);
     world.run_for(INTERVAL / 2);
@@ -168,12 +218,9 @@ fn a_hint_brings_the_next_turn_at_once_but_not_again_and_again() {
 #[test]
 fn a_hint_during_a_turn_leads_to_another() {
     let mut world = World::new(1);
-    let worker = std::rc::Rc::clone(&world.workers[0]);
-    worker.borrow_mut().step(world.now);
-    worker.borrow_mut().cache.hurry(world.now);
-    let body = world.cluster.borrow().answer(&Question::Overview.path()).to_string();
-    worker.borrow_mut().waits = None;
-    worker.borrow_mut().cache.answered(200, body.into_bytes(), world.now);
+    world.stop_at(0, "overview");
+    world.workers[0].borrow_mut().cache.hurry(world.now);
+    world.answer(0);
     world.run_for(INTERVAL / 5);
     assert_eq!(world.count("version"), 1);
 }

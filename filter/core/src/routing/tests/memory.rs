@@ -23,6 +23,8 @@ struct Inner {
     after_read: Option<(&'static str, Event)>,
     /// Makes something else of each part that is written.
     spoil: Option<Spoil>,
+    /// Whether nothing is written that depends on what is there.
+    refuses: bool,
 }
 
 impl Memory {
@@ -34,6 +36,11 @@ impl Memory {
     /// From now on something else is kept of each part that is written.
     pub fn spoil(&self, spoil: Spoil) {
         self.0.borrow_mut().spoil = Some(spoil);
+    }
+
+    /// Whether from now on nothing is written that depends on what is there.
+    pub fn refuse(&self, refuses: bool) {
+        self.0.borrow_mut().refuses = refuses;
     }
 
     pub fn keys(&self) -> Vec<String> {
@@ -66,7 +73,7 @@ impl SharedData for Memory {
     fn write(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
         let mut inner = self.0.borrow_mut();
         let found = inner.values.get(key).map(|(_, version)| *version);
-        if version.is_some() && found.is_some() && version != found {
+        if version.is_some() && (inner.refuses || found.is_some() && version != found) {
             return false;
         }
         let value = match inner.spoil.filter(|_| !key.ends_with(".lease")) {

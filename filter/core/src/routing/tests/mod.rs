@@ -3,6 +3,7 @@
 mod changes;
 mod cluster;
 mod failures;
+mod leases;
 mod memory;
 mod sharing;
 mod size;

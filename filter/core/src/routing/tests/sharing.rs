@@ -5,27 +5,10 @@ use serde_json::json;
 use super::super::{News, Question};
 use super::cluster::Shard;
 use super::memory::Spoil;
-use super::world::{Fate, INTERVAL, PATIENCE, World};
+use super::world::{CONFIG, Fate, INTERVAL, PATIENCE, World};
 use crate::Time;
 
 const SECOND: Time = Time::from_secs(1);
-
-/// Lets a worker go on until it asks such a question, and not get an answer.
-fn stop_at(world: &World, worker: usize, kind: &str) {
-    let mut worker = world.workers[worker].borrow_mut();
-    for _ in 0..1000 {
-        assert!(worker.step(world.now), "it does nothing");
-        match worker.waits.take() {
-            Some(question) if question.to_string() == kind => return,
-            Some(question) => {
-                let body = world.cluster.borrow().answer(&question.path()).to_string();
-                worker.cache.answered(200, body.into_bytes(), world.now);
-            }
-            None => {}
-        }
-    }
-    panic!("it never asks for {kind}");
-}
 
 #[test]
 fn one_worker_asks_and_the_others_take_over() {
@@ -54,7 +37,7 @@ fn who_comes_later_asks_nothing_either() {
     world.cluster.borrow_mut().settings = json!({"persistent": {"x": "y"}});
     world.cluster.borrow_mut().alias("i", "x", json!({}));
     world.run_for(INTERVAL);
-    let late = world.join(r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#);
+    let late = world.join(CONFIG);
     world.run_for(SECOND);
     world.check();
     let mut late = world.workers[late].borrow_mut();
@@ -101,7 +84,7 @@ fn where_nothing_is_shared_each_worker_asks() {
 fn a_worker_that_dies_in_a_turn_is_replaced_after_a_while_and_not_before() {
     for kind in ["overview", "settings", "details of indices"] {
         let mut world = World::new(2);
-        stop_at(&world, 0, kind);
+        world.stop_at(0, kind);
         world.workers[0].borrow_mut().is_alive = false;
         world.run_for(PATIENCE - SECOND);
         assert_eq!(world.workers[1].borrow().asked, [], "{kind}");
@@ -114,11 +97,10 @@ fn a_worker_that_dies_in_a_turn_is_replaced_after_a_while_and_not_before() {
 #[test]
 fn a_worker_that_dies_while_it_tells_the_others_is_replaced() {
     let mut world = World::new(2);
-    stop_at(&world, 0, "details of indices");
+    world.stop_at(0, "details of indices");
+    world.answer(0);
     {
         let mut first = world.workers[0].borrow_mut();
-        let body = world.cluster.borrow().answer(&first.asked.last().unwrap().path()).to_string();
-        first.cache.answered(200, body.into_bytes(), world.now);
         // Reads it, notes that it is all, and tells a part.
         (0..2).for_each(|_| assert!(first.step(world.now)));
         assert!(first.table.is_some(), "it knows all");
@@ -135,13 +117,11 @@ fn a_worker_that_dies_while_it_tells_the_others_is_replaced() {
 fn a_slow_cluster_makes_nobody_take_the_lease() {
     let mut world = World::new(2);
     for kind in ["overview", "settings", "details of indices"] {
-        stop_at(&world, 0, kind);
+        world.stop_at(0, kind);
         world.workers[0].borrow_mut().is_alive = false;
         world.run_for(PATIENCE - SECOND * 2);
-        let mut first = world.workers[0].borrow_mut();
-        let body = world.cluster.borrow().answer(&first.asked.last().unwrap().path()).to_string();
-        first.cache.answered(200, body.into_bytes(), world.now);
-        first.is_alive = true;
+        world.answer(0);
+        world.workers[0].borrow_mut().is_alive = true;
     }
     world.run_for(SECOND);
     world.check();
@@ -151,7 +131,7 @@ fn a_slow_cluster_makes_nobody_take_the_lease() {
 #[test]
 fn who_waits_for_another_looks_only_now_and_then() {
     let mut world = World::new(2);
-    stop_at(&world, 0, "overview");
+    world.stop_at(0, "overview");
     world.workers[0].borrow_mut().is_alive = false;
     world.run_for(Time::ZERO);
     let second = Rc::clone(&world.workers[1]);
@@ -199,7 +179,7 @@ fn who_was_replaced_takes_over_what_its_successor_knows() {
     world.now += INTERVAL;
     world.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
     world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
-    stop_at(&world, 0, "settings");
+    world.stop_at(0, "settings");
     world.workers[0].borrow_mut().is_alive = false;
     world.cluster.borrow_mut().nodes.remove("n3");
     world.cluster.borrow_mut().nodes.insert("n4".to_owned(), "es-4".to_owned());
@@ -209,8 +189,7 @@ fn who_was_replaced_takes_over_what_its_successor_knows() {
     world.check();
     // It comes back to life, and has yet to be told of the details that it asks for.
     world.workers[0].borrow_mut().is_alive = true;
-    let settings = world.cluster.borrow().settings.to_string();
-    world.workers[0].borrow_mut().cache.answered(200, settings.into_bytes(), world.now);
+    world.answer(0);
     let mut tables = 0;
     for _ in 0..1000 {
         let mut first = world.workers[0].borrow_mut();
@@ -240,16 +219,12 @@ fn a_worker_that_is_replaced_while_it_writes_does_no_harm() {
     world.now += INTERVAL;
     world.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
     world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
-    stop_at(&world, 0, "details of indices");
+    world.stop_at(0, "details of indices");
     // Patience is over for the other one just when the first has read that the lease is its own.
     let (second, cluster, now) = (Rc::clone(&world.workers[1]), Rc::clone(&world.cluster), world.now);
     second.borrow_mut().run(now, &cluster, |_| Fate::Answered);
-    {
-        let mut first = world.workers[0].borrow_mut();
-        let body = world.cluster.borrow().answer(&first.asked.last().unwrap().path()).to_string();
-        first.cache.answered(200, body.into_bytes(), now);
-        assert!(first.step(now));
-    }
+    world.answer(0);
+    assert!(world.workers[0].borrow_mut().step(now));
     let cluster = Rc::clone(&world.cluster);
     world.memory.after_read(".lease", move || {
         cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
@@ -279,14 +254,13 @@ fn spoilt() -> Vec<(&'static str, Spoil)> {
     ]
 }
 
-/// The keys of whatever is published but nothing.
+/// The keys of whatever is published: the lease, the cluster, i and j, and an alias of i.
 fn keys() -> Vec<String> {
-    let world = World::settled(1);
+    let mut world = World::settled(1);
     world.cluster.borrow_mut().alias("i", "x", json!({}));
-    let mut keys = world.memory.keys();
-    keys.sort_by_key(|key| std::cmp::Reverse(world.memory.get(key).len()));
-    // The lease, the cluster, i and j; and one in which there is nothing.
-    keys.truncate(5);
+    world.run_for(INTERVAL);
+    let keys = world.memory.keys();
+    assert_eq!(keys.len(), 5);
     keys
 }
 
@@ -303,14 +277,14 @@ fn what_is_lost_or_spoilt_under_any_key_leads_to_a_look_of_ones_own() {
                 Some(key) => world.memory.put(key, &spoil(&world.memory.get(key))),
                 None => keys.iter().for_each(|key| world.memory.put(key, &spoil(&world.memory.get(key)))),
             }
-            world.join(r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#);
+            world.join(CONFIG);
             world.run_for(INTERVAL);
             world.check();
             let asked: Vec<String> = world.workers[1].borrow().asked.iter().map(ToString::to_string).collect();
             assert!(asked.contains(&"overview".to_owned()), "{what} {key:?} {asked:?}");
             // Then the others need no look of theirs.
             world.forget();
-            world.join(r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#);
+            world.join(CONFIG);
             world.run_for(Time::ZERO);
             world.check();
             assert_eq!(world.workers[2].borrow().asked, [], "{what} {key:?}");
@@ -357,7 +331,7 @@ fn a_lease_that_is_lost_in_the_middle_of_a_turn_does_no_harm() {
         world.now += INTERVAL;
         world.cluster.borrow_mut().nodes.insert("a".to_owned(), "es-3".to_owned());
         world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a")]);
-        stop_at(&world, 0, kind);
+        world.stop_at(0, kind);
         let lease = world.memory.keys().into_iter().find(|key| key.ends_with(".lease")).unwrap();
         world.memory.lose(&lease);
         for worker in [1, 2] {
@@ -365,9 +339,7 @@ fn a_lease_that_is_lost_in_the_middle_of_a_turn_does_no_harm() {
         }
         world.cluster.borrow_mut().nodes.insert("A".to_owned(), "es-4".to_owned());
         world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("A")]);
-        let path = world.workers[0].borrow().asked.last().unwrap().path();
-        let body = world.cluster.borrow().answer(&path).to_string();
-        world.workers[0].borrow_mut().cache.answered(200, body.into_bytes(), world.now);
+        world.answer(0);
         world.run_for(INTERVAL * 2);
         world.check();
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::Question;
 use super::cluster::Index;
-use super::world::{INTERVAL, World};
+use super::world::{CONFIG, INTERVAL, World};
 use crate::Time;
 
 /// So many indices more, each on one node.
@@ -31,7 +31,7 @@ fn a_large_state_is_read_in_steps() {
     let pauses = world.workers[0].borrow().pauses;
     assert!((least..least + 200).contains(&pauses), "{pauses} pauses, {least} steps at least");
     world.check();
-    world.join(r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#);
+    world.join(CONFIG);
     world.run_for(Time::ZERO);
     world.check();
     // 255 sections in steps of 32.

@@ -44,7 +44,7 @@ pub const INTERVAL: Time = Time::from_secs(5);
 /// More than after which a lease that does not change is nobody's.
 pub const PATIENCE: Time = Time::from_secs(10);
 
-const CONFIG: &str = r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#;
+pub const CONFIG: &str = r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#;
 
 impl World {
     /// So many workers, all awake, in front of a cluster with two indices, i and j.
@@ -139,6 +139,31 @@ impl World {
         self.now = end;
     }
 
+    /// Lets a worker go on until it asks such a question, and not get an answer.
+    pub fn stop_at(&self, worker: usize, kind: &str) {
+        for _ in 0..1000 {
+            let question = {
+                let mut worker = self.workers[worker].borrow_mut();
+                assert!(worker.step(self.now), "it does nothing");
+                worker.waits.take()
+            };
+            match question {
+                Some(question) if question.to_string() == kind => return,
+                Some(_) => self.answer(worker),
+                None => {}
+            }
+        }
+        panic!("it never asks for {kind}");
+    }
+
+    /// Gives a worker the cluster's answer to what it asked last.
+    pub fn answer(&self, worker: usize) {
+        let mut worker = self.workers[worker].borrow_mut();
+        let question = worker.asked.last().expect("it has asked nothing");
+        let body = self.cluster.borrow().answer(&question.path()).to_string();
+        worker.cache.answered(200, body.into_bytes(), self.now);
+    }
+
     /// All questions of all workers that were asked.
     pub fn asked(&self) -> Vec<Question> {
         self.workers.iter().flat_map(|worker| worker.borrow().asked.clone()).collect()
@@ -202,7 +227,7 @@ impl World {
 impl Worker {
     /// Does all that is due.
     pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut fate: impl FnMut(&Question) -> Fate) {
-        for _ in 0..100_000 {
+        for _ in 0..5_000 {
             self.step(now);
             if let Some(question) = self.waits.take() {
                 match fate(&question) {
