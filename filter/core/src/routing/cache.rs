@@ -1,13 +1,12 @@
 use std::collections::{BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use hashbrown::HashSet;
 
+use super::board::Board;
 use super::content::{Content, Part};
 use super::lease::{Lease, Watch};
 use super::question::{Question, RefreshError};
-use super::seal::{sealed, unsealed};
 use super::turn::{Todo, Turn};
 use super::{Node, RoutingTable, SharedData, Unrouted, UpstreamId, UpstreamTemplate, Upstreams, Version};
 use crate::Time;
@@ -21,22 +20,13 @@ use crate::config::Config;
 /// be shared each worker looks for itself.
 #[derive(Debug)]
 pub struct StateCache {
-    shared: Box<dyn SharedData>,
-    /// In front of all keys.
-    prefix: String,
-    /// Tells this worker from all others.
-    worker: u64,
+    board: Board,
     interval: Time,
     /// After which a lease that does not change is nobody's.
     patience: Time,
     template: UpstreamTemplate,
     content: Content,
-    /// The lease when it was last read or written here, with the tags of the parts that are in `content`.
-    lease: Lease,
-    /// The bytes of the lease that was read last, and what they say.
-    read: (Vec<u8>, Option<Rc<Lease>>),
     watch: Watch,
-    next_tag: u64,
     known: Option<Version>,
     step: Step,
     turn_due: Time,
@@ -101,29 +91,17 @@ const PARTS: usize = 32;
 /// The most names that are remembered because operations asked for them in vain.
 const WANTED: usize = 1000;
 
-/// The form in which parts are published. Workers with another form are among themselves.
-const FORM: &str = "bulk_reshuffle.state.2";
-
-/// The version of a value that is not there yet: whoever writes under it writes first, or not at all.
-const FIRST: u32 = u32::MAX;
-
 impl StateCache {
     /// A cache that nobody has asked for yet. `worker` tells the one that has it from all others.
     pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
         let timing = &config.cluster_state;
         Self {
-            shared,
-            prefix: prefix(config),
-            worker,
+            board: Board::new(config, worker, shared),
             interval: timing.refresh,
             patience: timing.timeout.saturating_mul(2),
             template: config.nodes.template.clone(),
             content: Content::default(),
-            lease: Lease::default(),
-            read: (Vec::new(), None),
             watch: Watch::default(),
-            // Tags of two workers differ in the upper half.
-            next_tag: worker << 32,
             known: None,
             step: Step::Asleep,
             turn_due: Time::ZERO,
@@ -244,17 +222,18 @@ impl StateCache {
 
     /// Looks what others have published, and takes the lease if a turn is due.
     fn look(&mut self, now: Time) -> Option<Errand> {
-        let (lease, version) = self.read_lease();
-        let parts = self.others(&lease);
+        let found = self.board.lease();
+        let lease = &found.lease;
+        let parts = self.others(lease);
         if !parts.is_empty() {
             // Until the turn in which they were found has ended.
             self.known = None;
-            self.step = Step::TakeOver(parts, lease);
+            self.step = Step::TakeOver(parts, Rc::clone(lease));
             return Some(Errand::Pause);
         }
         self.look_due = now.saturating_add(self.interval / LOOKS);
-        let age = self.watch.look(&lease, now);
-        let is_others = lease.holder != self.worker;
+        let age = self.watch.look(lease, now);
+        let is_others = !self.board.is_own(lease);
         let is_published = lease.known.is_some() && lease.parts.contains_key(&Part::Cluster);
         let is_whole = is_published && self.content.lacking.is_empty();
         if is_others && !lease.is_held && age.is_none() && is_whole {
@@ -270,9 +249,7 @@ impl StateCache {
         if self.turn_due > now {
             return None;
         }
-        self.lease =
-            Lease { holder: self.worker, is_held: true, beat: lease.beat.wrapping_add(1), ..Lease::clone(&lease) };
-        if !self.write_lease(version) {
+        if !self.board.take(&found) {
             // Somebody else has just taken it.
             self.turn_due = self.look_due;
             return None;
@@ -286,28 +263,27 @@ impl StateCache {
         if !lease.parts.contains_key(&Part::Cluster) {
             return Vec::new();
         }
-        let is_here = |part: &Part| self.lease.parts.get(part) == lease.parts.get(part);
-        let differs = |part: &Part| !is_here(part) || self.content.unpublished.contains(part);
+        let differs = |part: &Part| !self.board.has(*part, lease) || self.content.unpublished.contains(part);
         Content::parts().filter(differs).rev().collect()
     }
 
     fn begin_turn(&mut self, now: Time) -> Option<Errand> {
         if std::mem::take(&mut self.is_hinted) {
-            self.next_hurry = now.saturating_add((self.interval / HURRY).min(LONGEST_HURRY));
+            self.next_hurry = now.saturating_add(self.gap());
         }
         self.turns = self.turns.wrapping_add(1).max(1);
         let mut wanted = std::mem::take(&mut self.wanted);
         if !self.content.cluster.is_partial {
             wanted.clear();
         }
-        let turn = Turn::new((self.turns, self.tag()), self.known.clone(), self.template.needs_http(), wanted);
+        let turn = Turn::new((self.turns, self.board.tag()), self.known.clone(), self.template.needs_http(), wanted);
         self.go_on(Box::new(turn), now)
     }
 
     fn go_on(&mut self, mut turn: Box<Turn>, now: Time) -> Option<Errand> {
         match turn.next(&mut self.content) {
             Ok(Todo::Ask(question)) => {
-                self.beat();
+                self.board.beat();
                 self.step = Step::Turn(turn);
                 Some(Errand::Ask(question))
             }
@@ -331,7 +307,7 @@ impl StateCache {
                 self.turn_ended(now);
                 if self.is_hinted {
                     // Others may wait for the lease.
-                    self.turn_due = self.turn_due.max(now.saturating_add((self.interval / HURRY).min(LONGEST_HURRY)));
+                    self.turn_due = self.turn_due.max(now.saturating_add(self.gap()));
                 }
                 self.publish(None)
             }
@@ -356,6 +332,11 @@ impl StateCache {
         }
     }
 
+    /// The shortest time between two turns that are hinted at.
+    fn gap(&self) -> Time {
+        (self.interval / HURRY).min(LONGEST_HURRY)
+    }
+
     /// A turn has ended well, here or elsewhere.
     fn turn_ended(&mut self, now: Time) {
         if !self.is_hinted {
@@ -375,16 +356,14 @@ impl StateCache {
             let Some(part) = parts.pop() else { break };
             let Some(tag) = lease.parts.get(&part) else {
                 self.content.clear(part);
-                self.lease.parts.remove(&part);
+                self.board.withdraw(part);
                 continue;
             };
-            let (value, _) = self.shared.read(&self.key(part));
             let numbering = self.content.cluster.numbering;
-            if !self.content.decode(part, *tag, &value.unwrap_or_default()) {
+            if !self.content.decode(part, *tag, &self.board.read(part, *tag)) {
                 // Whoever published it has been overtaken meanwhile, or its value is lost: a look of one's own helps.
                 self.hurry(now);
             }
-            self.lease.parts.insert(part, *tag);
             if self.content.cluster.numbering != numbering {
                 // All the others tell of nodes by other numbers.
                 parts = Content::parts().filter(|part| *part != Part::Cluster).rev().collect();
@@ -403,24 +382,17 @@ impl StateCache {
 
     /// Tells the others what was found, if the lease is here still.
     fn publish(&mut self, turn: Option<Box<Turn>>) -> Option<Errand> {
-        let (lease, version) = self.read_lease();
-        if lease.holder == self.worker {
+        let found = self.board.lease();
+        if self.board.is_own(&found.lease) {
             for _ in 0..PARTS {
                 let Some(part) = self.content.unpublished.pop_first() else { break };
-                if self.content.is_empty(part) {
-                    self.lease.parts.remove(&part);
-                    continue;
+                match self.content.is_empty(part) {
+                    true => self.board.withdraw(part),
+                    false => self.board.publish(part, |tag| self.content.encode(part, tag)),
                 }
-                let tag = self.tag();
-                self.shared.write(&self.key(part), &self.content.encode(part, tag), None);
-                self.lease.parts.insert(part, tag);
             }
             let is_all = self.content.unpublished.is_empty();
-            self.lease.beat = lease.beat.wrapping_add(1);
-            self.lease.is_held = turn.is_some() || !is_all;
-            self.lease.known.clone_from(&self.known);
-            // If somebody else took it meanwhile, the next look sets that right.
-            self.write_lease(version);
+            self.board.tell(&found, turn.is_some() || !is_all, self.known.as_ref());
             if !is_all {
                 self.step = Step::Publish(turn);
                 return Some(Errand::Pause);
@@ -429,58 +401,4 @@ impl StateCache {
         self.step = turn.map_or(Step::Rest, Step::Turn);
         Some(Errand::Pause)
     }
-
-    /// Shows the others that the lease is not forgotten.
-    fn beat(&mut self) {
-        let (lease, version) = self.read_lease();
-        if lease.holder == self.worker {
-            self.lease.beat = lease.beat.wrapping_add(1);
-            self.write_lease(version);
-        }
-    }
-
-    /// A number that nobody has used.
-    fn tag(&mut self) -> u64 {
-        self.next_tag = self.next_tag.wrapping_add(1);
-        self.next_tag
-    }
-
-    fn read_lease(&mut self) -> (Rc<Lease>, Option<u32>) {
-        let (value, version) = self.shared.read(&self.lease_key());
-        // Most looks find what the last one found.
-        if let Some(value) = value
-            && value != self.read.0
-        {
-            let lease = unsealed(&value).map(Rc::new);
-            self.read = (value, lease);
-        }
-        // Nothing there, or nothing shared: what was written last.
-        let lease = self.read.1.clone().filter(|_| version.is_some());
-        (lease.unwrap_or_else(|| Rc::new(self.lease.clone())), version)
-    }
-
-    fn write_lease(&self, version: Option<u32>) -> bool {
-        self.shared.write(&self.lease_key(), &sealed(&self.lease), version.or(Some(FIRST)))
-    }
-
-    fn lease_key(&self) -> String {
-        format!("{}.lease", self.prefix)
-    }
-
-    fn key(&self, part: Part) -> String {
-        match part {
-            Part::Cluster => format!("{}.cluster", self.prefix),
-            Part::Section(number) => format!("{}.{number}", self.prefix),
-        }
-    }
-}
-
-/// Roots that ask the same cluster the same questions on behalf of the same caller share what they find, whatever else
-/// they are configured to do.
-fn prefix(config: &Config) -> String {
-    let mut hasher = DefaultHasher::new();
-    config.coordinator.hash(&mut hasher);
-    config.nodes.template.needs_http().hash(&mut hasher);
-    config.credentials.headers().for_each(|header| header.hash(&mut hasher));
-    format!("{FORM}.{:016x}", hasher.finish())
 }

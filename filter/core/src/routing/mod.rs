@@ -9,6 +9,7 @@
 //! wait here are kept long, however large the state is.
 
 mod aliases;
+mod board;
 mod cache;
 mod content;
 mod details;

@@ -64,6 +64,38 @@ fn what_was_found_without_the_lease_is_not_mixed_with_what_others_found() {
 }
 
 #[test]
+fn what_was_written_without_the_lease_is_taken_for_nothing_else() {
+    let mut world = World::settled(3);
+    set_alive(&world, 2, false);
+    world.now += INTERVAL;
+    world.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
+    world.cluster.borrow_mut().version += 1;
+    world.stop_at(0, "settings");
+    set_alive(&world, 0, false);
+    world.run_for(Time::ZERO);
+    world.now += PATIENCE + SECOND;
+    world.answer(0);
+    // The first one has just read that the lease is its own when the other one gives its new node's number to another.
+    let (second, cluster, now) = (worker(&world, 1), Rc::clone(&world.cluster), world.now);
+    world.memory.after_read(".lease", move || {
+        cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
+        cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a4")]);
+        second.borrow_mut().run(now, &cluster, |_| Fate::Answered);
+    });
+    worker(&world, 0).borrow_mut().run(now, &world.cluster, |_| Fate::Answered);
+    assert_eq!(world.route(1, "j", "1").as_deref(), Some("up-es-4"));
+    // Now a part that the first has written stands beside one of the other's.
+    while world.workers[2].borrow_mut().step(now) {
+        assert_ne!(world.route(2, "j", "1").as_deref(), Some("up-es-3"));
+        if world.workers[2].borrow_mut().waits.take().is_some() {
+            world.answer(2);
+        }
+    }
+    world.run_for(INTERVAL * 2);
+    world.check();
+}
+
+#[test]
 fn no_table_is_made_while_parts_are_taken_over() {
     let mut world = World::settled(2);
     world.now += INTERVAL;
