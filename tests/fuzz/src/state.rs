@@ -27,15 +27,16 @@ pub fn state(input: &[u8]) {
     if !others.is_empty() {
         return;
     }
-    let (Ok(state), Ok(aliases)) = (serde_json::from_slice::<Value>(state), serde_json::from_slice(aliases)) else {
+    let (Ok(state), Ok(aliases)) = (serde_json::from_slice::<Value>(state), serde_json::from_slice::<Value>(aliases))
+    else {
         return;
     };
     // Without keys that stand there twice, of which any may count.
-    let texts: [String; 2] = [&state, &aliases].map(Value::to_string);
+    let texts = [&state, &aliases].map(Value::to_string);
     let Some(cluster) = Cluster::read(texts[0].as_bytes(), texts[1].as_bytes(), &others) else { return };
     for operation in &operations {
         if let Some((shard, upstream)) = cluster.route(operation) {
-            let mut indices = targets(&state, &aliases, operation.index);
+            let mut indices = targets(&state, operation.index);
             let holds = |index: &str| primary(&state, index, &shard).as_ref() == Some(&upstream);
             assert!(indices.any(holds), "{operation:?}: shard {shard} is not on {upstream}");
         }
@@ -124,12 +125,19 @@ impl Cluster {
     }
 }
 
-/// The index of this name, and those that have an alias of this name.
-fn targets<'a>(state: &'a Value, aliases: &'a Value, name: &'a str) -> impl Iterator<Item = &'a str> {
-    let index = state["metadata"]["indices"].get(name).map(|_| name);
-    let indices = aliases.as_object().into_iter().flatten();
-    let members = indices.filter(move |(_, index)| index["aliases"].get(name).is_some());
-    index.into_iter().chain(members.map(|(index, _)| index.as_str()))
+/// The index of this name, and those behind an alias or a data stream of this name.
+fn targets<'a>(state: &'a Value, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let metadata = &state["metadata"];
+    let index = metadata["indices"].get(name).map(|_| name);
+    let indices = metadata["indices"].as_object().into_iter().flatten();
+    let has_alias =
+        move |index: &Value| index["aliases"].as_array().is_some_and(|aliases| aliases.contains(&name.into()));
+    let members = indices.filter(move |(_, index)| has_alias(index)).map(|(index, _)| index.as_str());
+    let streams = &metadata["data_stream"];
+    let stream = streams["data_stream_aliases"][name]["write_data_stream"].as_str().unwrap_or(name);
+    let backing = streams["data_stream"][stream]["indices"].as_array().and_then(|indices| indices.last());
+    let backing = backing.and_then(|index| index["index_name"].as_str());
+    index.into_iter().chain(members).chain(backing)
 }
 
 /// The upstream of the node that holds a primary.
