@@ -165,6 +165,8 @@ impl Saboteur {
         let is_time = match self.sabotage {
             Some(Sabotage::LetGoNeedlessly) => self.every(3),
             Some(Sabotage::StarveCaller) => self.every(12),
+            // So that the day comes to its end, however few there are.
+            Some(Sabotage::FloodReplies) => self.engine.is_idle(),
             _ => false,
         };
         if is_time { self.withheld.pop() } else { None }
