@@ -4,7 +4,7 @@ use std::rc::Rc;
 use bulk_reshuffle::bulk::Action;
 
 use crate::dice::Dice;
-use crate::layout::Layout;
+use crate::layout::{COORDINATOR, Layout};
 use crate::operation::{Marker, Operation};
 
 /// The model of a search cluster: documents in memory, operations carried out one after the other.
@@ -61,9 +61,11 @@ impl Cluster {
     /// Whether the node of this upstream has ever been the one to send an operation to.
     pub fn has_owned(&self, upstream: &str, operation: &Operation) -> bool {
         let targets: BTreeSet<_> = self.history.iter().filter_map(|layout| layout.target(&operation.name)).collect();
+        // Which nodes there are is asked before where primaries are, so that one that joins in between is not known.
+        let is_new = |owner: &str| self.history.iter().any(|layout| !layout.has_node(owner));
         self.history.iter().any(|layout| {
             targets.iter().any(|(index, added)| match layout.owner(index, operation, *added) {
-                Some(Some(owner)) => owner == upstream,
+                Some(Some(owner)) => owner == upstream || upstream == COORDINATOR && is_new(&owner),
                 Some(None) => true,
                 None => false,
             })

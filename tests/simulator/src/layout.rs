@@ -93,6 +93,11 @@ impl Layout {
         }
     }
 
+    /// Whether it has the node of this upstream.
+    pub fn has_node(&self, upstream: &str) -> bool {
+        self.nodes.iter().any(|node| Self::node_name(*node) == upstream)
+    }
+
     /// The name of a node, which is also its upstream's.
     fn node_name(node: u64) -> String {
         format!("es-{node}")
