@@ -37,6 +37,14 @@ fn a_question_that_was_not_sent_is_asked_again_five_times() {
 }
 
 #[test]
+fn while_an_answer_is_on_its_way_nothing_is_due() {
+    let world = World::new(1);
+    world.stop_at(0, "overview");
+    let mut worker = world.workers[0].borrow_mut();
+    assert_eq!((worker.cache.due(), worker.cache.next(world.now + INTERVAL)), (None, None));
+}
+
+#[test]
 fn a_question_without_an_answer_is_asked_again_once() {
     for kind in ["overview", "aliases"] {
         let mut world = world();
