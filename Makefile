@@ -1,16 +1,16 @@
 # A fresh machine needs make, rustup and Python 3 with pip; `make tools` fetches everything else into .tools/.
 
-TARGET := $(or $(CARGO_TARGET_DIR),target)
-WASM   := dist/bulk_reshuffle.wasm
-SEEDS   = 20000
-TIME    = 60
-DEMO    = cargo run --release --package bulk-reshuffle-demo --
+COMPILED := $(or $(CARGO_TARGET_DIR),target)
+WASM     := dist/bulk_reshuffle.wasm
+SEEDS     = 20000
+TIME      = 60
+DEMO      = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix sim differential fuzz bench-state lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench-state lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
@@ -19,13 +19,13 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
 	@mkdir -p $(dir $(WASM))
-	@cp $(TARGET)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
+	@cp $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
 
 # The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
 # that it can never be taken for the filter itself; quick to compile rather than quick.
 forced-trap: build
 	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
-		--features forced-trap --target-dir $(TARGET)/forced-trap \
+		--features forced-trap --target-dir $(COMPILED)/forced-trap \
 		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
 
 demo: tools build ## show the filter on a real three-node cluster, with figures and checks
@@ -59,6 +59,15 @@ test-matrix: tools build ## compare the routing of every kind of index with ever
 	@python3 tests/tools/fetch.py servers
 	@VERSIONS="$(VERSIONS)" cargo test --package bulk-reshuffle-e2e --test matrix -- --nocapture
 
+k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
+	@python3 tests/tools/fetch.py k6
+	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
+
+test-k6: tools build ## run every k6 script with small numbers, and see that none takes a wrong answer
+	@python3 tests/tools/fetch.py k6
+	@cargo test --package bulk-reshuffle-k6 --test faults
+	@cargo test --package bulk-reshuffle-k6 --test smoke -- --nocapture
+
 sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
 	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
@@ -79,6 +88,7 @@ lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test faults --test large_state --test matrix -- -D warnings
+	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
 	@python3 tests/tools/check_imports.py $(WASM)
 
 clean: ## remove what was compiled; .tools/ stays

@@ -1,0 +1,48 @@
+// Where the requests go: one address, or several in turn.
+
+import http from 'k6/http';
+import { text } from './parameters.js';
+
+const ADDRESSES = text('TARGET', 'http://127.0.0.1:9200').split(',')
+  .map((address) => address.trim().replace(/\/$/, ''));
+const AUTHORIZATION = text('AUTHORIZATION', '');
+const TIMEOUT = text('TIMEOUT', '60s');
+
+export const addresses = ADDRESSES.join(', ');
+
+// Sends a bulk request. The number decides which of several addresses gets it.
+export function postBulk(number, body, authorization = AUTHORIZATION) {
+  const url = `${ADDRESSES[number % ADDRESSES.length]}/_bulk`;
+  return http.post(url, body, { headers: headers('application/x-ndjson', authorization), timeout: TIMEOUT });
+}
+
+// Asks about something, or changes it; an answer with none of these statuses ends the run.
+export function ask(method, path, body = null, statuses = [200]) {
+  const url = ADDRESSES[0] + path;
+  const parameters = { headers: headers('application/json', AUTHORIZATION), timeout: TIMEOUT };
+  const answer = http.request(method, url, body && JSON.stringify(body), parameters);
+  if (!statuses.includes(answer.status)) {
+    throw new Error(`${method} ${url}: ${whatHappened(answer)}`);
+  }
+  return answer;
+}
+
+// For a message: what came instead of a good answer, and what to look at.
+export function whatHappened(answer) {
+  const excerpt = String(answer.body || '').slice(0, 300);
+  switch (answer.status) {
+    case 0:
+      return `no answer (${answer.error}). Does something listen at TARGET, ${addresses}? \`make up\` starts a ` +
+        'cluster behind the filter at http://127.0.0.1:9200; TIMEOUT says how long to wait';
+    case 401:
+    case 403:
+      return `status ${answer.status}: set AUTHORIZATION to the header's value, as in "ApiKey …". ${excerpt}`;
+    default:
+      return `status ${answer.status}: ${excerpt}`;
+  }
+}
+
+function headers(contentType, authorization) {
+  const always = { 'content-type': contentType };
+  return authorization ? Object.assign(always, { authorization }) : always;
+}

@@ -1,0 +1,59 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::Result;
+use bulk_reshuffle_stack::Envoy;
+
+/// What the filter has counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// Requests that were split and merged.
+    pub merged: u64,
+    /// Batches that went to the nodes.
+    pub batches: u64,
+    /// Requests that passed through whole, by reason.
+    pub passed_through: BTreeMap<String, u64>,
+}
+
+impl Activity {
+    /// As Envoy's statistics say.
+    pub async fn read(envoy: &Envoy) -> Result<Self> {
+        const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total.upstream.";
+        const PASSED_THROUGH: &str = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        let stats = envoy.stats_with("bulk_reshuffle_").await?;
+        let by_label = |prefix: &'static str| {
+            stats.iter().filter_map(move |(name, count)| Some((name.strip_prefix(prefix)?.to_owned(), *count)))
+        };
+        Ok(Self {
+            merged: stats.get("wasmcustom.bulk_reshuffle_requests_merged_total").copied().unwrap_or(0),
+            batches: by_label(BATCHES).map(|(_, count)| count).sum(),
+            passed_through: by_label(PASSED_THROUGH).collect(),
+        })
+    }
+
+    /// The growth from an earlier moment on.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let growth = |(reason, count): (&String, &u64)| {
+            let grown = count.saturating_sub(earlier.passed_through.get(reason).copied().unwrap_or(0));
+            (grown > 0).then(|| (reason.clone(), grown))
+        };
+        Self {
+            merged: self.merged.saturating_sub(earlier.merged),
+            batches: self.batches.saturating_sub(earlier.batches),
+            passed_through: self.passed_through.iter().filter_map(growth).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Activity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons: Vec<String> =
+            self.passed_through.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let passed = if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") };
+        write!(
+            formatter,
+            "{} requests split and merged into {} batches, passed on whole: {passed}",
+            self.merged, self.batches
+        )
+    }
+}

@@ -1,0 +1,103 @@
+//! Runs a k6 script: against the given addresses, or else against a three-node cluster behind Envoy with the filter,
+//! which it starts and ends.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use bulk_reshuffle_k6::{Script, Site};
+use bulk_reshuffle_stack::{Profile, Tools};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    run().await.unwrap_or_else(|error| {
+        eprintln!("{} {error:#}", console::style("error:").for_stderr().red());
+        ExitCode::FAILURE
+    })
+}
+
+async fn run() -> Result<ExitCode> {
+    let tools = Tools::find()?;
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.is_empty()).collect();
+    let (name, target) = match arguments.as_slice() {
+        [name] => (name, None),
+        [name, target] => (name, Some(target)),
+        _ => bail!("which one? make k6 SCRIPT=small; there are {}", Script::names(&tools)?.join(", ")),
+    };
+    let script = Script::find(&tools, name)?;
+    let results = results(&tools.root, script.name())?;
+    let status = match target {
+        Some(target) => finish(command(&script, target, &results)).await?,
+        None => run_on_site(&tools, &script, &results).await?,
+    };
+    tell(status, &results);
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Runs the script against a cluster of its own.
+async fn run_on_site(tools: &Tools, script: &Script, results: &Path) -> Result<ExitStatus> {
+    eprintln!("starting three OpenSearch nodes and Envoy with the filter; name another target by TARGET=http://…");
+    let run_dir = tools.root.join(".run/k6");
+    let site = tokio::select! {
+        site = Site::start(tools, &run_dir, Profile::Throughput) => site?,
+        // Dropping the half-started site ends its processes.
+        _ = tokio::signal::ctrl_c() => bail!("interrupted; everything was stopped"),
+    };
+    let status = finish(command(script, &site.target(), results)).await?;
+    println!("\n  the filter: {}", site.activity().await?);
+    site.stop().await?;
+    Ok(status)
+}
+
+/// The script with the parameters that this process was given.
+fn command(script: &Script, target: &str, results: &Path) -> Command {
+    let mut command = script.command(target, results, std::env::vars_os());
+    if !std::io::stdout().is_terminal() {
+        command.arg("--quiet");
+    }
+    command
+}
+
+/// Runs k6 to its end. It hears of Ctrl-C itself, ends the load in order and still tells how it went.
+async fn finish(mut command: Command) -> Result<ExitStatus> {
+    let mut child = command.kill_on_drop(true).spawn().context("cannot start k6")?;
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(status?),
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => forward_end(&child)?,
+        }
+    }
+}
+
+fn forward_end(child: &Child) -> Result<()> {
+    let pid = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+    // Without a pid it has ended already.
+    pid.map_or(Ok(()), |pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM))?;
+    Ok(())
+}
+
+/// `k6/results/<script>-<time>`.
+fn results(root: &Path, script: &str) -> Result<PathBuf> {
+    let folder = root.join("k6/results");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "");
+    Ok(folder.join(format!("{script}-{time}")))
+}
+
+fn tell(status: ExitStatus, results: &Path) {
+    let html = results.with_extension("html");
+    if html.is_file() {
+        println!("  the report: {}", html.display());
+        println!("  all figures: {}", results.with_extension("json").display());
+    }
+    if !status.success() {
+        let failed = console::style("k6 failed:").for_stderr().red();
+        eprintln!("\n{failed} ✗ above, or the error, says what was wrong; the figures are worth nothing");
+    }
+}

@@ -1,0 +1,67 @@
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use bulk_reshuffle_stack::Tools;
+use tokio::process::Command;
+
+/// A script in `k6/`.
+#[derive(Debug, Clone)]
+pub struct Script {
+    name: String,
+    path: PathBuf,
+    k6: PathBuf,
+}
+
+impl Script {
+    /// The names of all scripts, in alphabetical order.
+    pub fn names(tools: &Tools) -> Result<Vec<String>> {
+        let folder = tools.root.join("k6");
+        let files = folder.read_dir().with_context(|| format!("cannot read {}", folder.display()))?;
+        let paths = files.map(|file| Ok(file?.path())).collect::<Result<Vec<_>>>()?;
+        let is_script = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "js");
+        let stem = |path: &PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+        let mut names: Vec<String> = paths.iter().filter(is_script).filter_map(stem).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The script of this name; an error names those that there are.
+    pub fn find(tools: &Tools, name: &str) -> Result<Self> {
+        let names = Self::names(tools)?;
+        if !names.iter().any(|known| known == name) {
+            bail!("there is no script {name:?}: give SCRIPT one of {}", names.join(", "));
+        }
+        let path = tools.root.join("k6").join(name).with_extension("js");
+        Ok(Self { name: name.into(), path, k6: tools.folder("k6")?.join("k6") })
+    }
+
+    /// The command that runs it against these addresses (separated by commas), with these environment variables for
+    /// its other parameters and for k6's own. It writes `<results>.html` and `<results>.json`.
+    pub fn command<N, V>(&self, target: &str, results: &Path, environment: impl IntoIterator<Item = (N, V)>) -> Command
+    where
+        N: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        let mut command = Command::new(&self.k6);
+        command
+            // Without an interface for remote control: its port may be taken.
+            .args(["run", "--address", ""])
+            .arg(&self.path)
+            .env_clear()
+            // Without a live page, unless the environment gives it a port; with a report even of a few seconds.
+            .envs([("K6_WEB_DASHBOARD", "true"), ("K6_WEB_DASHBOARD_PORT", "-1"), ("K6_WEB_DASHBOARD_PERIOD", "1s")])
+            .envs(environment)
+            .env("K6_WEB_DASHBOARD_EXPORT", results.with_extension("html"))
+            // k6 would tell its makers of every run, and fetch extensions by itself.
+            .envs([("K6_NO_USAGE_REPORT", "true"), ("K6_AUTO_EXTENSION_RESOLUTION", "false")])
+            .env("TARGET", target)
+            .env("RESULTS", results);
+        command
+    }
+
+    /// Its name, without the extension.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,51 @@
+use bulk_reshuffle_k6::Script;
+use bulk_reshuffle_stack::Tools;
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Far more than any of them takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// A run of a script that has ended.
+pub struct Run {
+    /// k6's exit code.
+    pub code: Option<i32>,
+    /// What it wrote to its outputs.
+    pub output: String,
+    results: TempDir,
+}
+
+impl Run {
+    /// Runs a script with these parameters.
+    pub async fn of<'a>(
+        tools: &Tools,
+        script: &str,
+        target: &str,
+        parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let results = TempDir::new().unwrap();
+        let script = Script::find(tools, script).unwrap();
+        let mut command = script.command(target, &results.path().join("run"), parameters);
+        command.arg("--quiet").stdin(Stdio::null()).kill_on_drop(true);
+        let ended = tokio::time::timeout(LIMIT, command.output()).await.expect("k6 does not end").unwrap();
+        let output = [ended.stdout, ended.stderr].concat();
+        Self { code: ended.status.code(), output: String::from_utf8(output).unwrap(), results }
+    }
+
+    /// A figure of the summary's file.
+    #[allow(dead_code, reason = "not every test looks at figures")]
+    pub fn figure(&self, metric: &str, statistic: &str) -> u64 {
+        let summary = std::fs::read(self.results.path().join("run.json")).unwrap();
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        let value = &summary["metrics"][metric]["values"][statistic];
+        value.as_f64().unwrap_or_else(|| panic!("no {statistic} of {metric}\n{}", self.output)) as u64
+    }
+
+    /// The report for a browser.
+    #[allow(dead_code, reason = "not every test looks at it")]
+    pub fn report(&self) -> String {
+        std::fs::read_to_string(self.results.path().join("run.html")).unwrap()
+    }
+}

@@ -1,0 +1,114 @@
+//! Every script, with small numbers, against a real cluster behind the real Envoy with the filter.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod run;
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use bulk_reshuffle_e2e::check_filter;
+use bulk_reshuffle_k6::{Script, Site};
+use bulk_reshuffle_stack::{Profile, Tools};
+
+use crate::run::Run;
+
+struct Case {
+    script: &'static str,
+    parameters: &'static [(&'static str, &'static str)],
+    /// How many operations it sends, by phase.
+    phases: &'static [(&'static str, RangeInclusive<u64>)],
+    /// How many documents there are at the end, by index.
+    indices: &'static [(&'static str, RangeInclusive<u64>)],
+    /// How many bytes one operation has on average, with its share of the request's head.
+    bytes: RangeInclusive<u64>,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        script: "bulk-size",
+        parameters: &[("SIZES", "1,30,120,500"), ("DOCUMENTS", "500")],
+        phases: &[("1", 500..=500), ("30", 500..=500), ("120", 500..=500), ("500", 500..=500)],
+        indices: &[("k6-bulk-size-1", 500..=500), ("k6-bulk-size-120", 500..=500)],
+        bytes: 280..=400,
+    },
+    Case {
+        script: "concurrency",
+        parameters: &[("CLIENTS", "1,4,30,256"), ("STEP_SECONDS", "2")],
+        phases: &[("1", 10..=u64::MAX), ("4", 10..=u64::MAX), ("30", 10..=u64::MAX), ("256", 10..=u64::MAX)],
+        indices: &[("k6-concurrency", 40..=u64::MAX)],
+        bytes: 280..=350,
+    },
+    Case {
+        script: "gateway",
+        parameters: &[("REQUESTS", "2")],
+        phases: &[("without", 20_000..=20_000), ("new", 20_000..=20_000), ("again", 20_000..=20_000)],
+        indices: &[("k6-gateway-without-ids", 20_000..=20_000), ("k6-gateway-with-ids", 20_000..=20_000)],
+        bytes: 270..=310,
+    },
+    Case {
+        script: "mixed",
+        parameters: &[("CLIENTS", "4"), ("REQUESTS", "25")],
+        phases: &[("tenant a", 2000..=2000), ("tenant b", 2000..=2000)],
+        indices: &[("k6-mixed-hot", 1000..=2000), ("k6-mixed-a", 100..=500), ("k6-mixed-b", 100..=500)],
+        bytes: 150..=300,
+    },
+    Case {
+        script: "small",
+        parameters: &[("REQUESTS", "2000"), ("WARM_UP", "2500")],
+        phases: &[("small", 2000..=2000)],
+        indices: &[("k6-small", 2000..=2000)],
+        bytes: 300..=500,
+    },
+    Case {
+        script: "trips",
+        parameters: &[("DOCUMENTS", "4000"), ("BULK_SIZE", "250")],
+        phases: &[("request", 4000..=4000), ("async", 4000..=4000)],
+        indices: &[("k6-trips-request", 4000..=4000), ("k6-trips-async", 4000..=4000)],
+        bytes: 640..=660,
+    },
+];
+
+#[tokio::test]
+async fn every_script_finds_every_answer_right() {
+    let tools = Tools::find().unwrap();
+    let cases: Vec<&str> = CASES.iter().map(|case| case.script).collect();
+    assert_eq!(cases, Script::names(&tools).unwrap(), "the scripts that are tested, and those that there are");
+    let run_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("k6");
+    let site = Site::start(&tools, &run_dir, Profile::Fast).await.unwrap();
+    for case in CASES {
+        case.check(&tools, &site).await;
+    }
+    check_filter(site.envoy()).await.unwrap();
+    site.stop().await.unwrap();
+}
+
+impl Case {
+    async fn check(&self, tools: &Tools, site: &Site) {
+        let before = site.activity().await.unwrap();
+        let parameters = [("WARM_UP", "0")].iter().chain(self.parameters);
+        let run = Run::of(tools, self.script, &site.target(), parameters.copied()).await;
+        println!("{}", run.output);
+        assert_eq!(run.code, Some(0), "{}", self.script);
+
+        for (phase, operations) in self.phases {
+            let found = run.figure(&format!("bulk_operations{{phase:{phase}}}"), "count");
+            assert!(operations.contains(&found), "{} phase {phase}: {found} operations", self.script);
+        }
+        for (index, documents) in self.indices {
+            let counted = run.figure(&format!("documents_counted{{index:{index}}}"), "count");
+            assert!(documents.contains(&counted), "{index}: {counted} documents");
+        }
+        let operations = run.figure("bulk_operations", "count");
+        let bytes = run.figure("data_sent", "count") / operations;
+        assert!(self.bytes.contains(&bytes), "{}: {bytes} bytes for an operation", self.script);
+        assert!(run.report().contains("<title>k6 report"), "no report");
+
+        let activity = site.activity().await.unwrap().since(&before);
+        println!("  the filter: {activity}");
+        let requests = run.figure("bulk_duration", "count");
+        let passed: u64 = activity.passed_through.values().sum();
+        let introduction = 1;
+        assert_eq!(activity.merged + passed, introduction + requests, "requests at the filter, and sent");
+        assert!(activity.merged > 0, "nothing was split");
+    }
+}
