@@ -7,7 +7,7 @@ TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench-state lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench-state bench-core lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,7 @@ down: ## end what `make up` started
 
 test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle
+	@cargo test --package bulk-reshuffle-routines
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-fuzz
 	@cargo test --package bulk-reshuffle-stack
@@ -78,6 +79,9 @@ differential: tools build ## compare random requests with and without the filter
 
 fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its targets
 	@python3 tests/tools/fuzz.py $(TIME)
+
+bench-core: ## measure what each part of core takes of a request
+	@cargo bench --quiet --package bulk-reshuffle --bench core
 
 bench-state: tools build ## measure what a cluster state of 10,000 indices costs, natively and in Envoy
 	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing

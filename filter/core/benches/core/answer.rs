@@ -1,0 +1,8 @@
+use bulk_reshuffle_routines::{Cutting, Load};
+use divan::Bencher;
+
+/// Into items.
+#[divan::bench(args = Load::all(), sample_size = 1)]
+fn cut(bencher: Bencher<'_, '_>, load: Load) {
+    super::measure(bencher, Cutting::new(load), load.operations());
+}

@@ -1,0 +1,31 @@
+//! What each part of core takes of a request, and the whole of it: `make bench-core`.
+#![allow(missing_docs)]
+
+mod answer;
+mod engine;
+mod inflater;
+mod reader;
+mod routing_table;
+
+use std::cell::RefCell;
+
+use bulk_reshuffle_routines::Routine;
+use divan::Bencher;
+use divan::counter::{BytesCount, ItemsCount};
+
+fn main() {
+    divan::main();
+}
+
+/// Measures a routine that carries out so many operations in each run.
+fn measure(bencher: Bencher<'_, '_>, mut routine: impl Routine, operations: usize) {
+    routine.prepare();
+    routine.run();
+    let bytes = routine.bytes();
+    let routine = RefCell::new(routine);
+    bencher
+        .counter(BytesCount::new(bytes))
+        .counter(ItemsCount::new(operations))
+        .with_inputs(|| routine.borrow_mut().prepare())
+        .bench_local_values(|()| routine.borrow_mut().run());
+}

@@ -1,0 +1,46 @@
+use bulk_reshuffle::engine::{Call, CallId};
+
+use crate::documents::{bodies, chunks};
+use crate::site::Site;
+use crate::{Load, Routine, node_answer};
+
+/// All that becomes of the nodes' answers until the clients have theirs: cutting, checking and merging, by the engine
+/// as the shell drives it.
+pub struct Answering {
+    site: Site,
+    bodies: Vec<Vec<u8>>,
+    chunk: usize,
+    ready: Vec<(CallId, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Answering {
+    /// Of requests whose bodies came in chunks of this size.
+    pub fn new(load: Load, chunk: usize) -> Self {
+        Self { site: Site::new(), bodies: bodies(load), chunk, ready: Vec::new(), bytes: 0 }
+    }
+}
+
+impl Routine for Answering {
+    fn prepare(&mut self) {
+        self.site.settle();
+        for body in &self.bodies {
+            let inputs = self.site.request(chunks(body, self.chunk));
+            inputs.into_iter().for_each(|input| self.site.in_stream(input));
+        }
+        self.site.wake();
+        let answer = |call: Call| (call.id, node_answer::answer(node_answer::ids(&call.body)));
+        self.ready = self.site.calls.drain(..).map(answer).collect();
+        self.bytes = self.ready.iter().map(|(_, body)| body.len()).sum();
+    }
+
+    fn run(&mut self) {
+        for (call, body) in self.ready.drain(..) {
+            self.site.answer(call, body);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,35 @@
+use bulk_reshuffle::bulk::Answer;
+
+use crate::documents::id;
+use crate::{Load, Routine, node_answer};
+
+/// Cutting nodes' answers into items.
+pub struct Cutting {
+    answers: Vec<Vec<u8>>,
+    ready: Vec<Vec<u8>>,
+    cut: Vec<Answer>,
+}
+
+impl Cutting {
+    /// One answer for all operations of the load, which came from one node.
+    pub fn new(load: Load) -> Self {
+        let ids: Vec<String> = (0..load.operations()).map(id).collect();
+        let answers = vec![node_answer::answer(ids.iter().map(String::as_str))];
+        Self { cut: Vec::with_capacity(answers.len()), ready: Vec::new(), answers }
+    }
+}
+
+impl Routine for Cutting {
+    fn prepare(&mut self) {
+        self.cut.clear();
+        self.ready.clone_from(&self.answers);
+    }
+
+    fn run(&mut self) {
+        self.cut.extend(self.ready.drain(..).map(|answer| Answer::read(answer).expect("an answer")));
+    }
+
+    fn bytes(&self) -> usize {
+        self.answers.iter().map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,44 @@
+use bulk_reshuffle::bulk::{Inflater, gzip};
+
+use crate::documents::{bodies, chunks};
+use crate::{Load, Routine};
+
+/// Inflating bodies that arrive compressed, in chunks.
+pub struct Inflating {
+    arriving: Vec<Vec<Vec<u8>>>,
+    inflated: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Room for any body.
+const ROOM: usize = 100 << 20;
+
+impl Inflating {
+    /// With compressed chunks of this size.
+    pub fn new(load: Load, chunk: usize) -> Self {
+        let bodies = bodies(load);
+        let bytes = bodies.iter().map(Vec::len).sum();
+        let arriving = bodies.iter().map(|body| chunks(&gzip(body), chunk)).collect();
+        Self { arriving, inflated: Vec::new(), bytes }
+    }
+}
+
+impl Routine for Inflating {
+    fn prepare(&mut self) {
+        self.inflated.clear();
+    }
+
+    fn run(&mut self) {
+        for chunks in &self.arriving {
+            let mut inflater = Inflater::default();
+            for chunk in chunks {
+                self.inflated.push(inflater.inflate(chunk, ROOM).expect("gzip"));
+            }
+            self.inflated.push(inflater.finish(ROOM).expect("gzip"));
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,37 @@
+use bulk_reshuffle::routing::{Route, Unrouted, hash};
+
+use crate::documents::{INDEX, id};
+use crate::site::Site;
+use crate::{Load, Routine};
+
+/// Finding out where documents live, by their index and id.
+pub struct LookingUp {
+    site: Site,
+    ids: Vec<String>,
+    routes: Vec<Result<Route, Unrouted>>,
+    bytes: usize,
+}
+
+impl LookingUp {
+    /// For each operation of the load.
+    pub fn new(load: Load) -> Self {
+        let ids = (0..load.operations()).map(id).collect();
+        let routes = Vec::with_capacity(load.operations());
+        Self { site: Site::new(), ids, routes, bytes: load.operations() * load.bytes }
+    }
+}
+
+impl Routine for LookingUp {
+    fn prepare(&mut self) {
+        self.routes.clear();
+    }
+
+    fn run(&mut self) {
+        let table = self.site.table();
+        self.routes.extend(self.ids.iter().map(|id| table.route(INDEX, Some(hash(id)), None)));
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
+use bulk_reshuffle::routing::{RoutingTable, Unshared};
+
+use crate::{cluster, node_answer};
+
+const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
+
+const CONFIG: &str = r#"{"coordinator": "es", "nodes": {"upstream": "{name}"}}"#;
+
+/// Stands still: no refresh of the state is ever due again.
+const NOW: Duration = Duration::from_secs(1);
+
+/// What a client library sends along.
+const HEADERS: &[(&str, &str)] = &[
+    (":method", "POST"),
+    (":path", "/_bulk"),
+    (":authority", "elasticsearch:9200"),
+    (":scheme", "http"),
+    ("accept", "application/vnd.elasticsearch+json; compatible-with=8"),
+    ("accept-encoding", "gzip, deflate"),
+    ("authorization", "ApiKey dGhpcy1pcy1ubzphLXJlYWwta2V5LWJ1dC1hcy1sb25n"),
+    ("content-type", "application/vnd.elasticsearch+x-ndjson; compatible-with=8"),
+    ("user-agent", "elasticsearch-py/8.19.3 (Python/3.12.3; elastic-transport/8.17.1)"),
+    ("x-elastic-client-meta", "es=8.19.3,py=3.12.3,t=8.17.1,ur=2.2.3"),
+    ("x-forwarded-proto", "http"),
+    ("x-request-id", "4ee64c4e-9ea4-4a8b-9b5e-0d7d2e4f4a11"),
+];
+
+/// An engine that knows its cluster, driven as the shell drives it.
+pub struct Site {
+    engine: Engine,
+    next_request: u32,
+    /// Requests without an answer.
+    unanswered: usize,
+    /// Whether the engine has asked for a wake-up.
+    is_waking: bool,
+    /// What it has sent to upstreams.
+    pub calls: Vec<Call>,
+    /// What it has answered clients.
+    pub replies: Vec<(RequestId, Response)>,
+}
+
+impl Site {
+    /// Without a request yet.
+    pub fn new() -> Self {
+        let config = Config::read(CONFIG.as_bytes()).expect("a configuration");
+        let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
+        let mut site =
+            Self { engine, next_request: 0, unanswered: 0, is_waking: false, calls: Vec::new(), replies: Vec::new() };
+        // The first request passes through, and lets the engine look at the cluster.
+        site.request(Vec::new()).into_iter().for_each(|input| site.in_stream(input));
+        site.unanswered = 0;
+        site.wake();
+        while let Some(question) = site.calls.pop() {
+            let body = cluster::answer(&question.headers[1].1);
+            site.answer(question.id, body);
+        }
+        assert!(site.engine.table().is_some() && site.engine.is_idle());
+        site
+    }
+
+    /// Where documents live.
+    pub fn table(&self) -> &RoutingTable {
+        self.engine.table().expect("a table")
+    }
+
+    /// What a new request hands in, whose body arrives in these chunks.
+    pub fn request(&mut self, chunks: Vec<Vec<u8>>) -> Vec<Input> {
+        let request = RequestId(self.next_request);
+        self.next_request += 1;
+        self.unanswered += 1;
+        let length = chunks.iter().map(Vec::len).sum::<usize>().to_string();
+        let headers = HEADERS.iter().copied().chain([("content-length", length.as_str())]);
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
+        let (last, head) = (chunks.len(), Input::RequestHead { request, headers, end: false });
+        let data = (1..).zip(chunks).map(|(number, chunk)| Input::RequestData { request, chunk, end: number == last });
+        [head].into_iter().chain(data).collect()
+    }
+
+    /// A callback of a stream.
+    pub fn in_stream(&mut self, input: Input) {
+        self.engine.handle(input, NOW);
+        while let Some(command) = self.engine.poll_stream() {
+            self.carry_out(command);
+        }
+        self.engine.take_metrics();
+    }
+
+    /// The callback for which the engine has asked, and those for which it asks then.
+    pub fn wake(&mut self) {
+        while std::mem::take(&mut self.is_waking) {
+            self.in_root(Input::Woken);
+        }
+    }
+
+    /// An upstream's answer, and what comes of it.
+    pub fn answer(&mut self, call: CallId, body: Vec<u8>) {
+        let headers = vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())];
+        self.in_root(Input::CallAnswered { call, response: Response { status: 200, headers, body } });
+        self.wake();
+    }
+
+    /// Lets the nodes answer whatever is on its way, and the clients go with their answers.
+    pub fn settle(&mut self) {
+        while !self.calls.is_empty() {
+            for call in std::mem::take(&mut self.calls) {
+                self.answer(call.id, node_answer::answer(node_answer::ids(&call.body)));
+            }
+        }
+        for (request, response) in std::mem::take(&mut self.replies) {
+            assert_eq!(response.status, 200);
+            self.in_stream(Input::RequestGone { request });
+            self.unanswered -= 1;
+        }
+        assert!(self.unanswered == 0 && self.engine.is_idle(), "a request was not answered");
+    }
+
+    fn in_root(&mut self, input: Input) {
+        self.engine.handle(input, NOW);
+        while let Some(command) = self.engine.poll_root() {
+            self.carry_out(command);
+        }
+        self.engine.take_metrics();
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Call(call) => self.calls.push(call),
+            Command::Reply { request, response } => self.replies.push((request, response)),
+            Command::Wake => self.is_waking = true,
+            _ => {}
+        }
+    }
+}

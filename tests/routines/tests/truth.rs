@@ -1,0 +1,18 @@
+//! The routines do what they are said to do: otherwise whatever was measured would mean nothing.
+#![allow(missing_docs)]
+
+use bulk_reshuffle_routines::{Load, ROUTINES};
+
+#[test]
+fn every_routine_can_be_run_again_and_again() {
+    for (name, make) in ROUTINES {
+        for (requests, documents) in [(1, 1), (256, 1), (1, 1_000)] {
+            let mut routine = make(Load { requests, documents, bytes: 290 });
+            for _ in 0..3 {
+                routine.prepare();
+                routine.run();
+            }
+            assert!(routine.bytes() >= 100 * requests * documents, "{name}");
+        }
+    }
+}
