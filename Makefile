@@ -7,10 +7,10 @@ TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench-state bench-core lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench bench-core bench-vm bench-instructions bench-state lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
@@ -82,6 +82,15 @@ fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its
 
 bench-core: ## measure what each part of core takes of a request
 	@cargo bench --quiet --package bulk-reshuffle --bench core
+
+bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
+	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
+	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-routines-vm
+	@ROUTINES_WASM=$(abspath $(TARGET))/wasm32-wasip1/wasm/bulk_reshuffle_routines_vm.wasm \
+		cargo bench --quiet --package bulk-reshuffle-routines --bench side_by_side
+
+bench-instructions: ## count the instructions of the same against its limits; RENEW=1 makes these counts the limits
+	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle --bench instructions
 
 bench-state: tools build ## measure what a cluster state of 10,000 indices costs, natively and in Envoy
 	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing

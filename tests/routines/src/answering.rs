@@ -25,7 +25,7 @@ impl Routine for Answering {
     fn prepare(&mut self) {
         self.site.settle();
         for body in &self.bodies {
-            let inputs = self.site.request(chunks(body, self.chunk));
+            let inputs = self.site.request(&[], chunks(body, self.chunk));
             inputs.into_iter().for_each(|input| self.site.in_stream(input));
         }
         self.site.wake();

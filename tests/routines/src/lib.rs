@@ -38,6 +38,7 @@ pub const ROUTINES: &[(&str, Make)] = &[
     ("inflating", |load| Box::new(Inflating::new(load, CHUNK))),
     ("looking up", |load| Box::new(LookingUp::new(load))),
     ("splitting", |load| Box::new(Splitting::new(load, CHUNK))),
+    ("splitting gzip", |load| Box::new(Splitting::inflated(load, CHUNK))),
     ("cutting", |load| Box::new(Cutting::new(load))),
     ("answering", |load| Box::new(Answering::new(load, CHUNK))),
 ];

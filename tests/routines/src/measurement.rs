@@ -14,8 +14,10 @@ pub struct Measurement {
     pub load: Load,
     /// What a run works through: see [`Routine::bytes`].
     pub bytes: usize,
-    /// The median.
-    pub nanoseconds: u64,
+    /// The median of its runs, in nanoseconds.
+    pub median: u64,
+    /// The run that was disturbed least, in nanoseconds.
+    pub fastest: u64,
 }
 
 /// What stands in front of a measurement in a log.
@@ -38,8 +40,9 @@ impl Measurement {
         let all = ROUTINES.iter().flat_map(|routine| Load::all().map(move |load| (routine, load)));
         let ((name, make), load) = all.into_iter().nth(number)?;
         let mut routine = make(load);
-        let nanoseconds = median(routine.as_mut()).as_nanos() as u64;
-        Some(Self { routine: (*name).to_owned(), load, bytes: routine.bytes(), nanoseconds })
+        let runs = runs(routine.as_mut());
+        let (median, fastest) = (runs[runs.len() / 2], runs[0]);
+        Some(Self { routine: (*name).to_owned(), load, bytes: routine.bytes(), median, fastest })
     }
 
     /// The measurement in a line of a log.
@@ -47,14 +50,14 @@ impl Measurement {
         serde_json::from_str(line.split_once(MARK)?.1).ok()
     }
 
-    /// Nanoseconds of an operation.
-    pub fn per_operation(&self) -> f64 {
-        self.nanoseconds as f64 / self.load.operations() as f64
+    /// Nanoseconds of an operation when a run takes this many.
+    pub fn per_operation(&self, run: u64) -> f64 {
+        run as f64 / self.load.operations() as f64
     }
 
-    /// Millions of bytes in a second.
-    pub fn megabytes(&self) -> f64 {
-        self.bytes as f64 * 1e3 / self.nanoseconds as f64
+    /// Millions of bytes in a second when a run takes this many nanoseconds.
+    pub fn megabytes(&self, run: u64) -> f64 {
+        self.bytes as f64 * 1e3 / run.max(1) as f64
     }
 }
 
@@ -65,17 +68,18 @@ impl fmt::Display for Measurement {
     }
 }
 
-fn median(routine: &mut dyn Routine) -> Duration {
+/// What each run took, in nanoseconds, the fastest first.
+fn runs(routine: &mut dyn Routine) -> Vec<u64> {
     let (begin, clock) = (Instant::now(), clock());
     let mut runs = Vec::new();
     while runs.len() < RUNS || begin.elapsed() < TIME {
         routine.prepare();
         let begin = Instant::now();
         routine.run();
-        runs.push(begin.elapsed().saturating_sub(clock));
+        runs.push(begin.elapsed().saturating_sub(clock).as_nanos() as u64);
     }
     runs.sort_unstable();
-    runs[runs.len() / 2]
+    runs
 }
 
 /// What looking at the clock takes.

@@ -51,7 +51,7 @@ impl Site {
         let mut site =
             Self { engine, next_request: 0, unanswered: 0, is_waking: false, calls: Vec::new(), replies: Vec::new() };
         // The first request passes through, and lets the engine look at the cluster.
-        site.request(Vec::new()).into_iter().for_each(|input| site.in_stream(input));
+        site.request(&[], Vec::new()).into_iter().for_each(|input| site.in_stream(input));
         site.unanswered = 0;
         site.wake();
         while let Some(question) = site.calls.pop() {
@@ -67,13 +67,13 @@ impl Site {
         self.engine.table().expect("a table")
     }
 
-    /// What a new request hands in, whose body arrives in these chunks.
-    pub fn request(&mut self, chunks: Vec<Vec<u8>>) -> Vec<Input> {
+    /// What a new request hands in, with further headers and a body that arrives in these chunks.
+    pub fn request(&mut self, further: &[(&str, &str)], chunks: Vec<Vec<u8>>) -> Vec<Input> {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         self.unanswered += 1;
         let length = chunks.iter().map(Vec::len).sum::<usize>().to_string();
-        let headers = HEADERS.iter().copied().chain([("content-length", length.as_str())]);
+        let headers = HEADERS.iter().chain(further).copied().chain([("content-length", length.as_str())]);
         let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
         let (last, head) = (chunks.len(), Input::RequestHead { request, headers, end: false });
         let data = (1..).zip(chunks).map(|(number, chunk)| Input::RequestData { request, chunk, end: number == last });

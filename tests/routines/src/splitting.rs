@@ -1,3 +1,4 @@
+use bulk_reshuffle::bulk::gzip;
 use bulk_reshuffle::engine::Input;
 
 use crate::documents::{bodies, chunks};
@@ -8,15 +9,27 @@ use crate::{Load, Routine};
 /// the engine as the shell drives it.
 pub struct Splitting {
     site: Site,
+    further_headers: &'static [(&'static str, &'static str)],
+    /// As they arrive.
     bodies: Vec<Vec<u8>>,
     chunk: usize,
     inputs: Vec<Input>,
+    bytes: usize,
 }
 
 impl Splitting {
     /// With chunks of this size.
     pub fn new(load: Load, chunk: usize) -> Self {
-        Self { site: Site::new(), bodies: bodies(load), chunk, inputs: Vec::new() }
+        let bodies = bodies(load);
+        let bytes = bodies.iter().map(Vec::len).sum();
+        Self { site: Site::new(), further_headers: &[], bodies, chunk, inputs: Vec::new(), bytes }
+    }
+
+    /// Of bodies that arrive compressed.
+    pub fn inflated(load: Load, chunk: usize) -> Self {
+        let plain = Self::new(load, chunk);
+        let bodies = plain.bodies.iter().map(|body| gzip(body)).collect();
+        Self { further_headers: &[("content-encoding", "gzip")], bodies, ..plain }
     }
 }
 
@@ -25,7 +38,7 @@ impl Routine for Splitting {
         self.site.settle();
         self.inputs.clear();
         for body in &self.bodies {
-            self.inputs.extend(self.site.request(chunks(body, self.chunk)));
+            self.inputs.extend(self.site.request(self.further_headers, chunks(body, self.chunk)));
         }
     }
 
@@ -34,10 +47,10 @@ impl Routine for Splitting {
             self.site.in_stream(input);
         }
         self.site.wake();
-        assert_eq!(self.site.calls.iter().map(|call| call.body.len()).sum::<usize>(), self.bytes());
+        assert_eq!(self.site.calls.iter().map(|call| call.body.len()).sum::<usize>(), self.bytes);
     }
 
     fn bytes(&self) -> usize {
-        self.bodies.iter().map(Vec::len).sum()
+        self.bytes
     }
 }
