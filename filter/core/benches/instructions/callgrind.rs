@@ -1,0 +1,84 @@
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use bulk_reshuffle_routines::{Load, ROUTINES};
+
+/// Valgrind's counter of instructions, which runs this program again for each count.
+pub struct Callgrind {
+    folder: PathBuf,
+}
+
+/// Said where there is no valgrind.
+const HOW_TO_INSTALL: &str = "make bench-instructions: needs valgrind. Install it, for example:
+  Debian, Ubuntu   apt install valgrind
+  Fedora, RHEL     dnf install valgrind";
+
+/// The exit code then.
+pub const MISSING: u8 = 2;
+
+/// In front of what is asked of this program when it runs under valgrind.
+const RUN: &str = "--run";
+
+/// Runs before the one that is counted, so that whatever grows has grown.
+const WARM_UP: usize = 2;
+
+impl Callgrind {
+    /// Unless it is missing; then it says so.
+    pub fn find() -> Option<Self> {
+        if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+            eprintln!("{HOW_TO_INSTALL}");
+            return None;
+        }
+        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.run/instructions"));
+        fs::create_dir_all(&folder).expect("a folder for profiles");
+        Some(Self { folder: folder.canonicalize().expect("the folder") })
+    }
+
+    /// Where its profiles are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The instructions of one run.
+    pub fn count(&self, routine: &str, load: Load) -> u64 {
+        let Load { requests, documents, bytes } = load;
+        let profile = self.folder.join(format!("{routine}-{requests}x{documents}.out").replace(' ', "-"));
+        let status = Command::new("valgrind")
+            .args(["--quiet", "--tool=callgrind", "--toggle-collect=*callgrind::counted"])
+            .arg(format!("--callgrind-out-file={}", profile.display()))
+            .arg(env::current_exe().expect("this program's path"))
+            .args([RUN, routine, &requests.to_string(), &documents.to_string(), &bytes.to_string()])
+            .status();
+        assert!(status.expect("valgrind").success(), "{routine} failed under valgrind");
+        let text = fs::read_to_string(&profile).expect("a profile");
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
+        total.filter(|total| *total > 0).expect("a count of instructions")
+    }
+}
+
+/// What this process is to run under valgrind, if it does.
+pub fn asked_for() -> Option<(String, Load)> {
+    let mut arguments = env::args().skip_while(|argument| argument != RUN).skip(1);
+    let routine = arguments.next()?;
+    let mut number = || arguments.next()?.parse().ok();
+    Some((routine, Load { requests: number()?, documents: number()?, bytes: number()? }))
+}
+
+/// Runs it, the last time so that it counts.
+pub fn run(routine: String, load: Load) {
+    let (_, make) = ROUTINES.iter().find(|(name, _)| *name == routine).expect("a routine of this name");
+    let mut routine = make(load);
+    for _ in 0..WARM_UP {
+        routine.prepare();
+        routine.run();
+    }
+    routine.prepare();
+    counted(&mut || routine.run());
+}
+
+/// What is counted is what happens in here.
+#[inline(never)]
+fn counted(act: &mut dyn FnMut()) {
+    act();
+}

@@ -1,0 +1,40 @@
+//! How many instructions each part of core takes for an operation. Unlike time that is the same on a busy machine, so
+//! that a line can be held: `make bench-instructions`.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod callgrind;
+mod limits;
+
+use std::process::ExitCode;
+
+use bulk_reshuffle_routines::{Load, ROUTINES};
+
+use callgrind::Callgrind;
+use limits::Limits;
+
+/// Bytes of an operation. What depends on them, looking for newlines and copying, takes few instructions.
+const BYTES: usize = 290;
+
+/// With this in the environment the limits are written anew.
+const RENEW: &str = "RENEW";
+
+fn main() -> ExitCode {
+    if let Some((routine, load)) = callgrind::asked_for() {
+        callgrind::run(routine, load);
+        return ExitCode::SUCCESS;
+    }
+    let Some(callgrind) = Callgrind::find() else { return ExitCode::from(callgrind::MISSING) };
+    let mut counted = Limits::default();
+    for (routine, _) in ROUTINES {
+        for (requests, documents) in Load::REQUESTS {
+            let load = Load { requests, documents, bytes: BYTES };
+            counted.insert(routine, load, callgrind.count(routine, load) as f64 / load.operations() as f64);
+        }
+    }
+    if std::env::var_os(RENEW).is_some_and(|value| !value.is_empty()) {
+        counted.write();
+    }
+    let is_kept = counted.compare(&Limits::read());
+    println!("profiles, for callgrind_annotate: {}", callgrind.folder().display());
+    if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
