@@ -86,7 +86,7 @@ bench-core: ## measure what each part of core takes of a request
 bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-routines-vm
-	@ROUTINES_WASM=$(abspath $(TARGET))/wasm32-wasip1/wasm/bulk_reshuffle_routines_vm.wasm \
+	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_routines_vm.wasm \
 		cargo bench --quiet --package bulk-reshuffle-routines --bench side_by_side
 
 bench-instructions: ## count the instructions of the same against its limits; RENEW=1 makes these counts the limits
