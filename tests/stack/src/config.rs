@@ -15,6 +15,8 @@ pub enum FilterConfig {
     Shipped,
     /// With another configuration of its own.
     Value(Value),
+    /// As shipped, with these fields besides or instead.
+    Merged(Value),
     /// Left out: plain Envoy.
     Removed,
 }
@@ -73,8 +75,16 @@ impl Config {
         let shipped = filters.iter_mut().find(|filter| is_wasm(filter)).context("the configuration has no filter")?;
         let mut shipped_config = Self(shipped.take());
         *shipped_config.at("/typed_config/config/vm_config/code/local/filename")? = wasm()?.into();
-        if let FilterConfig::Value(value) = filter {
-            *shipped_config.at("/typed_config/config/configuration/value")? = value.to_string().into();
+        let configuration = shipped_config.at("/typed_config/config/configuration/value")?;
+        match filter {
+            FilterConfig::Value(value) => *configuration = value.to_string().into(),
+            FilterConfig::Merged(fields) => {
+                let text = configuration.as_str().context("the filter's configuration is no text")?;
+                let mut value: Value = serde_json::from_str(text)?;
+                merge(&mut value, fields);
+                *configuration = value.to_string().into();
+            }
+            FilterConfig::Shipped | FilterConfig::Removed => {}
         }
         *shipped = shipped_config.0;
         Ok(())
@@ -96,10 +106,42 @@ const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filter
 
 const ENDPOINTS: &str = "/load_assignment/endpoints/0/lb_endpoints";
 
+/// Puts fields into an object, and into the objects in it; everything else is replaced.
+fn merge(value: &mut Value, fields: &Value) {
+    match (value, fields) {
+        (Value::Object(object), Value::Object(fields)) => {
+            for (name, field) in fields {
+                merge(object.entry(name).or_insert(Value::Null), field);
+            }
+        }
+        (value, fields) => *value = fields.clone(),
+    }
+}
+
 fn endpoint(address: &SocketAddr, known: Option<&Value>) -> Value {
     let address = json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}});
     let name = known.and_then(|known| known.pointer("/endpoint/address/socket_address/address")?.as_str());
     let name = name.filter(|name| name.parse::<IpAddr>().is_err());
     let name = name.map(|name| ("hostname".to_owned(), name.into()));
     json!({"endpoint": std::iter::once(("address".to_owned(), address)).chain(name).collect::<Map<_, _>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_replaces_what_is_said_and_keeps_the_rest() {
+        let mut value = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
+        merge(
+            &mut value,
+            &json!({"nodes": {"upstreams": {"a": "b"}}, "hold": {"interval": "5ms"}, "coordinator": "x"}),
+        );
+        let expected = json!({
+            "coordinator": "x",
+            "nodes": {"upstream": "{name}", "upstreams": {"a": "b"}},
+            "hold": {"interval": "5ms"},
+        });
+        assert_eq!(value, expected);
+    }
 }
