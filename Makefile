@@ -43,6 +43,7 @@ test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-fuzz
 	@cargo test --package bulk-reshuffle-stack
+	@cargo test --package bulk-reshuffle-bench
 	@cargo test --package bulk-reshuffle-large-state
 	@cargo test --package bulk-reshuffle-e2e
 
@@ -79,6 +80,10 @@ differential: tools build ## compare random requests with and without the filter
 
 fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its targets
 	@python3 tests/tools/fuzz.py $(TIME)
+
+# Alone on the machine. What can be set is told by `cargo run --package bulk-reshuffle-bench -- --help`.
+bench: tools build ## measure the filter in pairs with plain Envoy and direct writes: WORKLOADS, ROUNDS, SECONDS, SETTINGS …
+	@cargo run --release --package bulk-reshuffle-bench
 
 bench-core: ## measure what each part of core takes of a request
 	@cargo bench --quiet --package bulk-reshuffle --bench core

@@ -1,0 +1,106 @@
+//! A run: start, warm up, measure in turns, report.
+
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+
+use crate::client::Client;
+use crate::load::{self, Limits};
+use crate::measurement::Measurement;
+use crate::options::Options;
+use crate::progress;
+use crate::report;
+use crate::requests::Requests;
+use crate::results::Results;
+use crate::site::Site;
+use crate::summary::Summary;
+use crate::workload::Workload;
+
+/// Runs everything.
+pub async fn run(options: &Options) -> Result<ExitCode> {
+    let mut results = Results::create(options)?;
+    eprintln!("starting three nodes, Envoy, and Envoy with the filter");
+    let mut bench = Bench { options, site: Site::start(options).await? };
+    bench.warm_up().await?;
+    let mut measurements = Vec::new();
+    for workload in &options.workloads {
+        measurements.extend(bench.measure(*workload, &mut results).await?);
+    }
+    bench.site.stop().await?;
+    let summary = Summary(&measurements);
+    let folder = results.finish(options, summary)?;
+    println!("{}\n", report::goals(summary));
+    println!("report, charts and raw numbers: {}", folder.display());
+    let failed = measurements.iter().any(|measurement| measurement.failed > 0);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    site: Site,
+}
+
+impl Bench<'_> {
+    /// Sends every workload to every target in turns until enough documents were written. Each has the same share of
+    /// them, but those that are slow stop after a measurement's time.
+    async fn warm_up(&mut self) -> Result<()> {
+        let Options { workloads, targets, warmup, .. } = self.options;
+        let parts = workloads.len() * targets.len();
+        let limits = Limits { duration: self.options.duration(), documents: warmup / parts as u64 };
+        let mut written = 0;
+        while written < *warmup {
+            for workload in workloads {
+                let mut requests = Rc::new(Requests::make(*workload, limits.duration)?);
+                let measured = self.round(*workload, 0, &mut requests, limits).await?;
+                written += measured.iter().map(|measured| measured.documents).sum::<u64>();
+                eprintln!("warm-up: {written} of {warmup} documents");
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures a workload at every target, round after round.
+    async fn measure(&mut self, workload: Workload, results: &mut Results) -> Result<Vec<Measurement>> {
+        let limits = Limits { duration: self.options.duration(), documents: u64::MAX };
+        let mut requests = Rc::new(Requests::make(workload, limits.duration)?);
+        let mut measurements = Vec::new();
+        for round in 1..=self.options.rounds {
+            for measured in self.round(workload, round, &mut requests, limits).await? {
+                eprintln!("{}", progress::line(&measured));
+                results.add(&measured)?;
+                measurements.push(measured);
+            }
+        }
+        Ok(measurements)
+    }
+
+    /// Sends a workload to every target, one after the other, each into an index of its own.
+    async fn round(
+        &mut self,
+        workload: Workload,
+        round: usize,
+        requests: &mut Rc<Requests>,
+        limits: Limits,
+    ) -> Result<Vec<Measurement>> {
+        let targets = &self.options.targets;
+        let indices = self.site.create_indices(targets.len()).await?;
+        let mut measurements = Vec::with_capacity(targets.len());
+        for (target, index) in targets.iter().zip(indices) {
+            Rc::get_mut(requests).context("a client is still sending")?.set_index(index.number)?;
+            let clients = Client::connect_all(&self.site.addresses(*target), workload.clients).await?;
+            self.site.wait_quiet().await?;
+            let before = self.site.read_before(*target).await?;
+            let (outcome, clients) = load::send(requests, clients, limits).await?;
+            let after = self.site.read_after(*target).await?;
+            drop(clients);
+            let measured = Measurement::new((workload, round, *target), &outcome, &before, &after);
+            if let Some(problem) = &outcome.problem {
+                eprintln!("{} of {} requests failed; the first:\n{problem}", measured.failed, measured.requests);
+            }
+            self.site.finish(index, (measured.failed == 0).then_some(measured.documents)).await?;
+            measurements.push(measured);
+        }
+        Ok(measurements)
+    }
+}

@@ -1,0 +1,99 @@
+//! The documents of the `gateway` workload: a time, three hashes, a number, a letter and a fraction. Made from a seed,
+//! so that every run writes the same ones.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+/// The mapping that was published with the workload, so that no request pays for finding out the fields' types.
+pub fn mapping() -> Value {
+    json!({"properties": {
+        "timestamp": {"type": "date", "format": "strict_date_optional_time"},
+        "field1": {"type": "keyword"},
+        "field2": {"type": "keyword"},
+        "field3": {"type": "keyword"},
+        "field4": {"type": "integer"},
+        "field5": {"type": "keyword"},
+        "field6": {"type": "float"},
+    }})
+}
+
+/// Makes one document after the other, with its action line: together about 290 bytes.
+#[derive(Debug)]
+pub struct Documents {
+    random: Rng,
+    made: u32,
+}
+
+impl Documents {
+    /// From the first document on.
+    pub fn new() -> Self {
+        Self { random: Rng::with_seed(1), made: 0 }
+    }
+
+    /// Appends the next document, for the given index, under an id of its own.
+    pub fn write_next(&mut self, index: &str, body: &mut String) -> Result<()> {
+        let number = self.made;
+        self.made += 1;
+        let random = &mut self.random;
+        let (prefix, suffix) = (number / 9_999 + 1, number % 9_999 + 1);
+        writeln!(body, r#"{{"index":{{"_index":"{index}","_id":"{prefix:02}{suffix:05}"}}}}"#)?;
+        let (second, microsecond) = (number % 60, random.u32(..1_000_000));
+        let (minute, hour) = (number / 60 % 60, number / 3_600 % 24);
+        write!(body, r#"{{"timestamp": "2026-05-13T{hour:02}:{minute:02}:{second:02}.{microsecond:06}", "#)?;
+        for field in 1..=3 {
+            write!(body, r#""field{field}": "{:032x}", "#, random.u128(..))?;
+        }
+        let letter = random.choice(["A", "B", "C", "D"]).unwrap_or_default();
+        let fraction = 0.1 + random.f64() * 99.9;
+        writeln!(body, r#""field4": {}, "field5": "{letter}", "field6": {fraction}}}"#, random.u32(1..=1_000))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn written(count: usize) -> String {
+        let mut documents = Documents::new();
+        let mut body = String::new();
+        (0..count).for_each(|_| documents.write_next("bulk-00001", &mut body).unwrap());
+        body
+    }
+
+    #[test]
+    fn documents_have_about_290_bytes_and_fit_the_mapping() {
+        let body = written(1_000);
+        assert!((287_000..293_000).contains(&body.len()), "{}", body.len());
+        let fields: Vec<String> =
+            mapping()["properties"].as_object().unwrap().keys().map(|name| (*name).clone()).collect();
+        for document in body.lines().skip(1).step_by(2) {
+            let document: Value = serde_json::from_str(document).unwrap();
+            let mut found: Vec<String> = document.as_object().unwrap().keys().cloned().collect();
+            found.sort();
+            let mut fields = fields.clone();
+            fields.sort();
+            assert_eq!(found, fields);
+        }
+    }
+
+    #[test]
+    fn every_document_has_an_id_of_its_own() {
+        let ids: HashSet<String> = written(25_000)
+            .lines()
+            .step_by(2)
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["index"]["_id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(ids.len(), 25_000);
+    }
+
+    #[test]
+    fn documents_are_the_same_in_every_run() {
+        assert_eq!(written(10), written(10));
+    }
+}

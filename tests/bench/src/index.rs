@@ -1,0 +1,57 @@
+//! An index that is written to once.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_stack::Client;
+use serde_json::{Value, json};
+
+use crate::documents;
+use crate::requests::index_name;
+
+const GREEN_LIMIT: Duration = Duration::from_secs(60);
+const SHARDS: usize = 6;
+
+/// An index in the cluster.
+#[derive(Debug)]
+pub struct Index {
+    /// The number in its name.
+    pub number: usize,
+    url: String,
+}
+
+impl Index {
+    /// Makes it, with six shards spread evenly over the nodes, and waits until all have started. Everything that is not
+    /// said here is the server's default: writes are synchronous with the disk.
+    pub async fn create(client: &Client, base_url: &str, number: usize, nodes: usize) -> Result<Self> {
+        let url = format!("{base_url}/{}", index_name(number));
+        let body = json!({
+            "settings": {
+                "number_of_shards": SHARDS,
+                "number_of_replicas": 0,
+                "index.routing.allocation.total_shards_per_node": SHARDS.div_ceil(nodes),
+                // The default's second, said: else an index that nobody searches is no longer refreshed after a
+                // while, which would favour the one that is written last.
+                "index.refresh_interval": "1s",
+            },
+            "mappings": documents::mapping(),
+        });
+        client.put_json(&url, &body).await?.ok().context("cannot create an index")?;
+        let health = format!("{base_url}/_cluster/health?wait_for_status=green&timeout={}s", GREEN_LIMIT.as_secs());
+        client.get_json(&health).await.context("the index's shards do not start")?;
+        Ok(Self { number, url })
+    }
+
+    /// The number of its documents.
+    pub async fn count(&self, client: &Client) -> Result<u64> {
+        client.post_json(&format!("{}/_refresh", self.url), &json!({})).await?.ok()?;
+        let count = client.get_json(&format!("{}/_count", self.url)).await?;
+        count.get("count").and_then(Value::as_u64).context("no count")
+    }
+
+    /// Removes it with all documents.
+    pub async fn delete(self, client: &Client) -> Result<()> {
+        client.delete(&self.url).await?.ok().context("cannot delete an index")?;
+        Ok(())
+    }
+}

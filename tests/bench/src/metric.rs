@@ -1,0 +1,72 @@
+//! What is compared.
+
+use crate::measurement::Measurement;
+
+/// A quantity of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// Documents acknowledged per second.
+    Throughput,
+    /// The median of the requests' latencies, in milliseconds.
+    P50,
+    /// The 99th percentile of the requests' latencies, in milliseconds.
+    P99,
+    /// Processor time of all nodes per document, in microseconds.
+    ClusterCpu,
+    /// Processor time of Envoy per document, in microseconds.
+    EnvoyCpu,
+    /// Processor time of the clients per document, in microseconds.
+    ClientCpu,
+    /// Bytes between the nodes per document.
+    BytesBetweenNodes,
+    /// Parts of requests in each of the filter's batches.
+    RequestsPerBatch,
+}
+
+impl Metric {
+    /// All of them, in the report's order.
+    pub const ALL: [Self; 8] = [
+        Self::Throughput,
+        Self::P50,
+        Self::P99,
+        Self::ClusterCpu,
+        Self::EnvoyCpu,
+        Self::BytesBetweenNodes,
+        Self::ClientCpu,
+        Self::RequestsPerBatch,
+    ];
+
+    /// With its unit.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Throughput => "docs/s",
+            Self::P50 => "p50, ms",
+            Self::P99 => "p99, ms",
+            Self::ClusterCpu => "cluster CPU per document, µs",
+            Self::EnvoyCpu => "Envoy CPU per document, µs",
+            Self::ClientCpu => "client CPU per document, µs",
+            Self::BytesBetweenNodes => "bytes between nodes per document",
+            Self::RequestsPerBatch => "requests per batch",
+        }
+    }
+
+    /// Its value; none where there is nothing of the kind.
+    pub fn of(self, measurement: &Measurement) -> Option<f64> {
+        let documents = measurement.documents as f64;
+        let micros_per_document = |seconds: f64| seconds * 1e6 / documents;
+        let value = match self {
+            Self::Throughput => documents / measurement.seconds,
+            Self::P50 => measurement.p50_ms,
+            Self::P99 => measurement.p99_ms,
+            Self::ClusterCpu => micros_per_document(measurement.cluster_cpu_seconds),
+            Self::EnvoyCpu => micros_per_document(measurement.envoy_cpu_seconds?),
+            Self::ClientCpu => micros_per_document(measurement.client_cpu_seconds),
+            Self::BytesBetweenNodes => measurement.bytes_between_nodes as f64 / documents,
+            Self::RequestsPerBatch => {
+                let counters = measurement.filter?;
+                counters.batch_requests as f64 / counters.batches as f64
+            }
+        };
+        value.is_finite().then_some(value)
+    }
+}

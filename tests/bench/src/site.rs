@@ -1,0 +1,198 @@
+//! The nodes, the two Envoys before them, and what they count.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
+use serde_json::Value;
+
+use crate::counters::Counters;
+use crate::index::Index;
+use crate::options::Options;
+use crate::processor_time;
+use crate::requests::index_name;
+use crate::target::Target;
+
+const RUN_DIR: &str = ".run/bench";
+const NODES: usize = 3;
+const STATE_LIMIT: Duration = Duration::from_secs(60);
+/// Enough fresh connections that each of a few workers gets some of them.
+const PROBES_PER_WORKER: u32 = 16;
+/// What the nodes may use of one processor when they have nothing left to do.
+const QUIET: f64 = 0.1;
+const QUIET_SAMPLE: Duration = Duration::from_millis(200);
+const QUIET_LIMIT: Duration = Duration::from_secs(5);
+
+/// Everything that runs, from the first to the last measurement.
+pub struct Site {
+    cluster: Cluster,
+    plain: Envoy,
+    filter: Envoy,
+    client: Client,
+    probes: u32,
+    indices_made: usize,
+}
+
+/// All that is counted, at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// Processor time of all nodes.
+    pub cluster: Duration,
+    /// Processor time of the target's Envoy, if it has one.
+    pub envoy: Option<Duration>,
+    /// Processor time of this process.
+    pub client: Duration,
+    /// Processor time of everything.
+    pub machine: Duration,
+    /// Bytes that the nodes have received from each other.
+    pub bytes_between_nodes: u64,
+    /// The filter's.
+    pub counters: Counters,
+}
+
+impl Site {
+    /// Starts everything. Both Envoys run the shipped configuration, with as many workers.
+    pub async fn start(options: &Options) -> Result<Self> {
+        let tools = Tools::find()?;
+        let run_dir = tools.root.join(RUN_DIR);
+        let mut cluster = ClusterOptions::new(&run_dir);
+        cluster.nodes = NODES;
+        cluster.profile = Profile::Throughput;
+        let cluster = Cluster::start(&tools, cluster).await?;
+        let envoy = async |name: &str, filter: FilterConfig| {
+            let mut envoy = EnvoyOptions::new(&run_dir).in_front_of(&cluster);
+            envoy.name = name.into();
+            envoy.filter = filter;
+            envoy.concurrency = options.envoy_workers;
+            Envoy::start(&tools, envoy).await
+        };
+        let plain = envoy("plain", FilterConfig::Removed).await?;
+        let filter = envoy("filter", FilterConfig::Merged(options.settings.clone())).await?;
+        let probes = PROBES_PER_WORKER * options.envoy_workers;
+        Ok(Self { cluster, plain, filter, client: Client::new(), probes, indices_made: 0 })
+    }
+
+    /// Where a target's requests go: one address for each connection of a client.
+    pub fn addresses(&self, target: Target) -> Vec<SocketAddr> {
+        match self.envoy(target) {
+            Some(envoy) => vec![envoy.addr(); NODES],
+            None => self.cluster.addresses().map(|(_, address)| address).collect(),
+        }
+    }
+
+    /// Makes indices that the filter knows.
+    pub async fn create_indices(&mut self, count: usize) -> Result<Vec<Index>> {
+        let mut indices = Vec::with_capacity(count);
+        for _ in 0..count {
+            self.indices_made += 1;
+            indices.push(Index::create(&self.client, &self.base_url()?, self.indices_made, NODES).await?);
+        }
+        for index in &indices {
+            self.wait_until_known(index).await?;
+        }
+        Ok(indices)
+    }
+
+    /// Waits until each worker of the Envoy with the filter splits requests for the index. The probes update what is
+    /// not there, which leaves the index as it is.
+    async fn wait_until_known(&self, index: &Index) -> Result<()> {
+        let url = self.filter.url("/_bulk");
+        let body = format!(
+            "{{\"update\":{{\"_index\":\"{}\",\"_id\":\"none\"}}}}\n{{\"doc\":{{}}}}\n",
+            index_name(index.number)
+        );
+        wait::until(STATE_LIMIT, "the filter does not split requests for a new index", async || {
+            let before = Counters::read(&self.filter).await?;
+            for _ in 0..self.probes {
+                Client::new().post_ndjson(&url, body.clone()).await?.ok()?;
+            }
+            let counted = Counters::read(&self.filter).await?.since(before);
+            Ok((counted.passed_through == 0).then_some(()))
+        })
+        .await
+    }
+
+    /// Checks that an index has as many documents as were acknowledged, removes it, and waits until the nodes have no
+    /// work left of it.
+    pub async fn finish(&self, index: Index, acknowledged: Option<u64>) -> Result<()> {
+        let count = index.count(&self.client).await?;
+        if let Some(acknowledged) = acknowledged
+            && count != acknowledged
+        {
+            bail!("{acknowledged} documents acknowledged, but {count} in the index");
+        }
+        index.delete(&self.client).await?;
+        self.wait_quiet().await
+    }
+
+    /// Waits until the nodes have next to nothing to do. On a machine with other work that may not come to be, so not
+    /// for long.
+    pub async fn wait_quiet(&self) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < QUIET_LIMIT {
+            let before = self.cluster_time()?;
+            tokio::time::sleep(QUIET_SAMPLE).await;
+            if (self.cluster_time()? - before).as_secs_f64() < QUIET * QUIET_SAMPLE.as_secs_f64() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything before a load to this target: what costs something first.
+    pub async fn read_before(&self, target: Target) -> Result<Reading> {
+        let (bytes, counters) = self.read_servers().await?;
+        self.reading(target, bytes, counters)
+    }
+
+    /// Reads everything after a load: what costs something last.
+    pub async fn read_after(&self, target: Target) -> Result<Reading> {
+        let reading = self.reading(target, 0, Counters::default())?;
+        let (bytes_between_nodes, counters) = self.read_servers().await?;
+        Ok(Reading { bytes_between_nodes, counters, ..reading })
+    }
+
+    /// Ends everything.
+    pub async fn stop(self) -> Result<()> {
+        self.filter.stop().await?;
+        self.plain.stop().await?;
+        self.cluster.stop().await
+    }
+
+    fn reading(&self, target: Target, bytes_between_nodes: u64, counters: Counters) -> Result<Reading> {
+        let envoy = self.envoy(target).map(|envoy| processor_time::of_process(envoy.process().pid()));
+        Ok(Reading {
+            cluster: self.cluster_time()?,
+            envoy: envoy.transpose()?,
+            client: processor_time::of_this_process()?,
+            machine: processor_time::of_machine()?,
+            bytes_between_nodes,
+            counters,
+        })
+    }
+
+    async fn read_servers(&self) -> Result<(u64, Counters)> {
+        let stats = self.client.get_json(&format!("{}/_nodes/stats/transport", self.base_url()?)).await?;
+        let nodes = stats.get("nodes").and_then(Value::as_object).context("no nodes")?;
+        let received = nodes.values().map(|node| node.pointer("/transport/rx_size_in_bytes").and_then(Value::as_u64));
+        let bytes = received.sum::<Option<u64>>().context("the nodes do not say what they received")?;
+        Ok((bytes, Counters::read(&self.filter).await?))
+    }
+
+    fn cluster_time(&self) -> Result<Duration> {
+        (0..self.cluster.len()).map(|node| processor_time::of_process(self.cluster.process(node)?.pid())).sum()
+    }
+
+    fn envoy(&self, target: Target) -> Option<&Envoy> {
+        match target {
+            Target::Direct => None,
+            Target::Plain => Some(&self.plain),
+            Target::Filter => Some(&self.filter),
+        }
+    }
+
+    fn base_url(&self) -> Result<String> {
+        self.cluster.base_url(0)
+    }
+}

@@ -1,0 +1,49 @@
+//! A few values of one quantity.
+
+/// The median of some values, and how far they reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The smallest.
+    pub min: f64,
+    /// The middle one, or the mean of the two middle ones.
+    pub median: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of no values there is none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let upper = *values.get(values.len() / 2)?;
+        let lower = *values.get((values.len() - 1) / 2)?;
+        Some(Self { min: *values.first()?, median: f64::midpoint(lower, upper), max: *values.last()? })
+    }
+
+    /// Whether nothing in it came of a division by 0.
+    pub fn is_finite(&self) -> bool {
+        self.min.is_finite() && self.max.is_finite()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_one() {
+        assert_eq!(Spread::of([5.0, 1.0, 2.0]), Some(Spread { min: 1.0, median: 2.0, max: 5.0 }));
+    }
+
+    #[test]
+    fn of_an_even_number_it_is_the_mean_of_the_two_in_the_middle() {
+        assert_eq!(Spread::of([5.0, 1.0, 2.0, 4.0]), Some(Spread { min: 1.0, median: 3.0, max: 5.0 }));
+    }
+
+    #[test]
+    fn one_value_is_all_three() {
+        assert_eq!(Spread::of([7.0]), Some(Spread { min: 7.0, median: 7.0, max: 7.0 }));
+        assert_eq!(Spread::of([]), None);
+    }
+}
