@@ -4,8 +4,10 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_stack::Tools;
 
 use crate::client::Client;
+use crate::conditions::Conditions;
 use crate::load::{self, Limits};
 use crate::measurement::Measurement;
 use crate::options::Options;
@@ -19,9 +21,10 @@ use crate::workload::Workload;
 
 /// Runs everything.
 pub async fn run(options: &Options) -> Result<ExitCode> {
-    let mut results = Results::create(options)?;
+    let tools = Tools::find()?;
     eprintln!("starting three nodes, Envoy, and Envoy with the filter");
-    let mut bench = Bench { options, site: Site::start(options).await? };
+    let mut bench = Bench { options, site: Site::start(&tools, options).await? };
+    let mut results = Results::create(options, Conditions::read(&bench.site, &tools.root).await?, &tools.root)?;
     bench.warm_up().await?;
     let mut measurements = Vec::new();
     for workload in &options.workloads {
@@ -30,7 +33,7 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     bench.site.stop().await?;
     let summary = Summary(&measurements);
     let folder = results.finish(options, summary)?;
-    println!("{}\n", report::goals(summary));
+    println!("{}\n\n{}\n", report::overview(options, summary), report::goals(summary));
     println!("report, charts and raw numbers: {}", folder.display());
     let failed = measurements.iter().any(|measurement| measurement.failed > 0);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, Result};
 use procfs::{CpuInfo, Current, Meminfo};
+use serde::Serialize;
 
 /// The parts of a machine that make its figures its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     cores: usize,
     model: String,

@@ -5,8 +5,10 @@
 //! [`bench::run`].
 
 mod bench;
+mod chart;
 mod charts;
 mod client;
+mod conditions;
 mod counters;
 mod documents;
 mod goal;
@@ -15,6 +17,7 @@ mod load;
 mod machine;
 mod measurement;
 mod metric;
+mod number;
 mod options;
 mod processor_time;
 mod progress;

@@ -36,6 +36,20 @@ impl Metric {
         Self::RequestsPerBatch,
     ];
 
+    /// Without its unit, for ratios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "docs/s",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::ClusterCpu => "cluster CPU",
+            Self::EnvoyCpu => "Envoy CPU",
+            Self::ClientCpu => "client CPU",
+            Self::BytesBetweenNodes => "bytes between nodes",
+            Self::RequestsPerBatch => "requests per batch",
+        }
+    }
+
     /// With its unit.
     pub fn title(self) -> &'static str {
         match self {

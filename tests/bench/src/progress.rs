@@ -2,7 +2,7 @@
 
 use crate::measurement::Measurement;
 use crate::metric::Metric;
-use crate::report::number;
+use crate::number::number;
 
 /// A measurement in one line; processor time as the number of processors that were kept busy.
 pub fn line(measured: &Measurement) -> String {

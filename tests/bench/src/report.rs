@@ -6,48 +6,103 @@ use anyhow::Result;
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
+use crate::conditions::Conditions;
 use crate::goal::GOALS;
-use crate::machine::Machine;
+use crate::measurement::Measurement;
 use crate::metric::Metric;
+use crate::number::spread;
 use crate::options::Options;
 use crate::spread::Spread;
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// Writes the whole report.
-pub fn write(options: &Options, machine: &Machine, date: &str, summary: Summary) -> Result<String> {
+const METHOD: &str = "\
+Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps \
+three\nconnections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the \
+other. In\neach round the targets take turns. Figures are medians over the rounds, and in parentheses the smallest and \
+the largest;\nratios are taken within rounds. After each measurement the index is asked for its count of documents, \
+which has to be what\nwas acknowledged. Processor time is what the kernel charges the processes with.";
+
+/// Writes the whole report, with these charts.
+pub fn write(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
     let mut text = String::new();
-    writeln!(text, "# {date}, {}\n", machine.title())?;
-    writeln!(text, "{}\n", conditions(options, summary))?;
-    writeln!(text, "![docs/s: the filter's, divided by those of direct writes and of plain Envoy](throughput.svg)\n")?;
-    writeln!(text, "![p50 and p99 of a request's latency](latency.svg)\n")?;
-    writeln!(text, "## What must be reached\n\n{}\n", goals(summary))?;
+    writeln!(text, "# {}, {}\n", conditions.date, conditions.machine.title())?;
+    writeln!(
+        text,
+        "{}\n\n{}\n\n{METHOD}\n",
+        overview(options, summary),
+        table_of_conditions(options, conditions, summary)
+    )?;
+    for chart in charts {
+        writeln!(text, "![{}]({chart})\n", chart.trim_end_matches(".svg").replace('-', " "))?;
+    }
+    let goals = goals(summary);
+    if !goals.is_empty() {
+        writeln!(text, "## What must be reached\n\n{goals}\n")?;
+    }
     writeln!(text, "## All figures\n\n{}", figures(options, summary))?;
     Ok(text)
 }
 
-fn conditions(options: &Options, summary: Summary) -> String {
+fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summary) -> Table {
     let Options { rounds, seconds, warmup, envoy_workers, settings, .. } = options;
-    let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
-    let failed: u64 = summary.0.iter().map(|measured| measured.failed).sum();
-    let requests: u64 = summary.0.iter().map(|measured| measured.requests).sum();
-    let passed: u64 = summary.0.iter().filter_map(|measured| Some(measured.filter?.passed_through)).sum();
     let settings = match settings.as_object().is_some_and(serde_json::Map::is_empty) {
-        true => "as shipped".to_owned(),
-        false => format!("as shipped, with `{settings}`"),
+        true => String::new(),
+        false => format!(" with `{settings}`"),
     };
-    format!(
-        "Three OpenSearch 2.19.6 nodes (512 MiB of heap each), an index of 6 shards without copies, translog \
-         synchronous; documents\nof the `gateway` workload, about 290 bytes with their action lines. Envoy with \
-         {envoy_workers} worker(s), the filter configured\n{settings}. Clients, Envoy and nodes share the machine.\n\n\
-         After {warmup} documents that do not count, {rounds} rounds of {seconds} s at each target in turn, each into a new \
-         index with the\nsame requests. Figures are medians over the rounds, and in parentheses the smallest and the \
-         largest; ratios are taken within\nrounds. {requests} requests were counted, of which {failed} failed; \
-         {passed} of those sent to the filter passed through whole. Each\nindex was asked afterwards for its count of \
-         documents, which was as acknowledged. Other work on the machine took\n{} processors meanwhile.",
-        spread(others),
-    )
+    let sum = |count: fn(&Measurement) -> u64| summary.0.iter().map(count).sum::<u64>();
+    let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
+    let rows = [
+        ("machine", format!("{}, shared by clients, Envoy and nodes", conditions.machine.title())),
+        ("other work on it", format!("{} processors busy, kernel threads included", spread(others))),
+        ("cluster", format!("3 nodes of {}, each with 512 MiB of heap", conditions.cluster)),
+        ("index", "6 shards, no copies, translog synchronous".to_owned()),
+        ("documents", "about 290 bytes with their action lines (`gateway`)".to_owned()),
+        ("Envoy", format!("{}, worker threads: {envoy_workers}", conditions.envoy)),
+        ("filter", format!("{}, configured as shipped{settings}", conditions.filter)),
+        (
+            "rounds",
+            format!("{rounds}, each of {seconds} s for each target, after {warmup} documents that do not count"),
+        ),
+        (
+            "requests",
+            format!(
+                "{} counted, {} of them failed, {} passed through the filter whole",
+                sum(|measured| measured.requests),
+                sum(|measured| measured.failed),
+                sum(|measured| measured.filter.map_or(0, |counters| counters.passed_through)),
+            ),
+        ),
+    ];
+    let mut table = table(&["", ""], 2);
+    for (name, value) in rows {
+        table.add_row([name.to_owned(), value]);
+    }
+    table
+}
+
+/// One line for each workload.
+pub fn overview(options: &Options, summary: Summary) -> Table {
+    let columns = [
+        (Metric::Throughput, Target::Direct),
+        (Metric::Throughput, Target::Plain),
+        (Metric::P50, Target::Direct),
+        (Metric::P99, Target::Direct),
+        (Metric::ClusterCpu, Target::Direct),
+        (Metric::EnvoyCpu, Target::Plain),
+    ];
+    let columns: Vec<_> = columns.into_iter().filter(|(_, other)| options.targets.contains(other)).collect();
+    let titles = columns.iter().map(|(metric, other)| format!("{} ÷ {}", metric.name(), other.title()));
+    let first = ["documents × clients".to_owned()].into_iter();
+    let header: Vec<String> = first.chain(titles).chain([Metric::RequestsPerBatch.name().to_owned()]).collect();
+    let mut table = table(&header, 1);
+    for workload in &options.workloads {
+        let ratios = columns.iter().map(|(metric, other)| spread(summary.ratios(*workload, *metric, *other)));
+        let batches = spread(summary.values(*workload, Target::Filter, Metric::RequestsPerBatch));
+        table.add_row([workload.to_string()].into_iter().chain(ratios).chain([batches]));
+    }
+    table
 }
 
 /// The table of goals.
@@ -74,7 +129,7 @@ fn figures(options: &Options, summary: Summary) -> Table {
     let ratios = others.iter().map(|other| format!("filter ÷ {}", other.title()));
     let header: Vec<String> =
         ["documents × clients".to_owned(), String::new()].into_iter().chain(titles).chain(ratios).collect();
-    let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>(), 2);
+    let mut table = table(&header, 2);
     let mut last = None;
     for workload in &options.workloads {
         for metric in Metric::ALL {
@@ -87,10 +142,10 @@ fn figures(options: &Options, summary: Summary) -> Table {
     table
 }
 
-fn table(header: &[&str], words: usize) -> Table {
+fn table<T: ToString>(header: &[T], words: usize) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(header);
+    table.set_header(header.iter().map(ToString::to_string));
     for column in table.column_iter_mut().skip(words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -100,68 +155,4 @@ fn table(header: &[&str], words: usize) -> Table {
 /// A workload in the first of its rows.
 fn said_once(workload: Workload, last: &mut Option<Workload>) -> String {
     if last.replace(workload) == Some(workload) { String::new() } else { workload.to_string() }
-}
-
-/// `4.1 (3.9–4.4)`.
-fn spread(spread: Option<Spread>) -> String {
-    match spread {
-        Some(Spread { min, median, max }) if min < max => {
-            format!("{} ({}–{})", number(median), number(min), number(max))
-        }
-        Some(Spread { median, .. }) => number(median),
-        None => String::new(),
-    }
-}
-
-/// Three digits, or a whole number.
-pub fn number(value: f64) -> String {
-    match value.abs() {
-        large if large >= 99.95 => thousands(value),
-        medium if medium >= 9.995 => format!("{value:.1}"),
-        small if small >= 0.095 => format!("{value:.2}"),
-        0.0 => "0".to_owned(),
-        _ => format!("{value:.4}"),
-    }
-}
-
-/// `1234567.8` as `1,234,568`.
-fn thousands(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = if value < 0.0 { "-".to_owned() } else { String::new() };
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_about_three_digits() {
-        let cases = [
-            (0.0, "0"),
-            (0.0123, "0.0123"),
-            (0.1234, "0.12"),
-            (1.2345, "1.23"),
-            (12.345, "12.3"),
-            (123.45, "123"),
-            (1_234_567.8, "1,234,568"),
-            (-1_234.0, "-1,234"),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(number(value), expected);
-        }
-    }
-
-    #[test]
-    fn a_spread_shows_its_ends_if_it_has_any() {
-        assert_eq!(spread(Some(Spread { min: 1.0, median: 2.0, max: 300.0 })), "2.00 (1.00–300)");
-        assert_eq!(spread(Some(Spread { min: 2.0, median: 2.0, max: 2.0 })), "2.00");
-        assert_eq!(spread(None), "");
-    }
 }

@@ -53,24 +53,34 @@ pub struct Reading {
 
 impl Site {
     /// Starts everything. Both Envoys run the shipped configuration, with as many workers.
-    pub async fn start(options: &Options) -> Result<Self> {
-        let tools = Tools::find()?;
+    pub async fn start(tools: &Tools, options: &Options) -> Result<Self> {
         let run_dir = tools.root.join(RUN_DIR);
         let mut cluster = ClusterOptions::new(&run_dir);
         cluster.nodes = NODES;
         cluster.profile = Profile::Throughput;
-        let cluster = Cluster::start(&tools, cluster).await?;
+        let cluster = Cluster::start(tools, cluster).await?;
         let envoy = async |name: &str, filter: FilterConfig| {
             let mut envoy = EnvoyOptions::new(&run_dir).in_front_of(&cluster);
             envoy.name = name.into();
             envoy.filter = filter;
             envoy.concurrency = options.envoy_workers;
-            Envoy::start(&tools, envoy).await
+            Envoy::start(tools, envoy).await
         };
         let plain = envoy("plain", FilterConfig::Removed).await?;
         let filter = envoy("filter", FilterConfig::Merged(options.settings.clone())).await?;
         let probes = PROBES_PER_WORKER * options.envoy_workers;
         Ok(Self { cluster, plain, filter, client: Client::new(), probes, indices_made: 0 })
+    }
+
+    /// The nodes' product and version, and Envoy's version.
+    pub async fn versions(&self) -> Result<(String, String)> {
+        let node = self.client.get_json(&self.base_url()?).await?;
+        let version = node.pointer("/version/number").and_then(Value::as_str);
+        let cluster = format!("OpenSearch {}", version.context("the nodes do not say their version")?);
+        let server = self.client.get_json(&self.filter.admin_url("/server_info")).await?;
+        // A hash, the version, and how it was built.
+        let version = server.get("version").and_then(Value::as_str).and_then(|text| text.split('/').nth(1));
+        Ok((cluster, version.context("Envoy does not say its version")?.to_owned()))
     }
 
     /// Where a target's requests go: one address for each connection of a client.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result, ensure};
 use serde::{Serialize, Serializer};
 
+use crate::number::thousands;
+
 /// Clients that each have one request at a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Workload {
@@ -28,7 +30,7 @@ impl FromStr for Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} × {}", self.documents, self.clients)
+        write!(formatter, "{} × {}", thousands(self.documents as f64), self.clients)
     }
 }
 
@@ -48,6 +50,7 @@ mod tests {
         assert_eq!("100x32".parse::<Workload>().unwrap(), expected);
         assert_eq!("100 × 32".parse::<Workload>().unwrap(), expected);
         assert_eq!(expected.to_string(), "100 × 32");
+        assert_eq!(Workload { documents: 10_000, clients: 1 }.to_string(), "10,000 × 1");
     }
 
     #[test]

@@ -1,0 +1,135 @@
+//! A chart: for each workload a group of marks, each a point with a line for how far its values reach.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use crate::number::number;
+use crate::workload::Workload;
+
+const SIZE: (u32, u32) = (880, 380);
+const FONT: &str = "sans-serif";
+const TEXT: i32 = 13;
+
+/// From one workload to the next is 1; so much of it do the marks of one workload take.
+const GROUP: f64 = 0.66;
+/// A line for what is wanted is as wide, and a little more.
+const WANTED: f64 = 0.8;
+
+/// What is drawn, on a logarithmic scale.
+pub struct Chart<'a> {
+    /// Above it.
+    pub title: &'a str,
+    /// Side by side.
+    pub workloads: &'a [Workload],
+    /// In the order of the legend.
+    pub series: Vec<Series>,
+    /// Workloads' places, and the values that they should reach, for the first series.
+    pub wanted: Vec<(usize, f64)>,
+}
+
+/// What belongs together, in one colour.
+pub struct Series {
+    /// In the legend.
+    pub title: String,
+    /// Of its marks.
+    pub color: RGBColor,
+    /// At most one for each workload.
+    pub marks: Vec<Mark>,
+}
+
+/// A point, and how far its line reaches. All values are above 0.
+pub struct Mark {
+    /// The workload's place.
+    pub place: usize,
+    /// Where the line begins.
+    pub low: f64,
+    /// The value that is written beside it.
+    pub point: f64,
+    /// Where the line ends.
+    pub high: f64,
+}
+
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl Chart<'_> {
+    /// Writes it as SVG; nothing if there is nothing to draw.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let Some(range) = self.range() else { return Ok(()) };
+        let root = SVGBackend::new(path, SIZE).into_drawing_area();
+        self.draw(&root, range).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
+    }
+
+    fn draw(&self, root: &DrawingArea<SVGBackend, Shift>, (low, high): (f64, f64)) -> Drawn {
+        root.fill(&WHITE)?;
+        let count = self.workloads.len();
+        let mut chart = ChartBuilder::on(root)
+            .caption(self.title, (FONT, TEXT + 2))
+            .margin(10)
+            .x_label_area_size(40)
+            .y_label_area_size(60)
+            .build_cartesian_2d(-0.5..count as f64 - 0.5, (low..high).log_scale())?;
+        let name = |x: &f64| self.workloads.get(x.round() as usize).map(ToString::to_string).unwrap_or_default();
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_labels(count)
+            .x_label_formatter(&name)
+            .y_label_formatter(&|y| number(*y))
+            .x_desc("documents per request × clients")
+            .label_style((FONT, TEXT))
+            .draw()?;
+        if !self.wanted.is_empty() {
+            let line = |(place, value): &(usize, f64)| {
+                let middle = *place as f64;
+                PathElement::new([(middle - WANTED / 2.0, *value), (middle + WANTED / 2.0, *value)], BLACK)
+            };
+            chart
+                .draw_series(self.wanted.iter().map(line))?
+                .label("wanted")
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK));
+        }
+        for (place, series) in self.series.iter().enumerate() {
+            let color = series.color;
+            let line = |mark: &Mark| {
+                let x = self.x(mark, place);
+                PathElement::new([(x, mark.low), (x, mark.high)], color.stroke_width(2))
+            };
+            chart.draw_series(series.marks.iter().map(line))?;
+            let point = |mark: &Mark| {
+                let text = (FONT, TEXT - 2).into_font().color(&color);
+                EmptyElement::at((self.x(mark, place), mark.point))
+                    + Circle::new((0, 0), 4, color.filled())
+                    + Text::new(number(mark.point), (7, -6), text)
+            };
+            chart
+                .draw_series(series.marks.iter().map(point))?
+                .label(&series.title)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, color.filled()));
+        }
+        let mut legend = chart.configure_series_labels();
+        legend.position(SeriesLabelPosition::UpperRight).label_font((FONT, TEXT)).background_style(WHITE);
+        legend.draw()?;
+        Ok(root.present()?)
+    }
+
+    /// Where a mark of the series at this place is from left to right.
+    fn x(&self, mark: &Mark, series: usize) -> f64 {
+        let step = GROUP / self.series.len() as f64;
+        let first = (step - GROUP) / 2.0;
+        mark.place as f64 + first + step * series as f64
+    }
+
+    /// All values, with room around them.
+    fn range(&self) -> Option<(f64, f64)> {
+        let marks = self.series.iter().flat_map(|series| &series.marks);
+        let values = marks.flat_map(|mark| [mark.low, mark.high]).chain(self.wanted.iter().map(|(_, value)| *value));
+        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| {
+            Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+        })?;
+        Some((low * 0.8, high * 1.6))
+    }
+}
