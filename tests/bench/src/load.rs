@@ -122,3 +122,98 @@ impl Outcome {
         self.latencies.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(LONGEST));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::workload::Workload;
+
+    const SUCCESS: &str = r#"{"took":30,"errors":false,"items":[]}"#;
+    const FAILURE: &str = r#"{"took":30,"errors":true,"items":[]}"#;
+
+    /// Answers in two pieces each request that arrives whole, and keeps it.
+    async fn serve(mut connection: TcpStream, answer: &str, received: Rc<RefCell<Vec<Vec<u8>>>>) {
+        let mut bytes = Vec::new();
+        loop {
+            while !is_whole(&bytes) {
+                if connection.read_buf(&mut bytes).await.unwrap() == 0 {
+                    return;
+                }
+            }
+            received.borrow_mut().push(std::mem::take(&mut bytes));
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+            connection.write_all(head.as_bytes()).await.unwrap();
+            tokio::task::yield_now().await;
+            connection.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    fn is_whole(bytes: &[u8]) -> bool {
+        let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return false };
+        let head = std::str::from_utf8(&bytes[..end]).unwrap();
+        let (_, length) = head.rsplit_once("content-length: ").unwrap();
+        bytes.len() == end + 4 + length.parse::<usize>().unwrap()
+    }
+
+    /// A server on loopback, and what it receives.
+    async fn start(answer: &'static str) -> (SocketAddr, Rc<RefCell<Vec<Vec<u8>>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let received = Rc::new(RefCell::new(Vec::new()));
+        let kept = received.clone();
+        tokio::task::spawn_local(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::task::spawn_local(serve(connection, answer, kept.clone()));
+            }
+        });
+        (address, received)
+    }
+
+    #[tokio::test]
+    async fn every_request_is_sent_once_to_the_servers_in_turn_and_every_answer_is_counted() {
+        let all = async {
+            let (good, of_good) = start(SUCCESS).await;
+            let (bad, of_bad) = start(FAILURE).await;
+            let requests =
+                Rc::new(Requests::make(Workload { documents: 3, clients: 5 }, Duration::from_millis(1)).unwrap());
+            let clients = Client::connect_all(&[good, bad], 5).await.unwrap();
+            let limits = Limits { duration: Duration::from_secs(30), documents: 120 };
+            let (outcome, clients) = send(&requests, clients, limits).await.unwrap();
+
+            assert_eq!((outcome.succeeded + outcome.failed, outcome.latencies.len()), (40, 40));
+            assert_eq!(outcome.succeeded, of_good.borrow().len() as u64);
+            assert_eq!(outcome.failed, of_bad.borrow().len() as u64);
+            assert!(outcome.succeeded.abs_diff(outcome.failed) <= 5, "{outcome:?}");
+            assert!(outcome.problem.unwrap().ends_with(FAILURE));
+            assert_eq!(clients.len(), 5);
+            let mut received: Vec<Vec<u8>> = of_good.borrow().iter().chain(of_bad.borrow().iter()).cloned().collect();
+            let mut sent: Vec<Vec<u8>> = (0..40).map(|number| requests.get(number).unwrap().to_vec()).collect();
+            received.sort();
+            sent.sort();
+            assert_eq!(received, sent);
+        };
+        LocalSet::new().run_until(all).await;
+    }
+
+    #[tokio::test]
+    async fn a_load_ends_in_time() {
+        let all = async {
+            let (address, received) = start(SUCCESS).await;
+            let requests =
+                Rc::new(Requests::make(Workload { documents: 1, clients: 1 }, Duration::from_secs(5)).unwrap());
+            let clients = Client::connect_all(&[address], 1).await.unwrap();
+            let limits = Limits { duration: Duration::from_millis(50), documents: u64::MAX };
+            let (outcome, _) = send(&requests, clients, limits).await.unwrap();
+            assert_eq!(outcome.succeeded, received.borrow().len() as u64);
+            assert!(requests.get(received.borrow().len()).is_some(), "all requests were sent before the time was over");
+            assert!(outcome.elapsed >= limits.duration);
+        };
+        LocalSet::new().run_until(all).await;
+    }
+}

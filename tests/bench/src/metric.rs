@@ -15,6 +15,9 @@ pub enum Metric {
     ClusterCpu,
     /// Processor time of Envoy per document, in microseconds.
     EnvoyCpu,
+    /// Processor time of all nodes and Envoy per document, in microseconds: what a document costs wherever there is
+    /// nothing to spare.
+    ServerCpu,
     /// Processor time of the clients per document, in microseconds.
     ClientCpu,
     /// Bytes between the nodes per document.
@@ -25,12 +28,13 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the report's order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Throughput,
         Self::P50,
         Self::P99,
         Self::ClusterCpu,
         Self::EnvoyCpu,
+        Self::ServerCpu,
         Self::BytesBetweenNodes,
         Self::ClientCpu,
         Self::RequestsPerBatch,
@@ -44,6 +48,7 @@ impl Metric {
             Self::P99 => "p99",
             Self::ClusterCpu => "cluster CPU",
             Self::EnvoyCpu => "Envoy CPU",
+            Self::ServerCpu => "cluster and Envoy CPU",
             Self::ClientCpu => "client CPU",
             Self::BytesBetweenNodes => "bytes between nodes",
             Self::RequestsPerBatch => "requests per batch",
@@ -58,6 +63,7 @@ impl Metric {
             Self::P99 => "p99, ms",
             Self::ClusterCpu => "cluster CPU per document, µs",
             Self::EnvoyCpu => "Envoy CPU per document, µs",
+            Self::ServerCpu => "cluster and Envoy CPU per document, µs",
             Self::ClientCpu => "client CPU per document, µs",
             Self::BytesBetweenNodes => "bytes between nodes per document",
             Self::RequestsPerBatch => "requests per batch",
@@ -74,6 +80,9 @@ impl Metric {
             Self::P99 => measurement.p99_ms,
             Self::ClusterCpu => micros_per_document(measurement.cluster_cpu_seconds),
             Self::EnvoyCpu => micros_per_document(measurement.envoy_cpu_seconds?),
+            Self::ServerCpu => {
+                micros_per_document(measurement.cluster_cpu_seconds + measurement.envoy_cpu_seconds.unwrap_or_default())
+            }
             Self::ClientCpu => micros_per_document(measurement.client_cpu_seconds),
             Self::BytesBetweenNodes => measurement.bytes_between_nodes as f64 / documents,
             Self::RequestsPerBatch => {
@@ -82,5 +91,39 @@ impl Metric {
             }
         };
         value.is_finite().then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+
+    #[test]
+    fn quantities_are_per_document_or_second() {
+        let counters = Counters { batches: 4, batch_requests: 100, ..Counters::default() };
+        let measurement = Measurement {
+            seconds: 2.0,
+            documents: 1_000,
+            p50_ms: 3.0,
+            p99_ms: 4.0,
+            cluster_cpu_seconds: 0.5,
+            envoy_cpu_seconds: Some(0.1),
+            client_cpu_seconds: 0.2,
+            bytes_between_nodes: 7_000,
+            filter: Some(counters),
+            ..Measurement::default()
+        };
+        let found = Metric::ALL.map(|metric| metric.of(&measurement).unwrap());
+        assert_eq!(found, [500.0, 3.0, 4.0, 500.0, 100.0, 600.0, 7.0, 200.0, 25.0]);
+    }
+
+    #[test]
+    fn what_was_not_there_has_no_value() {
+        let direct = Measurement { seconds: 2.0, documents: 1_000, ..Measurement::default() };
+        assert_eq!(Metric::EnvoyCpu.of(&direct), None);
+        assert_eq!(Metric::RequestsPerBatch.of(&direct), None);
+        let nothing = Measurement { documents: 0, ..direct };
+        assert_eq!(Metric::ClusterCpu.of(&nothing), None);
     }
 }

@@ -91,6 +91,7 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
         (Metric::P99, Target::Direct),
         (Metric::ClusterCpu, Target::Direct),
         (Metric::EnvoyCpu, Target::Plain),
+        (Metric::ServerCpu, Target::Plain),
     ];
     let columns: Vec<_> = columns.into_iter().filter(|(_, other)| options.targets.contains(other)).collect();
     let titles = columns.iter().map(|(metric, other)| format!("{} ÷ {}", metric.name(), other.title()));
