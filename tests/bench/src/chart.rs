@@ -18,6 +18,9 @@ const GROUP: f64 = 0.66;
 /// A line for what is wanted is as wide, and a little more.
 const WANTED: f64 = 0.8;
 
+/// Room for the legend, as a part of the workloads' width.
+const LEGEND: f64 = 0.25;
+
 /// What is drawn, on a logarithmic scale.
 pub struct Chart<'a> {
     /// Above it.
@@ -65,18 +68,20 @@ impl Chart<'_> {
     fn draw(&self, root: &DrawingArea<SVGBackend, Shift>, (low, high): (f64, f64)) -> Drawn {
         root.fill(&WHITE)?;
         let count = self.workloads.len();
+        let left = -0.5;
+        let right = left + count as f64 * (1.0 + LEGEND);
         let mut chart = ChartBuilder::on(root)
             .caption(self.title, (FONT, TEXT + 2))
             .margin(10)
             .x_label_area_size(40)
             .y_label_area_size(60)
-            .build_cartesian_2d(-0.5..count as f64 - 0.5, (low..high).log_scale())?;
-        let name = |x: &f64| self.workloads.get(x.round() as usize).map(ToString::to_string).unwrap_or_default();
+            .build_cartesian_2d(left..right, (low..high).log_scale())?;
+        let name = |x: &f64| self.name(*x);
         chart
             .configure_mesh()
             .disable_x_mesh()
             .light_line_style(TRANSPARENT)
-            .x_labels(count)
+            .x_labels(count + 2)
             .x_label_formatter(&name)
             .y_label_formatter(&|y| number(*y))
             .x_desc("documents per request × clients")
@@ -116,6 +121,12 @@ impl Chart<'_> {
         Ok(root.present()?)
     }
 
+    /// The workload at a place from left to right; nothing between two.
+    fn name(&self, x: f64) -> String {
+        let found = self.workloads.iter().enumerate().find(|(place, _)| (*place as f64 - x).abs() < 0.01);
+        found.map(|(_, workload)| workload.to_string()).unwrap_or_default()
+    }
+
     /// Where a mark of the series at this place is from left to right.
     fn x(&self, mark: &Mark, series: usize) -> f64 {
         let step = GROUP / self.series.len() as f64;
@@ -131,5 +142,47 @@ impl Chart<'_> {
             Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
         })?;
         Some((low * 0.8, high * 1.6))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(workloads: &[Workload]) -> Chart<'_> {
+        let marks = vec![Mark { place: 0, low: 1.0, point: 2.0, high: 12_345.0 }];
+        Chart {
+            title: "a title",
+            workloads,
+            series: vec![Series { title: "a series".into(), color: BLUE, marks }],
+            wanted: vec![(0, 3.0)],
+        }
+    }
+
+    #[test]
+    fn a_chart_names_its_workloads_and_series_and_writes_values_beside_points() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chart.svg");
+        let workloads = [1, 10, 100, 1_000, 10_000].map(|documents| Workload { documents, clients: 8 });
+        for count in 1..=workloads.len() {
+            chart(&workloads[..count]).write(&path).unwrap();
+            let svg = std::fs::read_to_string(&path).unwrap();
+            let texts: Vec<&str> = svg.lines().map(str::trim).filter(|line| !line.starts_with('<')).collect();
+            for text in ["a title", "a series", "wanted", "2.00"] {
+                assert!(texts.contains(&text), "no {text} in {texts:?}");
+            }
+            for (place, workload) in workloads.iter().enumerate() {
+                let found = texts.iter().filter(|text| **text == workload.to_string()).count();
+                assert_eq!(found, usize::from(place < count), "{workload} of {count} in {texts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_chart_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chart.svg");
+        Chart { title: "", workloads: &[], series: Vec::new(), wanted: Vec::new() }.write(&path).unwrap();
+        assert!(!path.exists());
     }
 }

@@ -10,7 +10,7 @@ use crate::conditions::Conditions;
 use crate::goal::GOALS;
 use crate::measurement::Measurement;
 use crate::metric::Metric;
-use crate::number::spread;
+use crate::number::{spread, thousands};
 use crate::options::Options;
 use crate::spread::Spread;
 use crate::summary::Summary;
@@ -51,7 +51,7 @@ fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summ
         true => String::new(),
         false => format!(" with `{settings}`"),
     };
-    let sum = |count: fn(&Measurement) -> u64| summary.0.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
         ("machine", format!("{}, shared by clients, Envoy and nodes", conditions.machine.title())),
@@ -63,7 +63,10 @@ fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summ
         ("filter", format!("{}, configured as shipped{settings}", conditions.filter)),
         (
             "rounds",
-            format!("{rounds}, each of {seconds} s for each target, after {warmup} documents that do not count"),
+            format!(
+                "{rounds}, each of {seconds} s for each target, after {} documents that do not count",
+                thousands(*warmup as f64)
+            ),
         ),
         (
             "requests",
