@@ -104,23 +104,26 @@ impl Site {
         Ok(indices)
     }
 
-    /// Waits until each worker of the Envoy with the filter splits requests for the index. The probes update what is
-    /// not there, which leaves the index as it is.
+    /// Waits until each worker of the Envoy with the filter splits requests for the index.
     async fn wait_until_known(&self, index: &Index) -> Result<()> {
-        let url = self.filter.url("/_bulk");
-        let body = format!(
-            "{{\"update\":{{\"_index\":\"{}\",\"_id\":\"none\"}}}}\n{{\"doc\":{{}}}}\n",
-            index_name(index.number)
-        );
         wait::until(STATE_LIMIT, "the filter does not split requests for a new index", async || {
-            let before = Counters::read(&self.filter).await?;
-            for _ in 0..self.probes {
-                Client::new().post_ndjson(&url, body.clone()).await?.ok()?;
-            }
-            let counted = Counters::read(&self.filter).await?.since(before);
-            Ok((counted.passed_through == 0).then_some(()))
+            // One tells whether it is time to ask all workers.
+            let known = self.are_split(index, 1).await? && self.are_split(index, self.probes).await?;
+            Ok(known.then_some(()))
         })
         .await
+    }
+
+    /// Whether the filter splits requests, each on a connection of its own. They update what is not there, which leaves
+    /// the index as it is.
+    async fn are_split(&self, index: &Index, requests: u32) -> Result<bool> {
+        let name = index_name(index.number);
+        let body = format!("{{\"update\":{{\"_index\":\"{name}\",\"_id\":\"none\"}}}}\n{{\"doc\":{{}}}}\n");
+        let before = Counters::read(&self.filter).await?;
+        for _ in 0..requests {
+            Client::new().post_ndjson(&self.filter.url("/_bulk"), body.clone()).await?.ok()?;
+        }
+        Ok(Counters::read(&self.filter).await?.since(before).passed_through == 0)
     }
 
     /// Checks that an index has as many documents as were acknowledged, removes it, and waits until the nodes have no
