@@ -44,12 +44,13 @@ pub struct Outcome {
 /// Sends requests from the first on, each client one at a time, until a limit or the last request is reached, and
 /// waits for all answers. Gives the clients back, so that their connections end when the caller wants.
 pub async fn send(requests: &Rc<Requests>, clients: Vec<Client>, limits: Limits) -> Result<(Outcome, Vec<Client>)> {
+    let outcome = Outcome::empty()?;
     let started = Instant::now();
     let shared = Rc::new(Shared {
         requests: requests.clone(),
         count: usize::try_from(limits.documents / requests.documents as u64)?.max(1),
         deadline: started + limits.duration,
-        state: RefCell::new(State { next: 0, outcome: Outcome::empty()? }),
+        state: RefCell::new(State { next: 0, outcome }),
     });
     let mut sending = JoinSet::new();
     for client in clients {

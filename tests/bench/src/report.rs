@@ -18,11 +18,11 @@ use crate::target::Target;
 use crate::workload::Workload;
 
 const METHOD: &str = "\
-Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps \
-three\nconnections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the \
-other. In\neach round the targets take turns. Figures are medians over the rounds, and in parentheses the smallest and \
-the largest;\nratios are taken within rounds. After each measurement the index is asked for its count of documents, \
-which has to be what\nwas acknowledged. Processor time is what the kernel charges the processes with.";
+Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps three
+connections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the other. In
+each round the targets take turns. Figures are medians over the rounds, and in parentheses the smallest and the largest;
+ratios are taken within rounds. After each measurement the index is asked for its count of documents, which has to be what
+was acknowledged. Processor time is what the kernel charges the processes with, all their threads together.";
 
 /// Writes the whole report, with these charts.
 pub fn write(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
