@@ -32,6 +32,8 @@ pub struct Shell {
     metrics: RefCell<Metrics>,
     /// What the cluster's state has taken of this callback.
     state_time: Cell<Duration>,
+    /// Whether what is asked of Envoy now is for a stream.
+    in_stream: Cell<bool>,
     /// Calls on their way, by Envoy's token.
     calls: RefCell<HashMap<u32, CallId>>,
 }
@@ -46,6 +48,7 @@ impl Shell {
             engine: RefCell::new(Engine::new(config, origin(), Box::new(EnvoysSharedData))),
             metrics: RefCell::default(),
             state_time: Cell::default(),
+            in_stream: Cell::default(),
             calls: RefCell::default(),
         }
     }
@@ -71,7 +74,10 @@ impl Shell {
                 other => self.carry_out(other),
             }
         }
-        self.publish_metrics();
+        // Else the callback that was asked for does it.
+        if !self.engine.borrow().is_wake_asked() {
+            self.publish_metrics();
+        }
         flow
     }
 
@@ -82,23 +88,29 @@ impl Shell {
 
     /// The same with an input that has taken time since `begin`.
     fn handle_in_root_since(&self, begin: Duration, input: Input) {
-        self.timed(begin, |engine| engine.handle(input, self.origin.elapsed()));
-        while let Some(command) = self.timed(self.origin.elapsed(), Engine::poll_root) {
+        let now = self.origin.elapsed();
+        let mut noted = begin;
+        self.engine.borrow_mut().handle(input, now);
+        self.note_state_work(&mut noted);
+        while let Some(command) = self.poll(Engine::poll_root) {
+            self.note_state_work(&mut noted);
             self.carry_out(command);
         }
+        self.note_state_work(&mut noted);
+        self.leave_stream();
         self.metrics.borrow_mut().note_state_step(self.state_time.take());
         self.publish_metrics();
     }
 
-    /// Lets the engine do something, and adds what that has taken if it was about the cluster's state.
-    fn timed<T>(&self, begin: Duration, act: impl FnOnce(&mut Engine) -> T) -> T {
-        let mut engine = self.engine.borrow_mut();
-        let result = act(&mut engine);
-        if engine.take_state_work() {
-            let time = self.origin.elapsed().saturating_sub(begin);
+    /// Adds what the engine has just done to the time that the cluster's state takes, if it was about that. The clock
+    /// is a call to Envoy, so it is read only then: `noted` is when it was read last. The state comes before all else
+    /// that a callback does.
+    fn note_state_work(&self, noted: &mut Duration) {
+        if self.engine.borrow_mut().take_state_work() {
+            let now = self.origin.elapsed();
+            let time = now.saturating_sub(std::mem::replace(noted, now));
             self.state_time.set(self.state_time.get().saturating_add(time));
         }
-        result
     }
 
     /// `on_queue_ready`.
@@ -148,6 +160,7 @@ impl Shell {
     }
 
     fn call(&self, call: &Call) {
+        self.leave_stream();
         let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let body = (!call.body.is_empty()).then_some(call.body.as_slice());
         match hostcalls::dispatch_http_call(&call.upstream, headers, body, Vec::new(), call.timeout) {
@@ -168,9 +181,16 @@ impl Shell {
     /// Does something to a stream from the root, unless its client is gone.
     fn in_stream(&self, stream: u32, act: impl FnOnce()) {
         if hostcalls::set_effective_context(stream).is_ok() {
+            self.in_stream.set(true);
             act();
         }
-        let _ = hostcalls::set_effective_context(self.root);
+    }
+
+    /// Back to the root, after what was done to streams.
+    fn leave_stream(&self) {
+        if self.in_stream.take() {
+            let _ = hostcalls::set_effective_context(self.root);
+        }
     }
 
     fn publish_metrics(&self) {

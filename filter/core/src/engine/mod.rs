@@ -223,6 +223,11 @@ impl Engine {
         std::mem::take(&mut self.is_state_work)
     }
 
+    /// Whether a [`Command::Wake`] is on its way, so that the root's callback comes soon.
+    pub fn is_wake_asked(&self) -> bool {
+        self.wake_asked
+    }
+
     /// The upstreams, for the names of metrics.
     pub fn upstreams(&self) -> &Upstreams {
         &self.upstreams

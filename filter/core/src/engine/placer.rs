@@ -31,8 +31,8 @@ pub struct Placer<'a> {
     pub unrouted: &'a mut BTreeMap<Unrouted, usize>,
     /// A name that the table does not know.
     pub unknown: &'a mut Option<String>,
-    /// What there is to know of the name that came last: mostly the next one is the same.
-    pub last: Option<(String, Result<Named<'a>, Unrouted>)>,
+    /// What the name that came last stands for: mostly the next one is the same.
+    pub last: Option<Named<'a>>,
 }
 
 /// What a name in an action line stands for, and what becomes of operations on it that name no id.
@@ -57,7 +57,7 @@ impl<'a> Placer<'a> {
     /// Where the operation of this line goes.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<Place, Unrouted> {
         let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
-        match self.named(name).and_then(|named| self.route(name, named, line)) {
+        match self.named(name).and_then(|named| self.route(named, line)) {
             // As it came: nobody knows what the cluster would make of an id.
             Err(why) if why.may_be_merged() => {
                 let count = self.unrouted.entry(why).or_default();
@@ -74,14 +74,12 @@ impl<'a> Placer<'a> {
     }
 
     fn named(&mut self, name: &str) -> Result<Named<'a>, Unrouted> {
-        if let Some((last, named)) = &self.last
-            && last == name
-        {
-            return *named;
-        }
-        let named = self.find(name);
-        self.last = Some((name.to_owned(), named));
-        named
+        let named = match self.last.filter(|last| last.target.name() == name) {
+            Some(last) => last,
+            None => self.find(name)?,
+        };
+        self.last = Some(named);
+        Ok(named)
     }
 
     fn find(&self, name: &str) -> Result<Named<'a>, Unrouted> {
@@ -102,7 +100,7 @@ impl<'a> Placer<'a> {
         Ok(Named { target, missing_id })
     }
 
-    fn route(&mut self, name: &str, named: Named<'_>, line: &ActionLine<'_>) -> Result<Place, Unrouted> {
+    fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>) -> Result<Place, Unrouted> {
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
@@ -115,7 +113,7 @@ impl<'a> Placer<'a> {
                 let destination = Destination::of_shard(self.config.dispatch.level, upstream, index, shard);
                 Ok(Place { id_hash, destination, parameter: made.map(Parameter::Id) })
             }
-            Route::AnyNode if missing_id == Some(MissingId::Direct) => self.direct(name, named.target),
+            Route::AnyNode if missing_id == Some(MissingId::Direct) => self.direct(named.target),
             Route::AnyNode => self.any_node(),
         }
     }
@@ -133,12 +131,12 @@ impl<'a> Placer<'a> {
     }
 
     /// All of them to one shard, by a routing value.
-    fn direct(&mut self, index: &str, target: WriteTarget<'_>) -> Result<Place, Unrouted> {
-        let found = match self.direct.get(index) {
+    fn direct(&mut self, target: WriteTarget<'_>) -> Result<Place, Unrouted> {
+        let found = match self.direct.get(target.name()) {
             Some(found) => *found,
             None => {
                 let found = self.directed(target);
-                *self.direct.entry(index.into()).or_insert(found)
+                *self.direct.entry(target.name().into()).or_insert(found)
             }
         };
         match found {

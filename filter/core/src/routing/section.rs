@@ -103,7 +103,13 @@ impl Sections {
 
     /// What a name stands for.
     pub fn get(&self, name: &str) -> Option<&Entry> {
-        self.section(Self::number(name))?.names.get(name)
+        self.named(name).map(|(_, entry)| entry)
+    }
+
+    /// The same with the name, as long as the sections are there.
+    pub fn named(&self, name: &str) -> Option<(&str, &Entry)> {
+        let (name, entry) = self.section(Self::number(name))?.names.get_key_value(name)?;
+        Some((name, entry))
     }
 
     /// The index of this name.

@@ -47,16 +47,16 @@ impl RoutingTable {
 
     /// What writing to a name goes to.
     pub fn write_target(&self, name: &str) -> Result<WriteTarget<'_>, Unrouted> {
-        let (index, kind, added_routing) = match self.sections.get(name) {
-            Some(Entry::Index(index)) => (index, NameKind::Index, None),
-            Some(Entry::Target(Target { index, kind, routing, .. })) => {
+        let unknown = if name.starts_with('<') { Unrouted::DateMath } else { Unrouted::UnknownIndex };
+        let (name, entry) = self.sections.named(name).ok_or(unknown)?;
+        let (index, kind, added_routing) = match entry {
+            Entry::Index(index) => (index, NameKind::Index, None),
+            Entry::Target(Target { index, kind, routing, .. }) => {
                 let index = index.as_deref().map_err(|why| *why)?;
                 (self.sections.index(index).ok_or(Unrouted::UnknownIndex)?, *kind, routing.as_deref())
             }
-            None if name.starts_with('<') => return Err(Unrouted::DateMath),
-            None => return Err(Unrouted::UnknownIndex),
         };
-        Ok(WriteTarget { table: self, index, kind, added_routing })
+        Ok(WriteTarget { table: self, name, index, kind, added_routing })
     }
 
     /// Where an operation on a name goes, given the hash of its id and its routing value.

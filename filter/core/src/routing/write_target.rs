@@ -5,13 +5,19 @@ use super::{NameKind, Overrides, Route, RoutingTable, Unrouted, hash};
 #[derive(Debug, Clone, Copy)]
 pub struct WriteTarget<'a> {
     pub(super) table: &'a RoutingTable,
+    pub(super) name: &'a str,
     pub(super) index: &'a Index,
     pub(super) kind: NameKind,
     /// The routing value that an alias adds.
     pub(super) added_routing: Option<&'a str>,
 }
 
-impl WriteTarget<'_> {
+impl<'a> WriteTarget<'a> {
+    /// The name, as long as the table is there.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
     /// What the name stands for.
     pub fn kind(&self) -> NameKind {
         self.kind
