@@ -23,9 +23,8 @@ const LIMITS: &[Limit] = &[
     Limit { routine: "splitting", operation: 0.0, alone: 18.0, merged: 14.0 },
     // A piece for every 256 compressed bytes.
     Limit { routine: "splitting gzip", operation: 0.26, alone: 25.0, merged: 21.0 },
-    // The names of index and document.
-    Limit { routine: "cutting", operation: 2.0, alone: 8.0, merged: 3.0 },
-    Limit { routine: "answering", operation: 2.0, alone: 11.0, merged: 15.0 },
+    Limit { routine: "cutting", operation: 0.0, alone: 1.0, merged: 0.03 },
+    Limit { routine: "answering", operation: 0.0, alone: 11.0, merged: 11.2 },
 ];
 
 const ROUNDING: f64 = 0.01;

@@ -1,29 +1,27 @@
+use std::io::{self, Read};
+use std::str::EncodeUtf16;
+
 /// The hash by which Elasticsearch and OpenSearch choose a shard: murmur3 (x86, 32 bits, seed 0) over the UTF-16
 /// code units of the text, in little-endian order.
 pub fn hash(text: &str) -> u32 {
-    // A text has at most as many code units as bytes. Most ids are short, and clearing a large buffer takes longer
-    // than hashing one; ids have at most 512 bytes, and only a routing value can be longer.
-    match text.len() {
-        0..=32 => on_stack::<64>(text),
-        33..=512 => on_stack::<1024>(text),
-        _ => murmur3(&text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
-    }
-}
-
-/// The hash of a text whose code units fit into so many bytes.
-fn on_stack<const BYTES: usize>(text: &str) -> u32 {
-    let mut buffer = [0_u8; BYTES];
-    let mut used = 0_usize;
-    for (unit, to) in text.encode_utf16().zip(buffer.chunks_exact_mut(2)) {
-        to.copy_from_slice(&unit.to_le_bytes());
-        used = used.saturating_add(2);
-    }
-    murmur3(buffer.get(..used).unwrap_or_default())
-}
-
-fn murmur3(mut bytes: &[u8]) -> u32 {
     // Reading from memory cannot fail.
-    murmur3::murmur3_32(&mut bytes, 0).unwrap_or_default()
+    murmur3::murmur3_32(&mut CodeUnits(text.encode_utf16()), 0).unwrap_or_default()
+}
+
+/// The code units of a text as bytes. Their hash takes two thirds of the instructions that it takes to write them into a
+/// slice and read that in pieces of four bytes.
+struct CodeUnits<'a>(EncodeUtf16<'a>);
+
+impl Read for CodeUnits<'_> {
+    #[inline]
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut length = 0_usize;
+        for (to, unit) in to.chunks_exact_mut(2).zip(&mut self.0) {
+            to.copy_from_slice(&unit.to_le_bytes());
+            length = length.saturating_add(2);
+        }
+        Ok(length)
+    }
 }
 
 #[cfg(test)]
@@ -55,11 +53,11 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_hash_like_short_ones() {
-        for length in [1, 8, 16, 31, 32, 33, 511, 512, 513, 600, 1024, 1025, 5000] {
+    fn texts_of_any_length_hash_like_their_bytes() {
+        for length in [0, 1, 2, 3, 4, 5, 511, 512, 513, 5000] {
             for text in ["x".repeat(length), "é".repeat(length), "🙂".repeat(length)] {
                 let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-                assert_eq!(hash(&text), murmur3(&units), "{length}");
+                assert_eq!(hash(&text), murmur3::murmur3_32(&mut units.as_slice(), 0).unwrap(), "{length}");
             }
         }
     }
