@@ -1,5 +1,7 @@
 use serde::Deserialize;
 
+use crate::json::Plain;
+
 /// What a bulk operation does to its document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -15,6 +17,19 @@ pub enum Action {
 }
 
 impl Action {
+    /// The action whose word comes next, as a key.
+    pub(super) fn plain(text: &mut Plain<'_>) -> Option<Self> {
+        if text.takes(b"\"index\"") {
+            Some(Self::Index)
+        } else if text.takes(b"\"create\"") {
+            Some(Self::Create)
+        } else if text.takes(b"\"update\"") {
+            Some(Self::Update)
+        } else {
+            text.takes(b"\"delete\"").then_some(Self::Delete)
+        }
+    }
+
     /// The word that stands for it in action lines and in answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -23,11 +38,6 @@ impl Action {
             Self::Update => "update",
             Self::Delete => "delete",
         }
-    }
-
-    /// The action of this word.
-    pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Index, Self::Create, Self::Update, Self::Delete].into_iter().find(|action| action.name() == name)
     }
 
     /// Whether a source line follows the action line.

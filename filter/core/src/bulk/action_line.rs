@@ -92,17 +92,19 @@ impl<'a> Parsed<'a> {
     fn plain(line: &'a [u8]) -> Option<Self> {
         let mut line = Plain::new(line.strip_suffix(b"\n").unwrap_or(line));
         line.expect(b"{")?;
-        let action = Action::of_name(line.string()?)?;
+        let action = Action::plain(&mut line)?;
         line.colon()?;
         line.expect(b"{")?;
         let mut parameters = Parameters::default();
         let mut is_over = line.takes(b"}");
         while !is_over {
-            let parameter = match line.string()? {
-                "_index" => &mut parameters.index,
-                "_id" => &mut parameters.id,
-                "routing" => &mut parameters.routing,
-                _ => return None,
+            let parameter = if line.takes(b"\"_id\"") {
+                &mut parameters.id
+            } else if line.takes(b"\"_index\"") {
+                &mut parameters.index
+            } else {
+                line.expect(b"\"routing\"")?;
+                &mut parameters.routing
             };
             line.colon()?;
             let value = Text(Cow::Borrowed(line.string()?));

@@ -89,26 +89,23 @@ impl AnswerItem {
     /// where it stands.
     fn plain(text: &mut Plain<'_>) -> Option<Self> {
         text.expect(b"{")?;
-        let action = Action::of_name(text.string()?)?;
+        let action = Action::plain(text)?;
         text.expect(b":{\"_index\":")?;
         text.string()?;
         // Up to Elasticsearch 7 and OpenSearch 1.
         text.takes(b",\"_type\":\"_doc\"");
         text.expect(b",\"_id\":")?;
         let id_hash = Some(hash(text.string()?));
-        text.expect(b",\"_version\":")?;
-        text.number()?;
+        text.number_after(b",\"_version\":")?;
         text.expect(b",\"result\":")?;
         text.string()?;
         text.takes(b",\"forced_refresh\":true");
-        for field in
-            [",\"_shards\":{\"total\":", ",\"successful\":", ",\"failed\":", "},\"_seq_no\":", ",\"_primary_term\":"]
-        {
-            text.expect(field.as_bytes())?;
-            text.number()?;
-        }
-        text.expect(b",\"status\":")?;
-        let status = u16::try_from(text.number()?).ok()?;
+        text.number_after(b",\"_shards\":{\"total\":")?;
+        text.number_after(b",\"successful\":")?;
+        text.number_after(b",\"failed\":")?;
+        text.number_after(b"},\"_seq_no\":")?;
+        text.number_after(b",\"_primary_term\":")?;
+        let status = u16::try_from(text.number_after(b",\"status\":")?).ok()?;
         text.expect(b"}}")?;
         Some(Self { action, failed: false, status, id_hash, start: 0, end: 0 })
     }

@@ -1,9 +1,9 @@
-/// Goes through JSON in the form in which machines mostly write it: ASCII without escapes, nothing between the tokens
-/// but a space behind a colon or a comma.
+/// Goes through JSON in the form in which machines mostly write it: no escapes, and nothing between the tokens but a
+/// space behind a colon or a comma.
 ///
 /// Whatever it takes a JSON reader takes to mean the same. Whatever is written otherwise it does not take, and a JSON
-/// reader has to look. It is for the lines of which a request has thousands: serde_json needs about three times as long
-/// for an action line, and ten times for an answer's item.
+/// reader has to look. It is for what a request has thousands of, the action lines and the items of answers: serde_json
+/// takes more than twice as many instructions for the former, and four times as many for the latter.
 #[derive(Debug, Clone)]
 pub struct Plain<'a> {
     rest: &'a [u8],
@@ -21,6 +21,7 @@ impl<'a> Plain<'a> {
     }
 
     /// Goes past this, if it comes next, and says whether it does.
+    #[inline]
     pub fn takes(&mut self, expected: &[u8]) -> bool {
         let rest = self.rest.strip_prefix(expected);
         self.rest = rest.unwrap_or(self.rest);
@@ -28,6 +29,7 @@ impl<'a> Plain<'a> {
     }
 
     /// Goes past this; `None` if something else comes next.
+    #[inline]
     pub fn expect(&mut self, expected: &[u8]) -> Option<()> {
         self.takes(expected).then_some(())
     }
@@ -51,21 +53,33 @@ impl<'a> Plain<'a> {
         self.expect(b"\"")?;
         let (string, rest) = self.rest.split_at_checked(memchr::memchr(b'"', self.rest)?)?;
         // Without a way out in the middle, so that many bytes are looked at together.
-        let is_plain = string.iter().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~') & (*byte != b'\\'));
+        let is_plain = string.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte != b'\\'));
         let string = std::str::from_utf8(string).ok().filter(|_| is_plain)?;
         self.rest = rest.get(1..)?;
         Some(string)
     }
 
+    /// The number that comes behind this.
+    #[inline]
+    pub fn number_after(&mut self, expected: &[u8]) -> Option<u64> {
+        self.expect(expected)?;
+        self.number()
+    }
+
     /// The number that comes next: one of up to 18 digits.
     pub fn number(&mut self) -> Option<u64> {
-        let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, rest) = self.rest.split_at_checked(digits)?;
-        if !matches!(number, [b'0'] | [b'1'..=b'9', ..]) || digits > 18 || matches!(rest, [b'.' | b'e' | b'E', ..]) {
+        let (mut value, mut digits) = (0_u64, 0_usize);
+        while let Some(digit @ b'0'..=b'9') = self.rest.get(digits) {
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            digits = digits.saturating_add(1);
+        }
+        let has_zeros_in_front = digits > 1 && self.rest.starts_with(b"0");
+        let goes_on = matches!(self.rest.get(digits), Some(b'.' | b'e' | b'E'));
+        if !(1..=18).contains(&digits) || has_zeros_in_front || goes_on {
             return None;
         }
-        self.rest = rest;
-        Some(number.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
+        self.rest = self.rest.get(digits..)?;
+        Some(value)
     }
 }
 
@@ -75,17 +89,17 @@ mod tests {
 
     #[test]
     fn takes_what_comes_next() {
-        let mut plain = Plain::new(br#"{"a": "b c~","d":17}"#);
+        let mut plain = Plain::new("{\"a\": \"b c\u{7f}é\",\"d\":17}".as_bytes());
         assert!(!plain.takes(b"["));
         assert_eq!((plain.expect(b"{"), plain.string(), plain.colon()), (Some(()), Some("a"), Some(())));
-        assert_eq!((plain.number(), plain.string(), plain.comma()), (None, Some("b c~"), Some(())));
+        assert_eq!((plain.number(), plain.string(), plain.comma()), (None, Some("b c\u{7f}é"), Some(())));
         assert_eq!((plain.string(), plain.colon(), plain.number()), (Some("d"), Some(()), Some(17)));
         assert_eq!(plain.rest(), b"}");
     }
 
     #[test]
     fn leaves_to_others_what_is_not_plain() {
-        for string in [&b"\"a"[..], b"a\"", b"\"\\\"\"", b"\"\x1f\"", b"\"\x7f\"", b"\"\xc3\xa9\"", b" \"a\""] {
+        for string in [&b"\"a"[..], b"a\"", b"\"\\\"\"", b"\"\x1f\"", b"\"\xc3\"", b" \"a\""] {
             assert_eq!(Plain::new(string).string(), None, "{string:?}");
         }
         for number in ["", "-1", "01", "1.5", "1e3", "1E3", "1234567890123456789", "a"] {
