@@ -110,10 +110,12 @@ async fn no_request_gets_another_ones_item() -> Result<()> {
         });
         let first = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 9)?);
         scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
-        let merged: Vec<_> = (0..2)
-            .map(|number| scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, number).unwrap()))
-            .collect();
-        scene.wait_for_operations(before + 3).await?;
+        let mut merged = Vec::new();
+        for number in 0..2 {
+            merged.push(scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, number)?));
+            // One after the other, so that they stand in this order.
+            scene.wait_for_operations(before + 2 + number as u64).await?;
+        }
         gate.open();
         assert_eq!(Item::read_all(&first.get().await?)?[0].status, 201);
         for (number, answer) in merged.into_iter().enumerate() {
