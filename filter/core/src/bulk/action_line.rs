@@ -91,10 +91,10 @@ impl<'a> Parsed<'a> {
     /// Reads a line as most clients write most of them.
     fn plain(line: &'a [u8]) -> Option<Self> {
         let mut line = Plain::new(line.strip_suffix(b"\n").unwrap_or(line));
-        line.expect(b"{")?;
+        line.past(b"{")?;
         let action = Action::plain(&mut line)?;
         line.colon()?;
-        line.expect(b"{")?;
+        line.past(b"{")?;
         let mut parameters = Parameters::default();
         let mut is_over = line.takes(b"}");
         while !is_over {
@@ -103,7 +103,7 @@ impl<'a> Parsed<'a> {
             } else if line.takes(b"\"_index\"") {
                 &mut parameters.index
             } else {
-                line.expect(b"\"routing\"")?;
+                line.past(b"\"routing\"")?;
                 &mut parameters.routing
             };
             line.colon()?;
@@ -116,7 +116,7 @@ impl<'a> Parsed<'a> {
                 line.comma()?;
             }
         }
-        line.expect(b"}")?;
+        line.past(b"}")?;
         line.rest().is_empty().then_some(Self { action, parameters })
     }
 

@@ -88,16 +88,16 @@ impl AnswerItem {
     /// The item that comes next if it is one of a success, as clusters write nearly all of them. It does not say yet
     /// where it stands.
     fn plain(text: &mut Plain<'_>) -> Option<Self> {
-        text.expect(b"{")?;
+        text.past(b"{")?;
         let action = Action::plain(text)?;
-        text.expect(b":{\"_index\":")?;
+        text.past(b":{\"_index\":")?;
         text.string()?;
         // Up to Elasticsearch 7 and OpenSearch 1.
         text.takes(b",\"_type\":\"_doc\"");
-        text.expect(b",\"_id\":")?;
+        text.past(b",\"_id\":")?;
         let id_hash = Some(hash(text.string()?));
         text.number_after(b",\"_version\":")?;
-        text.expect(b",\"result\":")?;
+        text.past(b",\"result\":")?;
         text.string()?;
         text.takes(b",\"forced_refresh\":true");
         text.number_after(b",\"_shards\":{\"total\":")?;
@@ -106,7 +106,7 @@ impl AnswerItem {
         text.number_after(b"},\"_seq_no\":")?;
         text.number_after(b",\"_primary_term\":")?;
         let status = u16::try_from(text.number_after(b",\"status\":")?).ok()?;
-        text.expect(b"}}")?;
+        text.past(b"}}")?;
         Some(Self { action, failed: false, status, id_hash, start: 0, end: 0 })
     }
 
@@ -145,7 +145,7 @@ fn plain(body: &[u8]) -> Option<(Head, Vec<AnswerItem>)> {
         items.push(item.at(place(begin)..place(text.rest())));
         is_over = text.takes(b"]}");
         if !is_over {
-            text.expect(b",")?;
+            text.past(b",")?;
         }
     }
     text.rest().is_empty().then_some((head, items))
@@ -168,19 +168,19 @@ struct Head {
 impl Head {
     /// Up to the first item.
     fn plain(text: &mut Plain<'_>) -> Option<Self> {
-        text.expect(b"{")?;
+        text.past(b"{")?;
         let errors_first = errors(text);
         if errors_first {
-            text.expect(b",")?;
+            text.past(b",")?;
         }
-        text.expect(b"\"took\":")?;
+        text.past(b"\"took\":")?;
         let took = text.number()?;
-        text.expect(b",")?;
+        text.past(b",")?;
         if !errors_first {
             errors(text).then_some(())?;
-            text.expect(b",")?;
+            text.past(b",")?;
         }
-        text.expect(b"\"items\":[")?;
+        text.past(b"\"items\":[")?;
         Some(Self { took, errors_first })
     }
 }

@@ -30,27 +30,27 @@ impl<'a> Plain<'a> {
 
     /// Goes past this; `None` if something else comes next.
     #[inline]
-    pub fn expect(&mut self, expected: &[u8]) -> Option<()> {
+    pub fn past(&mut self, expected: &[u8]) -> Option<()> {
         self.takes(expected).then_some(())
     }
 
     /// Goes past what stands between a key and its value.
     pub fn colon(&mut self) -> Option<()> {
-        self.expect(b":")?;
+        self.past(b":")?;
         self.takes(b" ");
         Some(())
     }
 
     /// Goes past what stands between a value and the next key.
     pub fn comma(&mut self) -> Option<()> {
-        self.expect(b",")?;
+        self.past(b",")?;
         self.takes(b" ");
         Some(())
     }
 
     /// The string that comes next.
     pub fn string(&mut self) -> Option<&'a str> {
-        self.expect(b"\"")?;
+        self.past(b"\"")?;
         let (string, rest) = self.rest.split_at_checked(memchr::memchr(b'"', self.rest)?)?;
         // Without a way out in the middle, so that many bytes are looked at together.
         let is_plain = string.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte != b'\\'));
@@ -62,7 +62,7 @@ impl<'a> Plain<'a> {
     /// The number that comes behind this.
     #[inline]
     pub fn number_after(&mut self, expected: &[u8]) -> Option<u64> {
-        self.expect(expected)?;
+        self.past(expected)?;
         self.number()
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn takes_what_comes_next() {
         let mut plain = Plain::new("{\"a\": \"b c\u{7f}é\",\"d\":17}".as_bytes());
         assert!(!plain.takes(b"["));
-        assert_eq!((plain.expect(b"{"), plain.string(), plain.colon()), (Some(()), Some("a"), Some(())));
+        assert_eq!((plain.past(b"{"), plain.string(), plain.colon()), (Some(()), Some("a"), Some(())));
         assert_eq!((plain.number(), plain.string(), plain.comma()), (None, Some("b c\u{7f}é"), Some(())));
         assert_eq!((plain.string(), plain.colon(), plain.number()), (Some("d"), Some(()), Some(17)));
         assert_eq!(plain.rest(), b"}");
