@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use bulk_reshuffle_k6::{Script, Site};
-use bulk_reshuffle_stack::{Profile, Tools};
+use bulk_reshuffle_stack::{FilterConfig, Profile, Tools};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -43,7 +43,7 @@ async fn run_on_site(tools: &Tools, script: &Script, results: &Path) -> Result<E
     eprintln!("starting three OpenSearch nodes and Envoy with the filter; name another target by TARGET=http://…");
     let run_dir = tools.root.join(".run/k6");
     let site = tokio::select! {
-        site = Site::start(tools, &run_dir, Profile::Throughput) => site?,
+        site = Site::start(tools, &run_dir, Profile::Throughput, FilterConfig::Shipped) => site?,
         // Dropping the half-started site ends its processes.
         _ = tokio::signal::ctrl_c() => bail!("interrupted; everything was stopped"),
     };

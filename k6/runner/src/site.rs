@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Profile, Tools, wait};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
 
 use crate::activity::Activity;
 
@@ -17,11 +17,12 @@ pub struct Site {
 
 impl Site {
     /// Starts everything; returns when the filter knows the cluster's state.
-    pub async fn start(tools: &Tools, run_dir: &Path, profile: Profile) -> Result<Self> {
+    pub async fn start(tools: &Tools, run_dir: &Path, profile: Profile, filter: FilterConfig) -> Result<Self> {
         // Before a minute goes into the nodes.
         tools.wasm()?;
         let cluster = Cluster::start(tools, ClusterOptions { profile, ..ClusterOptions::new(run_dir) }).await?;
-        let envoy = Envoy::start(tools, EnvoyOptions::new(run_dir).in_front_of(&cluster)).await?;
+        let options = EnvoyOptions { filter, ..EnvoyOptions::new(run_dir).in_front_of(&cluster) };
+        let envoy = Envoy::start(tools, options).await?;
         let site = Self { cluster, envoy };
         site.wait_for_state().await?;
         Ok(site)
