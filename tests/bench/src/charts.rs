@@ -106,6 +106,7 @@ fn color(target: Target) -> RGBColor {
     match target {
         Target::Direct => RGBColor(31, 119, 180),
         Target::Plain => RGBColor(230, 126, 34),
+        Target::Base => RGBColor(142, 68, 173),
         Target::Filter => RGBColor(39, 145, 80),
     }
 }

@@ -74,7 +74,7 @@ impl Measurement {
             client_cpu_seconds: client,
             other_cpu_seconds: (machine - cluster - envoy.unwrap_or_default() - client).max(0.0),
             bytes_between_nodes: after.bytes_between_nodes - before.bytes_between_nodes,
-            filter: (target == Target::Filter).then(|| after.counters.since(before.counters)),
+            filter: target.has_filter().then(|| after.counters.since(before.counters)),
         }
     }
 }

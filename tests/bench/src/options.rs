@@ -18,7 +18,7 @@ pub struct Options {
     #[arg(long, env = "WORKLOADS", value_delimiter = ',', default_value = "1x256,10x64,100x32,1000x8,10000x1,1x1")]
     pub workloads: Vec<Workload>,
 
-    /// Where the requests go, in this order in every round: direct, plain, filter.
+    /// Where the requests go, in this order in every round: direct, plain, base, filter.
     #[arg(long, env = "TARGETS", value_delimiter = ',', default_value = "direct,plain,filter")]
     pub targets: Vec<Target>,
 
@@ -37,6 +37,10 @@ pub struct Options {
     /// JSON that is merged into the filter's shipped configuration.
     #[arg(long, env = "SETTINGS", default_value = "{}", value_parser = settings)]
     pub settings: Value,
+
+    /// What target `base` runs, with the shipped configuration; without it the same filter.
+    #[arg(long, env = "BASE_WASM")]
+    pub base_wasm: Option<PathBuf>,
 
     /// Worker threads of each Envoy.
     #[arg(long, env = "ENVOY_WORKERS", default_value_t = 1)]

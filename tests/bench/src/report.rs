@@ -90,6 +90,11 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
     let columns = [
         (Metric::Throughput, Target::Direct),
         (Metric::Throughput, Target::Plain),
+        (Metric::Throughput, Target::Base),
+        (Metric::P50, Target::Base),
+        (Metric::P99, Target::Base),
+        (Metric::ClusterCpu, Target::Base),
+        (Metric::EnvoyCpu, Target::Base),
         (Metric::P50, Target::Direct),
         (Metric::P99, Target::Direct),
         (Metric::ClusterCpu, Target::Direct),

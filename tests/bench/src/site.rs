@@ -1,4 +1,4 @@
-//! The nodes, the two Envoys before them, and what they count.
+//! The nodes, the Envoys before them, and what they count.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -27,8 +27,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(5);
 /// Everything that runs, from the first to the last measurement.
 pub struct Site {
     cluster: Cluster,
-    plain: Envoy,
-    filter: Envoy,
+    envoys: Vec<(Target, Envoy)>,
     client: Client,
     probes: u32,
     indices_made: usize,
@@ -47,29 +46,34 @@ pub struct Reading {
     pub machine: Duration,
     /// Bytes that the nodes have received from each other.
     pub bytes_between_nodes: u64,
-    /// The filter's.
+    /// The filter's, if the target has one.
     pub counters: Counters,
 }
 
 impl Site {
-    /// Starts everything. Both Envoys run the shipped configuration, with as many workers.
+    /// Starts what the targets need. All Envoys run the shipped configuration, with as many workers.
     pub async fn start(tools: &Tools, options: &Options) -> Result<Self> {
         let run_dir = tools.root.join(RUN_DIR);
         let mut cluster = ClusterOptions::new(&run_dir);
         cluster.nodes = NODES;
         cluster.profile = Profile::Throughput;
         let cluster = Cluster::start(tools, cluster).await?;
-        let envoy = async |name: &str, filter: FilterConfig| {
-            let mut envoy = EnvoyOptions::new(&run_dir).in_front_of(&cluster);
-            envoy.name = name.into();
-            envoy.filter = filter;
+        let mut envoys = Vec::new();
+        for target in &options.targets {
+            let (filter, wasm) = match target {
+                Target::Direct => continue,
+                started if envoys.iter().any(|(target, _)| target == started) => continue,
+                Target::Plain => (FilterConfig::Removed, None),
+                Target::Base => (FilterConfig::Shipped, options.base_wasm.clone()),
+                Target::Filter => (FilterConfig::Merged(options.settings.clone()), None),
+            };
+            let mut envoy = EnvoyOptions { filter, wasm, ..EnvoyOptions::new(&run_dir).in_front_of(&cluster) };
+            envoy.name = target.name().into();
             envoy.concurrency = options.envoy_workers;
-            Envoy::start(tools, envoy).await
-        };
-        let plain = envoy("plain", FilterConfig::Removed).await?;
-        let filter = envoy("filter", FilterConfig::Merged(options.settings.clone())).await?;
+            envoys.push((*target, Envoy::start(tools, envoy).await?));
+        }
         let probes = PROBES_PER_WORKER * options.envoy_workers;
-        Ok(Self { cluster, plain, filter, client: Client::new(), probes, indices_made: 0 })
+        Ok(Self { cluster, envoys, client: Client::new(), probes, indices_made: 0 })
     }
 
     /// The nodes' product and version, and Envoy's version.
@@ -77,7 +81,8 @@ impl Site {
         let node = self.client.get_json(&self.base_url()?).await?;
         let version = node.pointer("/version/number").and_then(Value::as_str);
         let cluster = format!("OpenSearch {}", version.context("the nodes do not say their version")?);
-        let server = self.client.get_json(&self.filter.admin_url("/server_info")).await?;
+        let Some((_, envoy)) = self.envoys.first() else { return Ok((cluster, "none".to_owned())) };
+        let server = self.client.get_json(&envoy.admin_url("/server_info")).await?;
         // A hash, the version, and how it was built.
         let version = server.get("version").and_then(Value::as_str).and_then(|text| text.split('/').nth(1));
         Ok((cluster, version.context("Envoy does not say its version")?.to_owned()))
@@ -104,26 +109,29 @@ impl Site {
         Ok(indices)
     }
 
-    /// Waits until each worker of the Envoy with the filter splits requests for the index.
+    /// Waits until each worker of each Envoy with the filter splits requests for the index.
     async fn wait_until_known(&self, index: &Index) -> Result<()> {
-        wait::until(STATE_LIMIT, "the filter does not split requests for a new index", async || {
-            // One tells whether it is time to ask all workers.
-            let known = self.are_split(index, 1).await? && self.are_split(index, self.probes).await?;
-            Ok(known.then_some(()))
-        })
-        .await
+        for (_, envoy) in self.envoys.iter().filter(|(target, _)| target.has_filter()) {
+            wait::until(STATE_LIMIT, "the filter does not split requests for a new index", async || {
+                // One tells whether it is time to ask all workers.
+                let known = self.are_split(envoy, index, 1).await? && self.are_split(envoy, index, self.probes).await?;
+                Ok(known.then_some(()))
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     /// Whether the filter splits requests, each on a connection of its own. They update what is not there, which leaves
     /// the index as it is.
-    async fn are_split(&self, index: &Index, requests: u32) -> Result<bool> {
+    async fn are_split(&self, envoy: &Envoy, index: &Index, requests: u32) -> Result<bool> {
         let name = index_name(index.number);
         let body = format!("{{\"update\":{{\"_index\":\"{name}\",\"_id\":\"none\"}}}}\n{{\"doc\":{{}}}}\n");
-        let before = Counters::read(&self.filter).await?;
+        let before = Counters::read(envoy).await?;
         for _ in 0..requests {
-            Client::new().post_ndjson(&self.filter.url("/_bulk"), body.clone()).await?.ok()?;
+            Client::new().post_ndjson(&envoy.url("/_bulk"), body.clone()).await?.ok()?;
         }
-        Ok(Counters::read(&self.filter).await?.since(before).passed_through == 0)
+        Ok(Counters::read(envoy).await?.since(before).passed_through == 0)
     }
 
     /// Checks that an index has as many documents as were acknowledged, removes it, and waits until the nodes have no
@@ -155,21 +163,22 @@ impl Site {
 
     /// Reads everything before a load to this target: what costs something first.
     pub async fn read_before(&self, target: Target) -> Result<Reading> {
-        let (bytes, counters) = self.read_servers().await?;
+        let (bytes, counters) = self.read_servers(target).await?;
         self.reading(target, bytes, counters)
     }
 
     /// Reads everything after a load: what costs something last.
     pub async fn read_after(&self, target: Target) -> Result<Reading> {
         let reading = self.reading(target, 0, Counters::default())?;
-        let (bytes_between_nodes, counters) = self.read_servers().await?;
+        let (bytes_between_nodes, counters) = self.read_servers(target).await?;
         Ok(Reading { bytes_between_nodes, counters, ..reading })
     }
 
     /// Ends everything.
     pub async fn stop(self) -> Result<()> {
-        self.filter.stop().await?;
-        self.plain.stop().await?;
+        for (_, envoy) in self.envoys {
+            envoy.stop().await?;
+        }
         self.cluster.stop().await
     }
 
@@ -185,12 +194,16 @@ impl Site {
         })
     }
 
-    async fn read_servers(&self) -> Result<(u64, Counters)> {
+    async fn read_servers(&self, target: Target) -> Result<(u64, Counters)> {
         let stats = self.client.get_json(&format!("{}/_nodes/stats/transport", self.base_url()?)).await?;
         let nodes = stats.get("nodes").and_then(Value::as_object).context("no nodes")?;
         let received = nodes.values().map(|node| node.pointer("/transport/rx_size_in_bytes").and_then(Value::as_u64));
         let bytes = received.sum::<Option<u64>>().context("the nodes do not say what they received")?;
-        Ok((bytes, Counters::read(&self.filter).await?))
+        let counters = match self.envoy(target) {
+            Some(envoy) if target.has_filter() => Counters::read(envoy).await?,
+            _ => Counters::default(),
+        };
+        Ok((bytes, counters))
     }
 
     fn cluster_time(&self) -> Result<Duration> {
@@ -198,11 +211,7 @@ impl Site {
     }
 
     fn envoy(&self, target: Target) -> Option<&Envoy> {
-        match target {
-            Target::Direct => None,
-            Target::Plain => Some(&self.plain),
-            Target::Filter => Some(&self.filter),
-        }
+        self.envoys.iter().find(|(started, _)| *started == target).map(|(_, envoy)| envoy)
     }
 
     fn base_url(&self) -> Result<String> {

@@ -14,6 +14,8 @@ pub enum Target {
     Direct,
     /// Through the shipped Envoy without the filter, which hands them to one node after the other.
     Plain,
+    /// Through the shipped Envoy with the filter as shipped, or with another build of it.
+    Base,
     /// Through the shipped Envoy.
     Filter,
 }
@@ -24,8 +26,14 @@ impl Target {
         match self {
             Self::Direct => "direct",
             Self::Plain => "plain",
+            Self::Base => "base",
             Self::Filter => "filter",
         }
+    }
+
+    /// Whether requests go through the filter.
+    pub fn has_filter(self) -> bool {
+        matches!(self, Self::Base | Self::Filter)
     }
 
     /// For people.
@@ -33,6 +41,7 @@ impl Target {
         match self {
             Self::Direct => "direct",
             Self::Plain => "plain Envoy",
+            Self::Base => "base filter",
             Self::Filter => "filter",
         }
     }
