@@ -196,6 +196,10 @@ pub struct Hold {
     pub flush_threshold_docs: u64,
     /// At once when nothing of it is on its way.
     pub early_release: bool,
+    /// But when a batch has just come back, not before as many requests have arrived as usually do at such a moment,
+    /// or this time is over, or as long as the batch took. Zero: without waiting.
+    #[serde(deserialize_with = "duration_or_zero")]
+    pub gather: Duration,
 }
 
 impl Default for Hold {
@@ -205,6 +209,7 @@ impl Default for Hold {
             flush_threshold_size: 1 << 20,
             flush_threshold_docs: 0,
             early_release: true,
+            gather: Duration::from_millis(2),
         }
     }
 }
@@ -388,11 +393,23 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
 
 /// A duration as users write it: "50ms", "5s", "1m 30s".
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    const EXPECTED: &str = "a duration of 1ms to 1h such as \"50ms\" or \"5s\"";
-    let text = from.deserialize_str(TextVisitor(EXPECTED))?;
+    duration_from(1, "a duration of 1ms to 1h such as \"50ms\" or \"5s\"", from)
+}
+
+/// The same, or "0ms".
+fn duration_or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    duration_from(0, "a duration of 0ms to 1h such as \"2ms\" or \"0ms\"", from)
+}
+
+fn duration_from<'de, D: Deserializer<'de>>(
+    least: u128,
+    expected: &'static str,
+    from: D,
+) -> Result<Duration, D::Error> {
+    let text = from.deserialize_str(TextVisitor(expected))?;
     match humantime::parse_duration(&text) {
-        Ok(duration) if (1..=3_600_000).contains(&duration.as_millis()) => Ok(duration),
-        _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
+        Ok(duration) if (least..=3_600_000).contains(&duration.as_millis()) => Ok(duration),
+        _ => Err(D::Error::custom(format!("expected {expected}, found {text:?}"))),
     }
 }
 

@@ -55,7 +55,7 @@ impl Lanes {
         let own = self.by_caller.get(&(to.clone(), caller)).copied().unwrap_or_default();
         let blocked = lane.last_full.max(own.last_full);
         if self.settings.early_release && own.in_flight == 0 {
-            since.max(blocked).max(own.last_back)
+            since.max(blocked).max(self.gathered(own))
         } else {
             since.saturating_add(self.settings.interval).max(blocked)
         }
@@ -69,7 +69,7 @@ impl Lanes {
         if self.settings.retries > 0 || !self.settings.early_release || own.in_flight > 0 {
             return Ok(());
         }
-        let start = since.max(own.last_back);
+        let start = since.max(self.gathered(own));
         let mut before = BTreeSet::new();
         for (_, other_to, other) in self.left.iter().rev().take_while(|(at, ..)| *at > start) {
             let is_elsewhere = other_to.0 != to.0 || (other_to, *other) == (to, caller);
@@ -79,6 +79,11 @@ impl Lanes {
             })?;
         }
         Ok(())
+    }
+
+    /// Until when what was held as a batch came back may wait for clients that come back too.
+    fn gathered(&self, own: Traffic) -> u64 {
+        own.last_back.saturating_add(self.settings.gather)
     }
 
     /// A batch leaves. One that is sent again counts for its upstream only, and so does one of which nobody here knows

@@ -70,6 +70,8 @@ pub enum Sharing {
 pub struct Settings {
     /// `hold.early_release`
     pub early_release: bool,
+    /// `hold.gather`, in milliseconds.
+    pub gather: u64,
     /// `hold.interval`, in milliseconds.
     pub interval: u64,
     /// `hold.flush_threshold_size`
@@ -144,6 +146,7 @@ impl Settings {
         let max_request = dice.one_of(&[400, 3_000, 1 << 20, 1 << 20, 1 << 20]);
         Self {
             early_release: dice.percent(60),
+            gather: dice.one_of(&[0, 2, 2, 20]),
             interval: dice.one_of(&[1, 20, 50, 500]),
             flush_size: dice.one_of(&[1, 200, 2_000, 1 << 20, 1 << 20, 1 << 20]),
             flush_docs: dice.one_of(&[0, 0, 0, 1, 3, 50]),
@@ -166,6 +169,7 @@ impl Settings {
             "cluster_state": {"refresh": format!("{}ms", self.refresh)},
             "hold": {
                 "early_release": self.early_release,
+                "gather": format!("{}ms", self.gather),
                 "interval": format!("{}ms", self.interval),
                 "flush_threshold_size": format!("{}b", self.flush_size),
                 "flush_threshold_docs": self.flush_docs,

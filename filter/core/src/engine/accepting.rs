@@ -53,7 +53,7 @@ impl Engine {
             }
         }
         if !is_sent_again {
-            self.release(batch.hold);
+            self.holds.came_back(&batch, self.now);
         }
     }
 

@@ -150,7 +150,7 @@ impl Engine {
             self.learn(held, outcome.clone());
             self.finish(held);
         }
-        self.release(batch.hold);
+        self.holds.came_back(batch, self.now);
     }
 
     /// A batch that left this hold is settled.

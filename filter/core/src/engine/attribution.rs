@@ -40,7 +40,7 @@ impl Engine {
             self.finish(held);
         }
         self.count(Metric::OperationsUnknown(batch.upstream), lost);
-        self.release(batch.hold);
+        self.holds.came_back(batch, self.now);
     }
 
     /// For each operation of a batch the number of its item.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crate::config::Config;
@@ -44,11 +44,17 @@ pub fn caller(headers: Vec<(String, Vec<u8>)>, Config { harmless_headers, dispat
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallerId(u32);
 
-/// The callers of the requests that are here, each with a number and kept as long as a request has it.
+/// How many callers keep their numbers without a request: who was answered comes back, and what is held for others
+/// waits for that. Each may take as much as Envoy lets headers take, 60 KiB.
+const IDLE: usize = 16;
+
+/// The callers of the requests that are here, and of a few that were; each has a number.
 #[derive(Debug, Default)]
 pub struct Callers {
     numbers: BTreeMap<Caller, CallerId>,
     callers: BTreeMap<CallerId, (Caller, usize)>,
+    /// Those without a request; who has had none for the longest time comes first.
+    idle: VecDeque<CallerId>,
     next: u32,
 }
 
@@ -56,7 +62,10 @@ impl Callers {
     /// The number of a caller, for one more request.
     pub fn enter(&mut self, caller: Caller) -> CallerId {
         let id = match self.numbers.get(&caller) {
-            Some(id) => *id,
+            Some(id) => {
+                self.idle.retain(|idle| idle != id);
+                *id
+            }
             None => {
                 let id = CallerId(self.next);
                 self.next = self.next.wrapping_add(1);
@@ -70,11 +79,16 @@ impl Callers {
 
     /// One request of this caller is over.
     pub fn leave(&mut self, id: CallerId) {
-        let Some((caller, requests)) = self.callers.get_mut(&id) else { return };
+        let Some((_, requests)) = self.callers.get_mut(&id) else { return };
         *requests = requests.saturating_sub(1);
-        if *requests == 0 {
-            self.numbers.remove(caller);
-            self.callers.remove(&id);
+        if *requests > 0 {
+            return;
+        }
+        self.idle.push_back(id);
+        if self.idle.len() > IDLE
+            && let Some((caller, _)) = self.idle.pop_front().and_then(|id| self.callers.remove(&id))
+        {
+            self.numbers.remove(&caller);
         }
     }
 
@@ -126,17 +140,27 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_kept_as_long_as_a_request_has_it() {
+    fn a_caller_keeps_its_number_while_a_request_has_it_and_for_a_few_others_more() {
         let mut callers = Callers::default();
-        let first = callers.enter(of(PLAIN));
-        assert_eq!(callers.enter(of(PLAIN)), first);
-        let other = callers.enter(of(&[]));
-        assert_ne!(first, other);
+        let path = |n: usize| [(":path".to_owned(), format!("/{n}"))].into_iter().collect::<Caller>();
+        let [first, busy] = [0, 1].map(|n| callers.enter(path(n)));
+        assert_eq!(callers.enter(path(0)), first);
         callers.leave(first);
-        assert_eq!(callers.get(first), Some(&of(PLAIN)));
         callers.leave(first);
-        assert_eq!(callers.get(first), None);
-        assert_ne!(callers.enter(of(PLAIN)), first);
-        assert_eq!(callers.get(other), Some(&of(&[])));
+        for n in 2..=IDLE {
+            let other = callers.enter(path(n));
+            callers.leave(other);
+            assert_ne!(other, first);
+        }
+        assert_eq!(callers.get(first), Some(&path(0)));
+        assert_eq!(callers.enter(path(0)), first);
+        callers.leave(first);
+        for n in IDLE + 1..=2 * IDLE {
+            let other = callers.enter(path(n));
+            callers.leave(other);
+        }
+        assert_eq!((callers.get(first), callers.get(busy)), (None, Some(&path(1))));
+        assert_eq!((callers.callers.len(), callers.numbers.len()), (IDLE + 1, IDLE + 1));
+        assert_ne!(callers.enter(path(0)), first);
     }
 }

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use super::RequestId;
 use super::caller::CallerId;
 use super::destination::Destination;
+use super::gathering::Gathering;
 use super::share::Selection;
 use crate::Time;
 use crate::config::{Dispatch, Hold as HoldConfig};
@@ -14,7 +15,9 @@ use crate::routing::UpstreamId;
 /// What is held for each destination and caller, and what may leave when.
 ///
 /// A hold leaves when its interval ends, when it is large enough, or at once when nothing of it is on its way. While
-/// as many of its batches are on their way as may be, it grows. Holds of one upstream take turns.
+/// as many of its batches are on their way as may be, it grows. When a batch has come back, the hold waits for a moment
+/// for the clients that were answered, who are about to send more: else those and the ones who waited meanwhile would
+/// take turns for ever, in batches of half the size. Holds of one upstream take turns.
 #[derive(Debug)]
 pub struct Holds {
     hold: HoldConfig,
@@ -100,6 +103,7 @@ struct Hold {
     in_flight: usize,
     /// Whether it stands in `ready` or in its lane's `blocked`.
     queued: bool,
+    gathering: Gathering,
 }
 
 /// What concerns one upstream, whatever the shard and whoever the caller.
@@ -155,6 +159,8 @@ impl Holds {
             }),
         });
         self.deadlines.clear();
+        self.holds.values_mut().for_each(|hold| hold.gathering = Gathering::default());
+        self.holds.retain(|_, hold| !hold.is_empty());
         let oldest = |(key, hold): (&Key, &Hold)| Some((hold.shares.front()?.since, *key));
         let mut keys: Vec<_> = self.holds.iter().filter_map(oldest).collect();
         keys.sort_unstable();
@@ -171,6 +177,7 @@ impl Holds {
         hold.bytes = hold.bytes.saturating_add(held.bytes);
         hold.operations = hold.operations.saturating_add(held.operations);
         let now = held.since;
+        hold.gathering.arrived(now);
         hold.shares.push_back(held);
         if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
@@ -260,7 +267,7 @@ impl Holds {
     /// Whether nothing is held and nothing on its way.
     pub fn is_empty(&self) -> bool {
         let waiting = self.ready.len().saturating_add(self.delayed.len());
-        self.holds.is_empty() && waiting == 0 && self.lanes.values().all(|lane| lane.in_flight == 0)
+        self.holds.values().all(Hold::is_empty) && waiting == 0 && self.lanes.values().all(|lane| lane.in_flight == 0)
     }
 
     /// Whether [`next_batch`](Self::next_batch) may have one.
@@ -287,6 +294,7 @@ impl Holds {
             }
             self.deadlines.pop();
             self.queue_if_ready(key, now);
+            self.drop_if_over(key, now);
         }
     }
 
@@ -325,16 +333,33 @@ impl Holds {
         }
     }
 
+    /// A batch has come back, and the clients that it answered may come back too.
+    pub fn came_back(&mut self, batch: &Batch, now: Time) {
+        let Some(key) = batch.hold else { return };
+        let moment = self.hold.gather.min(now.saturating_sub(batch.first_sent));
+        if let Some(hold) = self.holds.get_mut(&key) {
+            let end = now.saturating_add(moment);
+            hold.gathering.begin(hold.shares.len(), end);
+            if !hold.gathering.is_over(now) {
+                self.deadlines.push(Reverse((end, key)));
+            }
+        }
+        self.settled(key, now);
+    }
+
     /// A batch that left this hold no longer concerns it: the next may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.in_flight = hold.in_flight.saturating_sub(1);
-            if hold.in_flight == 0 && hold.shares.is_empty() && !hold.queued {
-                self.holds.remove(&key);
-                return;
-            }
         }
         self.queue_if_ready(key, now);
+        self.drop_if_over(key, now);
+    }
+
+    fn drop_if_over(&mut self, key: Key, now: Time) {
+        if self.holds.get(&key).is_some_and(|hold| hold.is_empty() && hold.gathering.is_over(now)) {
+            self.holds.remove(&key);
+        }
     }
 
     /// Takes a batch out of a hold: at least one share, and further ones up to the thresholds.
@@ -397,6 +422,11 @@ impl Lane {
 }
 
 impl Hold {
+    /// Whether nothing is held and nothing on its way.
+    fn is_empty(&self) -> bool {
+        self.shares.is_empty() && self.in_flight == 0 && !self.queued
+    }
+
     fn take(&mut self, config: &HoldConfig, is_here: impl Fn(RequestId) -> bool) -> Vec<Held> {
         let (mut shares, mut bytes, mut operations) = (Vec::new(), 0_u64, 0_u64);
         while let Some(held) = self.shares.front() {
@@ -421,7 +451,7 @@ impl Hold {
 
     fn is_ready(&self, hold: &HoldConfig, dispatch: &Dispatch, now: Time) -> bool {
         let Some(oldest) = self.shares.front() else { return false };
-        let idle = hold.early_release && self.in_flight == 0;
+        let idle = hold.early_release && self.in_flight == 0 && self.gathering.is_enough(self.shares.len(), now);
         let large = self.bytes >= hold.flush_threshold_size
             || (hold.flush_threshold_docs > 0 && self.operations >= hold.flush_threshold_docs);
         let due = oldest.since.saturating_add(hold.interval) <= now;

@@ -19,6 +19,7 @@ mod caller;
 mod command;
 mod destination;
 mod failure;
+mod gathering;
 mod head;
 mod header_pause;
 mod holds;

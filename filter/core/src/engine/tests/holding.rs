@@ -39,6 +39,57 @@ fn what_arrives_while_a_batch_is_on_its_way_leaves_together() {
     assert_eq!(batches.unwrap().1, &2);
 }
 
+/// How many requests are in each batch of 20 clients who come back a millisecond after they were answered; a batch
+/// takes ten.
+fn batches_of_20_clients(gather: &str) -> (World, Vec<usize>) {
+    let mut world = World::new(json!({"hold": {"gather": gather}}));
+    small(&mut world, 0, 1);
+    world.woken();
+    small(&mut world, 0, 19);
+    let mut batches = Vec::new();
+    for _ in 0..20 {
+        let size = operations(&world, 0);
+        batches.push(size);
+        world.now += 10 * MILLISECOND;
+        world.answer("es-0");
+        world.now += MILLISECOND;
+        small(&mut world, 0, size);
+        world.woken();
+        world.tick_after(MILLISECOND);
+        assert_eq!(world.calls.len(), 1);
+    }
+    (world, batches)
+}
+
+#[test]
+fn clients_that_were_answered_leave_with_those_that_waited() {
+    let (_, with) = batches_of_20_clients("2ms");
+    assert!(with.iter().skip(10).all(|size| *size == 20), "{with:?}");
+    let (_, without) = batches_of_20_clients("0ms");
+    assert!(without.iter().skip(10).all(|size| *size < 20), "{without:?}");
+}
+
+#[test]
+fn clients_that_do_not_come_back_are_waited_for_no_longer_than_said() {
+    let (mut world, _) = batches_of_20_clients("2ms");
+    world.now += 10 * MILLISECOND;
+    world.answer("es-0");
+    small(&mut world, 0, 3);
+    world.woken();
+    assert_eq!((world.calls.len(), world.timer), (0, Some(2 * MILLISECOND)));
+    world.tick_after(2 * MILLISECOND);
+    assert_eq!(operations(&world, 0), 3);
+    // Nobody comes back any more.
+    world.now += MILLISECOND;
+    world.answer("es-0");
+    world.tick_after(MILLISECOND);
+    assert!(world.engine.is_idle());
+    assert!(format!("{:?}", world.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
+    small(&mut world, 0, 1);
+    world.woken();
+    assert_eq!(operations(&world, 0), 1);
+}
+
 #[test]
 fn a_slow_node_delays_only_requests_with_documents_for_it() {
     let mut world = World::new(json!({}));
