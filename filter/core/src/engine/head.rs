@@ -19,8 +19,6 @@ pub struct Head {
     pub filter_path: FilterPath,
     /// Whether the client wants it printed for human eyes. The nodes are not asked for that either.
     pub pretty: bool,
-    /// Bytes of the body, where the client says it beforehand.
-    pub content_length: Option<u64>,
     /// Whether the body is compressed.
     pub gzip: bool,
 }
@@ -50,16 +48,17 @@ impl Head {
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         let gzip = is_gzip(&headers)?;
-        let content_length = match value(&headers, "content-length") {
-            Some(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
-            None => None,
-        };
         if let Some((_, value)) = headers.iter_mut().find(|(name, _)| name == ":path") {
             *value = path.into_bytes();
         }
         let caller = caller(headers, config).ok_or(PassThrough::Header)?;
-        Ok(Self { caller, default_index, default_routing, require_alias, filter_path, pretty, content_length, gzip })
+        Ok(Self { caller, default_index, default_routing, require_alias, filter_path, pretty, gzip })
     }
+}
+
+/// Bytes of a request's body, where the client says it beforehand.
+pub fn content_length(headers: &[(String, Vec<u8>)]) -> Option<u64> {
+    std::str::from_utf8(value(headers, "content-length")?).ok()?.parse().ok()
 }
 
 fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
@@ -189,12 +188,18 @@ mod tests {
 
     #[test]
     fn reads_index_and_parameters() {
-        let bare = head("/_bulk", &[("content-length", "17")]).unwrap().unwrap();
-        assert_eq!((bare.default_index, bare.default_routing, bare.content_length), (None, None, Some(17)));
+        let bare = head("/_bulk", &[]).unwrap().unwrap();
+        assert_eq!((bare.default_index, bare.default_routing), (None, None));
         assert_eq!(head("/_bulk/", &[]).unwrap().unwrap().default_index, None);
         assert_eq!(head("/books/_bulk/?", &[]).unwrap().unwrap().default_index.as_deref(), Some("books"));
         let full = head("/books/_bulk?refresh=wait_for&routing=jane&timeout=1m", &[]).unwrap().unwrap();
         assert_eq!((full.default_index.as_deref(), full.default_routing.as_deref()), (Some("books"), Some("jane")));
+    }
+
+    #[test]
+    fn reads_how_long_the_body_is() {
+        let length = |value: &str| content_length(&[("content-length".to_owned(), value.as_bytes().to_vec())]);
+        assert_eq!((length("17"), length("-1"), content_length(&[])), (Some(17), None, None));
     }
 
     #[test]

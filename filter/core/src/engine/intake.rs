@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::destination::Destination;
-use super::head::Head;
+use super::head::{Head, content_length};
 use super::header_pause::Arrival;
 use super::holds::Held;
 use super::ids::Ids;
@@ -22,13 +22,14 @@ const LEARNING: usize = 1000;
 
 impl Engine {
     pub(super) fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, end: bool) {
-        let Some(head) = Head::read(headers, &self.config) else {
+        let length = content_length(&headers);
+        let Some(head) = self.heads.read(headers, &self.config) else {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
         self.state.wake(self.now);
         let head = if self.config.enabled { head } else { Err(PassThrough::Disabled) };
-        match head.and_then(|head| self.enter(head, end)) {
+        match head.and_then(|head| self.enter(head, length, end)) {
             Ok(request) => {
                 self.requests.insert(id, request);
                 if !self.header_pauses.enter(id, self.now) {
@@ -140,13 +141,13 @@ impl Engine {
         Some(request)
     }
 
-    fn enter(&mut self, head: Head, end: bool) -> Result<Request, PassThrough> {
+    fn enter(&mut self, head: Rc<Head>, length: Option<u64>, end: bool) -> Result<Request, PassThrough> {
         if end {
             return Err(PassThrough::Empty);
         }
         let table = self.table.clone().ok_or(PassThrough::NoState)?;
         let room = room(&self.config.limits, self.memory.used(), 0);
-        if head.content_length.is_some_and(|length| length > room.bytes()) {
+        if length.is_some_and(|length| length > room.bytes()) {
             return Err(room.beyond());
         }
         if head.gzip && room.of_memory < Inflater::MEMORY {

@@ -22,6 +22,7 @@ mod failure;
 mod gathering;
 mod head;
 mod header_pause;
+mod heads;
 mod holds;
 mod ids;
 mod input;
@@ -50,6 +51,7 @@ use crate::routing::{RoutingTable, SharedData, StateCache, UpstreamId, Upstreams
 use call::Purpose;
 use caller::Callers;
 use header_pause::HeaderPauses;
+use heads::Heads;
 use holds::Holds;
 use ids::Ids;
 use memory::Memory;
@@ -90,6 +92,7 @@ pub struct Engine {
     table: Option<Rc<RoutingTable>>,
     /// Upstreams that no node has any more.
     gone: HashSet<UpstreamId>,
+    heads: Heads,
     callers: Callers,
     requests: HashMap<RequestId, Request>,
     holds: Holds,
@@ -133,6 +136,7 @@ impl Engine {
             is_state_work: false,
             table: None,
             gone: HashSet::new(),
+            heads: Heads::default(),
             callers: Callers::default(),
             requests: HashMap::new(),
             holds: Holds::new(config.hold.clone(), config.dispatch.clone()),

@@ -38,7 +38,7 @@ impl Request {
             }
             None => self.merged(),
         };
-        if let Some(printed) = self.pretty.then(|| pretty(&response.body)).flatten() {
+        if let Some(printed) = self.head.pretty.then(|| pretty(&response.body)).flatten() {
             response.body = printed;
         }
         response
@@ -58,7 +58,7 @@ impl Request {
     /// What the client wants to see of a response. Clusters do not filter refusals.
     fn selected(&self, response: &Response) -> Vec<u8> {
         let filtered = match response.status {
-            200 if !self.filter_path.is_empty() => self.filter_path.apply(&response.body),
+            200 if !self.head.filter_path.is_empty() => self.head.filter_path.apply(&response.body),
             _ => None,
         };
         filtered.unwrap_or_else(|| response.body.clone())
@@ -77,7 +77,7 @@ impl Request {
             errors: failed,
             errors_first: answers.first().is_some_and(|answer| answer.answer.errors_first),
         };
-        let mut reply = Reply::new(head, &self.filter_path, sources.iter().map(Source::len).sum());
+        let mut reply = Reply::new(head, &self.head.filter_path, sources.iter().map(Source::len).sum());
         for (operation, source) in self.operations.iter().zip(&sources) {
             reply.item(|to| self.write_item(operation, source, to));
         }
@@ -124,7 +124,7 @@ impl Request {
         // It was read before, when the request came in.
         if let Ok(mut line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
             line.id = line.id.or(self.generated_id(operation).map(Cow::Borrowed));
-            use_line(&line, self.default_index.as_deref());
+            use_line(&line, self.head.default_index.as_deref());
         }
     }
 }

@@ -11,7 +11,7 @@ use super::ids::Ids;
 use super::memory::Charge;
 use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
-use crate::bulk::{Body, FilterPath, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
+use crate::bulk::{Body, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
 
@@ -34,14 +34,8 @@ pub struct Request {
     pub dispatched: bool,
     /// Whether the client has gone; what is on its way goes on, and nobody is told.
     pub abandoned: bool,
-    /// For action lines that name no index.
-    pub default_index: Option<String>,
-    /// What the client wants to see of the answer.
-    pub filter_path: FilterPath,
-    /// Whether the client wants it printed for human eyes.
-    pub pretty: bool,
-    default_routing: Option<String>,
-    require_alias: bool,
+    /// What its headers say.
+    pub head: Rc<Head>,
     reader: Reader,
     /// One table from the first operation to the last: operations on one document never part.
     table: Rc<RoutingTable>,
@@ -106,28 +100,23 @@ const STEP: usize = 256;
 impl Request {
     /// A request of which the headers are read. Its operations without an id go to those whose turn it is.
     pub fn new(
-        head: Head,
+        head: Rc<Head>,
         caller: CallerId,
         table: Rc<RoutingTable>,
         config: Rc<Config>,
         turn: usize,
         charge: Charge,
     ) -> Self {
-        let Head { default_index, default_routing, require_alias, filter_path, pretty, gzip, .. } = head;
         let mut request = Self {
             caller,
             body: Body::default(),
-            compressed: gzip.then(|| Compressed { inflater: Inflater::default(), arrived: Body::default() }),
+            compressed: head.gzip.then(|| Compressed { inflater: Inflater::default(), arrived: Body::default() }),
             operations: Vec::new(),
             shares: Vec::new(),
             pending: 0,
             dispatched: false,
             abandoned: false,
-            default_index,
-            filter_path,
-            pretty,
-            default_routing,
-            require_alias,
+            head,
             reader: Reader::default(),
             table,
             share_of: HashMap::new(),
@@ -242,9 +231,9 @@ impl Request {
         let mut placer = Placer {
             table: &self.table,
             config: &self.config,
-            default_index: self.default_index.as_deref(),
-            default_routing: self.default_routing.as_deref(),
-            require_alias: self.require_alias,
+            default_index: self.head.default_index.as_deref(),
+            default_routing: self.head.default_routing.as_deref(),
+            require_alias: self.head.require_alias,
             turn: self.turn,
             direct: &mut self.direct,
             ids,

@@ -1,0 +1,135 @@
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::PassThrough;
+use super::caller::TRANSPORT_HEADERS;
+use super::head::Head;
+use crate::config::Config;
+
+/// What the headers of the last few bulk requests said. Most requests differ from an earlier one in nothing but
+/// headers that nobody reads, and comparing takes a tenth of the instructions that reading does.
+#[derive(Debug, Default)]
+pub struct Heads {
+    known: VecDeque<Known>,
+}
+
+/// How many are known. Each may take as much as Envoy lets headers take, 60 KiB.
+const KNOWN: usize = 8;
+
+#[derive(Debug)]
+struct Known {
+    /// As they came, without the values on which nothing depends.
+    headers: Vec<(String, Option<Vec<u8>>)>,
+    head: Rc<Head>,
+}
+
+impl Heads {
+    /// Reads the headers of a request. `None` if it is not a bulk request.
+    pub fn read(&mut self, headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Rc<Head>, PassThrough>> {
+        if let Some(place) = self.known.iter().position(|known| known.says_the_same(&headers)) {
+            // What is asked for more often is found sooner.
+            self.known.swap(place, place.saturating_sub(1));
+            return self.known.get(place.saturating_sub(1)).map(|known| Ok(Rc::clone(&known.head)));
+        }
+        let compared = headers.iter().map(|(name, value)| (name.clone(), counts(name, config).then(|| value.clone())));
+        let compared = compared.collect();
+        let head = match Head::read(headers, config)? {
+            Ok(head) => Rc::new(head),
+            Err(why) => return Some(Err(why)),
+        };
+        self.known.truncate(KNOWN - 1);
+        self.known.push_back(Known { headers: compared, head: Rc::clone(&head) });
+        Some(Ok(head))
+    }
+}
+
+impl Known {
+    fn says_the_same(&self, headers: &[(String, Vec<u8>)]) -> bool {
+        let is_same = |((known, compared), (name, value)): (&(String, Option<Vec<u8>>), &(String, Vec<u8>))| {
+            known == name && compared.as_ref().is_none_or(|compared| compared == value)
+        };
+        self.headers.len() == headers.len() && self.headers.iter().zip(headers).all(is_same)
+    }
+}
+
+/// Whether anything depends on the value of this header. How long a body is, each request says for itself.
+fn counts(name: &str, config: &Config) -> bool {
+    name == "content-encoding" || !(TRANSPORT_HEADERS.contains(&name) || config.harmless_headers.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &[(&str, &str)] = &[
+        (":method", "POST"),
+        (":path", "/books/_bulk?routing=a"),
+        ("authorization", "Basic a"),
+        ("content-encoding", "identity"),
+        ("content-type", "application/json"),
+        ("content-length", "17"),
+        ("x-request-id", "1"),
+    ];
+
+    struct World {
+        heads: Heads,
+        config: Config,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { heads: Heads::default(), config: Config::read(br#"{"coordinator":"es"}"#).unwrap() }
+        }
+
+        fn read(&mut self, headers: &[(&str, &str)]) -> Option<Result<Rc<Head>, PassThrough>> {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+            self.heads.read(headers, &self.config)
+        }
+
+        /// The head of a request with another value for this header.
+        fn with(&mut self, name: &str, value: &str) -> Rc<Head> {
+            let other =
+                |header: &(&'static str, &'static str)| if header.0 == name { (header.0, value) } else { *header };
+            let headers: Vec<_> = PLAIN.iter().map(other).collect();
+            self.read(&headers).unwrap().unwrap()
+        }
+    }
+
+    #[test]
+    fn values_that_nobody_reads_make_no_difference() {
+        let mut world = World::new();
+        let plain = world.with("", "");
+        for (name, value) in [("content-length", "18"), ("x-request-id", "2")] {
+            assert!(Rc::ptr_eq(&plain, &world.with(name, value)), "{name}");
+        }
+    }
+
+    #[test]
+    fn any_other_value_does() {
+        let mut world = World::new();
+        let plain = world.with("", "");
+        assert_eq!(plain.default_routing.as_deref(), Some("a"));
+        assert_eq!(world.with(":path", "/books/_bulk?routing=b").default_routing.as_deref(), Some("b"));
+        assert_eq!(
+            world.with("authorization", "Basic b").caller.iter().find(|(name, _)| name == "authorization").unwrap().1,
+            "Basic b"
+        );
+        assert!(world.with("content-encoding", "gzip").gzip);
+        assert!(!world.with("content-encoding", "identity").gzip);
+        let fewer = world.read(&PLAIN[..6]).unwrap().unwrap();
+        assert!(!Rc::ptr_eq(&plain, &fewer));
+        assert!(world.read(&[(":method", "GET"), (":path", "/_bulk")]).is_none());
+        assert!(matches!(world.read(&PLAIN[..4]), Some(Err(PassThrough::ContentType))));
+    }
+
+    #[test]
+    fn what_is_asked_for_often_stays_known() {
+        let mut world = World::new();
+        let plain = world.with("", "");
+        for n in 0..10 * KNOWN {
+            world.with("authorization", &format!("Basic {n}"));
+            assert!(Rc::ptr_eq(&plain, &world.with("", "")));
+        }
+        assert_eq!(world.heads.known.len(), KNOWN);
+    }
+}
