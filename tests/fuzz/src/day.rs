@@ -101,7 +101,7 @@ impl Day {
     pub fn answer_well(&mut self, number: usize) {
         if let Some(call) = self.take_call(number) {
             let body = answer_to(&call).to_string().into_bytes();
-            let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+            let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
             self.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
         }
     }

@@ -85,7 +85,7 @@ fn head(day: &mut Day, rest: &[u8]) {
 fn response(content_type: &str, rest: &[u8]) -> Response {
     let (status, body) = word(rest);
     let status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok()).unwrap_or(200);
-    Response { status, headers: vec![("content-type".to_owned(), content_type.to_owned())], body: text(body) }
+    Response { status, headers: [("content-type".to_owned(), content_type.to_owned())].into(), body: text(body) }
 }
 
 fn text(rest: &[u8]) -> Vec<u8> {

@@ -98,7 +98,7 @@ impl Site {
 
     /// An upstream's answer, and what comes of it.
     pub fn answer(&mut self, call: CallId, body: Vec<u8>) {
-        let headers = vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())];
+        let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
         self.in_root(Input::CallAnswered { call, response: Response { status: 200, headers, body } });
         self.wake();
     }

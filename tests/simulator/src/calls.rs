@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use bulk_reshuffle::engine::{Call, Input, Response};
+use bulk_reshuffle::engine::{Call, Headers, Input, Response};
 
 use crate::agenda::Event;
 use crate::client::Client;
@@ -127,7 +127,7 @@ impl World {
         if let Some(batch) = self.calls.batches.get_mut(&key) {
             let headers = more_headers(&mut self.dice, key);
             batch.response = fate.ending.response(&items).map(|mut response| {
-                response.headers.extend(headers);
+                response.headers = response.headers.iter().cloned().chain(headers).collect();
                 Rc::new(response)
             });
         }
@@ -189,7 +189,7 @@ impl World {
         let truth = layout
             .answer(&path)
             .ok_or_else(|| Violation::of(Promise::Bounds, format!("nobody knows what {path} asks")))?;
-        let json = |status, body: String| Response { status, headers: Vec::new(), body: body.into_bytes() };
+        let json = |status, body: String| Response { status, headers: Headers::default(), body: body.into_bytes() };
         let (name, response) = match kind {
             0 => ("true", Some(json(200, truth.to_string()))),
             1 | 2 => ("outdated", Some(json(200, truth.to_string()))),

@@ -1,6 +1,6 @@
 use std::rc::Rc;
 
-use bulk_reshuffle::engine::Response;
+use bulk_reshuffle::engine::{Headers, Response};
 
 use crate::dice::Dice;
 use crate::scenario::Scenario;
@@ -180,10 +180,10 @@ pub const CALL: &str = "x-call";
 /// A header that clients check.
 pub const PRODUCT: (&str, &str) = ("x-elastic-product", "Elasticsearch");
 
-fn headers(content_type: &str) -> Vec<(String, String)> {
+fn headers(content_type: &str) -> Headers {
     [("content-type", content_type), PRODUCT, ("server", "envoy")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec()
+        .into()
 }
 
 fn bulk(items: &[String]) -> Response {
@@ -200,6 +200,6 @@ fn refusal(status: u16) -> Response {
 
 /// What Envoy says in a node's name.
 pub fn envoys(status: u16, text: &str) -> Response {
-    let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+    let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
     Response { status, headers, body: text.as_bytes().to_vec() }
 }

@@ -117,7 +117,7 @@ fn unavailable() -> Response {
     let error = r#"{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}"#;
     let inner = error.trim_start_matches('{');
     let body = format!(r#"{{"error":{{"root_cause":[{error}],{inner},"status":503}}"#);
-    let headers = vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())];
+    let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
     Response { status: 503, headers, body: body.into_bytes() }
 }
 

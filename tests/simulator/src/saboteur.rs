@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Metric, Origin, Response};
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Headers, Input, Metric, Origin, Response};
 use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
 
@@ -244,11 +244,11 @@ impl Saboteur {
         match sabotage {
             Sabotage::TurnItemsRound => response.body = turned_round(&body).into_bytes(),
             Sabotage::HideErrors => response.body = body.replace(r#""status":50"#, r#""status":20"#).into_bytes(),
-            Sabotage::LoseHeaders => response.headers.retain(|(name, _)| *name != PRODUCT.0),
-            Sabotage::LoseWarnings => response.headers.retain(|(name, _)| *name != WARNING),
+            Sabotage::LoseHeaders => response.headers = without(&response.headers, PRODUCT.0),
+            Sabotage::LoseWarnings => response.headers = without(&response.headers, WARNING),
             Sabotage::RepeatWarnings => {
                 let warning = response.headers.iter().find(|(name, _)| *name == WARNING).cloned();
-                response.headers.extend(warning);
+                response.headers = response.headers.iter().cloned().chain(warning).collect();
             }
             Sabotage::MixReplies => return self.before.replace(response.clone()).unwrap_or(response),
             _ => {}
@@ -296,6 +296,10 @@ fn cut(body: &[u8]) -> Vec<Vec<u8>> {
     operations
 }
 
+fn without(headers: &Headers, left_out: &str) -> Headers {
+    headers.iter().filter(|(name, _)| name != left_out).cloned().collect()
+}
+
 /// Success for all of them.
 fn made_up(operations: &[Vec<u8>]) -> Response {
     let item = |operation: &Vec<u8>| {
@@ -306,7 +310,7 @@ fn made_up(operations: &[Vec<u8>]) -> Response {
     };
     let items: Vec<_> = operations.iter().filter_map(item).collect();
     let body = format!(r#"{{"took":1,"errors":false,"items":[{}]}}"#, items.join(","));
-    Response { status: 200, headers: Vec::new(), body: body.into_bytes() }
+    Response { status: 200, headers: Headers::default(), body: body.into_bytes() }
 }
 
 #[derive(serde::Deserialize)]

@@ -30,8 +30,8 @@ impl Engine {
     /// Gives each request its items, and sends again what the node had no room for.
     pub(super) fn batch_accepted(&mut self, batch: Batch, Response { headers, body, .. }: Response) {
         let answer = match Answer::read(body) {
-            Ok(answer) if self.fits(&batch, &answer) => Rc::new(NodeAnswer::new(headers, answer, &self.memory)),
-            Ok(answer) => return self.attribute(&batch, headers, answer),
+            Ok(answer) if self.fits(&batch, &answer) => Rc::new(NodeAnswer::new(&headers, answer, &self.memory)),
+            Ok(answer) => return self.attribute(&batch, &headers, answer),
             Err(_) => return self.settle_unknown(&batch, Failure::Mismatch),
         };
         let mut first = 0_usize;

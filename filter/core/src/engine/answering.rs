@@ -80,7 +80,7 @@ impl Engine {
             self.state.hurry(self.now);
         }
         match response.status {
-            200 if self.is_own_answer(&batch, &response) => self.settle_all(&batch, &Outcome::Whole(Rc::new(response))),
+            200 if self.is_own_answer(&batch, &response) => self.settle_all(&batch, Outcome::Whole(Rc::new(response))),
             200 => self.batch_accepted(batch, response),
             429 => {
                 if let Err(batch) = self.retry(batch) {
@@ -127,14 +127,14 @@ impl Engine {
     fn settle_refused(&mut self, batch: &Batch, response: Response) {
         match batch.lost {
             true => self.settle_unknown(batch, Failure::Lost),
-            false => self.settle_all(batch, &Outcome::Refused(Rc::new(response.into()))),
+            false => self.settle_all(batch, Outcome::Refused(Rc::new(response.into()))),
         }
     }
 
     pub(super) fn settle_unknown(&mut self, batch: &Batch, failure: Failure) {
         self.count(Metric::OperationsUnknown(batch.upstream), batch.operations() as usize);
         let outcome = self.unknown(batch.upstream, failure);
-        self.settle_all(batch, &outcome);
+        self.settle_all(batch, outcome);
     }
 
     pub(super) fn unknown(&self, upstream: UpstreamId, failure: Failure) -> Outcome {
@@ -145,9 +145,10 @@ impl Engine {
         Outcome::Unknown { status: failure.status(), error }
     }
 
-    pub(super) fn settle_all(&mut self, batch: &Batch, outcome: &Outcome) {
-        for held in &batch.shares {
-            self.learn(held, outcome.clone());
+    pub(super) fn settle_all(&mut self, batch: &Batch, outcome: Outcome) {
+        // The last one does not share it with anybody any more, so that the answer need not be copied.
+        for (held, outcome) in batch.shares.iter().zip(std::iter::repeat_n(outcome, batch.shares.len())) {
+            self.learn(held, outcome);
             self.finish(held);
         }
         self.holds.came_back(batch, self.now);
@@ -212,6 +213,6 @@ fn is_about_one_request(status: u16) -> bool {
 /// For a request that could be sent nowhere, in Elasticsearch's shape.
 fn unavailable() -> Response {
     const BODY: &str = r#"{"error":{"root_cause":[{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}],"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"},"status":503}"#;
-    let headers = vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())];
+    let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
     Response { status: 503, headers, body: BODY.as_bytes().to_vec() }
 }

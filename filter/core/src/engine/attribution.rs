@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::holds::{Batch, Held};
 use super::outcome::{NodeAnswer, Outcome};
 use super::share::Selection;
-use super::{Engine, Metric};
+use super::{Engine, Headers, Metric};
 use crate::bulk::{Action, Answer, Operation};
 
 /// By what an item is recognised where its position is no proof.
@@ -18,7 +18,7 @@ type Mark = (Action, u32);
 impl Engine {
     /// Gives those operations their items that action, index and id leave no doubt of. The others are of unknown
     /// outcome, and nothing is merged for their indices until the cluster's state was looked at again.
-    pub(super) fn attribute(&mut self, batch: &Batch, headers: Vec<(String, String)>, answer: Answer) {
+    pub(super) fn attribute(&mut self, batch: &Batch, headers: &Headers, answer: Answer) {
         self.count(Metric::AnswersMismatched(batch.upstream), 1);
         self.distrust(batch, &answer);
         let answer = Rc::new(NodeAnswer::new(headers, answer, &self.memory));

@@ -43,6 +43,9 @@ pub enum Command {
     Warn(String),
 }
 
+/// The headers of a message, shared by all that are sent with the same.
+pub type Headers = Rc<[(String, String)]>;
+
 /// An HTTP request to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
@@ -51,7 +54,7 @@ pub struct Call {
     /// Envoy's cluster.
     pub upstream: Rc<str>,
     /// With `:method`, `:path` and `:authority`; without `content-length`.
-    pub headers: Rc<[(String, String)]>,
+    pub headers: Headers,
     /// Empty for none.
     pub body: Vec<u8>,
     /// After which the answer no longer counts.
@@ -64,7 +67,7 @@ pub struct Response {
     /// Status code.
     pub status: u16,
     /// Without `:status`.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     /// The body.
     pub body: Vec<u8>,
 }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn of(status: u16, body: &str) -> Option<Failure> {
-        let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+        let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
         Failure::of(&Response { status, headers, body: body.as_bytes().to_vec() })
     }
 
@@ -79,7 +79,7 @@ mod tests {
     fn a_nodes_words_are_an_answer() {
         assert_eq!(of(503, "busy"), None);
         assert_eq!(of(200, "no healthy upstream"), None);
-        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
         let body = b"no healthy upstream".to_vec();
         assert_eq!(Failure::of(&Response { status: 503, headers, body }), None);
     }

@@ -18,9 +18,15 @@ const KNOWN: usize = 8;
 
 #[derive(Debug)]
 struct Known {
-    /// As they came, without the values on which nothing depends.
-    headers: Vec<(String, Option<Vec<u8>>)>,
+    headers: Vec<KnownHeader>,
     head: Rc<Head>,
+}
+
+#[derive(Debug)]
+struct KnownHeader {
+    name: String,
+    /// None where nothing depends on it.
+    value: Option<Vec<u8>>,
 }
 
 impl Heads {
@@ -31,30 +37,36 @@ impl Heads {
             self.known.swap(place, place.saturating_sub(1));
             return self.known.get(place.saturating_sub(1)).map(|known| Ok(Rc::clone(&known.head)));
         }
-        let compared = headers.iter().map(|(name, value)| (name.clone(), counts(name, config).then(|| value.clone())));
-        let compared = compared.collect();
+        let known = headers.iter().map(|header| KnownHeader::new(header, config)).collect();
         let head = match Head::read(headers, config)? {
             Ok(head) => Rc::new(head),
             Err(why) => return Some(Err(why)),
         };
         self.known.truncate(KNOWN - 1);
-        self.known.push_back(Known { headers: compared, head: Rc::clone(&head) });
+        self.known.push_back(Known { headers: known, head: Rc::clone(&head) });
         Some(Ok(head))
     }
 }
 
 impl Known {
     fn says_the_same(&self, headers: &[(String, Vec<u8>)]) -> bool {
-        let is_same = |((known, compared), (name, value)): (&(String, Option<Vec<u8>>), &(String, Vec<u8>))| {
-            known == name && compared.as_ref().is_none_or(|compared| compared == value)
-        };
-        self.headers.len() == headers.len() && self.headers.iter().zip(headers).all(is_same)
+        self.headers.len() == headers.len()
+            && self.headers.iter().zip(headers).all(|(known, header)| known.says_the_same(header))
     }
 }
 
-/// Whether anything depends on the value of this header. How long a body is, each request says for itself.
-fn counts(name: &str, config: &Config) -> bool {
-    name == "content-encoding" || !(TRANSPORT_HEADERS.contains(&name) || config.harmless_headers.contains(name))
+impl KnownHeader {
+    fn new((name, value): &(String, Vec<u8>), config: &Config) -> Self {
+        // What says how the message travels is left out of batches. How long a body is, each request says for itself;
+        // but whether it is compressed counts.
+        let is_left_out = TRANSPORT_HEADERS.contains(&name.as_str()) || config.harmless_headers.contains(name);
+        let value = (!is_left_out || name == "content-encoding").then(|| value.clone());
+        Self { name: name.clone(), value }
+    }
+
+    fn says_the_same(&self, (name, value): &(String, Vec<u8>)) -> bool {
+        self.name == *name && self.value.as_ref().is_none_or(|known| known == value)
+    }
 }
 
 #[cfg(test)]

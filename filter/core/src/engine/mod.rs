@@ -58,7 +58,7 @@ use memory::Memory;
 use request::Request;
 
 pub use caller::TRANSPORT_HEADERS;
-pub use command::{Call, Command, Response};
+pub use command::{Call, Command, Headers, Response};
 pub use head::may_be_bulk;
 pub use ids::Origin;
 pub use input::{CallId, Input, RequestId};

@@ -3,8 +3,9 @@ use std::rc::Rc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Response;
 use super::memory::{Charge, Memory};
+use super::reply::carried;
+use super::{Headers, Response};
 use crate::bulk::{Answer, ErrorItem};
 
 /// What became of some operations of a share.
@@ -33,8 +34,8 @@ pub enum Outcome {
 /// A node's answer to a batch, shared by the requests in it.
 #[derive(Debug)]
 pub struct NodeAnswer {
-    /// The response's headers.
-    pub headers: Vec<(String, String)>,
+    /// Those of the response's headers that say something about it.
+    pub headers: Headers,
     /// Its body, with the items cut apart.
     pub answer: Answer,
     /// It is kept until the last of the requests in it is answered.
@@ -57,8 +58,8 @@ struct Error {
 
 impl NodeAnswer {
     /// An answer that is here now.
-    pub fn new(headers: Vec<(String, String)>, answer: Answer, memory: &Memory) -> Self {
-        Self { headers, _charge: memory.charge(answer.memory()), answer }
+    pub fn new(headers: &Headers, answer: Answer, memory: &Memory) -> Self {
+        Self { headers: carried(headers), _charge: memory.charge(answer.memory()), answer }
     }
 }
 

@@ -1,13 +1,15 @@
 //! The answer to a request, put together from what became of its shares.
 
 use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
-use super::Response;
 use super::outcome::{NodeAnswer, Outcome};
 use super::request::Request;
 use super::share::Selection;
+use super::{Headers, Response};
 use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead, pretty};
 
 /// Headers that say how an answer travelled to here, not what it says.
@@ -21,6 +23,10 @@ const OWN_WAY: &[&str] = &[
     "x-envoy-upstream-service-time",
 ];
 
+/// For an operation of which nothing was learnt.
+static NO_ANSWER: LazyLock<Box<RawValue>> =
+    LazyLock::new(|| ErrorItem::error("bulk_outcome_unknown_exception", "no answer"));
+
 /// Where the item of an operation comes from.
 #[derive(Clone, Copy)]
 enum Source<'a> {
@@ -30,11 +36,10 @@ enum Source<'a> {
 
 impl Request {
     /// The answer, once all shares have an outcome.
-    pub fn response(self) -> Response {
+    pub fn response(mut self) -> Response {
         let mut response = match self.whole() {
-            Some(response) => {
-                let headers = carried(&response.headers);
-                Response { headers, body: self.selected(response), status: response.status }
+            Some(Response { status, headers, body }) => {
+                Response { status, headers: carried(&headers), body: self.selected(status, body) }
             }
             None => self.merged(),
         };
@@ -45,28 +50,34 @@ impl Request {
     }
 
     /// The response that stands for the whole request: all shares got one of the same status.
-    fn whole(&self) -> Option<&Response> {
+    fn whole(&mut self) -> Option<Response> {
         let mut all = self.shares.iter().map(|share| match share.outcomes.last()? {
-            (Selection::All, Outcome::Refused(refusal)) => Some(&refusal.response),
-            (Selection::All, Outcome::Whole(response)) => Some(response.as_ref()),
+            (Selection::All, Outcome::Refused(refusal)) => Some(refusal.response.status),
+            (Selection::All, Outcome::Whole(response)) => Some(response.status),
             _ => None,
         });
-        let first = all.next()??;
-        all.all(|other| other.is_some_and(|other| other.status == first.status)).then_some(first)
+        let status = all.next()??;
+        if !all.all(|other| other == Some(status)) {
+            return None;
+        }
+        match self.shares.first_mut()?.outcomes.pop()? {
+            (_, Outcome::Refused(refusal)) => Some(refusal.response.clone()),
+            (_, Outcome::Whole(response)) => Some(Rc::unwrap_or_clone(response)),
+            _ => None,
+        }
     }
 
     /// What the client wants to see of a response. Clusters do not filter refusals.
-    fn selected(&self, response: &Response) -> Vec<u8> {
-        let filtered = match response.status {
-            200 if !self.head.filter_path.is_empty() => self.head.filter_path.apply(&response.body),
+    fn selected(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
+        let filtered = match status {
+            200 if !self.head.filter_path.is_empty() => self.head.filter_path.apply(&body),
             _ => None,
         };
-        filtered.unwrap_or_else(|| response.body.clone())
+        filtered.unwrap_or(body)
     }
 
     fn merged(&self) -> Response {
-        let unknown = ErrorItem::error("bulk_outcome_unknown_exception", "no answer");
-        let sources = self.sources(Source::Error(503, &unknown));
+        let sources = self.sources(Source::Error(503, &NO_ANSWER));
         let failed = sources.iter().any(|source| match source {
             Source::Item(item, _) => item.failed,
             Source::Error(..) => true,
@@ -154,20 +165,24 @@ impl Source<'_> {
     }
 }
 
-fn carried(headers: &[(String, String)]) -> Vec<(String, String)> {
+/// What goes on to the client of a response's headers.
+pub fn carried(headers: &Headers) -> Headers {
     headers.iter().filter(|(name, _)| !OWN_WAY.contains(&name.as_str())).cloned().collect()
 }
 
 /// The headers of the first answer, and every warning of the others that it does not have.
-fn merged_headers(answers: &[&NodeAnswer]) -> Vec<(String, String)> {
+fn merged_headers(answers: &[&NodeAnswer]) -> Headers {
     let Some((first, others)) = answers.split_first() else {
-        return vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())];
+        return [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
     };
-    let mut headers = carried(&first.headers);
-    for header in others.iter().flat_map(|answer| &answer.headers) {
-        if header.0 == "warning" && !headers.contains(header) {
-            headers.push(header.clone());
+    let mut further: Vec<&(String, String)> = Vec::new();
+    for header in others.iter().flat_map(|answer| answer.headers.iter()) {
+        if header.0 == "warning" && !first.headers.contains(header) && !further.contains(&header) {
+            further.push(header);
         }
     }
-    headers
+    match further.is_empty() {
+        true => Rc::clone(&first.headers),
+        false => first.headers.iter().chain(further).cloned().collect(),
+    }
 }

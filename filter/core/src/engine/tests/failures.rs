@@ -19,7 +19,7 @@ fn statuses(world: &World, id: u32) -> Vec<u64> {
 
 pub fn envoy_says(world: &mut World, upstream: &str, status: u16, text: &str) {
     let call = world.take_call(upstream);
-    let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+    let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
     let response = Response { status, headers, body: text.as_bytes().to_vec() };
     world.root(Input::CallAnswered { call: call.id, response });
 }
@@ -241,13 +241,14 @@ fn a_refusal_of_all_shares_is_the_clients_own() {
     for upstream in ["es-1", "es-0"] {
         let call = world.take_call(upstream);
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let headers = vec![header("www-authenticate", "Basic"), header("content-length", "99"), header("date", "now")];
+        let headers =
+            [header("www-authenticate", "Basic"), header("content-length", "99"), header("date", "now")].into();
         let response = Response { status: 401, headers, body: b"who are you".to_vec() };
         world.root(Input::CallAnswered { call: call.id, response });
     }
     let reply = &world.replies[&id];
     assert_eq!((reply.status, reply.body.as_slice()), (401, &b"who are you"[..]));
-    assert_eq!(reply.headers, [("www-authenticate".to_owned(), "Basic".to_owned())]);
+    assert_eq!(*reply.headers, [("www-authenticate".to_owned(), "Basic".to_owned())]);
 }
 
 #[test]
@@ -299,15 +300,14 @@ fn warnings_of_all_nodes_are_passed_on_once() {
         let count = if upstream == "es-0" { 2 } else { 1 };
         let ids: Vec<_> = (0..count).map(|n| id_on(usize::from(upstream == "es-1"), n)).collect();
         let items: Vec<_> = ids.iter().map(|id| json!({"index": {"_index": "i", "_id": id, "status": 201}})).collect();
-        let headers = ["warning", "x-elastic-product"].map(|name| (name.to_owned(), warning.to_owned())).to_vec();
-        let mut headers = headers;
-        headers.push(("warning".to_owned(), upstream.to_owned()));
+        let headers = [("warning", warning), ("x-elastic-product", warning), ("warning", upstream)];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let body = json!({"errors": false, "took": 1, "items": items}).to_string().into_bytes();
         world.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
     }
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(
-        world.replies[&id].headers,
+        *world.replies[&id].headers,
         [
             header("warning", "a"),
             header("x-elastic-product", "a"),

@@ -95,7 +95,7 @@ fn an_index_with_a_generated_id_may_be_sent_again_but_a_create_may_not() {
         let id = world.request("/i/_bulk", &format!("{{\"{action}\":{{}}}}\n{{\"n\":0}}\n"));
         world.woken();
         let call = world.calls.remove(0);
-        let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+        let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
         let response = Response { status: 503, headers, body: lost.as_bytes().to_vec() };
         world.root(Input::CallAnswered { call: call.id, response });
         world.tick_after(Duration::from_secs(1));

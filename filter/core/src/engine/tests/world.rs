@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Time;
 use crate::config::Config;
-use crate::engine::{Call, Command, Engine, Input, Metric, Origin, PassThrough, RequestId, Response};
+use crate::engine::{Call, Command, Engine, Headers, Input, Metric, Origin, PassThrough, RequestId, Response};
 use crate::routing::{Formula, Unshared, hash};
 
 /// An engine, what it asked for, and the clock.
@@ -218,14 +218,14 @@ impl World {
     pub fn answer(&mut self, upstream: &str) {
         let call = self.take_call(upstream);
         let body = truthful(&call.body, upstream).to_string().into_bytes();
-        let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
         self.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
     }
 
     /// Answers the oldest call to an upstream with this status and body.
     pub fn answer_with(&mut self, upstream: &str, status: u16, body: &str) {
         let call = self.take_call(upstream);
-        let response = Response { status, headers: Vec::new(), body: body.as_bytes().to_vec() };
+        let response = Response { status, headers: Headers::default(), body: body.as_bytes().to_vec() };
         self.root(Input::CallAnswered { call: call.id, response });
     }
 
