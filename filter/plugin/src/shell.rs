@@ -2,7 +2,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, Response};
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, MapType};
@@ -27,6 +27,7 @@ pub enum Flow {
 pub struct Shell {
     root: u32,
     origin: Instant,
+    last_now: Cell<Duration>,
     wake_up: WakeUp,
     engine: RefCell<Engine>,
     metrics: RefCell<Metrics>,
@@ -44,6 +45,7 @@ impl Shell {
         Self {
             root,
             origin: Instant::now(),
+            last_now: Cell::default(),
             wake_up,
             engine: RefCell::new(Engine::new(config, origin(), Box::new(EnvoysSharedData))),
             metrics: RefCell::default(),
@@ -65,7 +67,17 @@ impl Shell {
 
     /// Hands in an input from a stream's callback.
     pub fn handle_in_stream(&self, input: Input) -> Flow {
-        self.engine.borrow_mut().handle(input, self.origin.elapsed());
+        self.handle_in_stream_at(self.now(), input)
+    }
+
+    /// A client has gone, or was answered. That happens with every request, and nothing of it depends on when exactly,
+    /// so the clock is not read for it.
+    pub fn request_gone(&self, request: RequestId) {
+        self.handle_in_stream_at(self.last_now.get(), Input::RequestGone { request });
+    }
+
+    fn handle_in_stream_at(&self, now: Duration, input: Input) -> Flow {
+        self.engine.borrow_mut().handle(input, now);
         let mut flow = Flow::Hold;
         while let Some(command) = self.poll(Engine::poll_stream) {
             match command {
@@ -83,12 +95,12 @@ impl Shell {
 
     /// Hands in an input from one of the root's callbacks.
     pub fn handle_in_root(&self, input: Input) {
-        self.handle_in_root_since(self.origin.elapsed(), input);
+        self.handle_in_root_since(self.now(), input);
     }
 
     /// The same with an input that has taken time since `begin`.
     fn handle_in_root_since(&self, begin: Duration, input: Input) {
-        let now = self.origin.elapsed();
+        let now = self.now();
         let mut noted = begin;
         self.engine.borrow_mut().handle(input, now);
         self.note_state_work(&mut noted);
@@ -107,7 +119,7 @@ impl Shell {
     /// that a callback does.
     fn note_state_work(&self, noted: &mut Duration) {
         if self.engine.borrow_mut().take_state_work() {
-            let now = self.origin.elapsed();
+            let now = self.now();
             let time = now.saturating_sub(std::mem::replace(noted, now));
             self.state_time.set(self.state_time.get().saturating_add(time));
         }
@@ -122,13 +134,20 @@ impl Shell {
     /// `on_http_call_response`. Without headers there is no answer, and asking for one would be the end of the VM.
     pub fn call_ended(&self, token: u32, headers: usize, body_size: usize) {
         let Some(call) = self.calls.borrow_mut().remove(&token) else { return };
-        let begin = self.origin.elapsed();
+        let begin = self.now();
         let response = if headers == 0 { None } else { call_response(body_size) };
         let input = match response {
             Some(response) => Input::CallAnswered { call, response },
             None => Input::CallFailed { call },
         };
         self.handle_in_root_since(begin, input);
+    }
+
+    /// The time since the start. It is a call to Envoy.
+    fn now(&self) -> Duration {
+        let now = self.origin.elapsed();
+        self.last_now.set(now);
+        now
     }
 
     fn poll(&self, from: fn(&mut Engine) -> Option<Command>) -> Option<Command> {
@@ -167,7 +186,7 @@ impl Shell {
             Ok(token) => {
                 self.calls.borrow_mut().insert(token, call.id);
             }
-            Err(_) => self.engine.borrow_mut().handle(Input::CallNotSent { call: call.id }, self.origin.elapsed()),
+            Err(_) => self.engine.borrow_mut().handle(Input::CallNotSent { call: call.id }, self.now()),
         }
     }
 

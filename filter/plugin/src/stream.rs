@@ -41,7 +41,7 @@ impl Context for Stream {
     fn on_done(&mut self) -> bool {
         self.taken = false;
         if std::mem::take(&mut self.known) {
-            self.shell.handle_in_stream(Input::RequestGone { request: self.request });
+            self.shell.request_gone(self.request);
         }
         true
     }

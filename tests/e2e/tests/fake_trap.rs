@@ -9,11 +9,11 @@ use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Scene, 
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::Value;
 
-/// The bulk route's `idle_timeout` in these tests.
+/// The bulk routes' `idle_timeout` in these tests.
 const IDLE: Duration = Duration::from_secs(10);
 
-const BULK_ROUTE: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config\
-    /virtual_hosts/0/routes/0";
+const ROUTES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config\
+    /virtual_hosts/0/routes";
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -29,11 +29,17 @@ fn with_way_to_kill() -> Result<PathBuf> {
 /// The shipped configuration with a shorter last resort.
 fn scene() -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(|config| {
-        let route = config.pointer_mut(BULK_ROUTE).context("no bulk route")?;
-        ensure!(route["match"]["safe_regex"]["regex"] == ".*/_bulk", "{route}");
-        let idle_timeout = &mut route["route"]["idle_timeout"];
-        ensure!(idle_timeout.is_string(), "nothing ends a request that a dead VM holds");
-        *idle_timeout = Value::from(format!("{}s", IDLE.as_secs()));
+        let routes = config.pointer_mut(ROUTES).and_then(Value::as_array_mut).context("no routes")?;
+        let is_bulk = |route: &&mut Value| {
+            route["match"]["path"] == "/_bulk" || route["match"]["safe_regex"]["regex"] == ".*/_bulk"
+        };
+        let bulk: Vec<&mut Value> = routes.iter_mut().filter(is_bulk).collect();
+        ensure!(bulk.len() == 2, "{bulk:?}");
+        for route in bulk {
+            let idle_timeout = &mut route["route"]["idle_timeout"];
+            ensure!(idle_timeout.is_string(), "nothing ends a request that a dead VM holds");
+            *idle_timeout = Value::from(format!("{}s", IDLE.as_secs()));
+        }
         Ok(())
     })
 }
