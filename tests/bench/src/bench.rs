@@ -54,7 +54,7 @@ impl Bench<'_> {
         let mut written = 0;
         while written < *warmup {
             for workload in workloads {
-                let mut requests = Rc::new(Requests::make(*workload, limits.duration)?);
+                let mut requests = Rc::new(Requests::make(*workload, self.options.ids, limits.duration)?);
                 let measured = self.round(*workload, 0, &mut requests, limits).await?;
                 written += measured.iter().map(|measured| measured.documents).sum::<u64>();
                 eprintln!("warm-up: {written} of {warmup} documents");
@@ -66,7 +66,7 @@ impl Bench<'_> {
     /// Measures a workload at every target, round after round.
     async fn measure(&mut self, workload: Workload, results: &mut Results) -> Result<Vec<Measurement>> {
         let limits = Limits { duration: self.options.duration(), documents: u64::MAX };
-        let mut requests = Rc::new(Requests::make(workload, limits.duration)?);
+        let mut requests = Rc::new(Requests::make(workload, self.options.ids, limits.duration)?);
         let mut measurements = Vec::new();
         for round in 1..=self.options.rounds {
             for measured in self.round(workload, round, &mut requests, limits).await? {

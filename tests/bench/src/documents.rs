@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use fastrand::Rng;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The mapping that was published with the workload, so that no request pays for finding out the fields' types.
@@ -20,26 +22,41 @@ pub fn mapping() -> Value {
     }})
 }
 
+/// Who makes the documents' ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ids {
+    /// The client: each has one of its own.
+    #[default]
+    Given,
+    /// Somebody on the way.
+    Missing,
+}
+
 /// Makes one document after the other, with its action line: together about 290 bytes.
 #[derive(Debug)]
 pub struct Documents {
+    ids: Ids,
     random: Rng,
     made: u32,
 }
 
 impl Documents {
     /// From the first document on.
-    pub fn new() -> Self {
-        Self { random: Rng::with_seed(1), made: 0 }
+    pub fn new(ids: Ids) -> Self {
+        Self { ids, random: Rng::with_seed(1), made: 0 }
     }
 
-    /// Appends the next document, for the given index, under an id of its own.
+    /// Appends the next document, for the given index.
     pub fn write_next(&mut self, index: &str, body: &mut String) -> Result<()> {
         let number = self.made;
         self.made += 1;
         let random = &mut self.random;
         let (prefix, suffix) = (number / 9_999 + 1, number % 9_999 + 1);
-        writeln!(body, r#"{{"index":{{"_index":"{index}","_id":"{prefix:02}{suffix:05}"}}}}"#)?;
+        match self.ids {
+            Ids::Given => writeln!(body, r#"{{"index":{{"_index":"{index}","_id":"{prefix:02}{suffix:05}"}}}}"#)?,
+            Ids::Missing => writeln!(body, r#"{{"index":{{"_index":"{index}"}}}}"#)?,
+        }
         let (second, microsecond) = (number % 60, random.u32(..1_000_000));
         let (minute, hour) = (number / 60 % 60, number / 3_600 % 24);
         write!(body, r#"{{"timestamp": "2026-05-13T{hour:02}:{minute:02}:{second:02}.{microsecond:06}", "#)?;
@@ -60,7 +77,7 @@ mod tests {
     use super::*;
 
     fn written(count: usize) -> String {
-        let mut documents = Documents::new();
+        let mut documents = Documents::new(Ids::Given);
         let mut body = String::new();
         (0..count).for_each(|_| documents.write_next("bulk-00001", &mut body).unwrap());
         body
@@ -90,6 +107,13 @@ mod tests {
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["index"]["_id"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(ids.len(), 25_000);
+    }
+
+    #[test]
+    fn ids_may_be_missing() {
+        let mut body = String::new();
+        Documents::new(Ids::Missing).write_next("bulk-00001", &mut body).unwrap();
+        assert_eq!(body.lines().next(), Some(r#"{"index":{"_index":"bulk-00001"}}"#));
     }
 
     #[test]

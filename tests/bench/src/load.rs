@@ -133,6 +133,7 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
+    use crate::documents::Ids;
     use crate::workload::Workload;
 
     const SUCCESS: &str = "false";
@@ -188,8 +189,9 @@ mod tests {
         let all = async {
             let (good, of_good) = start(SUCCESS).await;
             let (bad, of_bad) = start(FAILURE).await;
-            let requests =
-                Rc::new(Requests::make(Workload { documents: 3, clients: 5 }, Duration::from_millis(1)).unwrap());
+            let requests = Rc::new(
+                Requests::make(Workload { documents: 3, clients: 5 }, Ids::Given, Duration::from_millis(1)).unwrap(),
+            );
             let clients = Client::connect_all(&[good, bad], 5).await.unwrap();
             let limits = Limits { duration: Duration::from_secs(30), documents: 120 };
             let (outcome, clients) = send(&requests, clients, limits).await.unwrap();
@@ -213,8 +215,9 @@ mod tests {
     async fn a_load_ends_in_time() {
         let all = async {
             let (address, received) = start(SUCCESS).await;
-            let requests =
-                Rc::new(Requests::make(Workload { documents: 1, clients: 1 }, Duration::from_secs(5)).unwrap());
+            let requests = Rc::new(
+                Requests::make(Workload { documents: 1, clients: 1 }, Ids::Given, Duration::from_secs(5)).unwrap(),
+            );
             let clients = Client::connect_all(&[address], 1).await.unwrap();
             let limits = Limits { duration: Duration::from_millis(50), documents: u64::MAX };
             let (outcome, _) = send(&requests, clients, limits).await.unwrap();

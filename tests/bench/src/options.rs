@@ -8,6 +8,7 @@ use clap::Parser;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::documents::Ids;
 use crate::target::Target;
 use crate::workload::Workload;
 
@@ -17,6 +18,10 @@ pub struct Options {
     /// Documents per request and clients, as `100x32`.
     #[arg(long, env = "WORKLOADS", value_delimiter = ',', default_value = "1x256,10x64,100x32,1000x8,10000x1,1x1")]
     pub workloads: Vec<Workload>,
+
+    /// Whether the documents' ids are given or missing.
+    #[arg(long, env = "IDS", default_value = "given")]
+    pub ids: Ids,
 
     /// Where the requests go, in this order in every round: direct, plain, base, filter.
     #[arg(long, env = "TARGETS", value_delimiter = ',', default_value = "direct,plain,filter")]

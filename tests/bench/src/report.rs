@@ -7,6 +7,7 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
 use crate::conditions::Conditions;
+use crate::documents::Ids;
 use crate::goal::GOALS;
 use crate::measurement::Measurement;
 use crate::metric::Metric;
@@ -51,6 +52,10 @@ fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summ
         true => String::new(),
         false => format!(" with `{settings}`"),
     };
+    let ids = match options.ids {
+        Ids::Given => "with ids",
+        Ids::Missing => "without ids",
+    };
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
@@ -58,7 +63,7 @@ fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summ
         ("other work on it", format!("{} processors busy, kernel threads included", spread(others))),
         ("cluster", format!("3 nodes of {}, each with 512 MiB of heap", conditions.cluster)),
         ("index", "6 shards, no copies, translog synchronous".to_owned()),
-        ("documents", "about 290 bytes with their action lines (`gateway`)".to_owned()),
+        ("documents", format!("about 290 bytes with their action lines (`gateway`), {ids}")),
         ("Envoy", format!("{}, worker threads: {envoy_workers}", conditions.envoy)),
         ("filter", format!("{}, configured as shipped{settings}", conditions.filter)),
         (

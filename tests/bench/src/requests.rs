@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::documents::Documents;
+use crate::documents::{Documents, Ids};
 use crate::workload::Workload;
 
 /// More documents in a second than the machines of this kind write in any way.
@@ -29,18 +29,18 @@ pub struct Requests {
 
 impl Requests {
     /// As many as one measurement may need.
-    pub fn make(workload: Workload, duration: Duration) -> Result<Self> {
+    pub fn make(workload: Workload, ids: Ids, duration: Duration) -> Result<Self> {
         let per_second = (DOCUMENTS_PER_SECOND / workload.documents as f64)
             .min(REQUESTS_PER_CLIENT_SECOND * workload.clients as f64)
             .min(REQUESTS_PER_SECOND);
         let count = (per_second * duration.as_secs_f64()).ceil() as usize;
-        Self::with_count(workload.documents, count.max(workload.clients))
+        Self::with_count(workload.documents, ids, count.max(workload.clients))
     }
 
-    fn with_count(documents: usize, count: usize) -> Result<Self> {
+    fn with_count(documents: usize, ids: Ids, count: usize) -> Result<Self> {
         let mut made = Self { documents, bytes: Vec::new(), places: Vec::with_capacity(count), names: Vec::new() };
         let name = index_name(0);
-        let mut source = Documents::new();
+        let mut source = Documents::new(ids);
         let mut body = String::new();
         for _ in 0..count {
             body.clear();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_document_goes_to_the_index_that_was_set_last() {
-        let mut requests = Requests::with_count(3, 2).unwrap();
+        let mut requests = Requests::with_count(3, Ids::Given, 2).unwrap();
         requests.set_index(7).unwrap();
         requests.set_index(12_345).unwrap();
         for number in 0..2 {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn no_two_requests_hold_the_same_document() {
-        let requests = Requests::with_count(1, 2).unwrap();
+        let requests = Requests::with_count(1, Ids::Given, 2).unwrap();
         assert_ne!(requests.get(0), requests.get(1));
     }
 }
