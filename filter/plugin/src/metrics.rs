@@ -5,21 +5,39 @@ use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::MetricType;
 
+use crate::peak::Peak;
+
 /// Envoy's numbers for the metrics that were counted so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
     defined: HashMap<Metric, u32>,
     state_busy: Option<u32>,
     state_steps: Option<u32>,
+    memory: Peak,
+    vm_memory: Peak,
 }
 
 /// Time that the cluster's state has taken of this VM, and how that was spread over callbacks.
 const STATE_BUSY: &str = "bulk_reshuffle_state_busy_microseconds_total";
 const STATE_STEPS: &str = "bulk_reshuffle_state_step_microseconds";
 
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            defined: HashMap::new(),
+            state_busy: None,
+            state_steps: None,
+            memory: Peak::new("bulk_reshuffle_memory_peak_bytes"),
+            vm_memory: Peak::new("bulk_reshuffle_vm_memory_peak_bytes"),
+        }
+    }
+}
+
 impl Metrics {
-    /// Adds what the engine has counted to Envoy's counters.
+    /// Adds what the engine has counted to Envoy's counters, and shows what it takes at most.
     pub fn publish(&mut self, engine: &mut Engine) {
+        self.memory.show(engine.memory_peak());
+        self.vm_memory.show(vm_memory());
         for (metric, by) in engine.take_metrics() {
             let number = match self.defined.get(&metric) {
                 Some(number) => *number,
@@ -56,4 +74,16 @@ fn define(number: &mut Option<u32>, kind: MetricType, name: &str) -> Option<u32>
         *number = hostcalls::define_metric(kind, name).ok();
     }
     *number
+}
+
+/// Bytes of this VM's memory. It never shrinks.
+#[cfg(target_arch = "wasm32")]
+fn vm_memory() -> u64 {
+    (core::arch::wasm32::memory_size::<0>() as u64).saturating_mul(crate::peak::PAGE)
+}
+
+/// There is no VM.
+#[cfg(not(target_arch = "wasm32"))]
+fn vm_memory() -> u64 {
+    0
 }

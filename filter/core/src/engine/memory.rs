@@ -3,7 +3,13 @@ use std::rc::Rc;
 
 /// Bytes that requests and answers take, counted as long as they are here.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Rc<Cell<u64>>);
+pub struct Memory(Rc<Account>);
+
+#[derive(Debug, Default)]
+struct Account {
+    used: Cell<u64>,
+    peak: Cell<u64>,
+}
 
 /// The bytes of one thing. They are given back when it is dropped.
 #[derive(Debug)]
@@ -15,7 +21,12 @@ pub struct Charge {
 impl Memory {
     /// Bytes in all.
     pub fn used(&self) -> u64 {
-        self.0.get()
+        self.0.used.get()
+    }
+
+    /// The most bytes that there ever were.
+    pub fn peak(&self) -> u64 {
+        self.0.peak.get()
     }
 
     /// Counts something of this size.
@@ -29,8 +40,9 @@ impl Memory {
 impl Charge {
     /// It has this size now.
     pub fn set(&mut self, bytes: u64) {
-        let others = self.memory.used().saturating_sub(self.bytes);
-        self.memory.0.set(others.saturating_add(bytes));
+        let Account { used, peak } = &*self.memory.0;
+        used.set(used.get().saturating_sub(self.bytes).saturating_add(bytes));
+        peak.set(peak.get().max(used.get()));
         self.bytes = bytes;
     }
 }
@@ -55,6 +67,6 @@ mod tests {
         drop(first);
         assert_eq!(memory.used(), 5);
         drop(second);
-        assert_eq!(memory.used(), 0);
+        assert_eq!((memory.used(), memory.peak()), (0, 15));
     }
 }

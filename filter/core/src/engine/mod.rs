@@ -253,6 +253,11 @@ impl Engine {
         self.memory.used()
     }
 
+    /// The most bytes that [`memory`](Self::memory) has ever told.
+    pub fn memory_peak(&self) -> u64 {
+        self.memory.peak()
+    }
+
     fn next_reply(&mut self) -> Option<Command> {
         while self.replies_left > 0 {
             let request = self.replies.pop_front()?;
