@@ -13,8 +13,8 @@ const REPLIES: usize = 64;
 /// In how many turns whatever is left has to be over.
 const LAST_TURNS: usize = 500;
 
-/// A quarter of a kilobyte may become so much, and operations take three times as much as the shortest have bytes.
-const COMPRESSED: u64 = Inflater::MEMORY + 3 * (256 << 10) + (32 << 10);
+/// What is inflated at a time, with operations that take three times as much as the shortest have bytes.
+const COMPRESSED: u64 = Inflater::MEMORY + 4 * (32 << 10) + (32 << 10);
 
 /// An engine in a world that does as it is told, and looks at each command: whether it may come now, whether it is
 /// for a request that is still there.

@@ -31,13 +31,18 @@ fn inflate(pieces: &[&[u8]], room: usize) -> Result<Vec<u8>, InflateError> {
     let mut inflater = Inflater::default();
     let mut plain = Vec::new();
     for piece in pieces {
-        let more = inflater.inflate(piece, room - plain.len())?;
-        plain.extend(more);
-        assert!(plain.len() <= room, "more came out than there is room for");
+        let mut rest = *piece;
+        loop {
+            let more = inflater.inflate(&mut rest, room - plain.len())?;
+            if more.is_empty() {
+                assert!(rest.is_empty(), "not all of it was taken");
+                break;
+            }
+            plain.extend(more);
+            assert!(plain.len() <= room, "more came out than there is room for");
+        }
     }
-    plain.extend(inflater.finish(room - plain.len())?);
-    assert!(plain.len() <= room, "more came out than there is room for");
-    Ok(plain)
+    inflater.finish().map(|()| plain)
 }
 
 /// What is in a body of one gzip member and nothing else.

@@ -1,3 +1,5 @@
+//! Documents as others measure with.
+
 use crate::Load;
 
 /// The index that all documents are for.

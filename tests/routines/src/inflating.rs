@@ -1,4 +1,4 @@
-use bulk_reshuffle::bulk::{Inflater, gzip};
+use bulk_reshuffle::bulk::{Inflaters, gzip};
 
 use crate::documents::{bodies, chunks};
 use crate::{Load, Routine};
@@ -6,6 +6,7 @@ use crate::{Load, Routine};
 /// Inflating bodies that arrive compressed, in chunks.
 pub struct Inflating {
     arriving: Vec<Vec<Vec<u8>>>,
+    inflaters: Inflaters,
     inflated: Vec<Vec<u8>>,
     bytes: usize,
 }
@@ -19,7 +20,7 @@ impl Inflating {
         let bodies = bodies(load);
         let bytes = bodies.iter().map(Vec::len).sum();
         let arriving = bodies.iter().map(|body| chunks(&gzip(body), chunk)).collect();
-        Self { arriving, inflated: Vec::new(), bytes }
+        Self { arriving, inflaters: Inflaters::default(), inflated: Vec::new(), bytes }
     }
 }
 
@@ -30,11 +31,17 @@ impl Routine for Inflating {
 
     fn run(&mut self) {
         for chunks in &self.arriving {
-            let mut inflater = Inflater::default();
-            for chunk in chunks {
-                self.inflated.push(inflater.inflate(chunk, ROOM).expect("gzip"));
+            let mut inflater = self.inflaters.take();
+            for mut chunk in chunks.iter().map(Vec::as_slice) {
+                loop {
+                    let piece = inflater.inflate(&mut chunk, ROOM).expect("gzip");
+                    if piece.is_empty() {
+                        break;
+                    }
+                    self.inflated.push(piece);
+                }
             }
-            self.inflated.push(inflater.finish(ROOM).expect("gzip"));
+            inflater.finish().expect("gzip");
         }
     }
 

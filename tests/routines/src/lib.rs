@@ -5,12 +5,12 @@
 mod answering;
 mod cluster;
 mod cutting;
-mod documents;
+pub mod documents;
 mod inflating;
 mod load;
 mod looking_up;
 mod measurement;
-mod node_answer;
+pub mod node_answer;
 mod reading;
 mod routine;
 mod site;
@@ -24,6 +24,7 @@ pub use looking_up::LookingUp;
 pub use measurement::Measurement;
 pub use reading::Reading;
 pub use routine::Routine;
+pub use site::Site;
 pub use splitting::Splitting;
 
 /// Bytes of a chunk. Envoy hands in 16 to 64 KiB of a large body at a time.

@@ -1,3 +1,5 @@
+//! What nodes answer.
+
 use std::fmt::Write;
 
 use crate::documents::INDEX;

@@ -30,6 +30,7 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 
 /// An engine that knows its cluster, driven as the shell drives it.
+#[derive(Debug)]
 pub struct Site {
     engine: Engine,
     next_request: u32,
@@ -41,6 +42,12 @@ pub struct Site {
     pub calls: Vec<Call>,
     /// What it has answered clients.
     pub replies: Vec<(RequestId, Response)>,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Site {
@@ -60,6 +67,11 @@ impl Site {
         }
         assert!(site.engine.table().is_some() && site.engine.is_idle());
         site
+    }
+
+    /// The most bytes of requests and answers that the engine has counted.
+    pub fn memory_peak(&self) -> u64 {
+        self.engine.memory_peak()
     }
 
     /// Where documents live.
@@ -110,12 +122,17 @@ impl Site {
                 self.answer(call.id, node_answer::answer(node_answer::ids(&call.body)));
             }
         }
+        self.let_clients_go();
+        assert!(self.unanswered == 0 && self.engine.is_idle(), "a request was not answered");
+    }
+
+    /// Lets the clients go that have their answers.
+    pub fn let_clients_go(&mut self) {
         for (request, response) in std::mem::take(&mut self.replies) {
             assert_eq!(response.status, 200);
             self.in_stream(Input::RequestGone { request });
             self.unanswered -= 1;
         }
-        assert!(self.unanswered == 0 && self.engine.is_idle(), "a request was not answered");
     }
 
     fn in_root(&mut self, input: Input) {

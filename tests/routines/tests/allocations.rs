@@ -17,12 +17,12 @@ struct Limit {
 
 /// Lower these with whatever saves allocations: from the request's chunks to its batches an operation makes none.
 const LIMITS: &[Limit] = &[
-    Limit { routine: "reading", operation: 0.0, alone: 3.0, merged: 3.0 },
-    Limit { routine: "inflating", operation: 0.0, alone: 4.0, merged: 4.0 },
+    Limit { routine: "reading", operation: 0.0, alone: 2.0, merged: 2.0 },
+    // A piece for every 32 KiB.
+    Limit { routine: "inflating", operation: 0.01, alone: 1.0, merged: 1.0 },
     Limit { routine: "looking up", operation: 0.0, alone: 0.0, merged: 0.0 },
-    Limit { routine: "splitting", operation: 0.0, alone: 18.0, merged: 14.0 },
-    // A piece for every 256 compressed bytes.
-    Limit { routine: "splitting gzip", operation: 0.26, alone: 25.0, merged: 21.0 },
+    Limit { routine: "splitting", operation: 0.0, alone: 17.0, merged: 12.2 },
+    Limit { routine: "splitting gzip", operation: 0.01, alone: 21.0, merged: 16.2 },
     Limit { routine: "cutting", operation: 0.0, alone: 1.0, merged: 0.03 },
     Limit { routine: "answering", operation: 0.0, alone: 11.0, merged: 11.2 },
 ];

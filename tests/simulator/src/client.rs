@@ -83,6 +83,9 @@ const ODDITIES: &[&str] = &[
     "alias_routing",
 ];
 
+/// About the most memory that a request takes before anything of its body is here.
+pub const HEAD: u64 = 512;
+
 impl Client {
     /// Draws a request; its operations are added to `all`.
     pub fn draw(dice: &mut Dice, scenario: &Scenario, all: &mut Vec<Operation>) -> Self {
@@ -114,7 +117,11 @@ impl Client {
     /// About the most memory that one chunk of it may take, which is all of it in the worst case.
     pub fn memory(&self) -> u64 {
         let places = (self.operations.len() as u64).saturating_add(1).saturating_mul(64).saturating_add(self.shares());
-        places.saturating_add(self.body.len() as u64).saturating_add(if self.zipped { self.inflated() } else { 0 })
+        HEAD.saturating_add(places).saturating_add(self.body.len() as u64).saturating_add(if self.zipped {
+            self.inflated()
+        } else {
+            0
+        })
     }
 
     /// About the most memory that its shares take: there are no more than it has operations, or than there are shards.
@@ -123,11 +130,11 @@ impl Client {
     }
 
     /// About the most memory that one chunk of a compressed body may take beside its own bytes: what comes out of it,
-    /// operations in it, and its steps.
+    /// operations in it, and its pieces.
     fn inflated(&self) -> u64 {
-        let (operations, steps) = (self.operations.len() as u64, self.body.len() as u64 / 256);
+        let (operations, pieces) = (self.operations.len() as u64, self.plain / (32 << 10));
         let places =
-            operations.saturating_add(steps).saturating_add(2).saturating_mul(64).saturating_add(self.shares());
+            operations.saturating_add(pieces).saturating_add(2).saturating_mul(64).saturating_add(self.shares());
         self.plain.saturating_add(places).saturating_add(Inflater::MEMORY)
     }
 }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::engine::CallId;
 
-use crate::client::Client;
+use crate::client::{Client, HEAD};
 use crate::cluster::{Document, Execution};
 use crate::fate::Ended;
 use crate::lanes::{CallerNumber, Destination, Lanes};
@@ -206,7 +206,7 @@ impl Ledger {
         let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
         let client = &request.client;
         let oddity = client.oddity;
-        let taken = if client.zipped { client.memory() } else { client.body.len() as u64 };
+        let taken = if client.zipped { client.memory() } else { HEAD.saturating_add(client.body.len() as u64) };
         // Of a compressed body either form counts, and what has arrived may not have come out yet.
         let length = (client.body.len() as u64).saturating_add(if client.zipped { client.plain } else { 0 });
         let fits = ANYONES.contains(&reason)

@@ -5,13 +5,18 @@ use std::ops::Range;
 /// Offsets are 32 bits wide: the configuration bounds a body below 4 GiB.
 #[derive(Debug, Default)]
 pub struct Body {
-    chunks: Vec<Vec<u8>>,
-    /// Where each chunk starts.
-    starts: Vec<u32>,
+    chunks: Vec<Chunk>,
     len: u32,
 }
 
-/// What a chunk takes beside its bytes: its place in two lists, which have room to grow, and the allocator's share.
+#[derive(Debug)]
+struct Chunk {
+    /// Where in the body.
+    start: u32,
+    bytes: Vec<u8>,
+}
+
+/// What a chunk takes beside its bytes: its place in the list, which has room to grow, and the allocator's share.
 const PER_CHUNK: u64 = 64;
 
 impl Body {
@@ -21,8 +26,11 @@ impl Body {
             return false;
         };
         if !chunk.is_empty() {
-            self.starts.push(self.len);
-            self.chunks.push(chunk);
+            // Many a body is one chunk.
+            if self.chunks.is_empty() {
+                self.chunks.reserve_exact(1);
+            }
+            self.chunks.push(Chunk { start: self.len, bytes: chunk });
             self.len = len;
         }
         true
@@ -45,20 +53,18 @@ impl Body {
 
     /// The chunks, to be handed back as they came.
     pub fn into_chunks(self) -> Vec<Vec<u8>> {
-        self.chunks
+        self.chunks.into_iter().map(|chunk| chunk.bytes).collect()
     }
 
     /// The pieces that make up a range, in order; what lies beyond the end is left out.
     pub fn pieces(&self, range: Range<u32>) -> impl Iterator<Item = &[u8]> {
-        let first = self.starts.partition_point(|start| *start <= range.start).saturating_sub(1);
-        let starts = self.starts.iter().skip(first);
-        starts.zip(self.chunks.iter().skip(first)).take_while(move |(start, _)| **start < range.end).filter_map(
-            move |(start, chunk)| {
-                let from = range.start.saturating_sub(*start) as usize;
-                let to = (range.end.saturating_sub(*start) as usize).min(chunk.len());
-                chunk.get(from..to)
-            },
-        )
+        let first = self.chunks.partition_point(|chunk| chunk.start <= range.start).saturating_sub(1);
+        let chunks = self.chunks.iter().skip(first).take_while(move |chunk| chunk.start < range.end);
+        chunks.filter_map(move |Chunk { start, bytes }| {
+            let from = range.start.saturating_sub(*start) as usize;
+            let to = (range.end.saturating_sub(*start) as usize).min(bytes.len());
+            bytes.get(from..to)
+        })
     }
 
     /// The range as one slice: borrowed where it lies within a chunk, else put together in `scratch`.

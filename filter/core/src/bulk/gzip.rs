@@ -24,9 +24,10 @@ mod tests {
         let lines = "{\"index\":{\"_id\":\"1\"}}\n{\"text\":\"é\"}\n".repeat(1000);
         for plain in ["", "{\"delete\":{\"_id\":\"1\"}}\n", &lines] {
             let zipped = gzip(plain.as_bytes());
-            let mut inflater = Inflater::default();
-            let mut inflated = inflater.inflate(&zipped, plain.len()).unwrap();
-            inflated.extend(inflater.finish(plain.len()).unwrap());
+            let (mut inflater, mut inflated, mut rest) = (Inflater::default(), Vec::new(), zipped.as_slice());
+            while inflater.finish().is_err() {
+                inflated.extend(inflater.inflate(&mut rest, plain.len()).unwrap());
+            }
             assert_eq!(inflated, plain.as_bytes());
         }
         assert!(gzip(lines.as_bytes()).len() < lines.len() / 20);

@@ -10,7 +10,6 @@ use super::ids::Ids;
 use super::request::{Request, Room};
 use super::share::Selection;
 use super::{Command, Engine, Metric, PassThrough, RequestId};
-use crate::bulk::Inflater;
 use crate::config::Limits;
 
 /// For the operator, once.
@@ -31,7 +30,7 @@ impl Engine {
         let head = if self.config.enabled { head } else { Err(PassThrough::Disabled) };
         match head.and_then(|head| self.enter(head, length, end)) {
             Ok(request) => {
-                self.requests.insert(id, request);
+                self.requests.insert(id, Box::new(request));
                 if !self.header_pauses.enter(id, self.now) {
                     self.flow = Some(Command::PassHeaders { request: id });
                 }
@@ -57,7 +56,7 @@ impl Engine {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
             return;
         }
-        match self.change(id, Request::finish) {
+        match self.change(id, |request, _, _| request.finish()) {
             Some(Ok(())) => self.hold(id),
             Some(Err(why)) => self.give_back(id, why),
             None => {}
@@ -135,7 +134,7 @@ impl Engine {
     }
 
     /// Forgets a request.
-    pub(super) fn leave(&mut self, id: RequestId) -> Option<Request> {
+    pub(super) fn leave(&mut self, id: RequestId) -> Option<Box<Request>> {
         let request = self.requests.remove(&id)?;
         self.callers.leave(request.caller);
         Some(request)
@@ -150,12 +149,13 @@ impl Engine {
         if length.is_some_and(|length| length > room.bytes()) {
             return Err(room.beyond());
         }
-        if head.gzip && room.of_memory < Inflater::MEMORY {
+        if room.of_memory < Request::least_memory(head.gzip) {
             return Err(PassThrough::Memory);
         }
         self.turn = self.turn.wrapping_add(1);
         let caller = self.callers.enter(Rc::clone(&head.caller));
-        Ok(Request::new(head, caller, table, Rc::clone(&self.config), self.turn, self.memory.charge(0)))
+        let (config, charge) = (Rc::clone(&self.config), self.memory.charge(0));
+        Ok(Request::new(head, caller, table, config, self.turn, &self.inflaters, charge))
     }
 
     /// Lets a request take in more, and keeps account of the memory.

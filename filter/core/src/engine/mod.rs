@@ -37,6 +37,7 @@ mod redirecting;
 mod reply;
 mod request;
 mod share;
+mod share_numbers;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,7 @@ use std::rc::Rc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::Time;
+use crate::bulk::Inflaters;
 use crate::config::{Config, Switches};
 use crate::routing::{RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
 use call::Purpose;
@@ -94,13 +96,15 @@ pub struct Engine {
     gone: HashSet<UpstreamId>,
     heads: Heads,
     callers: Callers,
-    requests: HashMap<RequestId, Request>,
+    /// Boxed, because the table has more places than requests.
+    requests: HashMap<RequestId, Box<Request>>,
     holds: Holds,
     calls: HashMap<CallId, Purpose>,
     next_call: u32,
     /// Whose turn it is to take a request's operations without an id.
     turn: usize,
     ids: Ids,
+    inflaters: Inflaters,
     /// What all requests and answers that are here take.
     memory: Memory,
     header_pauses: HeaderPauses,
@@ -144,6 +148,7 @@ impl Engine {
             next_call: 0,
             turn: 0,
             ids: Ids::new(origin),
+            inflaters: Inflaters::default(),
             memory: Memory::default(),
             header_pauses: HeaderPauses::new(config.header_pause),
             learning: HashSet::new(),

@@ -11,7 +11,8 @@ use super::ids::Ids;
 use super::memory::Charge;
 use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
-use crate::bulk::{Body, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
+use super::share_numbers::ShareNumbers;
+use crate::bulk::{Body, InflateError, Inflater, Inflaters, Operation, Placement, Reader, Splice, Splices};
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
 
@@ -23,7 +24,7 @@ pub struct Request {
     /// Inflated. Kept until the answer: error items are written from it, and it may have to be sent again.
     body: Body,
     /// What arrived, as long as it may have to be handed back.
-    compressed: Option<Compressed>,
+    compressed: Option<Box<Compressed>>,
     /// In the order of the request.
     pub operations: Vec<Operation>,
     /// One for each destination that has an operation of it.
@@ -39,7 +40,7 @@ pub struct Request {
     reader: Reader,
     /// One table from the first operation to the last: operations on one document never part.
     table: Rc<RoutingTable>,
-    share_of: HashMap<Destination, u16>,
+    share_numbers: ShareNumbers,
     config: Rc<Config>,
     /// Whose turn it is to take its operations without an id.
     turn: usize,
@@ -93,10 +94,6 @@ impl Room {
     }
 }
 
-/// Bytes of a compressed body that are read at a time. A thousand times as many may come out of them, and operations
-/// take more memory than they have bytes: so much may be taken beyond the bound.
-const STEP: usize = 256;
-
 impl Request {
     /// A request of which the headers are read. Its operations without an id go to those whose turn it is.
     pub fn new(
@@ -105,21 +102,25 @@ impl Request {
         table: Rc<RoutingTable>,
         config: Rc<Config>,
         turn: usize,
+        inflaters: &Inflaters,
         charge: Charge,
     ) -> Self {
         let mut request = Self {
             caller,
             body: Body::default(),
-            compressed: head.gzip.then(|| Compressed { inflater: Inflater::default(), arrived: Body::default() }),
+            compressed: head
+                .gzip
+                .then(|| Box::new(Compressed { inflater: inflaters.take(), arrived: Body::default() })),
             operations: Vec::new(),
-            shares: Vec::new(),
+            // A push would make room for four, of which a small request needs one.
+            shares: Vec::with_capacity(1),
             pending: 0,
             dispatched: false,
             abandoned: false,
             head,
             reader: Reader::default(),
             table,
-            share_of: HashMap::new(),
+            share_numbers: ShareNumbers::default(),
             config,
             turn,
             direct: HashMap::new(),
@@ -132,6 +133,12 @@ impl Request {
         request
     }
 
+    /// About how many bytes it takes before anything of its body is here.
+    pub fn least_memory(gzip: bool) -> u64 {
+        let inflater = if gzip { Inflater::MEMORY } else { 0 };
+        inflater.saturating_add(size_of::<Self>() as u64)
+    }
+
     /// Takes the next chunk of the body, and finds the operations in it.
     pub fn take(&mut self, chunk: Vec<u8>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         let fits = chunk.len() as u64 <= room.bytes();
@@ -142,8 +149,8 @@ impl Request {
             }
             Some(_) => {
                 let result = if fits { self.inflate(&chunk, room, ids) } else { Err(room.beyond()) };
-                if let Some(Compressed { arrived, .. }) = &mut self.compressed {
-                    arrived.push(chunk);
+                if let Some(compressed) = &mut self.compressed {
+                    compressed.arrived.push(chunk);
                 }
                 result
             }
@@ -152,21 +159,28 @@ impl Request {
 
     fn inflate(&mut self, chunk: &[u8], room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
         let (length, memory) = (self.body.len(), self.memory());
-        for step in chunk.chunks(STEP) {
+        let mut rest = chunk;
+        loop {
             let inflated = u64::from(self.body.len().saturating_sub(length));
             let room = room.less(inflated, self.memory().saturating_sub(memory));
-            let Some(Compressed { inflater, .. }) = &mut self.compressed else { break };
-            let more = inflater.inflate(step, room.bytes() as usize);
-            self.add(more, room, ids)?;
+            let Some(compressed) = &mut self.compressed else { return Ok(()) };
+            let more = compressed.inflater.inflate(&mut rest, room.bytes() as usize);
+            let more = more.map_err(|error| match error {
+                InflateError::Malformed => PassThrough::Gzip,
+                InflateError::TooLarge => room.beyond(),
+            })?;
+            if more.is_empty() {
+                return Ok(());
+            }
+            self.body.push(more);
+            self.read(ids)?;
         }
-        Ok(())
     }
 
     /// Says whether the whole body was vouched for, now that it has ended.
-    pub fn finish(&mut self, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
-        if let Some(Compressed { inflater, .. }) = &mut self.compressed {
-            let rest = inflater.finish(room.bytes() as usize);
-            self.add(rest, room, ids)?;
+    pub fn finish(&mut self) -> Result<(), PassThrough> {
+        if let Some(compressed) = &self.compressed {
+            compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
         }
         self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
         if self.has_id_on_both_sides() {
@@ -180,7 +194,7 @@ impl Request {
     /// Whether a routed operation and an unrouted one have the same id. They may mean the same document under two
     /// names, and then their order counts.
     fn has_id_on_both_sides(&self) -> bool {
-        let Some(unrouted) = self.share_of.get(&Destination::COORDINATOR).copied() else { return false };
+        let Some(unrouted) = self.share_numbers.find(&self.shares, Destination::COORDINATOR) else { return false };
         let ids = |routed: bool| {
             let side =
                 self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed);
@@ -216,18 +230,9 @@ impl Request {
         writes
     }
 
-    /// Adds what was inflated to the body, and reads on.
-    fn add(&mut self, inflated: Result<Vec<u8>, InflateError>, room: Room, ids: &mut Ids) -> Result<(), PassThrough> {
-        self.body.push(inflated.map_err(|error| match error {
-            InflateError::Malformed => PassThrough::Gzip,
-            InflateError::TooLarge => room.beyond(),
-        })?);
-        self.read(ids)
-    }
-
     /// Reads on in a body that has grown.
     fn read(&mut self, ids: &mut Ids) -> Result<(), PassThrough> {
-        let Self { reader, body, operations, shares, share_of, splices, .. } = self;
+        let Self { reader, body, operations, shares, share_numbers, splices, .. } = self;
         let mut placer = Placer {
             table: &self.table,
             config: &self.config,
@@ -248,12 +253,12 @@ impl Request {
                 let (gap, alone) = line.gap();
                 splices.push(Splice { at: start.saturating_add(gap as u32), alone, parameter });
             }
-            let share = match share_of.get(&destination) {
-                Some(share) => *share,
+            let share = match share_numbers.find(shares, destination) {
+                Some(share) => share,
                 None => {
                     let share = u16::try_from(shares.len()).map_err(|_| PassThrough::Shards)?;
                     shares.push(Share::new(destination));
-                    share_of.insert(destination, share);
+                    share_numbers.extend(shares);
                     share
                 }
             };
@@ -275,11 +280,11 @@ impl Request {
     /// About how many bytes it takes.
     fn memory(&self) -> u64 {
         let per_operation = size_of::<Operation>().saturating_add(size_of::<u32>());
-        let compressed =
-            self.compressed.as_ref().map_or(0, |body| body.arrived.memory().saturating_add(Inflater::MEMORY));
+        let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.memory());
         let operations = self.operations.len().saturating_mul(per_operation) as u64;
         let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
-        let parts = [self.body.memory(), compressed, operations, shares, self.splices.memory()];
+        let least = Self::least_memory(self.compressed.is_some());
+        let parts = [least, self.body.memory(), arrived, operations, shares, self.splices.memory()];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 

@@ -133,12 +133,15 @@ fn what_inflating_takes_is_counted_until_the_body_has_ended() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     let held = world.engine.memory();
+    world.head("/_bulk", &[]);
+    let plain = world.engine.memory() - held;
+    let held = world.engine.memory();
     let body = gzip(index(&[id_on(1, 1)]));
     let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
-    assert_eq!(world.engine.memory(), held + Inflater::MEMORY);
+    assert_eq!(world.engine.memory(), held + plain + Inflater::MEMORY);
     world.data(id, &body[..10], false);
     world.data(id, &body[10..], true);
-    assert!((held + 1..held + Inflater::MEMORY).contains(&world.engine.memory()), "{}", world.engine.memory());
+    assert!((held + plain..held + Inflater::MEMORY).contains(&world.engine.memory()), "{}", world.engine.memory());
     world.gone(id);
     assert_eq!(world.engine.memory(), held);
 }
@@ -149,7 +152,8 @@ fn a_compressed_request_needs_room_to_be_inflated() {
     for _ in 0..2 {
         world.head("/_bulk", &[("content-encoding", "gzip")]);
     }
-    assert_eq!((world.passed.len(), world.engine.memory()), (0, 2 * Inflater::MEMORY));
+    let taken = world.engine.memory();
+    assert!(world.passed.is_empty() && taken > 2 * Inflater::MEMORY);
     world.head("/_bulk", &[("content-encoding", "gzip")]);
-    assert_eq!((world.passed_because(PassThrough::Memory), world.engine.memory()), (1, 2 * Inflater::MEMORY));
+    assert_eq!((world.passed_because(PassThrough::Memory), world.engine.memory()), (1, taken));
 }

@@ -157,14 +157,19 @@ fn a_body_of_just_the_largest_size_is_taken() {
 
 #[test]
 fn a_body_beyond_a_bound_passes_through() {
-    let bounds = json!({"limits": {"max_request": "100b", "memory": "650b"}});
-    let mut world = World::new(bounds);
+    let body = index(&[id_on(0, 0)]);
+    let mut unbounded = World::new(json!({}));
+    let head = unbounded.head("/_bulk", &[]);
+    let least = unbounded.engine.memory();
+    unbounded.data(head, &body, true);
+    let room = 2 * unbounded.engine.memory() + least + body.len() as u64 - 1;
+    let mut world = World::new(json!({"limits": {"max_request": "100b", "memory": format!("{room}b")}}));
     let announced = world.head("/_bulk", &[("content-length", "101")]);
     assert_eq!(world.passed[&announced], b"");
     let large = world.head("/_bulk", &[]);
-    world.data(large, index(&[id_on(0, 0)]), false);
+    world.data(large, &body, false);
     world.data(large, " ".repeat(60), false);
-    assert_eq!(world.passed[&large].len(), index(&[id_on(0, 0)]).len() + 60);
+    assert_eq!(world.passed[&large].len(), body.len() + 60);
     assert_eq!(world.passed_because(PassThrough::TooLarge), 2);
     assert_eq!(world.engine.memory(), 0);
     let held = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
@@ -172,6 +177,11 @@ fn a_body_beyond_a_bound_passes_through() {
     let crowd = world.request("/_bulk", &index(&[id_on(0, 2)]));
     assert_eq!(world.passed[&crowd], index(&[id_on(0, 2)]).as_bytes());
     assert_eq!(world.passed_because(PassThrough::Memory), 1);
+    let waiting = world.head("/_bulk", &[]);
+    assert!(!world.passed.contains_key(&waiting));
+    let crowd = world.head("/_bulk", &[]);
+    assert_eq!((world.passed[&crowd].len(), world.passed_because(PassThrough::Memory)), (0, 2));
+    world.gone(waiting);
     world.woken();
     world.settle();
     assert_eq!(world.engine.memory(), 0);
