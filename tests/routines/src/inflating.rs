@@ -1,4 +1,4 @@
-use bulk_reshuffle::bulk::{Inflaters, gzip};
+use bulk_reshuffle::bulk::{Inflater, gzip};
 
 use crate::documents::{bodies, chunks};
 use crate::{Load, Routine};
@@ -6,7 +6,6 @@ use crate::{Load, Routine};
 /// Inflating bodies that arrive compressed, in chunks.
 pub struct Inflating {
     arriving: Vec<Vec<Vec<u8>>>,
-    inflaters: Inflaters,
     inflated: Vec<Vec<u8>>,
     bytes: usize,
 }
@@ -20,7 +19,7 @@ impl Inflating {
         let bodies = bodies(load);
         let bytes = bodies.iter().map(Vec::len).sum();
         let arriving = bodies.iter().map(|body| chunks(&gzip(body), chunk)).collect();
-        Self { arriving, inflaters: Inflaters::default(), inflated: Vec::new(), bytes }
+        Self { arriving, inflated: Vec::new(), bytes }
     }
 }
 
@@ -31,7 +30,7 @@ impl Routine for Inflating {
 
     fn run(&mut self) {
         for chunks in &self.arriving {
-            let mut inflater = self.inflaters.take();
+            let mut inflater = Inflater::default();
             for mut chunk in chunks.iter().map(Vec::as_slice) {
                 loop {
                     let piece = inflater.inflate(&mut chunk, ROOM).expect("gzip");

@@ -155,7 +155,7 @@ impl Engine {
         self.turn = self.turn.wrapping_add(1);
         let caller = self.callers.enter(Rc::clone(&head.caller));
         let (config, charge) = (Rc::clone(&self.config), self.memory.charge(0));
-        Ok(Request::new(head, caller, table, config, self.turn, &self.inflaters, charge))
+        Ok(Request::new(head, caller, table, config, self.turn, charge))
     }
 
     /// Lets a request take in more, and keeps account of the memory.

@@ -47,7 +47,6 @@ use std::rc::Rc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::Time;
-use crate::bulk::Inflaters;
 use crate::config::{Config, Switches};
 use crate::routing::{RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
 use call::Purpose;
@@ -104,7 +103,6 @@ pub struct Engine {
     /// Whose turn it is to take a request's operations without an id.
     turn: usize,
     ids: Ids,
-    inflaters: Inflaters,
     /// What all requests and answers that are here take.
     memory: Memory,
     header_pauses: HeaderPauses,
@@ -148,7 +146,6 @@ impl Engine {
             next_call: 0,
             turn: 0,
             ids: Ids::new(origin),
-            inflaters: Inflaters::default(),
             memory: Memory::default(),
             header_pauses: HeaderPauses::new(config.header_pause),
             learning: HashSet::new(),

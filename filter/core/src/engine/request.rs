@@ -12,7 +12,7 @@ use super::memory::Charge;
 use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
 use super::share_numbers::ShareNumbers;
-use crate::bulk::{Body, InflateError, Inflater, Inflaters, Operation, Placement, Reader, Splice, Splices};
+use crate::bulk::{Body, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
 
@@ -102,7 +102,6 @@ impl Request {
         table: Rc<RoutingTable>,
         config: Rc<Config>,
         turn: usize,
-        inflaters: &Inflaters,
         charge: Charge,
     ) -> Self {
         let mut request = Self {
@@ -110,7 +109,7 @@ impl Request {
             body: Body::default(),
             compressed: head
                 .gzip
-                .then(|| Box::new(Compressed { inflater: inflaters.take(), arrived: Body::default() })),
+                .then(|| Box::new(Compressed { inflater: Inflater::default(), arrived: Body::default() })),
             operations: Vec::new(),
             // A push would make room for four, of which a small request needs one.
             shares: Vec::with_capacity(1),
