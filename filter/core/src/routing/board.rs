@@ -76,7 +76,9 @@ impl Board {
 
     /// Takes the lease; says whether nobody else was faster.
     pub fn take(&mut self, found: &Found) -> bool {
-        self.own = Lease { holder: self.worker, ..Lease::clone(&found.lease) };
+        // It lists what is known here, or nothing at all if an earlier one was lost: that takes nothing away.
+        let parts = std::mem::take(&mut self.own.parts);
+        self.own = Lease { holder: self.worker, parts, ..Lease::clone(&found.lease) };
         self.write(found, true)
     }
 

@@ -164,6 +164,31 @@ fn a_part_that_is_lost_and_empty_by_now_is_missed_by_nobody_later() {
 }
 
 #[test]
+fn whoever_takes_a_lease_that_lists_nothing_tells_all_that_it_knows() {
+    for changes in [true, false] {
+        let mut world = World::settled(2);
+        let lease = world.memory.keys().into_iter().find(|key| key.ends_with(".lease")).unwrap();
+        world.memory.lose(&lease);
+        // Who comes now knows of nothing that was published, and dies with a lease that says so.
+        let third = world.join(CONFIG);
+        world.stop_at(third, "overview");
+        set_alive(&world, third, false);
+        if changes {
+            world.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
+            world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
+        }
+        world.run_for(PATIENCE + INTERVAL);
+        world.check();
+        // One of the two has told of i too, although it did not change.
+        world.forget();
+        world.join(CONFIG);
+        world.run_for(Time::ZERO);
+        world.check();
+        assert_eq!(world.asked(), []);
+    }
+}
+
+#[test]
 fn another_numbering_of_which_not_all_is_told_yet_leaves_the_table_as_it_was() {
     let mut world = World::settled(2);
     world.now += INTERVAL;
