@@ -23,6 +23,8 @@ pub(super) struct Turn {
     number: u32,
     /// What was read completely last.
     known: Option<Version>,
+    /// Whether some of what is known may be missing: whoever told of it may have come to no end.
+    may_lack: bool,
     needs_http: bool,
     /// For the nodes, if they have to be numbered anew.
     numbering: u64,
@@ -121,6 +123,7 @@ impl Turn {
         let first = if known.is_some() { Question::Version } else { Question::Overview };
         Self {
             number,
+            may_lack: known.is_none(),
             known,
             needs_http,
             numbering,
@@ -206,7 +209,7 @@ impl Turn {
                 }
                 Stage::Aliases => {
                     let same = self.overview.alias_signature == content.cluster.alias_signature;
-                    let is_known = same && content.lacking.is_empty();
+                    let is_known = same && !self.may_lack;
                     let none = is_known || self.overview.aliases.is_empty();
                     if none { Stage::Targets } else { Stage::Ask(Question::Aliases) }
                 }
