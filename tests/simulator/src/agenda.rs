@@ -41,6 +41,13 @@ pub enum Event {
     Die(usize),
 }
 
+impl Event {
+    /// Whether something happens to a request.
+    pub fn is_of_a_request(self) -> bool {
+        matches!(self, Self::Head(_) | Self::Body(_) | Self::Leave(_) | Self::Arrive(_) | Self::Return(_))
+    }
+}
+
 impl Agenda {
     /// Something is going to happen at this time.
     pub fn add(&mut self, at: u64, event: Event, dice: &mut Dice) {

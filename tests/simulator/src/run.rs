@@ -1,7 +1,7 @@
 use crate::coverage::Coverage;
 use crate::sabotage::Sabotage;
 use crate::trace::Trace;
-use crate::violation::{Promise, Violation};
+use crate::violation::Violation;
 use crate::world::World;
 
 /// A run that broke a promise.
@@ -15,8 +15,12 @@ pub struct Failure {
     pub trace: Vec<String>,
 }
 
-/// A run that takes longer than this, in milliseconds, does not come to its end. The longest of thousands takes a third.
-const LONGEST: u64 = 1_500_000;
+/// A run in which nothing has happened to a request for so many milliseconds does not come to its end. The longest
+/// such time of 100,000 runs is a fifth, while engines that nobody answers ask the cluster in vain.
+///
+/// The time of a whole run is no measure: hundreds of requests that go to one slow node one by one, and again and
+/// again because most cannot be sent, take half an hour. It has an end, as each operation is sent a few times at most.
+const STANDSTILL: u64 = 100_000;
 
 /// Runs one seed. A run that fails is run once more, to tell what happened last.
 pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<Coverage, Box<Failure>> {
@@ -41,12 +45,11 @@ fn attempt(seed: u64, sabotage: Option<Sabotage>, trace: Trace) -> (Result<(), V
 
 fn live(world: &mut World) -> Result<(), Violation> {
     while !world.is_over() {
-        if !world.step()? || world.now > LONGEST {
+        if !world.step()? || world.now.saturating_sub(world.moved) > STANDSTILL {
             break;
         }
     }
     world.check_end()?;
-    Violation::unless(world.now <= LONGEST, Promise::Drained, || "it does not come to an end".to_owned())?;
     world.check_asked_once()?;
     world.settle()
 }

@@ -50,6 +50,8 @@ pub struct World {
     pub changed: u64,
     /// When the cluster changed last.
     pub last_change: u64,
+    /// When something happened to a request last.
+    pub moved: u64,
     /// The engine that takes new requests.
     newest: usize,
 }
@@ -96,6 +98,7 @@ impl World {
             asked: 0,
             changed: 0,
             last_change: 0,
+            moved: 0,
             newest: 0,
         };
         world.plan_the_day();
@@ -151,6 +154,9 @@ impl World {
     pub fn step(&mut self) -> Result<bool, Violation> {
         let Some((now, event)) = self.agenda.next() else { return Ok(false) };
         self.now = self.now.max(now);
+        if event.is_of_a_request() {
+            self.moved = self.now;
+        }
         // There are too many of these to be of use.
         if !matches!(event, Event::Tick(..) | Event::Body(_)) {
             self.trace.add(self.now, || format!("{event:?}"));
