@@ -1,5 +1,7 @@
 use std::rc::Rc;
 
+use hashbrown::HashMap;
+
 /// One of Envoy's upstream clusters, by its number in [`Upstreams`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UpstreamId(u16);
@@ -18,22 +20,26 @@ impl UpstreamId {
 #[derive(Debug)]
 pub struct Upstreams {
     names: Vec<Rc<str>>,
+    numbers: HashMap<Rc<str>, UpstreamId>,
 }
 
 impl Upstreams {
     /// Only the coordinating upstream.
     pub fn new(coordinator: &str) -> Self {
-        Self { names: vec![coordinator.into()] }
+        let name: Rc<str> = coordinator.into();
+        Self { names: vec![Rc::clone(&name)], numbers: [(name, UpstreamId::COORDINATOR)].into() }
     }
 
     /// The number of an upstream; `None` if there are more than 65,536.
     pub fn intern(&mut self, name: &str) -> Option<UpstreamId> {
-        let known = self.names.iter().position(|known| known.as_ref() == name);
-        let number = u16::try_from(known.unwrap_or(self.names.len())).ok()?;
-        if known.is_none() {
-            self.names.push(name.into());
+        if let Some(known) = self.numbers.get(name) {
+            return Some(*known);
         }
-        Some(UpstreamId(number))
+        let upstream = UpstreamId(u16::try_from(self.names.len()).ok()?);
+        let name: Rc<str> = name.into();
+        self.names.push(Rc::clone(&name));
+        self.numbers.insert(name, upstream);
+        Some(upstream)
     }
 
     /// All of them.
