@@ -2,7 +2,7 @@ use bulk_reshuffle::engine::{Call, CallId};
 
 use crate::documents::{bodies, chunks};
 use crate::site::Site;
-use crate::{Load, Routine, node_answer};
+use crate::{Cluster, Load, Routine, node_answer};
 
 /// All that becomes of the nodes' answers until the clients have theirs: cutting, checking and merging, by the engine
 /// as the shell drives it.
@@ -17,7 +17,7 @@ pub struct Answering {
 impl Answering {
     /// Of requests whose bodies came in chunks of this size.
     pub fn new(load: Load, chunk: usize) -> Self {
-        Self { site: Site::new(), bodies: bodies(load), chunk, ready: Vec::new(), bytes: 0 }
+        Self { site: Site::new(Cluster::SMALL), bodies: bodies(load), chunk, ready: Vec::new(), bytes: 0 }
     }
 }
 
@@ -29,7 +29,7 @@ impl Routine for Answering {
             inputs.into_iter().for_each(|input| self.site.in_stream(input));
         }
         self.site.wake();
-        let answer = |call: Call| (call.id, node_answer::answer(node_answer::ids(&call.body)));
+        let answer = |call: Call| (call.id, node_answer::answer(node_answer::documents(&call.body)));
         self.ready = self.site.calls.drain(..).map(answer).collect();
         self.bytes = self.ready.iter().map(|(_, body)| body.len()).sum();
     }

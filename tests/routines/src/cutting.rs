@@ -1,6 +1,6 @@
 use bulk_reshuffle::bulk::Answer;
 
-use crate::documents::id;
+use crate::documents::{INDEX, id};
 use crate::{Load, Routine, node_answer};
 
 /// Cutting nodes' answers into items.
@@ -14,7 +14,7 @@ impl Cutting {
     /// One answer for all operations of the load, which came from one node.
     pub fn new(load: Load) -> Self {
         let ids: Vec<String> = (0..load.operations()).map(id).collect();
-        let answers = vec![node_answer::answer(ids.iter().map(String::as_str))];
+        let answers = vec![node_answer::answer(ids.iter().map(|id| (INDEX, id.as_str())))];
         Self { cut: Vec::with_capacity(answers.len()), ready: Vec::new(), answers }
     }
 }

@@ -2,8 +2,13 @@
 
 use crate::Load;
 
-/// The index that all documents are for.
+/// The index that documents are for where nothing else is said.
 pub const INDEX: &str = "logs-app";
+
+/// The name of an index.
+pub fn index(number: usize) -> String {
+    if number == 0 { INDEX.to_owned() } else { format!("{INDEX}-{number}") }
+}
 
 const WORDS: &[&str] = &[
     "accepted",
@@ -38,6 +43,11 @@ const WORDS: &[&str] = &[
     "zone",
 ];
 
+/// The number of an index.
+pub fn index_number(name: &str) -> usize {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
 /// The id of a document: 20 characters, as those that clusters make.
 pub fn id(number: usize) -> String {
     format!("qX{:018x}", scattered(number as u64))
@@ -45,9 +55,13 @@ pub fn id(number: usize) -> String {
 
 /// The bodies of a load's requests.
 pub fn bodies(load: Load) -> Vec<Vec<u8>> {
-    let numbers = |request: usize| request * load.documents..(request + 1) * load.documents;
-    let body = |request| numbers(request).flat_map(|number| operation(number, load.bytes).into_bytes()).collect();
-    (0..load.requests).map(body).collect()
+    let numbers: Vec<usize> = (0..load.operations()).collect();
+    numbers.chunks(load.documents).map(|numbers| body(numbers, 1, load.bytes)).collect()
+}
+
+/// A body with the documents of these numbers, for so many indices in turn, and so many bytes of each.
+pub fn body(numbers: &[usize], indices: usize, bytes: usize) -> Vec<u8> {
+    numbers.iter().flat_map(|number| operation(&index(number % indices), *number, bytes).into_bytes()).collect()
 }
 
 /// A body in the chunks in which it arrives.
@@ -56,9 +70,9 @@ pub fn chunks(body: &[u8], size: usize) -> Vec<Vec<u8>> {
 }
 
 /// The lines of an operation of this length.
-fn operation(number: usize, bytes: usize) -> String {
+fn operation(index: &str, number: usize, bytes: usize) -> String {
     let mut lines = format!(
-        "{{\"index\":{{\"_index\":\"{INDEX}\",\"_id\":\"{}\"}}}}\n\
+        "{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{}\"}}}}\n\
          {{\"@timestamp\":\"2026-11-21T12:{:02}:{:02}.{:03}Z\",\"level\":\"info\",\"duration\":{},\"message\":\"",
         id(number),
         number / 60_000 % 60,

@@ -2,7 +2,7 @@ use bulk_reshuffle::routing::{Route, Unrouted, hash};
 
 use crate::documents::{INDEX, id};
 use crate::site::Site;
-use crate::{Load, Routine};
+use crate::{Cluster, Load, Routine};
 
 /// Finding out where documents live, by their index and id.
 pub struct LookingUp {
@@ -17,7 +17,7 @@ impl LookingUp {
     pub fn new(load: Load) -> Self {
         let ids = (0..load.operations()).map(id).collect();
         let routes = Vec::with_capacity(load.operations());
-        Self { site: Site::new(), ids, routes, bytes: load.operations() * load.bytes }
+        Self { site: Site::new(Cluster::SMALL), ids, routes, bytes: load.operations() * load.bytes }
     }
 }
 

@@ -4,7 +4,7 @@ use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use bulk_reshuffle::routing::{RoutingTable, Unshared};
 
-use crate::{cluster, node_answer};
+use crate::{Cluster, node_answer};
 
 const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
 
@@ -46,13 +46,13 @@ pub struct Site {
 
 impl Default for Site {
     fn default() -> Self {
-        Self::new()
+        Self::new(Cluster::SMALL)
     }
 }
 
 impl Site {
-    /// Without a request yet.
-    pub fn new() -> Self {
+    /// In front of this cluster, without a request yet.
+    pub fn new(cluster: Cluster) -> Self {
         let config = Config::read(CONFIG.as_bytes()).expect("a configuration");
         let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
         let mut site =
@@ -62,8 +62,7 @@ impl Site {
         site.unanswered = 0;
         site.wake();
         while let Some(question) = site.calls.pop() {
-            let body = cluster::answer(&question.headers[1].1);
-            site.answer(question.id, body);
+            site.answer(question.id, cluster.answer(&question.headers[1].1));
         }
         assert!(site.engine.table().is_some() && site.engine.is_idle());
         site
@@ -119,17 +118,22 @@ impl Site {
     pub fn settle(&mut self) {
         while !self.calls.is_empty() {
             for call in std::mem::take(&mut self.calls) {
-                self.answer(call.id, node_answer::answer(node_answer::ids(&call.body)));
+                self.answer(call.id, node_answer::answer(node_answer::documents(&call.body)));
             }
         }
         self.let_clients_go();
         assert!(self.unanswered == 0 && self.engine.is_idle(), "a request was not answered");
     }
 
+    /// How many requests have no answer yet.
+    pub fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
     /// Lets the clients go that have their answers.
     pub fn let_clients_go(&mut self) {
         for (request, response) in std::mem::take(&mut self.replies) {
-            assert_eq!(response.status, 200);
+            assert!(response.status == 200 && response.body.starts_with(br#"{"took":12,"errors":false"#));
             self.in_stream(Input::RequestGone { request });
             self.unanswered -= 1;
         }

@@ -3,7 +3,7 @@ use bulk_reshuffle::engine::Input;
 
 use crate::documents::{bodies, chunks};
 use crate::site::Site;
-use crate::{Load, Routine};
+use crate::{Cluster, Load, Routine};
 
 /// All that becomes of requests until their batches leave: reading, looking up, sharing out and putting together, by
 /// the engine as the shell drives it.
@@ -22,7 +22,7 @@ impl Splitting {
     pub fn new(load: Load, chunk: usize) -> Self {
         let bodies = bodies(load);
         let bytes = bodies.iter().map(Vec::len).sum();
-        Self { site: Site::new(), further_headers: &[], bodies, chunk, inputs: Vec::new(), bytes }
+        Self { site: Site::new(Cluster::SMALL), further_headers: &[], bodies, chunk, inputs: Vec::new(), bytes }
     }
 
     /// Of bodies that arrive compressed.

@@ -22,7 +22,7 @@ fn take_batches(site: &mut Site, answers: &mut VecDeque<(CallId, Vec<u8>)>) {
 /// Lets all of these requests be held, and then the nodes answer; returns how many bytes were allocated at most, and
 /// counted.
 fn peaks(load: Load, is_compressed: bool) -> (u64, u64) {
-    let (mut bodies, mut site, mut answers) = (bodies(load), Site::new(), VecDeque::new());
+    let (mut bodies, mut site, mut answers) = (bodies(load), Site::default(), VecDeque::new());
     let mut headers: &[_] = &[];
     if is_compressed {
         bodies = bodies.iter().map(|body| gzip(body)).collect();

@@ -2,7 +2,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use bulk_reshuffle_routines::{Load, ROUTINES};
+use bulk_reshuffle_routines::Routine;
+
+use crate::subject::Subject;
 
 /// Valgrind's counter of instructions, which runs this program again for each count.
 pub struct Callgrind {
@@ -41,16 +43,16 @@ impl Callgrind {
     }
 
     /// The instructions of one run.
-    pub fn count(&self, routine: &str, load: Load) -> u64 {
-        let Load { requests, documents, bytes } = load;
-        let profile = self.folder.join(format!("{routine}-{requests}x{documents}.out").replace(' ', "-"));
+    pub fn count(&self, subject: &Subject) -> u64 {
+        let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ','], "-"));
         let status = Command::new("valgrind")
             .args(["--quiet", "--tool=callgrind", "--toggle-collect=*callgrind::counted"])
             .arg(format!("--callgrind-out-file={}", profile.display()))
             .arg(env::current_exe().expect("this program's path"))
-            .args([RUN, routine, &requests.to_string(), &documents.to_string(), &bytes.to_string()])
+            .arg(RUN)
+            .args(subject.arguments())
             .status();
-        assert!(status.expect("valgrind").success(), "{routine} failed under valgrind");
+        assert!(status.expect("valgrind").success(), "{subject:?} failed under valgrind");
         let text = fs::read_to_string(&profile).expect("a profile");
         let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
         total.filter(|total| *total > 0).expect("a count of instructions")
@@ -58,17 +60,13 @@ impl Callgrind {
 }
 
 /// What this process is to run under valgrind, if it does.
-pub fn asked_for() -> Option<(String, Load)> {
-    let mut arguments = env::args().skip_while(|argument| argument != RUN).skip(1);
-    let routine = arguments.next()?;
-    let mut number = || arguments.next()?.parse().ok();
-    Some((routine, Load { requests: number()?, documents: number()?, bytes: number()? }))
+pub fn asked_for() -> Option<Subject> {
+    let arguments: Vec<String> = env::args().skip_while(|argument| argument != RUN).skip(1).collect();
+    (!arguments.is_empty()).then(|| Subject::read(&arguments).expect("something to count"))
 }
 
 /// Runs it, the last time so that it counts.
-pub fn run(routine: String, load: Load) {
-    let (_, make) = ROUTINES.iter().find(|(name, _)| *name == routine).expect("a routine of this name");
-    let mut routine = make(load);
+pub fn run(routine: &mut dyn Routine) {
     for _ in 0..WARM_UP {
         routine.prepare();
         routine.run();

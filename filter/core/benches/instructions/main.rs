@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod callgrind;
+mod growth;
 mod limits;
+mod subject;
 
 use std::process::ExitCode;
 
@@ -11,6 +13,7 @@ use bulk_reshuffle_routines::{Load, ROUTINES};
 
 use callgrind::Callgrind;
 use limits::Limits;
+use subject::Subject;
 
 /// Bytes of an operation. What depends on them, looking for newlines and copying, takes few instructions.
 const BYTES: usize = 290;
@@ -19,8 +22,8 @@ const BYTES: usize = 290;
 const RENEW: &str = "RENEW";
 
 fn main() -> ExitCode {
-    if let Some((routine, load)) = callgrind::asked_for() {
-        callgrind::run(routine, load);
+    if let Some(subject) = callgrind::asked_for() {
+        callgrind::run(subject.routine().expect("a routine of this name").as_mut());
         return ExitCode::SUCCESS;
     }
     let Some(callgrind) = Callgrind::find() else { return ExitCode::from(callgrind::MISSING) };
@@ -28,13 +31,14 @@ fn main() -> ExitCode {
     for (routine, _) in ROUTINES {
         for (requests, documents) in Load::REQUESTS {
             let load = Load { requests, documents, bytes: BYTES };
-            counted.insert(routine, load, callgrind.count(routine, load) as f64 / load.operations() as f64);
+            let count = callgrind.count(&Subject::Routine(routine, load));
+            counted.insert(routine, load, count as f64 / load.operations() as f64);
         }
     }
     if std::env::var_os(RENEW).is_some_and(|value| !value.is_empty()) {
         counted.write();
     }
-    let is_kept = counted.compare(&Limits::read());
+    let is_kept = counted.compare(&Limits::read()) & growth::is_kept(&callgrind);
     println!("profiles, for callgrind_annotate: {}", callgrind.folder().display());
     if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,0 +1,111 @@
+use crate::Cluster;
+
+/// What requests are served, and before what cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// What differs from the others of its series.
+    pub name: &'static str,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Requests that are here at the same time.
+    pub requests: usize,
+    /// Operations of each.
+    pub documents: usize,
+    /// Whether documents go to all indices in turn, or all to the first.
+    pub is_spread: bool,
+    /// Whether no two requests have the same caller, so that each leaves by itself.
+    pub own_callers: bool,
+    /// Further requests, for a node that never answers.
+    pub waiting: usize,
+}
+
+impl Case {
+    /// Operations of all requests.
+    pub fn operations(&self) -> usize {
+        self.requests.saturating_mul(self.documents)
+    }
+}
+
+/// Cases that grow in one thing.
+#[derive(Debug, Clone, Copy)]
+pub struct Series {
+    /// What grows, and under which load.
+    pub name: &'static str,
+    /// How many times the instructions of the cheapest smaller case an operation may take in a larger one.
+    pub limit: f64,
+    /// The smallest first.
+    pub cases: [Case; 3],
+}
+
+/// One index of so many shards that each node has some.
+const fn nodes(name: &'static str, nodes: usize, requests: usize, documents: usize) -> Case {
+    let cluster = Cluster { nodes, indices: 1, shards: 300 };
+    Case { name, cluster, requests, documents, is_spread: false, own_callers: false, waiting: 0 }
+}
+
+const fn shards(name: &'static str, indices: usize, shards: usize, is_spread: bool) -> Case {
+    let cluster = Cluster { nodes: 3, indices, shards };
+    Case { name, cluster, requests: 10, documents: 1_000, is_spread, own_callers: false, waiting: 0 }
+}
+
+const fn requests(name: &'static str, requests: usize, own_callers: bool) -> Case {
+    let cluster = Cluster::SMALL;
+    Case { name, cluster, requests, documents: 1, is_spread: false, own_callers, waiting: 0 }
+}
+
+const fn beside(name: &'static str, waiting: usize) -> Case {
+    Case { waiting, ..requests(name, 100, false) }
+}
+
+/// What must not make an operation cost more, or hardly.
+pub const SERIES: &[Series] = &[
+    // 100 documents for each node and batch.
+    Series {
+        name: "nodes and load, requests of 1",
+        limit: 1.1,
+        cases: [nodes("3", 3, 300, 1), nodes("30", 30, 3_000, 1), nodes("300", 300, 30_000, 1)],
+    },
+    Series {
+        name: "nodes and load, one request",
+        limit: 1.1,
+        cases: [nodes("3", 3, 1, 300), nodes("30", 30, 1, 3_000), nodes("300", 300, 1, 30_000)],
+    },
+    // The same documents make more and smaller batches the more nodes there are.
+    Series {
+        name: "nodes, requests of 1",
+        limit: 1.1,
+        cases: [nodes("3", 3, 10_000, 1), nodes("30", 30, 10_000, 1), nodes("300", 300, 10_000, 1)],
+    },
+    // And more and smaller shares: with 300 nodes each request has 300, of three documents or four.
+    Series {
+        name: "nodes, requests of 1,000",
+        limit: 1.4,
+        cases: [nodes("3", 3, 10, 1_000), nodes("30", 30, 10, 1_000), nodes("300", 300, 10, 1_000)],
+    },
+    Series {
+        name: "shards, documents for one index",
+        limit: 1.1,
+        cases: [shards("6", 1, 6, false), shards("1,000", 100, 10, false), shards("100,000", 10_000, 10, false)],
+    },
+    Series {
+        name: "shards, documents for all indices",
+        limit: 1.1,
+        cases: [shards("6", 6, 1, true), shards("1,000", 100, 10, true), shards("100,000", 10_000, 10, true)],
+    },
+    // Who is alone finds what the allocator was given back last.
+    Series {
+        name: "waiting requests of one caller",
+        limit: 1.2,
+        cases: [requests("1", 1, false), requests("100", 100, false), requests("10,000", 10_000, false)],
+    },
+    Series {
+        name: "waiting requests of as many callers",
+        limit: 1.35,
+        cases: [requests("1", 1, true), requests("100", 100, true), requests("10,000", 10_000, true)],
+    },
+    Series {
+        name: "requests that wait for another node",
+        limit: 1.1,
+        cases: [beside("1", 1), beside("100", 100), beside("10,000", 10_000)],
+    },
+];
