@@ -10,6 +10,9 @@ pub fn index(number: usize) -> String {
     if number == 0 { INDEX.to_owned() } else { format!("{INDEX}-{number}") }
 }
 
+/// Bytes of an operation where nothing else is said.
+pub const BYTES: usize = 290;
+
 const WORDS: &[&str] = &[
     "accepted",
     "account",
@@ -93,7 +96,7 @@ fn operation(index: &str, number: usize, bytes: usize) -> String {
 }
 
 /// Another number for each, without order.
-fn scattered(number: u64) -> u64 {
+pub fn scattered(number: u64) -> u64 {
     let mixed = (number ^ (number >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (mixed >> 31)
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing)]
 
 mod answering;
+mod arrivals;
 mod cluster;
 mod cutting;
 pub mod documents;
@@ -19,6 +20,7 @@ mod site;
 mod splitting;
 
 pub use answering::Answering;
+pub use arrivals::{Arrivals, Batches};
 pub use cluster::Cluster;
 pub use cutting::Cutting;
 pub use growth::{Case, SERIES, Series};

@@ -4,12 +4,9 @@ use std::mem;
 use bulk_reshuffle::engine::Input;
 use bulk_reshuffle::routing::{Route, UpstreamId, hash};
 
-use crate::documents::{body, chunks, id, index};
+use crate::documents::{BYTES, body, chunks, id, index};
 use crate::site::Site;
 use crate::{CHUNK, Case, Routine, node_answer};
-
-/// Bytes of an operation.
-const BYTES: usize = 290;
 
 /// All that becomes of requests, from their headers to the moment when the clients go with their answers, by the engine
 /// as the shell drives it.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use bulk_reshuffle::routing::{RoutingTable, Unshared};
@@ -8,10 +9,11 @@ use crate::{Cluster, node_answer};
 
 const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
 
-const CONFIG: &str = r#"{"coordinator": "es", "nodes": {"upstream": "{name}"}}"#;
+/// The shipped one.
+pub const CONFIG: &str = r#"{"coordinator": "es", "nodes": {"upstream": "{name}"}}"#;
 
-/// Stands still: no refresh of the state is ever due again.
-const NOW: Duration = Duration::from_secs(1);
+/// Unless somebody lets time pass it stands still: no refresh of the state is ever due again.
+const NOW: Time = Time::from_secs(1);
 
 /// What a client library sends along.
 const HEADERS: &[(&str, &str)] = &[
@@ -38,6 +40,10 @@ pub struct Site {
     unanswered: usize,
     /// Whether the engine has asked for a wake-up.
     is_waking: bool,
+    /// When it is.
+    pub now: Time,
+    /// When the engine wants a tick.
+    pub timer: Option<Time>,
     /// What it has sent to upstreams.
     pub calls: Vec<Call>,
     /// What it has answered clients.
@@ -53,10 +59,23 @@ impl Default for Site {
 impl Site {
     /// In front of this cluster, without a request yet.
     pub fn new(cluster: Cluster) -> Self {
-        let config = Config::read(CONFIG.as_bytes()).expect("a configuration");
+        Self::configured(cluster, CONFIG)
+    }
+
+    /// The same with this configuration.
+    pub fn configured(cluster: Cluster, config: &str) -> Self {
+        let config = Config::read(config.as_bytes()).expect("a configuration");
         let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
-        let mut site =
-            Self { engine, next_request: 0, unanswered: 0, is_waking: false, calls: Vec::new(), replies: Vec::new() };
+        let mut site = Self {
+            engine,
+            next_request: 0,
+            unanswered: 0,
+            is_waking: false,
+            now: NOW,
+            timer: None,
+            calls: Vec::new(),
+            replies: Vec::new(),
+        };
         // The first request passes through, and lets the engine look at the cluster.
         site.request(&[], Vec::new()).into_iter().for_each(|input| site.in_stream(input));
         site.unanswered = 0;
@@ -93,7 +112,7 @@ impl Site {
 
     /// A callback of a stream.
     pub fn in_stream(&mut self, input: Input) {
-        self.engine.handle(input, NOW);
+        self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_stream() {
             self.carry_out(command);
         }
@@ -105,6 +124,13 @@ impl Site {
         while std::mem::take(&mut self.is_waking) {
             self.in_root(Input::Woken);
         }
+    }
+
+    /// What the engine has set its timer for.
+    pub fn tick(&mut self) {
+        self.timer = None;
+        self.in_root(Input::Tick);
+        self.wake();
     }
 
     /// An upstream's answer, and what comes of it.
@@ -140,7 +166,7 @@ impl Site {
     }
 
     fn in_root(&mut self, input: Input) {
-        self.engine.handle(input, NOW);
+        self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_root() {
             self.carry_out(command);
         }
@@ -152,6 +178,7 @@ impl Site {
             Command::Call(call) => self.calls.push(call),
             Command::Reply { request, response } => self.replies.push((request, response)),
             Command::Wake => self.is_waking = true,
+            Command::SetTimer(after) => self.timer = Some(self.now + after),
             _ => {}
         }
     }

@@ -1,0 +1,33 @@
+//! How many requests are in a batch is what the README's arithmetic says.
+#![allow(missing_docs)]
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use bulk_reshuffle_routines::Arrivals;
+
+const ARRIVALS: Arrivals =
+    Arrivals { rate: 1_000.0, workers: 1, nodes: 3, batch_time: Duration::from_millis(10), interval: None };
+
+/// Whether there are so many times as many as the arithmetic says.
+fn holds(arrivals: Arrivals, expected: f64, times: RangeInclusive<f64>) {
+    assert!((arrivals.expected() / expected - 1.0).abs() < 0.01, "{arrivals:?}: {}", arrivals.expected());
+    let batches = arrivals.simulated();
+    assert!(times.contains(&(batches.requests / expected)), "{arrivals:?}: {batches:?}");
+}
+
+#[test]
+fn a_batch_has_what_arrives_while_the_one_before_is_on_its_way() {
+    holds(ARRIVALS, 3.37, 0.95..=1.05);
+    holds(Arrivals { rate: 10_000.0, nodes: 30, ..ARRIVALS }, 3.37, 0.95..=1.05);
+    // The hold waits for up to two milliseconds more, for clients that were just answered.
+    holds(Arrivals { rate: 10_000.0, workers: 2, ..ARRIVALS }, 16.7, 1.0..=1.2);
+    holds(Arrivals { rate: 10_000.0, nodes: 300, ..ARRIVALS }, 1.05, 0.95..=1.05);
+}
+
+#[test]
+fn without_early_release_it_has_what_arrives_in_an_interval() {
+    let interval = Some(Duration::from_millis(50));
+    holds(Arrivals { interval, ..ARRIVALS }, 17.7, 0.95..=1.05);
+    holds(Arrivals { interval, workers: 4, ..ARRIVALS }, 5.17, 0.95..=1.05);
+}
