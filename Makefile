@@ -7,7 +7,7 @@ TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench bench-core bench-vm bench-instructions bench-state lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,7 @@ test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle-stack
 	@cargo test --package bulk-reshuffle-bench
 	@cargo test --package bulk-reshuffle-large-state
+	@cargo test --package bulk-reshuffle-growth
 	@cargo test --package bulk-reshuffle-e2e
 
 test-faults: tools build ## kill, hang, cut, starve and change the real parts under load, and count what is lost
@@ -101,6 +102,9 @@ bench-state: tools build ## measure what a cluster state of 10,000 indices costs
 	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing
 	@cargo test --package bulk-reshuffle-large-state --test memory -- --nocapture
 	@cargo test --package bulk-reshuffle-e2e --test large_state -- --nocapture
+
+bench-growth: tools build ## measure what a document costs with many nodes, shards and waiting requests: ROUNDS, SCALE
+	@cargo run --quiet --release --package bulk-reshuffle-growth
 
 lint: build ## check formatting, lints and what the filter imports
 	@cargo fmt --all --check

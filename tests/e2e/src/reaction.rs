@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Client;
@@ -26,6 +27,8 @@ pub enum Reaction {
     Forward(Box<Client>, SocketAddr),
     /// Waits for the gate first.
     After(Gate, Box<Reaction>),
+    /// Takes so long first.
+    Late(Duration, Box<Reaction>),
 }
 
 /// The body of a fake node's response.
@@ -60,6 +63,12 @@ impl Reaction {
         Self::After(gate.clone(), Box::new(self))
     }
 
+    /// The same after this time.
+    #[must_use]
+    pub fn late(self, time: Duration) -> Self {
+        Self::Late(time, Box::new(self))
+    }
+
     /// Adds a header to the answer, if there is one.
     #[must_use]
     pub fn header(self, name: &str, value: &str) -> Self {
@@ -70,6 +79,7 @@ impl Reaction {
                 Self::Status(status, headers, body)
             }
             Self::After(gate, then) => Self::After(gate, Box::new(then.header(name, value))),
+            Self::Late(time, then) => Self::Late(time, Box::new(then.header(name, value))),
             Self::Reset | Self::Break | Self::Forward(..) => self,
         }
     }
@@ -85,6 +95,11 @@ impl Reaction {
                 Self::Forward(client, to) => forward(&client, to, request).await,
                 Self::After(gate, then) => {
                     gate.pass().await;
+                    self = *then;
+                    continue;
+                }
+                Self::Late(time, then) => {
+                    tokio::time::sleep(time).await;
                     self = *then;
                     continue;
                 }

@@ -1,16 +1,20 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use bulk_reshuffle::routing::{Formula, hash};
 use percent_encoding::percent_decode_str;
 
 /// What a cluster of very many indices answers to questions about its state, with `filter_path` applied as a cluster
 /// does.
 ///
 /// Its indices come in families of ten, called as Beats and life-cycle policies call them: four families in ten are
-/// data streams, four have an alias that writes to the newest index, and the rest are plain. Each index has ten
-/// primaries and a replica of each, on a hundred nodes called `es-0`, `es-1`, …
+/// data streams, four have an alias that writes to the newest index, and the rest are plain. Each index has as many
+/// primaries and a replica of each, on nodes called `es-0`, `es-1`, …
 #[derive(Debug)]
 pub struct LargeCluster {
+    nodes: usize,
+    /// Of each index.
+    shards: usize,
     names: Vec<String>,
     numbers: HashMap<String, usize>,
     version: u64,
@@ -21,22 +25,33 @@ pub struct LargeCluster {
 /// Indices of a family.
 const FAMILY: usize = 10;
 
-/// Primaries of an index.
-const SHARDS: usize = 10;
+/// On which release all indices were made: OpenSearch and Elasticsearch number theirs alike.
+const CREATED: u64 = 8_521_000;
 
-const NODES: usize = 100;
+/// How often an index could be split, by its primaries.
+const ROUTING_SHARDS: usize = 64;
 
 impl LargeCluster {
-    /// A cluster of so many indices.
+    /// A cluster of so many indices, of ten primaries each, on a hundred nodes.
     pub fn new(indices: usize) -> Self {
+        Self::with(100, indices, 10)
+    }
+
+    /// A cluster of so many nodes and indices, and primaries of each.
+    pub fn with(nodes: usize, indices: usize, shards: usize) -> Self {
         let names: Vec<String> = (0..indices).map(name).collect();
         let numbers = names.iter().cloned().zip(0..).collect();
-        Self { names, numbers, version: 1, versions: vec![1; indices] }
+        Self { nodes, shards, names, numbers, version: 1, versions: vec![1; indices] }
+    }
+
+    /// How many nodes it has.
+    pub fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// How many primaries it has.
     pub fn shards(&self) -> usize {
-        self.names.len() * SHARDS
+        self.names.len() * self.shards
     }
 
     /// The names of its indices.
@@ -104,7 +119,7 @@ impl LargeCluster {
         format!(
             r#"{{{},"nodes":{{{}}},"metadata":{{"indices":{{{indices}}},"data_stream":{{"data_stream":{{{data_streams}}}}}}}}}"#,
             self.version(),
-            joined((0..NODES).map(node)),
+            joined((0..self.nodes).map(node)),
         )
     }
 
@@ -133,23 +148,38 @@ impl LargeCluster {
     fn metadata(&self, number: usize) -> String {
         let tier = r#""routing":{"allocation":{"include":{"_tier_preference":"data_hot,data_content"}}}"#;
         format!(
-            r#""version":{},"routing_num_shards":640,"state":"open","settings":{{"index":{{{tier},"number_of_shards":"{SHARDS}","uuid":"{}","version":{{"created":"8521000"}}}}}}"#,
+            r#""version":{},"routing_num_shards":{},"state":"open","settings":{{"index":{{{tier},"number_of_shards":"{}","uuid":"{}","version":{{"created":"{CREATED}"}}}}}}"#,
             self.of(number),
+            self.shards * ROUTING_SHARDS,
+            self.shards,
             id('i', number),
         )
     }
 
     fn routing_table(&self, number: usize) -> String {
         let copy = |primary: bool, node: usize| {
-            format!(r#"{{"state":"STARTED","primary":{primary},"node":"{}"}}"#, id('n', node % NODES))
+            format!(r#"{{"state":"STARTED","primary":{primary},"node":"{}"}}"#, id('n', node % self.nodes))
         };
         let shard = |shard: usize| {
-            let node = number * 7 + shard * 11 + self.of(number) as usize;
-            let (primary, replica) = (copy(true, node), copy(false, node + 50));
+            let node = self.node(number, shard);
+            let (primary, replica) = (copy(true, node), copy(false, node + self.nodes / 2));
             let copies = if shard.is_multiple_of(2) { [primary, replica] } else { [replica, primary] };
             format!(r#""{shard}":[{}]"#, copies.join(","))
         };
-        format!(r#""shards":{{{}}}"#, joined((0..SHARDS).map(shard)))
+        format!(r#""shards":{{{}}}"#, joined((0..self.shards).map(shard)))
+    }
+
+    /// The number of the node that holds a document's primary, by the document's index and id.
+    pub fn owner(&self, index: &str, id: &str) -> Option<usize> {
+        let number = *self.numbers.get(index)?;
+        let (shards, routing) = (u32::try_from(self.shards).ok()?, u32::try_from(self.shards * ROUTING_SHARDS).ok()?);
+        let formula = Formula::of_index(CREATED, shards, routing).ok()?;
+        Some(self.node(number, formula.shard(hash(id)) as usize))
+    }
+
+    /// The node of a primary.
+    fn node(&self, index: usize, shard: usize) -> usize {
+        (index * 7 + shard * 11 + self.of(index) as usize) % self.nodes
     }
 
     /// An index's own version.

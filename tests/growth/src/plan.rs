@@ -1,0 +1,57 @@
+use crate::Load;
+
+/// Cases that grow in one thing.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What grows, and under which load.
+    pub name: &'static str,
+    /// The smallest first.
+    pub cases: Vec<Case>,
+}
+
+/// A load, and a cluster for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// What differs from the others of its series.
+    pub size: usize,
+    /// Of the cluster.
+    pub nodes: usize,
+    /// Of the cluster; documents go to all of them in turn.
+    pub indices: usize,
+    /// Primaries of each index.
+    pub shards: usize,
+    /// What is sent.
+    pub load: Load,
+}
+
+/// All that is measured; `scale` times as many requests as a quick look needs.
+pub fn plan(scale: usize) -> Vec<Series> {
+    let load = |clients, requests: usize, documents| {
+        // Each client sends a few, else its connection is all that is measured.
+        let requests = (requests * scale).max(if documents == 1 { 5 * clients } else { 0 });
+        Load { clients, requests, documents, indices: 1, waiting: 0 }
+    };
+    let of_nodes = |load: &dyn Fn(usize) -> Load| {
+        let case = |nodes| Case { size: nodes, nodes, indices: 1, shards: 300, load: load(nodes) };
+        [3, 30, 300].map(case).to_vec()
+    };
+    let of_shards = |is_spread: bool| {
+        let case = |(indices, shards)| {
+            let load = Load { indices: if is_spread { indices } else { 1 }, ..load(8, 10, 1_000) };
+            Case { size: indices * shards, nodes: 3, indices, shards, load }
+        };
+        [(1, 6), (100, 10), (10_000, 10)].map(case).to_vec()
+    };
+    let small = |size, load| Case { size, nodes: 3, indices: 1, shards: 6, load };
+    let clients = |clients| small(clients, load(clients, 1_000, 1));
+    let beside = |waiting| small(waiting, Load { waiting, ..load(64, 1_000, 1) });
+    vec![
+        Series { name: "nodes; 10 clients for each, 1 document", cases: of_nodes(&|nodes| load(10 * nodes, 1_000, 1)) },
+        Series { name: "nodes; 64 clients, 1 document", cases: of_nodes(&|_| load(64, 1_000, 1)) },
+        Series { name: "nodes; 4 clients, 1,000 documents", cases: of_nodes(&|_| load(4, 10, 1_000)) },
+        Series { name: "shards; 1,000 documents for one index", cases: of_shards(false) },
+        Series { name: "shards; 1,000 documents for all indices", cases: of_shards(true) },
+        Series { name: "clients, 1 document", cases: [100, 1_000, 10_000].map(clients).to_vec() },
+        Series { name: "requests that wait for another node", cases: [1, 100, 10_000].map(beside).to_vec() },
+    ]
+}

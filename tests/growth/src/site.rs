@@ -1,0 +1,153 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Reaction, Scene, lines};
+use bulk_reshuffle_large_state::LargeCluster;
+use bulk_reshuffle_stack::{Client, wait};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::{Load, Measurement, worker};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a node takes for a batch, about as a real one does.
+const BATCH_TIME: Duration = Duration::from_millis(5);
+
+/// With its action line about 290.
+const BYTES_OF_TEXT: usize = 190;
+
+/// Envoy with the filter, before a fake cluster of any size.
+pub struct Site {
+    scene: Scene,
+    large: Arc<LargeCluster>,
+}
+
+impl Site {
+    /// Starts it, and returns when the filter knows where each shard is.
+    pub async fn start(large: LargeCluster) -> Result<Self> {
+        let large = Arc::new(large);
+        // No refresh in the middle of a measurement.
+        let config = json!({"cluster_state": {"refresh": "10m"}});
+        let scene = Scene::of(ClusterScript::new(large.nodes())).config(config).start_cold().await?;
+        let answering = Arc::clone(&large);
+        scene.cluster.react_to_questions(move |request| Some(Reaction::raw(answering.answer(&request.target)?)));
+        let site = Self { scene, large };
+        site.scene.bulk("/_bulk", "\n").await?;
+        wait::until(
+            LIMIT,
+            "the state is read",
+            async || Ok((site.count("state_loads_total").await? > 0).then_some(())),
+        )
+        .await?;
+        Ok(site)
+    }
+
+    /// Sends a load twice, and measures the second time; an error if anything is not written, or not where it belongs.
+    pub async fn measure(&self, load: Load) -> Result<Measurement> {
+        let gate = Gate::closed();
+        let waiting = self.let_wait(load.waiting, &gate).await?;
+        let bodies = Arc::new(self.bodies(load));
+        self.send(load, &bodies).await?;
+        self.scene.cluster.forget();
+        let (batches, shares) = (self.count("batches_total").await?, self.count("batch_requests_total").await?);
+        let pid = self.scene.envoy.process().pid();
+        let before = worker::processor_time(pid)?;
+        self.send(load, &bodies).await?;
+        let time = worker::processor_time(pid)?.saturating_sub(before);
+        let documents = self.count_documents_at_home()?;
+        ensure!(documents == load.all_documents(), "{documents} of {} documents arrived", load.all_documents());
+        let measured = Measurement {
+            documents,
+            batches: self.count("batches_total").await? - batches,
+            shares: self.count("batch_requests_total").await? - shares,
+            time,
+        };
+        gate.open();
+        for answer in waiting {
+            ensure!(answer.get().await?.text().contains(r#""errors":false"#), "who waited was not served");
+        }
+        self.scene.cluster.forget();
+        Ok(measured)
+    }
+
+    /// Ends it; an error if the filter was not well.
+    pub async fn finish(self) -> Result<()> {
+        self.scene.finish().await
+    }
+
+    /// Begins requests for the first node, which does not answer until the gate opens.
+    async fn let_wait(&self, requests: usize, gate: &Gate) -> Result<Vec<Answer>> {
+        let gate = gate.clone();
+        let is_hung = requests > 0;
+        self.scene.cluster.react(move |request| match is_hung && request.node == 0 {
+            true => Reaction::items().after(&gate),
+            false => Reaction::items().late(BATCH_TIME),
+        });
+        let before = self.scene.counted("operations_total").await?;
+        let documents = self.documents(1, |owner| owner == 0).take(requests);
+        let waiting = documents.map(|document| self.scene.begin_bulk("/_bulk", &[], document)).collect();
+        self.scene.wait_for_operations(before + requests as u64).await?;
+        Ok(waiting)
+    }
+
+    fn bodies(&self, load: Load) -> Vec<String> {
+        let mut documents = self.documents(load.indices, |owner| load.waiting == 0 || owner > 0);
+        (0..load.requests).map(|_| documents.by_ref().take(load.documents).collect()).collect()
+    }
+
+    /// Documents on nodes of a choice, for so many indices in turn.
+    fn documents(&self, indices: usize, is_chosen: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
+        let names = self.large.names().iter().take(indices).cycle();
+        let documents = names.zip(0..).map(|(index, number): (_, usize)| (index, format!("document-{number:09}")));
+        documents
+            .filter(move |(index, id)| self.large.owner(index, id).is_some_and(&is_chosen))
+            .map(|(index, id)| lines::large(index, &id, BYTES_OF_TEXT))
+    }
+
+    /// Sends all requests and reads all answers.
+    async fn send(&self, load: Load, bodies: &Arc<Vec<String>>) -> Result<()> {
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut clients = JoinSet::new();
+        for _ in 0..load.clients {
+            let (client, url) = (self.scene.client.clone(), self.scene.envoy.url("/_bulk"));
+            clients.spawn(send_in_turn(client, url, Arc::clone(bodies), Arc::clone(&next)));
+        }
+        while let Some(ended) = clients.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+
+    /// How many documents the nodes have received; an error if one is not on the node that has its primary.
+    fn count_documents_at_home(&self) -> Result<usize> {
+        let mut count = 0;
+        for bulk in self.scene.cluster.bulks() {
+            for operation in bulk.operations()? {
+                let id = operation.id.context("a document without an id")?;
+                let owner = self.large.owner(&operation.index, &id);
+                ensure!(owner == Some(bulk.node), "{id} is on es-{}, and its primary on {owner:?}", bulk.node);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// A counter of the filter's, all upstreams together.
+    async fn count(&self, name: &str) -> Result<u64> {
+        let name = format!("wasmcustom.bulk_reshuffle_{name}");
+        let all = self.scene.envoy.stats_with(&name).await?;
+        Ok(all.iter().filter(|(found, _)| found.starts_with(&name)).map(|(_, count)| count).sum())
+    }
+}
+
+async fn send_in_turn(client: Client, url: String, bodies: Arc<Vec<String>>, next: Arc<AtomicUsize>) -> Result<()> {
+    while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let answer = client.post_ndjson(&url, body.clone()).await?;
+        let is_written = answer.status == 200 && answer.text().contains(r#""errors":false"#);
+        ensure!(is_written, "{}: {}", answer.status, answer.text());
+    }
+    Ok(())
+}

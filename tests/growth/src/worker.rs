@@ -1,0 +1,15 @@
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use procfs::process::Process;
+
+/// Processor time that the only worker of an Envoy has used so far: not what Envoy's main thread does beside it.
+pub fn processor_time(pid: i32) -> Result<Duration> {
+    for task in Process::new(pid)?.tasks()? {
+        let task = task?;
+        if task.stat()?.comm.starts_with("wrk:worker_0") {
+            return Ok(Duration::from_nanos(task.schedstat()?.sum_exec_runtime));
+        }
+    }
+    None.context("this Envoy has no worker")
+}
