@@ -98,10 +98,11 @@ pub const SERIES: &[Series] = &[
         limit: 1.2,
         cases: [requests("1", 1, false), requests("100", 100, false), requests("10,000", 10_000, false)],
     },
+    // From the first case on there are more than the engine knows the headers of by heart.
     Series {
         name: "waiting requests of as many callers",
-        limit: 1.35,
-        cases: [requests("1", 1, true), requests("100", 100, true), requests("10,000", 10_000, true)],
+        limit: 1.15,
+        cases: [requests("100", 100, true), requests("1,000", 1_000, true), requests("10,000", 10_000, true)],
     },
     Series {
         name: "requests that wait for another node",
