@@ -18,13 +18,13 @@ struct Limit {
 /// Lower these with whatever saves allocations: from the request's chunks to its batches an operation makes none.
 const LIMITS: &[Limit] = &[
     Limit { routine: "reading", operation: 0.0, alone: 2.0, merged: 2.0 },
-    // A piece for every 32 KiB.
-    Limit { routine: "inflating", operation: 0.01, alone: 1.0, merged: 1.0 },
+    // For every 32 KiB that come out, room to inflate into and a piece of just its size.
+    Limit { routine: "inflating", operation: 0.02, alone: 4.0, merged: 4.0 },
     Limit { routine: "looking up", operation: 0.0, alone: 0.0, merged: 0.0 },
-    Limit { routine: "splitting", operation: 0.0, alone: 17.0, merged: 12.2 },
-    Limit { routine: "splitting gzip", operation: 0.01, alone: 21.0, merged: 16.2 },
+    Limit { routine: "splitting", operation: 0.0, alone: 11.0, merged: 6.2 },
+    Limit { routine: "splitting gzip", operation: 0.02, alone: 17.0, merged: 12.2 },
     Limit { routine: "cutting", operation: 0.0, alone: 1.0, merged: 0.03 },
-    Limit { routine: "answering", operation: 0.0, alone: 11.0, merged: 11.2 },
+    Limit { routine: "answering", operation: 0.0, alone: 11.0, merged: 6.25 },
 ];
 
 const ROUNDING: f64 = 0.01;

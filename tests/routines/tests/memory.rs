@@ -15,7 +15,7 @@ const KEPT: u64 = 1 << 20;
 /// Takes the batches that have left, and makes the answers to them ready, which are a node's own matter.
 fn take_batches(site: &mut Site, answers: &mut VecDeque<(CallId, Vec<u8>)>) {
     for call in std::mem::take(&mut site.calls) {
-        opt_out(|| answers.push_back((call.id, node_answer::answer(node_answer::ids(&call.body)))));
+        opt_out(|| answers.push_back((call.id, node_answer::answer(node_answer::documents(&call.body)))));
     }
 }
 
