@@ -17,7 +17,7 @@ async fn a_bad_configuration_is_refused_with_the_fields_path_and_what_was_expect
         (es("hold", json!({"intervall": "1s"})), "hold.intervall", "unknown field `intervall`, expected one of"),
         (es("hold", json!({"interval": 50})), "hold.interval", "expected a duration"),
         (es("dispatch", json!([])), "dispatch", "expected an object"),
-        (es("limits", json!({"memory": "2gb"})), "limits.memory", "at most 768mb"),
+        (es("limits", json!({"memory": "2gb"})), "limits.memory", "at most 640mb"),
         (es("harmless_headers", json!(["b3", "authorization"])), "harmless_headers[1]", "never harmless"),
         (es("harmless_headers", json!([":path"])), "harmless_headers[0]", "pseudo-header"),
         (es("nodes", json!({"upstream": "es"})), "nodes", "a name with placeholders"),

@@ -177,7 +177,7 @@ impl Sabotage {
             }
             Self::MixShards => settings.level = "node",
             Self::PassNeedlessly => settings.max_request = 100,
-            Self::OverBudget => settings.memory = settings.memory.saturating_mul(50).min(768 << 20),
+            Self::OverBudget => settings.memory = settings.memory.saturating_mul(50).min(640 << 20),
             _ => {}
         }
         settings

@@ -23,8 +23,31 @@ impl ShareNumbers {
     /// The shares have become more.
     pub fn extend(&mut self, shares: &[Share]) {
         if shares.len() > FEW {
-            let numbered = (0..=u16::MAX).zip(shares).skip(self.0.len());
-            self.0.extend(numbered.map(|(number, share)| (share.destination, number)));
+            let first = self.0.len();
+            let further = shares.get(first..).unwrap_or_default();
+            let numbers = u16::try_from(first).into_iter().flat_map(|first| first..=u16::MAX);
+            self.0.extend(further.iter().map(|share| share.destination).zip(numbers));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Level;
+    use crate::routing::UpstreamId;
+
+    #[test]
+    fn every_share_is_found_by_its_destination() {
+        let destination = |shard| Destination::of_shard(Level::Shard, UpstreamId::COORDINATOR, 1, shard);
+        let (mut numbers, mut shares) = (ShareNumbers::default(), Vec::new());
+        for shard in 0..3 * FEW as u32 {
+            assert_eq!(numbers.find(&shares, destination(shard)), None);
+            shares.push(Share::new(destination(shard)));
+            numbers.extend(&shares);
+            for known in 0..=shard {
+                assert_eq!(numbers.find(&shares, destination(known)), Some(known as u16));
+            }
         }
     }
 }
