@@ -1,0 +1,116 @@
+use std::convert::Infallible;
+
+use anyhow::{Result, bail};
+use wasm_encoder::reencode::{Error, Reencode, utils};
+use wasm_encoder::{ExportSection, ImportSection, Module};
+use wasmparser::{Export, Import, ImportSectionReader, Parser};
+
+/// The part of WASI that Envoy's hosts have in common. No files, no sockets.
+const WASI: &[&str] = &["clock_time_get", "environ_get", "environ_sizes_get", "fd_write", "proc_exit", "random_get"];
+
+/// Callbacks of the SDK that the plug-in does not use and Envoy would make for each request or response.
+const UNUSED: &[&str] =
+    &["proxy_on_log", "proxy_on_response_headers", "proxy_on_response_body", "proxy_on_response_trailers"];
+
+/// The module without the callbacks that do nothing.
+///
+/// Fails if it is not a WebAssembly module, or imports what a proxy-wasm host does not promise.
+pub fn shipped(linked: &[u8]) -> Result<Vec<u8>> {
+    let (mut module, mut shipping) = (Module::new(), Shipping::default());
+    shipping.parse_core_module(&mut module, Parser::new(0), linked)?;
+    if !shipping.refused.is_empty() {
+        bail!("it imports what a proxy-wasm host does not promise: {}", shipping.refused.join(", "));
+    }
+    Ok(module.finish())
+}
+
+/// Copies a module, and notes what must not be there.
+#[derive(Default)]
+struct Shipping {
+    refused: Vec<String>,
+}
+
+impl Reencode for Shipping {
+    type Error = Infallible;
+
+    fn parse_import_section(
+        &mut self,
+        imports: &mut ImportSection,
+        section: ImportSectionReader<'_>,
+    ) -> Result<(), Error> {
+        for import in section.clone().into_imports() {
+            let Import { module, name, .. } = import?;
+            let is_promised = match module {
+                "env" => name.starts_with("proxy_"),
+                _ => module == "wasi_snapshot_preview1" && WASI.contains(&name),
+            };
+            if !is_promised {
+                self.refused.push(format!("{module}.{name}"));
+            }
+        }
+        utils::parse_import_section(self, imports, section)
+    }
+
+    fn parse_export(&mut self, exports: &mut ExportSection, export: Export<'_>) -> Result<(), Error> {
+        if UNUSED.contains(&export.name) { Ok(()) } else { utils::parse_export(self, exports, export) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_encoder::{CodeSection, EntityType, ExportKind, Function, FunctionSection, TypeSection};
+    use wasmparser::Payload;
+
+    use super::*;
+
+    /// A module that imports these functions and exports one of its own under each of these names.
+    fn module(imported: &[(&str, &str)], exported: &[&str]) -> Vec<u8> {
+        let (mut types, mut imports, mut functions) =
+            (TypeSection::new(), ImportSection::new(), FunctionSection::new());
+        let (mut exports, mut code, mut function) = (ExportSection::new(), CodeSection::new(), Function::new([]));
+        types.ty().function([], []);
+        for (module, name) in imported {
+            imports.import(module, name, EntityType::Function(0));
+        }
+        functions.function(0);
+        for name in exported {
+            exports.export(name, ExportKind::Func, u32::try_from(imported.len()).unwrap());
+        }
+        function.instructions().end();
+        code.function(&function);
+        let mut module = Module::new();
+        module.section(&types).section(&imports).section(&functions).section(&exports).section(&code);
+        module.finish()
+    }
+
+    fn exports(module: &[u8]) -> Vec<String> {
+        let sections = Parser::new(0).parse_all(module).filter_map(|payload| match payload.unwrap() {
+            Payload::ExportSection(section) => Some(section),
+            _ => None,
+        });
+        sections.flatten().map(|export| export.unwrap().name.to_owned()).collect()
+    }
+
+    #[test]
+    fn callbacks_that_do_nothing_are_left_out_and_all_else_stays() {
+        let promised = &[("env", "proxy_log"), ("wasi_snapshot_preview1", "clock_time_get")];
+        let linked = module(promised, &["proxy_on_log", "proxy_on_request_body", "proxy_on_response_body", "memory"]);
+        let shipped = shipped(&linked).unwrap();
+        assert_eq!(exports(&shipped), ["proxy_on_request_body", "memory"]);
+        assert_eq!(shipped, module(promised, &["proxy_on_request_body", "memory"]));
+    }
+
+    #[test]
+    fn what_no_host_promises_is_named() {
+        let imported =
+            &[("env", "proxy_log"), ("env", "getpid"), ("wasi_snapshot_preview1", "fd_read"), ("js", "proxy_log")];
+        let error = shipped(&module(imported, &[])).unwrap_err().to_string();
+        assert!(error.ends_with(": env.getpid, wasi_snapshot_preview1.fd_read, js.proxy_log"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_module_is_refused() {
+        assert!(shipped(b"#!/bin/sh").is_err());
+        assert!(shipped(&module(&[], &["a"])[..20]).is_err());
+    }
+}
