@@ -70,10 +70,14 @@ impl Shell {
         self.handle_in_stream_at(self.now(), input)
     }
 
-    /// A client has gone, or was answered. That happens with every request, and nothing of it depends on when exactly,
-    /// so the clock is not read for it.
+    /// A client has gone, or was answered. Nothing of it depends on when exactly, so the clock is not read for it.
     pub fn request_gone(&self, request: RequestId) {
         self.handle_in_stream_at(self.last_now.get(), Input::RequestGone { request });
+    }
+
+    /// There is no more of a request than was handed in. Mostly that was just now, so the clock is not read again.
+    pub fn request_complete(&self, request: RequestId) -> Flow {
+        self.handle_in_stream_at(self.last_now.get(), Input::RequestEnd { request })
     }
 
     fn handle_in_stream_at(&self, now: Duration, input: Input) -> Flow {

@@ -25,7 +25,18 @@ impl Stream {
 
     /// Hands in an input; lets the stream flow on if that is what comes of it.
     fn handle(&mut self, input: Input) -> Action {
-        match self.shell.handle_in_stream(input) {
+        let flow = self.shell.handle_in_stream(input);
+        self.flow(flow)
+    }
+
+    /// All of the request has been handed in.
+    fn end(&mut self) -> Action {
+        let flow = self.shell.request_complete(self.request);
+        self.flow(flow)
+    }
+
+    fn flow(&mut self, flow: Flow) -> Action {
+        match flow {
             Flow::Hold => Action::Pause,
             Flow::Headers => Action::Continue,
             Flow::All(body) => {
@@ -51,11 +62,12 @@ impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _count: usize, end: bool) -> Action {
         #[cfg(feature = "forced-trap")]
         crate::forced_trap::spring();
-        let path = hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, ":path");
-        if !path.ok().flatten().is_some_and(|path| may_be_bulk(&path)) {
+        // All at once: asking for the path first would cost Envoy another 10,000 instructions, as does each call that
+        // brings something back.
+        let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
+        if !headers.iter().any(|(name, path)| name == ":path" && may_be_bulk(path)) {
             return Action::Continue;
         }
-        let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
         (self.known, self.taken) = (true, true);
         self.handle(Input::RequestHead { request: self.request, headers, end })
     }
@@ -63,6 +75,9 @@ impl HttpContext for Stream {
     fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
         if !self.taken {
             return Action::Continue;
+        }
+        if size == 0 {
+            return if end { self.end() } else { Action::Pause };
         }
         // What is taken out at once does not count against the stream's buffer limit.
         let chunk = hostcalls::get_buffer(BufferType::HttpRequestBody, 0, size).ok().flatten().unwrap_or_default();
@@ -75,7 +90,7 @@ impl HttpContext for Stream {
         if !self.taken {
             return Action::Continue;
         }
-        self.handle(Input::RequestEnd { request: self.request })
+        self.end()
     }
 }
 
