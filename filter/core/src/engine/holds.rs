@@ -32,6 +32,8 @@ pub struct Holds {
     delayed: BTreeMap<(Time, u64), Batch>,
     next_delayed: u64,
     deadlines: BinaryHeap<Reverse<(Time, Key)>>,
+    /// Holds that may be over from then on, and for which nobody is woken.
+    ending: VecDeque<(Time, Key)>,
 }
 
 /// One hold: of a destination and a caller.
@@ -143,6 +145,7 @@ impl Holds {
             delayed: BTreeMap::new(),
             next_delayed: 0,
             deadlines: BinaryHeap::new(),
+            ending: VecDeque::new(),
         }
     }
 
@@ -159,6 +162,7 @@ impl Holds {
             }),
         });
         self.deadlines.clear();
+        self.ending.clear();
         self.holds.values_mut().for_each(|hold| hold.gathering = Gathering::default());
         self.holds.retain(|_, hold| !hold.is_empty());
         let oldest = |(key, hold): (&Key, &Hold)| Some((hold.shares.front()?.since, *key));
@@ -296,6 +300,7 @@ impl Holds {
             self.queue_if_ready(key, now);
             self.drop_if_over(key, now);
         }
+        self.drop_ended(now);
     }
 
     /// The next batch to send, of requests that are still here. It counts as on its way until
@@ -340,11 +345,13 @@ impl Holds {
         if let Some(hold) = self.holds.get_mut(&key) {
             let end = now.saturating_add(moment);
             hold.gathering.begin(hold.shares.len(), end);
-            if !hold.gathering.is_over(now) {
-                self.deadlines.push(Reverse((end, key)));
+            match hold.gathering.is_enough(hold.shares.len(), now) {
+                false => self.deadlines.push(Reverse((end, key))),
+                true => self.ending.push_back((end, key)),
             }
         }
         self.settled(key, now);
+        self.drop_ended(now);
     }
 
     /// A batch that left this hold no longer concerns it: the next may leave.
@@ -354,6 +361,13 @@ impl Holds {
         }
         self.queue_if_ready(key, now);
         self.drop_if_over(key, now);
+    }
+
+    fn drop_ended(&mut self, now: Time) {
+        while let Some((_, key)) = self.ending.front().copied().filter(|(end, _)| *end <= now) {
+            self.ending.pop_front();
+            self.drop_if_over(key, now);
+        }
     }
 
     fn drop_if_over(&mut self, key: Key, now: Time) {

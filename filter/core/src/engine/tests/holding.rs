@@ -91,6 +91,23 @@ fn clients_that_do_not_come_back_are_waited_for_no_longer_than_said() {
 }
 
 #[test]
+fn nobody_is_woken_for_a_client_that_is_alone() {
+    let mut world = World::new(json!({}));
+    world.timer = None;
+    for _ in 0..3 {
+        small(&mut world, 0, 1);
+        world.woken();
+        world.now += 10 * MILLISECOND;
+        world.answer("es-0");
+        assert_eq!((world.calls.len(), world.timer), (0, None));
+        world.now += 10 * MILLISECOND;
+    }
+    assert!(!format!("{:?}", world.engine.holds).contains(" holds: {},"));
+    world.tick_after(MILLISECOND);
+    assert!(format!("{:?}", world.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
+}
+
+#[test]
 fn a_slow_node_delays_only_requests_with_documents_for_it() {
     let mut world = World::new(json!({}));
     small(&mut world, 0, 2);
