@@ -7,7 +7,7 @@ TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench bench-core bench-vm bench-instructions bench-state bench-growth lint clean
+.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its
 # Alone on the machine. What can be set is told by `cargo run --package bulk-reshuffle-bench -- --help`.
 bench: tools build ## measure the filter in pairs with plain Envoy and direct writes: WORKLOADS, ROUNDS, SECONDS, SETTINGS …
 	@cargo run --release --package bulk-reshuffle-bench
+
+bench-settings: tools build ## measure each setting's other values in pairs with the shipped ones: WORKLOADS, ROUNDS, SECONDS
+	@cargo run --release --package bulk-reshuffle-bench -- --sweep
 
 bench-core: ## measure what each part of core takes of a request
 	@cargo bench --quiet --package bulk-reshuffle --bench core

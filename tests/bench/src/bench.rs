@@ -6,6 +6,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Tools;
 
+use crate::charts;
 use crate::client::Client;
 use crate::conditions::Conditions;
 use crate::load::{self, Limits};
@@ -19,41 +20,60 @@ use crate::site::Site;
 use crate::summary::Summary;
 use crate::workload::Workload;
 
-/// Runs everything.
+/// Compares the filter with the other ways to the cluster.
 pub async fn run(options: &Options) -> Result<ExitCode> {
     let tools = Tools::find()?;
-    eprintln!("starting three nodes, Envoy, and Envoy with the filter");
-    let mut bench = Bench { options, site: Site::start(&tools, options).await? };
-    let mut results = Results::create(options, Conditions::read(&bench.site, &tools.root).await?, &tools.root)?;
+    let mut bench = Bench::start(&tools, options.clone()).await?;
+    let mut results = Results::create(options, &bench.conditions, "")?;
     bench.warm_up().await?;
     let mut measurements = Vec::new();
     for workload in &options.workloads {
-        measurements.extend(bench.measure(*workload, &mut results).await?);
+        for measured in bench.measure(*workload).await? {
+            results.add(&measured)?;
+            measurements.push(measured);
+        }
     }
-    bench.site.stop().await?;
+    let Bench { site, conditions, .. } = bench;
+    site.stop().await?;
     let summary = Summary(&measurements);
-    let folder = results.finish(options, summary)?;
+    let charts = charts::write(results.folder(), options, summary)?;
+    results.write_report(&report::whole(options, &conditions, &charts, summary)?)?;
     println!("{}\n\n{}\n", report::overview(options, summary), report::goals(summary));
-    println!("report, charts and raw numbers: {}", folder.display());
+    println!("report, charts and raw numbers: {}", results.folder().display());
+    Ok(exit_code(&measurements))
+}
+
+/// Whether all requests succeeded.
+pub fn exit_code(measurements: &[Measurement]) -> ExitCode {
     let failed = measurements.iter().any(|measurement| measurement.failed > 0);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-struct Bench<'a> {
-    options: &'a Options,
-    site: Site,
+/// All that runs, and what is measured of it next.
+pub struct Bench {
+    pub options: Options,
+    pub conditions: Conditions,
+    pub site: Site,
 }
 
-impl Bench<'_> {
+impl Bench {
+    /// Starts what the targets need.
+    pub async fn start(tools: &Tools, options: Options) -> Result<Self> {
+        eprintln!("starting three nodes, Envoy, and Envoy with the filter");
+        let site = Site::start(tools, &options).await?;
+        let conditions = Conditions::read(&site, &tools.root).await?;
+        Ok(Self { options, conditions, site })
+    }
+
     /// Sends every workload to every target in turns until enough documents were written. Each has the same share of
     /// them, but those that are slow stop after a measurement's time.
-    async fn warm_up(&mut self) -> Result<()> {
-        let Options { workloads, targets, warmup, .. } = self.options;
+    pub async fn warm_up(&mut self) -> Result<()> {
+        let Options { workloads, targets, warmup, .. } = self.options.clone();
         let parts = workloads.len() * targets.len();
         let limits = Limits { duration: self.options.duration(), documents: warmup / parts as u64 };
         let mut written = 0;
-        while written < *warmup {
-            for workload in workloads {
+        while written < warmup {
+            for workload in &workloads {
                 let mut requests = Rc::new(Requests::make(*workload, self.options.ids, limits.duration)?);
                 let measured = self.round(*workload, 0, &mut requests, limits).await?;
                 written += measured.iter().map(|measured| measured.documents).sum::<u64>();
@@ -64,14 +84,13 @@ impl Bench<'_> {
     }
 
     /// Measures a workload at every target, round after round.
-    async fn measure(&mut self, workload: Workload, results: &mut Results) -> Result<Vec<Measurement>> {
+    pub async fn measure(&mut self, workload: Workload) -> Result<Vec<Measurement>> {
         let limits = Limits { duration: self.options.duration(), documents: u64::MAX };
         let mut requests = Rc::new(Requests::make(workload, self.options.ids, limits.duration)?);
         let mut measurements = Vec::new();
         for round in 1..=self.options.rounds {
             for measured in self.round(workload, round, &mut requests, limits).await? {
                 eprintln!("{}", progress::line(&measured));
-                results.add(&measured)?;
                 measurements.push(measured);
             }
         }
@@ -86,7 +105,7 @@ impl Bench<'_> {
         requests: &mut Rc<Requests>,
         limits: Limits,
     ) -> Result<Vec<Measurement>> {
-        let targets = &self.options.targets;
+        let targets = self.options.targets.clone();
         let indices = self.site.create_indices(targets.len()).await?;
         let mut measurements = Vec::with_capacity(targets.len());
         for (target, index) in targets.iter().zip(indices) {

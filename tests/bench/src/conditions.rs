@@ -1,6 +1,6 @@
 //! Under which conditions a run was measured.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -23,13 +23,23 @@ pub struct Conditions {
     pub envoy: String,
     /// The commit of the checkout.
     pub filter: String,
+    /// Where that is.
+    #[serde(skip)]
+    pub root: PathBuf,
 }
 
 impl Conditions {
     /// Asks everybody.
     pub async fn read(site: &Site, root: &Path) -> Result<Self> {
         let (cluster, envoy) = site.versions().await?;
-        Ok(Self { date: today(), machine: Machine::current()?, cluster, envoy, filter: commit(root) })
+        Ok(Self {
+            date: today(),
+            machine: Machine::current()?,
+            cluster,
+            envoy,
+            filter: commit(root),
+            root: root.to_owned(),
+        })
     }
 }
 

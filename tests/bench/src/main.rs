@@ -28,7 +28,9 @@ mod results;
 mod site;
 mod spread;
 mod summary;
+mod sweep;
 mod target;
+mod variant;
 mod workload;
 
 use std::process::ExitCode;
@@ -62,7 +64,7 @@ async fn main() -> ExitCode {
 
 async fn run(options: &Options) -> Result<ExitCode> {
     raise_file_limit()?;
-    bench::run(options).await
+    if options.sweep { sweep::run(options).await } else { bench::run(options).await }
 }
 
 async fn ended_by_signal() {

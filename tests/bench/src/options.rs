@@ -51,6 +51,11 @@ pub struct Options {
     #[arg(long, env = "ENVOY_WORKERS", default_value_t = 1)]
     pub envoy_workers: u32,
 
+    /// Instead, compares the shipped configuration with each other value of each setting that makes a difference.
+    /// Targets, ids, settings and workers are given by that.
+    #[arg(long)]
+    pub sweep: bool,
+
     /// The folder for the results; without it `k6/results/<date>-<machine>`.
     #[arg(long, env = "OUT")]
     pub out: Option<PathBuf>,

@@ -18,15 +18,16 @@ use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-const METHOD: &str = "\
+/// How everything is measured.
+pub const METHOD: &str = "\
 Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps three
 connections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the other. In
 each round the targets take turns. Figures are medians over the rounds, and in parentheses the smallest and the largest;
 ratios are taken within rounds. After each measurement the index is asked for its count of documents, which has to be what
 was acknowledged. Processor time is what the kernel charges the processes with, all their threads together.";
 
-/// Writes the whole report, with these charts.
-pub fn write(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
+/// The whole report, with these charts.
+pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "# {}, {}\n", conditions.date, conditions.machine.title())?;
     writeln!(
@@ -46,7 +47,8 @@ pub fn write(options: &Options, conditions: &Conditions, charts: &[&str], summar
     Ok(text)
 }
 
-fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summary) -> Table {
+/// What was measured, and where.
+pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summary) -> Table {
     let Options { rounds, seconds, warmup, envoy_workers, settings, .. } = options;
     let settings = match settings.as_object().is_some_and(serde_json::Map::is_empty) {
         true => String::new(),
@@ -156,7 +158,8 @@ fn figures(options: &Options, summary: Summary) -> Table {
     table
 }
 
-fn table<T: ToString>(header: &[T], words: usize) -> Table {
+/// A table for Markdown whose first columns are words, and the others numbers.
+pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(header.iter().map(ToString::to_string));

@@ -1,6 +1,7 @@
 //! The nodes, the Envoys before them, and what they count.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -26,6 +27,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(5);
 
 /// Everything that runs, from the first to the last measurement.
 pub struct Site {
+    run_dir: PathBuf,
     cluster: Cluster,
     envoys: Vec<(Target, Envoy)>,
     client: Client,
@@ -58,22 +60,35 @@ impl Site {
         cluster.nodes = NODES;
         cluster.profile = Profile::Throughput;
         let cluster = Cluster::start(tools, cluster).await?;
-        let mut envoys = Vec::new();
+        let mut site = Self { run_dir, cluster, envoys: Vec::new(), client: Client::new(), probes: 0, indices_made: 0 };
         for target in &options.targets {
-            let (filter, wasm) = match target {
-                Target::Direct => continue,
-                started if envoys.iter().any(|(target, _)| target == started) => continue,
-                Target::Plain => (FilterConfig::Removed, None),
-                Target::Base => (FilterConfig::Shipped, options.base_wasm.clone()),
-                Target::Filter => (FilterConfig::Merged(options.settings.clone()), None),
-            };
-            let mut envoy = EnvoyOptions { filter, wasm, ..EnvoyOptions::new(&run_dir).in_front_of(&cluster) };
-            envoy.name = target.name().into();
-            envoy.concurrency = options.envoy_workers;
-            envoys.push((*target, Envoy::start(tools, envoy).await?));
+            if *target != Target::Direct && site.envoy(*target).is_none() {
+                site.start_envoy(tools, *target, options).await?;
+            }
         }
-        let probes = PROBES_PER_WORKER * options.envoy_workers;
-        Ok(Self { cluster, envoys, client: Client::new(), probes, indices_made: 0 })
+        Ok(site)
+    }
+
+    /// Starts Envoy with the filter anew, by other options.
+    pub async fn restart_filter(&mut self, tools: &Tools, options: &Options) -> Result<()> {
+        if let Some(place) = self.envoys.iter().position(|(target, _)| *target == Target::Filter) {
+            self.envoys.remove(place).1.stop().await?;
+        }
+        self.start_envoy(tools, Target::Filter, options).await
+    }
+
+    async fn start_envoy(&mut self, tools: &Tools, target: Target, options: &Options) -> Result<()> {
+        let (filter, wasm) = match target {
+            Target::Direct | Target::Plain => (FilterConfig::Removed, None),
+            Target::Base => (FilterConfig::Shipped, options.base_wasm.clone()),
+            Target::Filter => (FilterConfig::Merged(options.settings.clone()), None),
+        };
+        let mut envoy = EnvoyOptions { filter, wasm, ..EnvoyOptions::new(&self.run_dir).in_front_of(&self.cluster) };
+        envoy.name = target.name().into();
+        envoy.concurrency = options.envoy_workers;
+        self.envoys.push((target, Envoy::start(tools, envoy).await?));
+        self.probes = self.probes.max(PROBES_PER_WORKER * options.envoy_workers);
+        Ok(())
     }
 
     /// The nodes' product and version, and Envoy's version.
