@@ -20,6 +20,11 @@ impl<'a> Plain<'a> {
         self.rest
     }
 
+    /// What it has gone past since this was still to come.
+    pub fn past_since(&self, begin: &'a [u8]) -> &'a [u8] {
+        begin.get(..begin.len().saturating_sub(self.rest.len())).unwrap_or_default()
+    }
+
     /// Goes past this, if it comes next, and says whether it does.
     #[inline]
     pub fn takes(&mut self, expected: &[u8]) -> bool {
