@@ -68,3 +68,26 @@ impl Variant {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn each_is_compared_with_the_shipped_configuration_and_the_first_is_that() {
+        let all = Variant::ALL.iter().map(|variant| variant.options(&Options::parse_from(["bench"])).unwrap());
+        let settings: Vec<_> = all.map(|options| (options.targets, options.settings)).collect();
+        assert!(settings.iter().all(|(targets, _)| *targets == [Target::Base, Target::Filter]));
+        assert!(settings[0].1.as_object().unwrap().is_empty());
+    }
+
+    #[test]
+    fn no_two_have_the_same_title() {
+        let mut titles: Vec<_> = Variant::ALL.iter().map(Variant::title).collect();
+        titles.sort();
+        titles.dedup();
+        assert_eq!(titles.len(), Variant::ALL.len());
+    }
+}
