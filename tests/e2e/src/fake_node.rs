@@ -6,16 +6,16 @@ use bulk_reshuffle_stack::port;
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::fake_cluster::Shared;
 use crate::recorded::Recorded;
 
-/// A server on a loopback port. Dropping it closes the port and all connections.
+/// A server on a loopback port, for HTTP/1.1 and HTTP/2. Dropping it closes the port and all connections.
 #[derive(Debug)]
 pub(crate) struct FakeNode {
     pub(crate) address: SocketAddr,
@@ -65,15 +65,18 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
         async move { shared.answer(record(number, request).await?).await }
     });
     // An error is a client that went away, or a connection that was to be closed.
-    http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+    let server = auto::Builder::new(TokioExecutor::new());
+    server.serve_connection(TokioIo::new(stream), service).await.ok();
 }
 
 async fn record(node: usize, request: Request<Incoming>) -> Result<Recorded> {
     let (head, body) = request.into_parts();
     Ok(Recorded {
         node,
+        version: head.version,
         method: head.method,
-        target: head.uri.to_string(),
+        // HTTP/2 has the whole URI.
+        target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         headers: head.headers,
         body: body.collect().await?.to_bytes(),
     })

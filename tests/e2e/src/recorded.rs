@@ -3,7 +3,7 @@ use std::io::Read;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, Version};
 
 use crate::received::Received;
 
@@ -12,6 +12,8 @@ use crate::received::Received;
 pub struct Recorded {
     /// The node's number.
     pub node: usize,
+    /// The protocol by which it came.
+    pub version: Version,
     /// The method.
     pub method: Method,
     /// Path and query.
