@@ -37,6 +37,7 @@ down: ## end what `make up` started
 	@$(DEMO) down
 
 test: tools forced-trap ## run all tests
+	@python3 tests/tools/fetch.py func-e
 	@cargo test --package bulk-reshuffle --package bulk-reshuffle-module
 	@cargo test --package bulk-reshuffle-routines
 	@cargo test --package bulk-reshuffle-simulator

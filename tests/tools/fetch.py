@@ -70,6 +70,8 @@ def tools():
         wheel("go", "1.26.6", 70, "go"),
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
+        go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
+                   "h1:TlTVVCSX/I+SBg6NWtU8On7EjrGz2/kxHQUtOo5tl1U=", "./cmd/func-e"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
     ]
 
@@ -169,10 +171,10 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
                 lambda to: unzip_artifact(coordinates, sha256, to), finish)
 
 
-def go_program(name, version, megabytes, module, checksum):
+def go_program(name, version, megabytes, module, checksum, package="."):
     """A program compiled from its Go module."""
     return Tool(name, version, megabytes, module + checksum, "program",
-                lambda to: build_go(module, version, checksum, to / "program" / name, to), needs=("go",))
+                lambda to: build_go(module, version, checksum, to / "program" / name, to, package), needs=("go",))
 
 
 # --- the clients of the registries
@@ -239,7 +241,7 @@ def download_go(target):
         GOMODCACHE=str(target / "modules"), GOCACHE=str(target / "cache"), GOFLAGS="-modcacherw", GOTOOLCHAIN="local")
 
 
-def build_go(module, version, checksum, program, target):
+def build_go(module, version, checksum, program, target, package):
     """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
     go = str(TOOLS_FOLDER / "go" / "bin" / "go")
     modules = target / "modules"
@@ -254,7 +256,7 @@ def build_go(module, version, checksum, program, target):
                       "instead of the registry.".format(named, found, checksum))
     # It lies in this checkout, whose commit is not the program's.
     run([go, "-C", str(modules / named), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-         "-o", str(program), "."], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the space "
+         "-o", str(program), package], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the space "
         "in {}.".format(named, TOOLS_FOLDER), **environment)
 
 

@@ -37,6 +37,7 @@ mod received;
 mod recorded;
 mod scene;
 mod scene_options;
+mod shipped_files;
 
 pub use answer::Answer;
 pub use cluster_script::ClusterScript;
@@ -56,3 +57,4 @@ pub use received::Received;
 pub use recorded::Recorded;
 pub use scene::Scene;
 pub use scene_options::SceneOptions;
+pub use shipped_files::ShippedFiles;

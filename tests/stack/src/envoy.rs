@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::config::{Config, FilterConfig};
+use crate::launcher::Launcher;
 use crate::port;
 use crate::process::{Lifetime, Process};
 use crate::tools::Tools;
@@ -51,6 +52,8 @@ pub struct EnvoyOptions {
     pub drain_time: Duration,
     /// A last change to the configuration.
     pub edit: Option<Edit>,
+    /// What starts Envoy.
+    pub launcher: Launcher,
     /// Whether Envoy may outlive this process.
     pub lifetime: Lifetime,
 }
@@ -77,6 +80,7 @@ impl EnvoyOptions {
             log_level: "info".into(),
             drain_time: Duration::from_secs(2),
             edit: None,
+            launcher: Launcher::default(),
             lifetime: Lifetime::default(),
         }
     }
@@ -144,7 +148,22 @@ impl Envoy {
             port::ensure_free(port)?;
         }
         let config = options.write_config(tools, port, admin_port)?;
-        let mut command = command(tools, &config);
+        Self::launch(tools, &config, port, admin_port, options).await
+    }
+
+    /// Starts Envoy with a file as it stands. The options have to say which ports it names; what they say of clusters and
+    /// of the filter does not count.
+    pub async fn start_file(tools: &Tools, file: &Path, options: EnvoyOptions) -> Result<Self> {
+        let port = options.port.context("the listener's port is not known")?;
+        let admin_port = options.admin_port.context("the port of the administration interface is not known")?;
+        for port in [port, admin_port] {
+            port::ensure_free(port)?;
+        }
+        Self::launch(tools, file, port, admin_port, options).await
+    }
+
+    async fn launch(tools: &Tools, config: &Path, port: u16, admin_port: u16, options: EnvoyOptions) -> Result<Self> {
+        let mut command = with_config(options.launcher.command(tools, &options.run_dir)?, tools, config);
         command
             .args(["--concurrency", &options.concurrency.to_string()])
             .args(["--log-level", options.log_level.split(',').next().unwrap_or("info")])
@@ -162,7 +181,12 @@ impl Envoy {
     /// Lets Envoy itself check the configuration, with the filter's, and starts nothing.
     pub async fn validate(tools: &Tools, mut options: EnvoyOptions) -> Result<()> {
         let config = options.write_config(tools, port::free()?, port::free()?)?;
-        let mut command = command(tools, &config);
+        Self::validate_file(tools, &config).await
+    }
+
+    /// Lets Envoy itself check a file as it stands.
+    pub async fn validate_file(tools: &Tools, file: &Path) -> Result<()> {
+        let mut command = with_config(Command::new(&tools.envoy), tools, file);
         command.args(["--mode", "validate"]);
         let Output { status, stdout, stderr } = tokio::process::Command::from(command).output().await?;
         if !status.success() {
@@ -251,8 +275,7 @@ impl Envoy {
 }
 
 /// Envoys on one machine find each other by a shared-memory region meant for hot restarts; ours need no restart.
-fn command(tools: &Tools, config: &Path) -> Command {
-    let mut command = Command::new(&tools.envoy);
+fn with_config(mut command: Command, tools: &Tools, config: &Path) -> Command {
     command.arg("--disable-hot-restart").arg("-c").arg(config).current_dir(&tools.root);
     command
 }

@@ -1,0 +1,91 @@
+use std::fs::{self, DirEntry};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Launcher, Tools, port};
+
+/// The folder `envoy` of the checkout, word for word but for what a test has to replace: ports, addresses, and where files
+/// are.
+#[derive(Debug)]
+pub struct ShippedFiles {
+    folder: PathBuf,
+    replacements: Vec<(String, String)>,
+    port: u16,
+    admin_port: u16,
+    launcher: Launcher,
+}
+
+impl ShippedFiles {
+    /// Copies for this folder, with other ports for Envoy.
+    pub fn new(folder: impl Into<PathBuf>) -> Result<Self> {
+        let (port, admin_port) = (port::free()?, port::free()?);
+        Ok(Self { folder: folder.into(), replacements: Vec::new(), port, admin_port, launcher: Launcher::default() })
+    }
+
+    /// Replaces a text wherever it stands; it must stand somewhere. Ports and the paths of parts are replaced after that.
+    #[must_use]
+    pub fn replace(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
+        self.replacements.push((from.into(), to.into()));
+        self
+    }
+
+    /// Puts other addresses in place of those at which the files have the nodes.
+    #[must_use]
+    pub fn nodes(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        (9201..).zip(addresses).fold(self, |files, (shipped, node)| files.port(shipped, node.port()))
+    }
+
+    /// Puts another port in place of one on loopback.
+    #[must_use]
+    pub fn port(self, shipped: u16, port: u16) -> Self {
+        self.replace(at(shipped), at(port))
+    }
+
+    /// Sets what starts Envoy.
+    #[must_use]
+    pub fn launcher(self, launcher: Launcher) -> Self {
+        Self { launcher, ..self }
+    }
+
+    /// Starts Envoy with one of the files.
+    pub async fn start(self, file: &str) -> Result<Envoy> {
+        let tools = Tools::find()?;
+        let file = self.write(&tools, file)?;
+        let options = EnvoyOptions {
+            port: Some(self.port),
+            admin_port: Some(self.admin_port),
+            launcher: self.launcher,
+            ..EnvoyOptions::new(self.folder)
+        };
+        Envoy::validate_file(&tools, &file).await?;
+        Envoy::start_file(&tools, &file, options).await
+    }
+
+    /// Writes the file, and those that it shares with others.
+    fn write(&self, tools: &Tools, name: &str) -> Result<PathBuf> {
+        let (from, to) = (tools.root.join("envoy"), self.folder.join("envoy"));
+        fs::create_dir_all(to.join("parts")).with_context(|| format!("cannot create {}", to.display()))?;
+        let part = |entry: io::Result<DirEntry>| Ok(Path::new("parts").join(entry?.file_name()));
+        let parts: io::Result<Vec<PathBuf>> = fs::read_dir(from.join("parts"))?.map(part).collect();
+        let names: Vec<PathBuf> = parts?.into_iter().chain([name.into()]).collect();
+        let read = |name: &PathBuf| fs::read_to_string(from.join(name)).with_context(|| format!("{}", name.display()));
+        let mut texts: Vec<String> = names.iter().map(read).collect::<Result<_>>()?;
+        let ports = [(9200, self.port), (9901, self.admin_port)].map(|(shipped, port)| (at(shipped), at(port)));
+        for (from, to) in self.replacements.iter().chain(&ports) {
+            ensure!(texts.iter().any(|text| text.contains(from)), "{name} has no {from}");
+            texts.iter_mut().for_each(|text| *text = text.replace(from, to));
+        }
+        let parts = format!("{}/", to.join("parts").display());
+        for (name, text) in names.iter().zip(texts) {
+            fs::write(to.join(name), text.replace("envoy/parts/", &parts))?;
+        }
+        Ok(to.join(name))
+    }
+}
+
+/// A port on loopback, as the files write it.
+fn at(port: u16) -> String {
+    format!("address: 127.0.0.1, port_value: {port}}}")
+}
