@@ -61,18 +61,38 @@ async fn the_readmes_envoy_configuration_is_valid() {
     Envoy::validate(&tools, options.cluster("es", [address]).cluster("es-0", [address])).await.unwrap();
 }
 
-/// A shipped configuration without what TLS and credentials change in it.
-fn without_tls(tools: &Tools, file: &str) -> Value {
-    let mut config: Value = serde_saphyr::from_str(&std::fs::read_to_string(tools.root.join(file)).unwrap()).unwrap();
-    for cluster in config["static_resources"]["clusters"].as_array_mut().unwrap() {
-        for field in ["type", "transport_socket"] {
+/// A shipped configuration.
+fn shipped(tools: &Tools, file: &str) -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(tools.root.join("envoy").join(file)).unwrap()).unwrap()
+}
+
+const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+
+/// One of the HTTP filters of the (first) listener.
+fn http_filter(config: &Value, name: &str) -> Value {
+    let filters = config.pointer(MANAGER).unwrap()["http_filters"].as_array().unwrap();
+    filters.iter().find(|filter| filter["name"] == name).unwrap().clone()
+}
+
+/// The clusters without what TLS changes in them.
+fn clusters_without_tls(config: &Value) -> Vec<Value> {
+    let mut clusters = config["static_resources"]["clusters"].as_array().unwrap().clone();
+    for cluster in &mut clusters {
+        for field in ["type", "transport_socket", "typed_extension_protocol_options"] {
             cluster.as_object_mut().unwrap().remove(field);
         }
         for endpoint in cluster["load_assignment"]["endpoints"][0]["lb_endpoints"].as_array_mut().unwrap() {
             *endpoint = json!({});
         }
     }
-    let manager = &mut config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"];
+    clusters
+}
+
+/// A shipped configuration without what TLS and credentials change in it.
+fn without_tls(tools: &Tools, file: &str) -> Value {
+    let mut config = shipped(tools, file);
+    config["static_resources"]["clusters"] = clusters_without_tls(&config).into();
+    let manager = config.pointer_mut(MANAGER).unwrap();
     for filter in manager["http_filters"].as_array_mut().unwrap() {
         if let Some(value) = filter.pointer_mut("/typed_config/config/configuration/value") {
             let mut own: Value = serde_json::from_str(value.as_str().unwrap()).unwrap();
@@ -87,20 +107,75 @@ fn without_tls(tools: &Tools, file: &str) -> Value {
 #[test]
 fn the_configuration_for_tls_differs_from_the_plain_one_in_nothing_else() {
     let tools = Tools::find().unwrap();
-    assert_eq!(without_tls(&tools, "envoy/tls.yaml"), without_tls(&tools, "envoy/envoy.yaml"));
+    assert_eq!(without_tls(&tools, "tls.yaml"), without_tls(&tools, "envoy.yaml"));
 }
 
-#[tokio::test]
-async fn the_shipped_envoy_configuration_is_valid() {
+/// What a file of `envoy/parts` holds, without its types.
+fn resources(tools: &Tools, part: &str) -> Vec<Value> {
+    let mut resources = shipped(tools, &format!("parts/{part}"))["resources"].as_array().unwrap().clone();
+    for resource in &mut resources {
+        resource.as_object_mut().unwrap().remove("@type").unwrap();
+    }
+    resources
+}
+
+#[test]
+fn the_shared_parts_are_those_of_the_plain_configuration() {
     let tools = Tools::find().unwrap();
-    let output = tokio::process::Command::new(&tools.envoy)
-        .args(["--mode", "validate", "-c", "envoy/envoy.yaml"])
-        .current_dir(&tools.root)
-        .output()
-        .await
-        .unwrap();
-    let log = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{log}");
-    // Envoy takes what it is about to give up with no more than a warning.
-    assert!(!log.to_lowercase().contains("deprecated"), "{log}");
+    let plain = shipped(&tools, "envoy.yaml");
+    assert_eq!(resources(&tools, "filter.yaml"), [http_filter(&plain, "bulk_reshuffle")]);
+    assert_eq!(resources(&tools, "routes.yaml"), [plain.pointer(MANAGER).unwrap()["route_config"].clone()]);
+    assert_eq!(json!(resources(&tools, "clusters.yaml")), plain["static_resources"]["clusters"]);
+}
+
+// That they work is tested with the real cluster.
+#[test]
+fn what_the_configurations_have_in_common_is_the_same_in_all_of_them() {
+    let tools = Tools::find().unwrap();
+    let plain = shipped(&tools, "envoy.yaml");
+    for file in ["buffer.yaml", "gateway.yaml", "rollout.yaml"] {
+        let other = shipped(&tools, file);
+        for field in ["node", "admin", "stats_config"] {
+            assert_eq!(other[field], plain[field], "{file}");
+        }
+        for filter in ["envoy.filters.http.compressor", "envoy.filters.http.router"] {
+            assert_eq!(http_filter(&other, filter), http_filter(&plain, filter), "{file}");
+        }
+    }
+    assert_eq!(clusters_without_tls(&shipped(&tools, "gateway.yaml")), clusters_without_tls(&plain));
+}
+
+/// The wasm filter's configuration, the text in it as JSON.
+fn wasm_config(config: &Value) -> Value {
+    let mut config = http_filter(config, "bulk_reshuffle")["typed_config"]["config"].take();
+    let value = &mut config["configuration"]["value"];
+    *value = serde_json::from_str(value.as_str().unwrap()).unwrap();
+    config
+}
+
+#[test]
+fn the_configuration_with_a_buffer_differs_in_how_headers_are_held_back() {
+    let tools = Tools::find().unwrap();
+    let mut plain = wasm_config(&shipped(&tools, "envoy.yaml"));
+    plain.as_object_mut().unwrap().remove("allow_on_headers_stop_iteration").unwrap();
+    plain["configuration"]["value"]["header_pause"] = json!("buffer");
+    assert_eq!(wasm_config(&shipped(&tools, "buffer.yaml")), plain);
+}
+
+// Those with TLS need certificates; they are validated where they are run.
+#[tokio::test]
+async fn the_shipped_envoy_configurations_are_valid() {
+    let tools = Tools::find().unwrap();
+    for file in ["envoy/envoy.yaml", "envoy/buffer.yaml", "envoy/rollout.yaml"] {
+        let output = tokio::process::Command::new(&tools.envoy)
+            .args(["--mode", "validate", "-c", file])
+            .current_dir(&tools.root)
+            .output()
+            .await
+            .unwrap();
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{file}: {log}");
+        // Envoy takes what it is about to give up with no more than a warning.
+        assert!(!log.to_lowercase().contains("deprecated"), "{file}: {log}");
+    }
 }

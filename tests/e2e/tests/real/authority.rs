@@ -1,4 +1,4 @@
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 
 /// Signs certificates, and is gone with the test.
 pub struct Authority {
@@ -7,7 +7,7 @@ pub struct Authority {
     pub certificate: String,
 }
 
-/// What a server shows, and what it keeps to itself (PEM).
+/// What a server or client shows, and what it keeps to itself (PEM).
 pub struct Identity {
     pub certificate: String,
     pub key: String,
@@ -23,10 +23,20 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), certificate }
     }
 
-    /// A certificate for a DNS name.
+    /// A certificate for a DNS name or an IP address.
     pub fn sign(&self, name: &str) -> Identity {
+        self.sign_params(&CertificateParams::new([name.to_owned()]).unwrap())
+    }
+
+    /// A certificate for a URI.
+    pub fn sign_uri(&self, uri: &str) -> Identity {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
+        self.sign_params(&params)
+    }
+
+    fn sign_params(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
         Identity { certificate, key: key.serialize_pem() }
     }

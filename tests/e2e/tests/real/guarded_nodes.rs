@@ -11,12 +11,13 @@ use crate::authority::Identity;
 use crate::wiretap::Wiretap;
 
 /// Whom the nodes know.
-#[derive(Clone, Copy)]
 pub enum Guests {
     /// Users, as the lines of an htpasswd file.
     Users(&'static str),
     /// Who brings one of these values of the header `authorization`.
     Keys(&'static [&'static str]),
+    /// Who shows a certificate that this authority (PEM) has signed. The nodes may offer HTTP/2.
+    Certified { authority: String, http2: bool },
 }
 
 /// A real cluster whose nodes are reached by TLS only, and by whom they know. (The servers that the tests run are built
@@ -32,7 +33,7 @@ impl GuardedNodes {
     pub async fn start(folder: PathBuf, nodes: &[SocketAddr], identities: &[Identity], guests: Guests) -> Self {
         let admitted = FakeCluster::in_front_of(nodes).await.unwrap();
         let ports = port::free_ports(nodes.len()).unwrap();
-        let guards: Vec<Value> = identities.iter().zip(&ports).map(|(id, port)| guard(*port, id, guests)).collect();
+        let guards: Vec<Value> = identities.iter().zip(&ports).map(|(id, port)| guard(*port, id, &guests)).collect();
         let config = json!({
             "admin": {"address": address(0)},
             "static_resources": {"listeners": guards, "clusters": [{"name": null, "connect_timeout": "2s", "load_assignment": null}]},
@@ -74,13 +75,14 @@ pub fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-fn guard(port: u16, identity: &Identity, guests: Guests) -> Value {
+fn guard(port: u16, identity: &Identity, guests: &Guests) -> Value {
+    let router = json!({"name": "envoy.filters.http.router", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+    }});
     let manager = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "guard",
-        "http_filters": [guests.filter(), {"name": "envoy.filters.http.router", "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
-        }}],
+        "http_filters": guests.filter().into_iter().chain([router]).collect::<Vec<_>>(),
         "route_config": {"virtual_hosts": [{"name": "node", "domains": ["*"], "routes": [
             {"match": {"prefix": "/"}, "route": {"cluster": format!("behind-{port}"), "timeout": "0s"}},
         ]}]},
@@ -90,14 +92,24 @@ fn guard(port: u16, identity: &Identity, guests: Guests) -> Value {
         "address": address(port),
         "filter_chains": [{
             "filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}],
-            "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
-                "common_tls_context": {"tls_certificates": [{
-                    "certificate_chain": {"inline_string": identity.certificate},
-                    "private_key": {"inline_string": identity.key},
-                }]},
-            }},
+            "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls(identity, guests)},
         }],
+    })
+}
+
+fn tls(identity: &Identity, guests: &Guests) -> Value {
+    let mut context = json!({"tls_certificates": [{
+        "certificate_chain": {"inline_string": identity.certificate},
+        "private_key": {"inline_string": identity.key},
+    }]});
+    if let Guests::Certified { authority, http2 } = guests {
+        context["validation_context"] = json!({"trusted_ca": {"inline_string": authority}});
+        context["alpn_protocols"] = if *http2 { json!(["h2", "http/1.1"]) } else { json!([]) };
+    }
+    json!({
+        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+        "require_client_certificate": matches!(guests, Guests::Certified { .. }),
+        "common_tls_context": context,
     })
 }
 
@@ -106,9 +118,9 @@ fn address(port: u16) -> Value {
 }
 
 impl Guests {
-    /// The filter that lets nobody else through.
-    fn filter(self) -> Value {
-        match self {
+    /// The filter that lets nobody else through, if TLS does not see to that.
+    fn filter(&self) -> Option<Value> {
+        Some(match self {
             Self::Users(lines) => json!({"name": "envoy.filters.http.basic_auth", "typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth",
                 "users": {"inline_string": lines},
@@ -121,6 +133,7 @@ impl Guests {
                     "key_sources": [{"header": "authorization"}],
                 }})
             }
-        }
+            Self::Certified { .. } => return None,
+        })
     }
 }

@@ -3,18 +3,23 @@
 
 mod answers;
 mod authority;
+mod buffer;
 mod clients;
 mod compression;
 mod freshness;
+mod gateway;
 mod guarded_nodes;
+mod http2;
 mod levels;
 mod missing_ids;
 mod missing_upstream;
 mod ownership;
 mod response_parameters;
+mod rollout;
 mod site;
 mod sizes;
 mod tls;
+mod tls_client;
 mod wiretap;
 mod workers;
 

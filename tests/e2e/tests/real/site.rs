@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use bulk_reshuffle_e2e::FakeCluster;
+use bulk_reshuffle_e2e::{FakeCluster, ShippedFiles};
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait,
 };
@@ -76,7 +76,7 @@ pub fn folder(name: &str) -> PathBuf {
 }
 
 /// An Envoy of one worker in front of these nodes, with these fields in the filter's configuration.
-fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
+pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
     let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
     for (name, address) in nodes {
         options = options.cluster(name, [*address]);
@@ -125,6 +125,22 @@ impl Site {
         (site, received)
     }
 
+    /// With one of the shipped configurations on other ports, perhaps with more in it replaced, and one in between who
+    /// writes down what the nodes receive.
+    pub async fn start_shipped(
+        name: &str,
+        file: &str,
+        replace: impl FnOnce(ShippedFiles) -> ShippedFiles,
+    ) -> (Self, FakeCluster) {
+        let nodes = nodes(distribution()).await;
+        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
+        let received = FakeCluster::in_front_of(&addresses).await.unwrap();
+        let files = ShippedFiles::new(folder(name)).unwrap().nodes(received.addresses());
+        let site = Self::of(nodes, replace(files).start(file).await.unwrap());
+        site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        (site, received)
+    }
+
     /// With an Envoy in front of the cluster that the test has started itself.
     pub fn of(nodes: Nodes, envoy: Envoy) -> Self {
         Self { client: Client::new(), envoy, nodes }
@@ -140,6 +156,12 @@ impl Site {
 
     /// Makes an index of the test's own, with explicit mappings, and waits until the filter routes to it.
     pub async fn index(&self, name: &str, settings: Value) {
+        self.create_index(name, settings).await;
+        self.wait_for_routing(name).await;
+    }
+
+    /// The same without waiting.
+    pub async fn create_index(&self, name: &str, settings: Value) {
         let mut whole = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
         whole.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         let index = json!({"settings": whole, "mappings": {"properties": {
@@ -147,7 +169,6 @@ impl Site {
         }}});
         self.client.delete(&self.direct(0, &format!("/{name}"))).await.unwrap();
         self.client.put_json(&self.direct(0, &format!("/{name}")), &index).await.unwrap().ok().unwrap();
-        self.wait_for_routing(name).await;
     }
 
     /// Waits until operations on an index or alias are split, whichever of its shards they are for.

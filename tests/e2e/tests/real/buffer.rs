@@ -1,0 +1,73 @@
+//! `envoy/buffer.yaml`: a buffer filter holds the headers back.
+
+use std::collections::BTreeSet;
+
+use bulk_reshuffle_e2e::{FakeCluster, Item};
+use serde_json::json;
+
+use crate::site::Site;
+
+fn documents(index: &str, numbers: std::ops::Range<usize>, size: usize) -> String {
+    let text = "x".repeat(size);
+    let line =
+        |n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n},\"text\":\"{text}\"}}\n");
+    numbers.map(line).collect()
+}
+
+/// Sends a request; the answer must have an item for each document, in order.
+async fn write(site: &Site, path: &str, index: &str, numbers: std::ops::Range<usize>, size: usize) {
+    let url = site.envoy.url(path);
+    let answer = site.client.post_ndjson(&url, documents(index, numbers.clone(), size)).await.unwrap();
+    let items = Item::read_all(&answer).unwrap();
+    let found: Vec<_> = items.iter().map(|item| (item.id.as_str(), item.status)).collect();
+    let ids: Vec<_> = numbers.map(|n| n.to_string()).collect();
+    assert_eq!(found, ids.iter().map(|id| (id.as_str(), 201)).collect::<Vec<_>>());
+}
+
+/// Requests to nodes that Envoy has begun and given up, and connections that it has closed for that.
+async fn given_up(site: &Site) -> u64 {
+    const SIGNS: &str = "(upstream_rq_cancelled|upstream_rq_tx_reset|upstream_cx_destroy_local_with_active_rq)$";
+    site.envoy.stats_with(SIGNS).await.unwrap().values().sum()
+}
+
+fn nodes_of(received: &FakeCluster) -> Vec<usize> {
+    received.bulks().iter().map(|batch| batch.node).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_is_split_and_none_to_a_node_is_given_up() {
+    const REQUESTS: usize = 20;
+    let (site, received) = Site::start_shipped("buffer", "buffer.yaml", |files| files).await;
+    site.index("buffer", json!({})).await;
+    received.forget();
+    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let before = site.counter(merged).await;
+    for number in 0..REQUESTS {
+        write(&site, "/_bulk", "buffer", number * 100..(number + 1) * 100, 10).await;
+    }
+    assert_eq!(site.counter(merged).await - before, REQUESTS as u64);
+    let nodes = nodes_of(&received);
+    assert_eq!((nodes.len(), nodes.iter().collect::<BTreeSet<_>>().len()), (3 * REQUESTS, 3));
+    assert_eq!(site.documents("buffer").await, 100 * REQUESTS as u64);
+    assert_eq!(site.counter("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.header_pause").await, 0);
+    assert_eq!(given_up(&site).await, 0);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_requests_are_taken_split_or_whole() {
+    let (site, received) = Site::start_shipped("buffer-large", "buffer.yaml", |files| files).await;
+    site.index("buffer-large", json!({})).await;
+    received.forget();
+    // 30 MB; split, and with a parameter that the filter leaves to the cluster.
+    write(&site, "/_bulk", "buffer-large", 0..30_000, 950).await;
+    assert_eq!(nodes_of(&received).into_iter().collect::<BTreeSet<_>>().len(), 3);
+    received.forget();
+    write(&site, "/_bulk?pipeline=_none", "buffer-large", 30_000..60_000, 950).await;
+    let bulks = received.bulks();
+    assert_eq!(bulks.len(), 1);
+    assert!(bulks[0].text() == documents("buffer-large", 30_000..60_000, 950), "not as the client sent it");
+    assert_eq!(site.documents("buffer-large").await, 60_000);
+    assert_eq!(given_up(&site).await, 0);
+    site.end().await;
+}

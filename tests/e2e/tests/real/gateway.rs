@@ -1,0 +1,212 @@
+//! `envoy/gateway.yaml`: several tenants in front, TLS on both sides.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{Item, Recorded, ShippedFiles};
+use bulk_reshuffle_stack::{Response, wait};
+use bytes::Bytes;
+use hyper::Request;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::authority::{Authority, Identity};
+use crate::guarded_nodes::{GuardedNodes, Guests};
+use crate::site::{self, Site};
+use crate::tls_client::TlsClient;
+
+const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_merged_total";
+
+/// The file's gateway in front of nodes that let in nobody else.
+struct Scene {
+    site: Site,
+    guarded: GuardedNodes,
+    servers: Authority,
+    tenants: Authority,
+}
+
+impl Scene {
+    /// With nodes that offer HTTP/2, or do not. Requests are held for a while, so that they meet.
+    async fn start(name: &str, http2: bool) -> Self {
+        let (servers, tenants) = (Authority::new(), Authority::new());
+        let nodes = site::nodes(site::distribution()).await;
+        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
+        let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal"))).collect();
+        let guests = Guests::Certified { authority: servers.certificate.clone(), http2 };
+        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await;
+        let certificates = write_certificates(name, &servers, &tenants);
+        let files = ShippedFiles::new(site::folder(name))
+            .unwrap()
+            .replace("/etc/envoy/", certificates)
+            .replace("address: 0.0.0.0,", "address: 127.0.0.1,")
+            .replace(
+                "\"coordinator\": \"es\"",
+                r#""coordinator": "es", "hold": {"early_release": false, "interval": "500ms"}"#,
+            );
+        let files = (0..).zip(guarded.addresses()).fold(files, |files, (node, address)| {
+            let name = format!("es-{node}.internal");
+            // The name stays, for TLS.
+            let (shipped, known) =
+                (format!("{name}, port_value: 9200"), format!("127.0.0.1, port_value: {}", address.port()));
+            let to = |named: &str, place: &str| {
+                format!("endpoint: {{{named}address: {{socket_address: {{address: {place}}}}}}}")
+            };
+            files.replace(to("", &shipped), to(&format!("hostname: {name}, "), &known))
+        });
+        let envoy = files.start("gateway.yaml").await.unwrap();
+        Self { site: Site::of(nodes, envoy), guarded, servers, tenants }
+    }
+
+    /// A client of the tenant that this URI names.
+    fn certified(&self, uri: &str) -> TlsClient {
+        TlsClient::http2(&self.servers, Some(&self.tenants.sign_uri(uri)))
+    }
+
+    /// A client without a certificate.
+    fn stranger(&self) -> TlsClient {
+        TlsClient::http1(&self.servers, None)
+    }
+
+    fn bulk(&self, headers: &[(&str, &str)], body: String) -> Request<Bytes> {
+        let request = Request::post(format!("https://{}/_bulk", self.site.envoy.addr()));
+        let request = request.header("content-type", "application/x-ndjson");
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(body.into()).unwrap()
+    }
+
+    /// Makes an index, and waits until the filter routes to it.
+    async fn index(&self, name: &str) {
+        self.site.create_index(name, json!({})).await;
+        let client = self.stranger();
+        let probe: String =
+            (0..64).map(|n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"{n}\"}}}}\n")).collect();
+        wait::until(Duration::from_secs(60), "the filter does not route to the index", async || {
+            let before = self.site.counter(MERGED).await;
+            client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe.clone())).await?;
+            Ok((self.site.counter(MERGED).await > before).then_some(()))
+        })
+        .await
+        .unwrap();
+        self.guarded.admitted.forget();
+    }
+
+    async fn end(self) {
+        self.site.end().await;
+        self.guarded.end().await;
+    }
+}
+
+/// What stands in `/etc/envoy` elsewhere; returns the folder.
+fn write_certificates(name: &str, servers: &Authority, tenants: &Authority) -> String {
+    let folder = site::folder(name).join("certificates");
+    std::fs::create_dir_all(&folder).unwrap();
+    let Identity { certificate, key } = servers.sign("127.0.0.1");
+    let files = [
+        ("gateway.pem", &certificate),
+        ("gateway-key.pem", &key),
+        ("cluster-ca.pem", &servers.certificate),
+        ("tenants-ca.pem", &tenants.certificate),
+    ];
+    for (file, text) in files {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    format!("{}/", folder.display())
+}
+
+fn documents(owner: &str, index: &str, numbers: Range<usize>) -> String {
+    numbers
+        .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{owner}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
+        .collect()
+}
+
+/// For which tenant a batch was sent, and whose documents are in it.
+fn owners(batch: &Recorded) -> (String, BTreeSet<String>) {
+    let operations = batch.operations().unwrap();
+    let owner = |id: &str| id.split('-').next().unwrap().to_owned();
+    let owners = operations.iter().map(|operation| owner(operation.id.as_deref().unwrap())).collect();
+    (batch.header("x-tenant").unwrap_or_default().to_owned(), owners)
+}
+
+/// Five clients of three tenants write at the same time, each forging another tenant's name.
+async fn three_tenants_write(name: &str, http2: bool) {
+    const REQUESTS: usize = 12;
+    const ALICE: &str = "spiffe://tenants.internal/alice";
+    let scene = Scene::start(name, http2).await;
+    scene.index(name).await;
+    // Certificates and keys are renewed while the old ones are still good.
+    let clients = [
+        ("alice", scene.certified(ALICE), [("x-tenant", "carol"), ("x-opaque-id", "same")]),
+        ("alice", scene.certified(ALICE), [("x-tenant", "dave"), ("x-opaque-id", "same")]),
+        ("carol", scene.stranger(), [("x-tenant", ALICE), ("x-api-key", "change-me-carol-1")]),
+        ("carol", scene.stranger(), [("x-tenant", "dave"), ("x-api-key", "change-me-carol-2")]),
+        ("dave", scene.stranger(), [("x-tenant", "carol"), ("x-api-key", "change-me-dave")]),
+    ];
+    let mut answers = JoinSet::new();
+    for (number, (owner, client, headers)) in clients.iter().enumerate() {
+        for round in 0..REQUESTS {
+            let first = (number * REQUESTS + round) * 30;
+            let (owner, client) = (*owner, client.clone());
+            let request = scene.bulk(headers, documents(owner, name, first..first + 30));
+            answers.spawn(async move { (owner, first, client.send(request).await.unwrap()) });
+        }
+    }
+    for (owner, first, answer) in answers.join_all().await {
+        let items = Item::read_all(&answer).unwrap();
+        let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.status)).collect();
+        assert_eq!(found, (first..first + 30).map(|n| (format!("{owner}-{n}"), 201)).collect::<Vec<_>>());
+    }
+
+    let requests = clients.len() * REQUESTS;
+    assert_eq!(scene.site.documents(name).await, 30 * requests as u64);
+    let batches = scene.guarded.admitted.bulks();
+    let only = |tenant: &str, owner: &str| (tenant.to_owned(), BTreeSet::from([owner.to_owned()]));
+    let told: BTreeSet<_> = batches.iter().map(owners).collect();
+    assert_eq!(told, [only(ALICE, "alice"), only("carol", "carol"), only("dave", "dave")].into());
+    assert!(batches.iter().all(|batch| batch.header("x-api-key").is_none()), "a key went further");
+    // Each tenant's requests did meet, whichever certificate or key they came with.
+    assert!(batches.len() < requests, "{} batches", batches.len());
+
+    let connections = scene.site.envoy.stats_with("cx_http[12]_total$").await.unwrap();
+    for version in [1, 2] {
+        assert!(connections[&format!("http.gateway.downstream_cx_http{version}_total")] > 0);
+    }
+    for node in 0..3 {
+        let [with_http1, with_http2] =
+            [1, 2].map(|n| connections[&format!("cluster.es-{node}.upstream_cx_http{n}_total")] > 0);
+        assert_eq!((with_http1, with_http2), (!http2, http2), "es-{node}");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http2() {
+    three_tenants_write("gateway-http2", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http1() {
+    three_tenants_write("gateway-http1", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_no_tenant_is_not_let_in() {
+    let scene = Scene::start("gateway-strangers", true).await;
+    scene.index("strangers").await;
+    let body = || documents("mallory", "strangers", 0..30);
+    for headers in [vec![], vec![("x-api-key", "change-me")], vec![("x-tenant", "dave")]] {
+        let answer = scene.stranger().send(scene.bulk(&headers, body())).await.unwrap();
+        assert_eq!(answer.status, 401, "{headers:?}");
+    }
+    // A certificate that names no tenant.
+    let answer = scene.certified("spiffe://cluster.internal/alice").send(scene.bulk(&[], body())).await.unwrap();
+    assert_eq!(answer.status, 401);
+    // A certificate of somebody else's tenants; a good key does not make up for that.
+    let elsewhere = Authority::new().sign_uri("spiffe://tenants.internal/alice");
+    let client = TlsClient::http2(&scene.servers, Some(&elsewhere));
+    let refused: Result<Response> = client.send(scene.bulk(&[("x-api-key", "change-me-dave")], body())).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(scene.guarded.admitted.bulks().len(), 0);
+    assert_eq!(scene.site.documents("strangers").await, 0);
+    scene.end().await;
+}

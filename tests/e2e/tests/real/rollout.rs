@@ -1,0 +1,132 @@
+//! `envoy/rollout.yaml`: one cluster behind two ports, and the metrics of both.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use bulk_reshuffle_e2e::{FakeCluster, Item, ShippedFiles};
+use bulk_reshuffle_stack::{port, wait};
+use serde_json::json;
+
+use crate::site::Site;
+
+const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total";
+
+/// The site, and the URL of a path at the port without the filter.
+async fn start(name: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) -> (Site, FakeCluster, String) {
+    let plain = port::free().unwrap();
+    let (site, received) = Site::start_shipped(name, "rollout.yaml", |files| replace(files.port(9210, plain))).await;
+    (site, received, format!("http://127.0.0.1:{plain}/_bulk"))
+}
+
+fn documents(index: &str) -> String {
+    let line = |n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n");
+    (0..300).map(line).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_ports_answer_alike_and_only_one_splits() {
+    let (site, received, plain) = start("rollout", |files| files).await;
+    let mut answers = Vec::new();
+    for (index, url) in [("filtered", site.envoy.url("/_bulk")), ("plain", plain)] {
+        site.index(index, json!({})).await;
+        received.forget();
+        let merged = site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await;
+        let answer = site.client.post_ndjson(&url, documents(index)).await.unwrap();
+        let items = Item::read_all(&answer).unwrap();
+        answers.push(items.into_iter().map(|item| (item.action, item.id, item.status)).collect::<Vec<_>>());
+        let split = site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await - merged;
+        let bulks: Vec<_> = received.bulks().iter().map(|bulk| bulk.text()).collect();
+        match index {
+            "filtered" => assert_eq!((split, bulks.len()), (1, 3)),
+            _ => assert_eq!((split, bulks), (0, vec![documents(index)])),
+        }
+        assert_eq!(site.documents(index).await, 300);
+    }
+    let expected: Vec<_> = (0..300).map(|n| ("index".to_owned(), n.to_string(), 201)).collect();
+    assert_eq!(answers, [expected.clone(), expected]);
+    assert_eq!(site.counter("http.plain.downstream_rq_2xx").await, 1);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_is_told_the_upstream_the_reason_and_the_port() {
+    let (site, _received, plain) = start("rollout-prometheus", |files| files).await;
+    site.index("prometheus", json!({})).await;
+    site.client.post_ndjson(&plain, documents("prometheus")).await.unwrap().ok().unwrap();
+    site.client.post_ndjson(&site.envoy.url("/_bulk?pipeline=_none"), documents("prometheus")).await.unwrap();
+    let (batches, stats) = (site.by_upstream("batches").await, site.envoy.stats().await.unwrap());
+    assert_eq!(batches.keys().collect::<Vec<_>>(), ["es-0", "es-1", "es-2"]);
+    let text = site.client.get(&site.envoy.admin_url("/stats/prometheus")).await.unwrap().text();
+    let told: BTreeSet<&str> = text.lines().collect();
+    let mut expected: Vec<_> = batches
+        .iter()
+        .map(|(upstream, number)| format!("bulk_reshuffle_batches_total{{upstream=\"{upstream}\"}} {number}"))
+        .collect();
+    expected.push("bulk_reshuffle_requests_passed_through_total{reason=\"pipeline\"} 1".to_owned());
+    for port in ["plain", "filtered"] {
+        let number = stats[&format!("http.{port}.downstream_rq_completed")];
+        let label = format!("envoy_http_conn_manager_prefix=\"{port}\"");
+        expected.push(format!("envoy_http_downstream_rq_completed{{{label}}} {number}"));
+    }
+    for line in expected {
+        assert!(told.contains(line.as_str()), "no {line} in\n{text}");
+    }
+    site.end().await;
+}
+
+/// Adds up what has arrived for each of the filter's counters, labels included.
+fn listen(socket: &UdpSocket, sums: &mut BTreeMap<String, u64>) {
+    let mut datagram = vec![0; 1 << 16];
+    while let Ok(length) = socket.recv(&mut datagram) {
+        for line in std::str::from_utf8(&datagram[..length]).unwrap().lines() {
+            // `envoy.a.counter:1|c|#upstream:es-0`, or without the last part.
+            let (name, rest) = line.split_once(':').unwrap();
+            let mut parts = rest.split('|');
+            let (value, kind, tags) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap_or_default());
+            if kind == "c" && name.contains("bulk_reshuffle") {
+                *sums.entry(format!("{name}{tags}")).or_default() += value.parse::<u64>().unwrap();
+            }
+        }
+    }
+}
+
+/// Statsd is told of the batches for each upstream, under these names.
+async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) {
+    let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let quick =
+        |files: ShippedFiles| files.port(8125, port).replace("stats_flush_interval: 5s", "stats_flush_interval: 0.1s");
+    let (site, _received, _) = start(name, |files| replace(quick(files))).await;
+    site.index(name, json!({})).await;
+    let told = RefCell::new(BTreeMap::new());
+    // UDP loses what nobody takes in time, so there has to be more to tell.
+    wait::until(Duration::from_secs(20), "statsd is not told of all upstreams", async || {
+        site.bulk(&documents(name)).await.ok()?;
+        listen(&socket, &mut told.borrow_mut());
+        let number = |node| told.borrow().get(&format!("envoy.{BATCHES}{of_upstream}es-{node}")).copied();
+        Ok((0..3).all(|node| number(node) > Some(0)).then_some(()))
+    })
+    .await
+    .unwrap();
+    for (upstream, batches) in site.by_upstream("batches").await {
+        let told = told.borrow()[&format!("envoy.{BATCHES}{of_upstream}{upstream}")];
+        assert!(told <= batches, "{upstream}: {told} of {batches}");
+    }
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statsd_is_told_with_tags_or_without_them() {
+    check_statsd("rollout-dogstatsd", "#upstream:", |files| files).await;
+    // As the comment in the file says.
+    let without_tags = |files: ShippedFiles| {
+        files
+            .replace("- name: envoy.stat_sinks.dog_statsd", "- name: envoy.stat_sinks.statsd")
+            .replace("v3.DogStatsdSink", "v3.StatsdSink")
+            .replace("      max_bytes_per_datagram: 1432\n", "")
+    };
+    check_statsd("rollout-statsd", ".upstream.", without_tags).await;
+}
