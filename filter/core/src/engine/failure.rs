@@ -41,7 +41,7 @@ impl Failure {
     /// Tells Envoy's own words, which come in the form of a response, from a node's.
     pub fn of(response: &Response) -> Option<Self> {
         let is_plain = |(name, value): &(String, String)| name == "content-type" && value.starts_with("text/plain");
-        if !matches!(response.status, 503 | 504) || !response.headers.iter().any(is_plain) {
+        if !matches!(response.status, 502..=504) || !response.headers.iter().any(is_plain) {
             return None;
         }
         let text = String::from_utf8_lossy(response.body.get(..300).unwrap_or(&response.body));
@@ -49,7 +49,9 @@ impl Failure {
             return Some(Self::NotSent);
         }
         if text.starts_with("upstream connect error or disconnect/reset before headers") {
-            return Some(Self::Lost);
+            // With 502 since Envoy 1.40: something came, and was no HTTP.
+            let is_no_http = text.contains("reset reason: protocol error");
+            return Some(if is_no_http { Self::Unreadable } else { Self::Lost });
         }
         text.starts_with("upstream request timeout").then_some(Self::TimedOut)
     }
@@ -73,6 +75,9 @@ mod tests {
         assert_eq!(of(503, "no healthy upstream"), Some(Failure::NotSent));
         assert_eq!(of(503, &format!("{RESET}connection termination")), Some(Failure::Lost));
         assert_eq!(of(504, "upstream request timeout"), Some(Failure::TimedOut));
+        for status in [502, 503] {
+            assert_eq!(of(status, &format!("{RESET}protocol error")), Some(Failure::Unreadable));
+        }
     }
 
     #[test]
