@@ -6,8 +6,12 @@ SEEDS     = 20000
 TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
 
+# Else the messages of panics would name the folder of whoever compiles, and the same source make different modules.
+CARGO_HOME ?= $(HOME)/.cargo
+export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
+
 .DEFAULT_GOAL := help
-.PHONY: help tools build forced-trap demo up down test test-faults test-clients test-matrix k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
+.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-image k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +23,14 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
 	@cargo run --quiet --package bulk-reshuffle-module -- $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
+
+# SOURCE is the URL of the repository, if the image is to name it; ARCHITECTURE that of the nodes (amd64), if their pods
+# get it as a volume.
+image: REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
+image: ARCHITECTURE = amd64
+image: build ## make the OCI image with the filter in dist/image, and print its digest: SOURCE, ARCHITECTURE
+	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
+		--revision "$(REVISION)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
 
 # The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
 # that it can never be taken for the filter itself; quick to compile rather than quick.
@@ -38,7 +50,7 @@ down: ## end what `make up` started
 
 test: tools forced-trap ## run all tests
 	@python3 tests/tools/fetch.py func-e
-	@cargo test --package bulk-reshuffle --package bulk-reshuffle-module
+	@cargo test --package bulk-reshuffle --package bulk-reshuffle-module --package bulk-reshuffle-image
 	@cargo test --package bulk-reshuffle-routines
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-fuzz
@@ -61,6 +73,10 @@ test-clients: tools build ## run the tests with real clients, against Elasticsea
 test-matrix: tools build ## compare the routing of every kind of index with every release, or with VERSIONS="opensearch-2 …"
 	@python3 tests/tools/fetch.py servers
 	@VERSIONS="$(VERSIONS)" cargo test --package bulk-reshuffle-e2e --test matrix -- --nocapture
+
+test-image: tools build ## push the image to a registry, pull it as Istio does, and make it twice
+	@python3 tests/tools/fetch.py registry
+	@cargo test --package bulk-reshuffle-image --test registry --test reproducible -- --nocapture
 
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
 	@python3 tests/tools/fetch.py k6
@@ -113,6 +129,7 @@ lint: ## check formatting and lints
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test faults --test large_state --test matrix -- -D warnings
+	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
 	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
 
 clean: ## remove what was compiled; .tools/ stays

@@ -5,6 +5,7 @@
     fetch.py clients     what the tests with real clients need besides
     fetch.py servers     every release of OpenSearch and Elasticsearch that is tested
     fetch.py k6          the load generator
+    fetch.py registry    what pushes and pulls the image
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -34,6 +35,7 @@ TOOLS_FOLDER = ROOT / ".tools"
 PYTHON_FOLDER = TOOLS_FOLDER / "python"
 JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
 GO = ROOT / "tests" / "clients" / "go"
+REGISTRY = ROOT / "tests" / "registry"
 
 
 class Tool(NamedTuple):
@@ -73,6 +75,8 @@ def tools():
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
                    "h1:TlTVVCSX/I+SBg6NWtU8On7EjrGz2/kxHQUtOo5tl1U=", "./cmd/func-e"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
+        Tool("registry", "Istio 1.31", 200, "".join((REGISTRY / name).read_text() for name in ("go.sum", "main.go")),
+             "programs", build_registry, needs=("go",)),
     ]
 
 
@@ -174,7 +178,7 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
 def go_program(name, version, megabytes, module, checksum, package="."):
     """A program compiled from its Go module."""
     return Tool(name, version, megabytes, module + checksum, "program",
-                lambda to: build_go(module, version, checksum, to / "program" / name, to, package), needs=("go",))
+                lambda to: build_go(module, version, checksum, package, to / "program" / name, to), needs=("go",))
 
 
 # --- the clients of the registries
@@ -236,28 +240,50 @@ def install_javascript(target):
 
 def download_go(target):
     """Go checks what it gets against the hashes in go.sum."""
-    run([str(TOOLS_FOLDER / "go" / "bin" / "go"), "-C", str(GO), "mod", "download"], target,
+    run([go(), "-C", str(GO), "mod", "download"], target,
         "Go could not download the clients. Check the network and `go env GOPROXY`.",
-        GOMODCACHE=str(target / "modules"), GOCACHE=str(target / "cache"), GOFLAGS="-modcacherw", GOTOOLCHAIN="local")
+        **go_environment(target / "modules", target / "cache"))
 
 
-def build_go(module, version, checksum, program, target, package):
+def go():
+    return str(TOOLS_FOLDER / "go" / "bin" / "go")
+
+
+def go_environment(modules, cache):
+    return dict(GOMODCACHE=str(modules), GOCACHE=str(cache), GOFLAGS="-modcacherw", GOTOOLCHAIN="local", GOWORK="off",
+                CGO_ENABLED="0")
+
+
+def build_go(module, version, checksum, package, program, target):
     """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
-    go = str(TOOLS_FOLDER / "go" / "bin" / "go")
+    compile_go(download_go_module(module, version, checksum, target), package, program, target)
+
+
+def build_registry(target):
+    """Likewise: Go checks what it gets against the hashes in go.sum."""
+    for program, package in [("pull", "."), ("crane", "github.com/google/go-containerregistry/cmd/crane")]:
+        compile_go(REGISTRY, package, target / "programs" / program, target)
+
+
+def download_go_module(module, version, checksum, target):
+    """The folder of a module that is still what it was when it was pinned."""
     modules = target / "modules"
-    environment = dict(GOMODCACHE=str(modules), GOCACHE=str(target / "cache"), GOFLAGS="-modcacherw",
-                       GOTOOLCHAIN="local", GOWORK="off", CGO_ENABLED="0")
     named = "{}@v{}".format(module, version)
-    run([go, "mod", "download", named], target,
-        "Go could not download {}. Check the network and `go env GOPROXY`.".format(named), GOSUMDB="off", **environment)
+    run([go(), "mod", "download", named], target,
+        "Go could not download {}. Check the network and `go env GOPROXY`.".format(named), GOSUMDB="off",
+        **go_environment(modules, target / "cache"))
     found = (modules / "cache" / "download" / module / "@v" / "v{}.ziphash".format(version)).read_text().strip()
     if found != checksum:
         raise Failure("{} has the checksum {}, expected {}. Do not use it; a proxy on the way may have answered "
                       "instead of the registry.".format(named, found, checksum))
-    # It lies in this checkout, whose commit is not the program's.
-    run([go, "-C", str(modules / named), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-         "-o", str(program), package], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the space "
-        "in {}.".format(named, TOOLS_FOLDER), **environment)
+    return modules / named
+
+
+def compile_go(source, package, program, target):
+    """Compiles a program of the module in a folder, which is not necessarily the checkout that it lies in."""
+    run([go(), "-C", str(source), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
+         "-o", str(program), package], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the "
+        "space in {}.".format(program.name, TOOLS_FOLDER), **go_environment(target / "modules", target / "cache"))
 
 
 # --- last steps

@@ -1,0 +1,182 @@
+//! What is in the image, and what is said about it.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use clap::Args;
+use oci_spec::image::{
+    ANNOTATION_DESCRIPTION, ANNOTATION_LICENSES, ANNOTATION_REVISION, ANNOTATION_SOURCE, ANNOTATION_TITLE,
+    ANNOTATION_VERSION, Arch, ConfigBuilder, Digest, ImageConfigurationBuilder, ImageManifestBuilder, MediaType, Os,
+    RootFsBuilder, SCHEMA_VERSION,
+};
+
+use crate::layer;
+use crate::layout::{self, Layout};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What is true of every image of this version.
+const LABELS: [(&str, &str); 4] = [
+    (ANNOTATION_TITLE, "bulk-reshuffle"),
+    (ANNOTATION_DESCRIPTION, "An Envoy filter that makes bulk writes to Elasticsearch and OpenSearch cheaper."),
+    (ANNOTATION_LICENSES, env!("CARGO_PKG_LICENSE")),
+    (ANNOTATION_VERSION, VERSION),
+];
+
+/// What is said about an image beyond that. What is empty is not said.
+#[derive(Debug, Default, Args)]
+pub struct Origin {
+    /// The commit that the filter was built from.
+    #[arg(long, default_value = "")]
+    revision: String,
+    /// The URL of the repository that has this commit.
+    #[arg(long, default_value = "")]
+    source: String,
+    /// The processor of the nodes whose pods get the image as a volume, as Go calls it; nothing else looks at it.
+    #[arg(long, default_value = "amd64")]
+    architecture: String,
+}
+
+impl Origin {
+    fn labels(&self) -> HashMap<String, String> {
+        let origin = [(ANNOTATION_REVISION, self.revision.as_str()), (ANNOTATION_SOURCE, self.source.as_str())];
+        let said = LABELS.into_iter().chain(origin).filter(|(_, text)| !text.is_empty());
+        said.map(|(label, text)| (label.to_owned(), text.to_owned())).collect()
+    }
+}
+
+/// Writes the image of a module; returns the digest of its manifest.
+///
+/// Istio and Envoy Gateway take several kinds of images. This one, with an ordinary gzip layer, is the one that a
+/// container runtime can mount as well.
+pub fn write(module: &[u8], origin: &Origin, layout: &Layout) -> Result<Digest> {
+    let (archive, labels) = (layer::archive(module)?, origin.labels());
+    let layer = layout.add(MediaType::ImageLayerGzip, &layer::compressed(&archive)?)?;
+    let content = RootFsBuilder::default().typ("layers").diff_ids([layout::digest(&archive)?.to_string()]).build()?;
+    let configuration = ImageConfigurationBuilder::default()
+        .architecture(Arch::from(origin.architecture.as_str()))
+        .os(Os::Linux)
+        .config(ConfigBuilder::default().labels(labels.clone()).build()?)
+        .rootfs(content)
+        .build()?;
+    let manifest = ImageManifestBuilder::default()
+        .schema_version(SCHEMA_VERSION)
+        .media_type(MediaType::ImageManifest)
+        .config(layout.add_json(MediaType::ImageConfig, &configuration)?)
+        .layers([layer])
+        .annotations(labels)
+        .build()?;
+    let manifest = layout.add_json(MediaType::ImageManifest, &manifest)?;
+    let digest = manifest.digest().clone();
+    layout.finish(manifest, VERSION)?;
+    Ok(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+    use oci_spec::image::{Descriptor, ImageConfiguration, ImageIndex, ImageManifest};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+
+    fn origin() -> Origin {
+        Origin { revision: "c0ffee".into(), source: "https://example.org/x".into(), architecture: "arm64".into() }
+    }
+
+    /// An image in a folder of its own, and its manifest's digest.
+    fn made(module: &[u8], origin: &Origin) -> (TempDir, String) {
+        let folder = TempDir::new().unwrap();
+        let digest = write(module, origin, &Layout::create(folder.path()).unwrap()).unwrap();
+        (folder, digest.to_string())
+    }
+
+    /// A blob, once its digest and size are seen to be those that are told.
+    fn blob(folder: &TempDir, descriptor: &Descriptor) -> Vec<u8> {
+        let content = fs::read(folder.path().join("blobs/sha256").join(descriptor.digest().digest())).unwrap();
+        assert_eq!(layout::digest(&content).unwrap(), *descriptor.digest());
+        assert_eq!(content.len() as u64, descriptor.size());
+        content
+    }
+
+    fn manifest(folder: &TempDir) -> (Descriptor, ImageManifest) {
+        let index = ImageIndex::from_file(folder.path().join("index.json")).unwrap();
+        let [descriptor] = index.manifests().as_slice() else { panic!("{index:?}") };
+        (descriptor.clone(), serde_json::from_slice(&blob(folder, descriptor)).unwrap())
+    }
+
+    #[test]
+    fn the_layer_holds_the_module_alone_without_a_date_or_an_owner() {
+        let (folder, digest) = made(MODULE, &origin());
+        let (descriptor, manifest) = manifest(&folder);
+        assert_eq!(descriptor.digest().to_string(), digest);
+        let [layer] = manifest.layers().as_slice() else { panic!("{manifest:?}") };
+        assert_eq!(layer.media_type(), &MediaType::ImageLayerGzip);
+        let (mut archive, compressed) = (Vec::new(), blob(&folder, layer));
+        GzDecoder::new(compressed.as_slice()).read_to_end(&mut archive).unwrap();
+        let configuration: ImageConfiguration = serde_json::from_slice(&blob(&folder, manifest.config())).unwrap();
+        assert_eq!(configuration.rootfs().diff_ids(), &[layout::digest(&archive).unwrap().to_string()]);
+        assert_eq!(configuration.created(), &None);
+        let mut files = 0;
+        for file in tar::Archive::new(archive.as_slice()).entries().unwrap() {
+            let (mut file, mut content) = (file.unwrap(), Vec::new());
+            file.read_to_end(&mut content).unwrap();
+            let header = file.header();
+            assert_eq!(file.path().unwrap().to_str(), Some("plugin.wasm"));
+            assert_eq!(content, MODULE);
+            assert_eq!([header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()], [0; 3]);
+            assert_eq!(header.mode().unwrap(), 0o644);
+            files += 1;
+        }
+        assert_eq!(files, 1);
+    }
+
+    #[test]
+    fn an_image_is_told_where_it_comes_from_and_what_is_not_known_is_not_said() {
+        let labelled = |origin: &Origin| {
+            let (folder, _) = made(MODULE, origin);
+            let (_, manifest) = manifest(&folder);
+            let configuration: ImageConfiguration = serde_json::from_slice(&blob(&folder, manifest.config())).unwrap();
+            assert_eq!(configuration.labels_of_config(), manifest.annotations().as_ref());
+            let labels = manifest.annotations().clone().unwrap();
+            let name = |label: &str| label.strip_prefix("org.opencontainers.image.").unwrap().to_owned();
+            let mut named: Vec<_> = labels.into_iter().map(|(label, text)| (name(&label), text)).collect();
+            named.sort();
+            (configuration.architecture().to_string(), named)
+        };
+        let (architecture, labels) = labelled(&origin());
+        assert_eq!(architecture, "arm64");
+        let names: Vec<_> = labels.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["description", "licenses", "revision", "source", "title", "version"]);
+        assert_eq!([&labels[2].1, &labels[3].1, &labels[5].1], ["c0ffee", "https://example.org/x", VERSION]);
+        let (_, labels) = labelled(&Origin::default());
+        assert_eq!(labels.len(), 4);
+    }
+
+    #[test]
+    fn the_same_module_and_labels_make_the_same_image_and_others_another() {
+        let digest = |module: &[u8], origin: &Origin| made(module, origin).1;
+        let first = digest(MODULE, &origin());
+        // Each is made from hash maps of its own.
+        for _ in 0..10 {
+            assert_eq!(digest(MODULE, &origin()), first);
+        }
+        assert_ne!(digest(b"\0asm\x01\0\0\0\0", &origin()), first);
+        assert_ne!(digest(MODULE, &Origin::default()), first);
+    }
+
+    #[test]
+    fn a_new_image_leaves_nothing_of_the_one_before() {
+        let folder = TempDir::new().unwrap();
+        for module in [b"\0asm\x01\0\0\0\0".as_slice(), MODULE] {
+            write(module, &origin(), &Layout::create(folder.path()).unwrap()).unwrap();
+        }
+        // Layer, configuration and manifest.
+        assert_eq!(fs::read_dir(folder.path().join("blobs/sha256")).unwrap().count(), 3);
+    }
+}

@@ -1,0 +1,113 @@
+//! The image in a registry: pushed as anybody would, and pulled as Istio does it, by Istio's own code.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A registry on loopback that forgets everything, and an image that was made for it.
+struct Registry {
+    tools: PathBuf,
+    address: String,
+    module: Vec<u8>,
+    folder: TempDir,
+    _process: Process,
+}
+
+impl Registry {
+    async fn start() -> Self {
+        let tools = Tools::find().unwrap();
+        let module = fs::read(tools.wasm().unwrap()).unwrap();
+        let (tools, folder) = (tools.folder("registry").unwrap(), TempDir::new().unwrap());
+        let address = port::loopback(port::free().unwrap()).to_string();
+        let mut command = Command::new(tools.join("crane"));
+        command.args(["registry", "serve", "--address", &address]);
+        let log = folder.path().join("registry.log");
+        let process = Process::start("registry", command, &log, Lifetime::WithParent).unwrap();
+        let (client, url) = (Client::new(), format!("http://{address}/v2/"));
+        wait::until(LIMIT, "the registry does not answer", async || {
+            process.ensure_running()?;
+            Ok(client.get(&url).await.and_then(|response| response.ok()).ok())
+        })
+        .await
+        .unwrap();
+        Self { tools, address, module, folder, _process: process }
+    }
+
+    /// What a `WasmPlugin` has as its `url`, without the scheme.
+    fn name(&self) -> String {
+        format!("{}/bulk-reshuffle:test", self.address)
+    }
+
+    /// Makes an image of a module and pushes it; returns its digest, as the command that makes it tells.
+    fn push(&self, module: &[u8]) -> String {
+        let (file, layout) = (self.folder.path().join("any-name.wasm"), self.folder.path().join("image"));
+        fs::write(&file, module).unwrap();
+        let digest = stdout(Command::new(env!("CARGO_BIN_EXE_bulk-reshuffle-image")).arg(file).arg(&layout));
+        let pushed = stdout(Command::new(self.tools.join("crane")).arg("push").arg(&layout).arg(self.name()));
+        assert_eq!(pushed, format!("{}/bulk-reshuffle@{digest}", self.address));
+        digest
+    }
+
+    /// Pulls as Istio does for a `WasmPlugin` with this `sha256`; what it says if it refuses.
+    fn pull(&self, sha256: &str) -> Result<Vec<u8>, String> {
+        let cache = TempDir::new().unwrap();
+        let url = format!("oci://{}", self.name());
+        let output = output(Command::new(self.tools.join("pull")).args([&url, sha256]).arg(cache.path()));
+        if !output.status.success() {
+            return Err(text(&output.stderr));
+        }
+        // After what Istio logs.
+        Ok(fs::read(text(&output.stdout).lines().last().unwrap()).unwrap())
+    }
+}
+
+fn output(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// What a command prints that must succeed.
+fn stdout(command: &mut Command) -> String {
+    let output = output(command);
+    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+/// The digest as a `WasmPlugin` has it.
+fn sha256(digest: &str) -> &str {
+    digest.strip_prefix("sha256:").unwrap()
+}
+
+#[tokio::test]
+async fn istio_gets_the_very_module_and_no_other_than_the_named_one() {
+    let registry = Registry::start().await;
+    let digest = registry.push(&registry.module);
+    assert_eq!(registry.pull(sha256(&digest)).unwrap(), registry.module);
+    // With no sha256, a WasmPlugin takes whatever has the tag.
+    assert_eq!(registry.pull("").unwrap(), registry.module);
+
+    let module_alone = "3b".repeat(32);
+    let refusal = registry.pull(&module_alone).unwrap_err();
+    assert!(
+        refusal.contains(&format!("has checksum {}, which does not match: {module_alone}", sha256(&digest))),
+        "{refusal}"
+    );
+
+    // Somebody moves the tag to another module, one byte longer.
+    let other = [registry.module.as_slice(), b"\0"].concat();
+    let moved = registry.push(&other);
+    assert_ne!(moved, digest);
+    let refusal = registry.pull(sha256(&digest)).unwrap_err();
+    assert!(refusal.contains(&format!("has checksum {}", sha256(&moved))), "{refusal}");
+    assert_eq!(registry.pull("").unwrap(), other);
+}

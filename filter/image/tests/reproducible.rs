@@ -1,0 +1,75 @@
+//! The same source makes the same image, wherever it lies and whoever compiles it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bulk_reshuffle_stack::Tools;
+use tempfile::TempDir;
+
+/// What both images are told.
+const REVISION: &str = "REVISION=0123456789";
+
+/// Copies what git would commit.
+fn copy_source(from: &Path, to: &Path) {
+    let listed = Command::new("git").args(["ls-files", "-z", "--cached"]).current_dir(from).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    for file in String::from_utf8(listed.stdout).unwrap().split_terminator('\0') {
+        let (source, copy) = (from.join(file), to.join(file));
+        // One that is deleted and not committed yet is still listed.
+        if source.is_file() {
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(source, copy).unwrap();
+        }
+    }
+}
+
+/// `make image` in a checkout; the digest that it prints.
+fn image(checkout: &Path, cargo_home: &Path, compiled: &Path) -> String {
+    let output = Command::new("make")
+        .args(["--no-print-directory", "image", REVISION])
+        .current_dir(checkout)
+        .env("CARGO_HOME", cargo_home)
+        .env("CARGO_TARGET_DIR", compiled)
+        .output()
+        .unwrap();
+    let (digest, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    digest.trim().to_owned()
+}
+
+/// Where cargo keeps the sources of the libraries.
+fn cargo_home() -> PathBuf {
+    std::env::var_os("CARGO_HOME")
+        .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cargo"), Into::into)
+}
+
+#[test]
+fn two_checkouts_of_two_people_make_the_same_image() {
+    let checkout = Tools::find().unwrap().root;
+    let folder = TempDir::new().unwrap();
+    let elsewhere = folder.path().join("a/checkout/elsewhere");
+    copy_source(&checkout, &elsewhere);
+    let other_home = folder.path().join("another-home");
+    symlink(cargo_home(), &other_home).unwrap();
+
+    let compiled = |name: &str| folder.path().join(name);
+    let first = image(&checkout, &cargo_home(), &compiled("first"));
+    let second = image(&elsewhere, &other_home, &compiled("second"));
+    let module = |checkout: &Path| fs::read(checkout.join("dist/bulk_reshuffle.wasm")).unwrap();
+    assert!(module(&checkout) == module(&elsewhere), "the modules differ");
+    assert_eq!(first, second);
+
+    // What would give a builder away would also make the images differ.
+    let module = module(&elsewhere);
+    for path in [&checkout, &elsewhere, &cargo_home(), &other_home] {
+        let path = path.as_os_str().as_encoded_bytes();
+        assert!(
+            !module.windows(path.len()).any(|bytes| bytes == path),
+            "{} is in the module",
+            String::from_utf8_lossy(path)
+        );
+    }
+}
