@@ -6,6 +6,7 @@
     fetch.py servers     every release of OpenSearch and Elasticsearch that is tested
     fetch.py k6          the load generator
     fetch.py registry    what pushes and pulls the image
+    fetch.py manifests   what checks the examples
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -77,6 +78,16 @@ def tools():
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
         Tool("registry", "Istio 1.31", 200, "".join((REGISTRY / name).read_text() for name in ("go.sum", "main.go")),
              "programs", build_registry, needs=("go",)),
+        go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
+                   "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="),
+        go_program("compose-spec", "2.16.2", 20, "github.com/compose-spec/compose-go/v2",
+                   "h1:pTp1DqQwJzFd85GzlWsSszKA1ABrV/ySqsClujIcWA8=", "cmd"),
+        go_files("kubernetes-schemas", "1.36.3", 130, "k8s.io/kubernetes",
+                 "h1:qDQdoMiluAE2Eab6Fa52YV+WjiGz9mZFFoagEA6cI+o=", "api/openapi-spec/v3"),
+        go_files("gateway-schemas", "1.6.3", 20, "sigs.k8s.io/gateway-api",
+                 "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc=", "config/crd/standard"),
+        go_files("envoy-gateway-schemas", "1.9.0", 80, "github.com/envoyproxy/gateway",
+                 "h1:PaOpud15v3kDCl3L5yc1TdYzggCMpRm1yRjNKmLkzHA=", "charts/gateway-crds-helm/templates/generated"),
     ]
 
 
@@ -86,6 +97,8 @@ GROUPS = {
                 "javascript-clients", "go-clients"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
+    "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
+                  "envoy-gateway-schemas"],
 }
 
 
@@ -181,6 +194,12 @@ def go_program(name, version, megabytes, module, checksum, package="."):
                 lambda to: build_go(module, version, checksum, package, to / "program" / name, to), needs=("go",))
 
 
+def go_files(name, version, megabytes, module, checksum, keep):
+    """A folder of a Go module."""
+    return Tool(name, version, megabytes, module + checksum, "files",
+                lambda to: copy_go(module, version, checksum, keep, to / "files", to), needs=("go",))
+
+
 # --- the clients of the registries
 
 def requirements(name):
@@ -263,6 +282,10 @@ def build_registry(target):
     """Likewise: Go checks what it gets against the hashes in go.sum."""
     for program, package in [("pull", "."), ("crane", "github.com/google/go-containerregistry/cmd/crane")]:
         compile_go(REGISTRY, package, target / "programs" / program, target)
+
+
+def copy_go(module, version, checksum, kept, files, target):
+    shutil.copytree(str(download_go_module(module, version, checksum, target) / kept), str(files))
 
 
 def download_go_module(module, version, checksum, target):

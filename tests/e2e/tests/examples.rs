@@ -1,0 +1,284 @@
+//! The examples for Kubernetes, Envoy Gateway and Docker Compose, as far as they can be checked without these: against
+//! the schemas of their own makers, and their Envoy's configuration in front of a real cluster.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Tools, port, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+const KUBERNETES: [&str; 3] = ["namespace.yaml", "opensearch.yaml", "bulk-reshuffle.yaml"];
+
+const ENVOY_GATEWAY: [&str; 2] = ["gateway.yaml", "bulk-reshuffle.yaml"];
+
+fn example(name: &str) -> PathBuf {
+    Tools::find().unwrap().root.join("examples").join(name)
+}
+
+fn yaml(path: &Path) -> Value {
+    serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Schemas as `kubectl-validate` wants them: those of Kubernetes under its names, those of others in one folder.
+struct Schemas {
+    tools: Tools,
+    folder: TempDir,
+}
+
+impl Schemas {
+    fn gather() -> Self {
+        let (tools, folder) = (Tools::find().unwrap(), TempDir::new().unwrap());
+        let kubernetes = tools.folder("kubernetes-schemas").unwrap();
+        for (file, name) in
+            [("api__v1", "api/v1"), ("apis__apps__v1", "apis/apps/v1"), ("apis__policy__v1", "apis/policy/v1")]
+        {
+            let to = folder.path().join("kubernetes").join(format!("{name}.json"));
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(kubernetes.join(format!("{file}_openapi.json")), to).unwrap();
+        }
+        let others = folder.path().join("others");
+        fs::create_dir_all(&others).unwrap();
+        for (source, tool) in ["gateway-schemas", "envoy-gateway-schemas"].into_iter().enumerate() {
+            for file in fs::read_dir(tools.folder(tool).unwrap()).unwrap() {
+                let file = file.unwrap();
+                if file.path().extension().is_some_and(|extension| extension == "yaml") {
+                    // Envoy Gateway's are in a Helm chart: the first line and the last are Helm's.
+                    let text = fs::read_to_string(file.path()).unwrap();
+                    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("{{")).collect();
+                    let name = format!("{source}-{}", file.file_name().display());
+                    fs::write(others.join(name), lines.join("\n")).unwrap();
+                }
+            }
+        }
+        Self { tools, folder }
+    }
+
+    /// What an API server would say of each object in a file; nothing if it would take them all.
+    fn refusals(&self, manifest: &str) -> Vec<String> {
+        let file = self.folder.path().join("manifest.yaml");
+        fs::write(&file, manifest).unwrap();
+        let mut command = Command::new(self.tools.folder("kubectl-validate").unwrap().join("kubectl-validate"));
+        command.arg(&file).args(["--output", "json"]);
+        command.arg("--local-schemas").arg(self.folder.path().join("kubernetes"));
+        command.arg("--local-crds").arg(self.folder.path().join("others"));
+        // Nothing of a cluster that somebody may have configured on this machine.
+        let Output { stdout, stderr, .. } = command.env("KUBECONFIG", "/dev/null").output().unwrap();
+        let found: Value = serde_json::from_slice(&stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", text(&stdout), text(&stderr)));
+        let objects = found[file.to_str().unwrap()].as_array().unwrap().clone();
+        assert_eq!(objects.len(), manifest.split("\n---\n").count(), "{objects:?}");
+        let refused = objects.into_iter().filter(|object| object["status"] != "Success");
+        refused.map(|object| object["message"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The manifest is taken as it is, and not with this change, for the given reason.
+    fn check(&self, path: &Path, (right, wrong): (&str, &str), reason: &str) {
+        let manifest = fs::read_to_string(path).unwrap();
+        assert_eq!(self.refusals(&manifest), [""; 0], "{}", path.display());
+        let broken = manifest.replacen(right, wrong, 1);
+        assert_ne!(broken, manifest, "{right} is not in {}", path.display());
+        let refusals = self.refusals(&broken);
+        assert!(refusals.iter().any(|refusal| refusal.contains(reason)), "{wrong}: {refusals:?}");
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn kubernetes_knows_every_field_of_the_manifests() {
+    let schemas = Schemas::gather();
+    let file = |name: &str| example("kubernetes").join(name);
+    schemas.check(&file("namespace.yaml"), ("name: search", "nam: search"), "nam");
+    schemas.check(&file("opensearch.yaml"), ("replicas: 3", "replicas: three"), "spec.replicas");
+    schemas.check(&file("opensearch.yaml"), ("serviceName: es", "servicename: es"), "spec.servicename");
+    schemas.check(&file("bulk-reshuffle.yaml"), ("image: {reference:", "image: {refrence:"), "refrence");
+    schemas.check(&file("bulk-reshuffle.yaml"), ("maxUnavailable: 1", "maxUnavailble: 1"), "spec.maxUnavailble");
+}
+
+#[test]
+fn the_kustomization_names_every_file() {
+    let folder = example("kubernetes");
+    let kustomization = yaml(&folder.join("kustomization.yaml"));
+    assert_eq!(kustomization["resources"], json!(KUBERNETES));
+    assert_eq!(kustomization["configMapGenerator"], json!([{"name": "bulk-reshuffle", "files": ["envoy.yaml"]}]));
+    let others = ["README.md", "envoy.yaml", "kustomization.yaml"];
+    let expected: BTreeSet<_> = KUBERNETES.iter().chain(&others).map(|name| (*name).to_owned()).collect();
+    let found = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert_eq!(found.collect::<BTreeSet<_>>(), expected);
+}
+
+#[test]
+fn envoy_gateway_knows_every_field_of_the_policies() {
+    let schemas = Schemas::gather();
+    let [gateway, filter] = ENVOY_GATEWAY.map(|name| example("envoy-gateway").join(name));
+    schemas.check(&gateway, ("bufferLimit: 32Mi", "bufferLimits: 32Mi"), "bufferLimits");
+    schemas.check(&gateway, ("request: 0s", "request: never"), "timeouts.request");
+    schemas.check(&filter, ("failOpen: true", "failOpen: maybe"), "failOpen");
+    // A rule in the definition, not only a type.
+    schemas.check(&filter, ("type: Image", "type: HTTP"), "http");
+    schemas.check(&filter, ("op: add", "op: put"), "operation.op");
+}
+
+/// What the compose file becomes, or why it does not.
+fn compose(file: &Path) -> Result<Value, String> {
+    let program = Tools::find().unwrap().folder("compose-spec").unwrap().join("compose-spec");
+    let mut command = Command::new(program);
+    command.args(["--format", "json"]).arg(file).current_dir(file.parent().unwrap());
+    let output = command.output().unwrap();
+    if !output.status.success() {
+        return Err(text(&output.stderr));
+    }
+    Ok(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn compose_takes_the_file_and_finds_what_it_mounts() {
+    let file = example("docker-compose/compose.yaml");
+    let project = compose(&file).unwrap();
+    let services = project["services"].as_object().unwrap();
+    let names: Vec<_> = services.keys().map(String::as_str).collect();
+    assert_eq!(names, ["envoy", "es-0", "es-1", "es-2"]);
+    for (name, service) in services.iter().filter(|(name, _)| name.starts_with("es-")) {
+        assert_eq!(service["environment"]["node.name"], **name);
+        assert_eq!(service["environment"]["cluster.name"], "bulk-reshuffle");
+        assert_eq!(service["networks"]["default"]["aliases"], json!(["es", format!("{name}.es")]));
+    }
+    // The library does not look whether these are there.
+    let nodes = json!(names[1..]);
+    assert_eq!(json!(services["envoy"]["depends_on"].as_object().unwrap().keys().collect::<Vec<_>>()), nodes);
+    assert_eq!(json!(project["volumes"].as_object().unwrap().keys().collect::<Vec<_>>()), nodes);
+    for mount in services["envoy"]["volumes"].as_array().unwrap() {
+        assert!(Path::new(mount["source"].as_str().unwrap()).is_file(), "{mount}");
+    }
+
+    let folder = TempDir::new().unwrap();
+    let broken = folder.path().join("compose.yaml");
+    let right = fs::read_to_string(&file).unwrap();
+    for (from, to, reason) in [
+        ("healthcheck:", "healthchek:", "healthchek"),
+        ("condition: service_healthy", "condition: healthy", "condition"),
+    ] {
+        assert!(right.contains(from), "{from}");
+        fs::write(&broken, right.replacen(from, to, 1)).unwrap();
+        let refusal = compose(&broken).unwrap_err();
+        assert!(refusal.contains(reason), "{to}: {refusal}");
+    }
+}
+
+/// A configuration without what the examples change in the shipped one.
+fn without_places(path: &Path) -> (Value, Vec<Value>) {
+    let mut config = yaml(path);
+    let listener = &mut config["static_resources"]["listeners"][0];
+    listener["address"].take();
+    for filter in listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"].as_array_mut().unwrap() {
+        if let Some(file) = filter.pointer_mut("/typed_config/config/vm_config/code/local/filename") {
+            file.take();
+        }
+    }
+    let listener = listener.take();
+    let clusters = config["static_resources"]["clusters"].as_array_mut().unwrap();
+    clusters.retain(|cluster| cluster["name"] != "admin");
+    for cluster in &mut *clusters {
+        cluster["type"].take();
+        cluster["load_assignment"]["endpoints"].take();
+    }
+    let clusters = clusters.clone();
+    (json!([listener, config["stats_config"], config["admin"]]), clusters)
+}
+
+#[test]
+fn the_configuration_differs_from_the_shipped_one_in_nothing_but_places() {
+    let root = Tools::find().unwrap().root;
+    assert_eq!(without_places(&example("kubernetes/envoy.yaml")), without_places(&root.join("envoy/envoy.yaml")));
+}
+
+/// The example's Envoy on loopback, the port of its administration interface and that of its probes.
+async fn start(tools: &Tools, folder: &Path, nodes: &Cluster) -> (Envoy, u16, u16) {
+    let (admin, probes) = (port::free().unwrap(), port::free().unwrap());
+    let mut options = EnvoyOptions::new(folder).in_front_of(nodes).cluster("admin", [port::loopback(admin)]);
+    options.config = Some(example("kubernetes/envoy.yaml"));
+    options.admin_port = Some(admin);
+    options.drain_time = LIMIT;
+    let options = options.edit(move |config| {
+        for listener in config["static_resources"]["listeners"].as_array_mut().unwrap() {
+            listener["address"]["socket_address"]["address"] = json!("127.0.0.1");
+        }
+        config["static_resources"]["listeners"][1]["address"]["socket_address"]["port_value"] = json!(probes);
+        Ok(())
+    });
+    (Envoy::start(tools, options).await.unwrap(), admin, probes)
+}
+
+fn request() -> String {
+    let line = |id| format!("{{\"index\":{{\"_index\":\"examples\",\"_id\":\"{id}\"}}}}\n{{\"n\":{id}}}\n");
+    (0..100).map(line).collect()
+}
+
+/// What Kubernetes runs before it ends the pod, for an administration interface on another port and without the pause.
+fn before_the_end(admin: u16) -> Command {
+    let manifests = fs::read_to_string(example("kubernetes/bulk-reshuffle.yaml")).unwrap();
+    let mut objects = manifests.split("\n---\n").map(|object| serde_saphyr::from_str::<Value>(object).unwrap());
+    let deployment = objects.find(|object| object["kind"] == "Deployment").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let words = container["lifecycle"]["preStop"]["exec"]["command"].as_array().unwrap();
+    let mut words = words.iter().map(|word| {
+        let word = word.as_str().unwrap();
+        word.replace("127.0.0.1/9901", &format!("127.0.0.1/{admin}")).replace("sleep 150", "true")
+    });
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configuration_splits_serves_probes_and_drains() {
+    let (tools, folder) = (Tools::find().unwrap(), TempDir::new().unwrap());
+    let nodes = Cluster::start(&tools, ClusterOptions::new(folder.path())).await.unwrap();
+    let (envoy, admin, probes) = start(&tools, folder.path(), &nodes).await;
+    let client = Client::new();
+    let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
+    client.put_json(&envoy.url("/examples"), &settings).await.unwrap();
+
+    // The first requests come before the filter knows the index.
+    let url = format!("http://{}", port::loopback(probes));
+    wait::until(LIMIT, "no batch for every node", async || {
+        let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await?.ok()?.json()?;
+        assert_eq!(answer["errors"], json!(false));
+        let metrics = client.get(&format!("{url}/stats/prometheus")).await?.ok()?.text();
+        let batches: BTreeSet<_> =
+            metrics.lines().filter(|line| line.starts_with("bulk_reshuffle_batches_total{")).collect();
+        let has = |node: &str| batches.iter().any(|line| line.contains(&format!("upstream=\"{node}\"")));
+        Ok(["es-0", "es-1", "es-2"].into_iter().all(has).then_some(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(client.get(&format!("{url}/ready")).await.unwrap().status, 200);
+    // Whoever reached these could end Envoy or read its configuration.
+    for path in ["/", "/config_dump", "/quitquitquit"] {
+        assert_eq!(client.get(&format!("{url}{path}")).await.unwrap().status, 404, "{path}");
+    }
+
+    let answer = client.get(&envoy.url("/")).await.unwrap();
+    assert_eq!(answer.headers.get("connection"), None);
+    let output = before_the_end(admin).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // Here it says so to more and more requests, there to all: the strategy is an argument in the manifest.
+    wait::until(LIMIT, "nobody is asked to come back elsewhere", async || {
+        let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await?;
+        assert_eq!(answer.json()?["items"].as_array().unwrap().len(), 100);
+        Ok(answer.headers.get("connection").filter(|value| *value == "close").map(|_| ()))
+    })
+    .await
+    .unwrap();
+    envoy.stop().await.unwrap();
+    nodes.stop().await.unwrap();
+}
