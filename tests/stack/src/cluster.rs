@@ -1,6 +1,6 @@
 //! A cluster of search nodes, each a process of its own.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub struct ClusterOptions {
     pub nodes: usize,
     /// The nodes' HTTP ports; empty: free ones.
     pub http_ports: Vec<u16>,
+    /// The loopback addresses at which the nodes have these ports; empty: 127.0.0.1 for all.
+    pub http_hosts: Vec<Ipv4Addr>,
     /// Where logs and data go. What an earlier cluster left there is replaced.
     pub run_dir: PathBuf,
     /// How the JVMs are set up.
@@ -61,11 +63,29 @@ impl ClusterOptions {
             distribution: Distribution::default(),
             nodes: 3,
             http_ports: Vec::new(),
+            http_hosts: Vec::new(),
             run_dir: run_dir.into(),
             profile: Profile::default(),
             settings: Map::new(),
             lifetime: Lifetime::default(),
         }
+    }
+}
+
+impl ClusterOptions {
+    /// Where each node answers.
+    fn http_addresses(&self) -> Result<Vec<SocketAddr>> {
+        let ports = match self.http_ports.len() {
+            0 => port::free_ports(self.nodes)?,
+            given if given == self.nodes => self.http_ports.clone(),
+            given => bail!("{given} HTTP ports for {} nodes", self.nodes),
+        };
+        let hosts = match self.http_hosts.len() {
+            0 => vec![Ipv4Addr::LOCALHOST; self.nodes],
+            given if given == self.nodes => self.http_hosts.clone(),
+            given => bail!("{given} HTTP hosts for {} nodes", self.nodes),
+        };
+        Ok(hosts.into_iter().zip(ports).map(SocketAddr::from).collect())
     }
 }
 
@@ -82,20 +102,16 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the nodes and returns when they have found each other.
     pub async fn start(tools: &Tools, options: ClusterOptions) -> Result<Self> {
-        let http_ports = match options.http_ports.len() {
-            0 => port::free_ports(options.nodes)?,
-            given if given == options.nodes => options.http_ports.clone(),
-            given => bail!("{given} HTTP ports for {} nodes", options.nodes),
-        };
-        for port in &http_ports {
-            port::ensure_free(*port)?;
+        let addresses = options.http_addresses()?;
+        for address in &addresses {
+            port::ensure_free_at(*address)?;
         }
         let transport_ports = port::free_ports(options.nodes)?;
         let workspace = Workspace::prepare(tools, options.distribution, &options.run_dir, Account::of_nodes())?;
-        let nodes = http_ports
+        let nodes = addresses
             .iter()
             .enumerate()
-            .map(|(index, port)| Node::prepare(index, *port, &transport_ports, &workspace, &options))
+            .map(|(index, address)| Node::prepare(index, *address, &transport_ports, &workspace, &options))
             .collect::<Result<Vec<Node>>>()?;
         let mut cluster = Self { nodes, options, client: Client::new(), workspace };
         for node in &mut cluster.nodes {
@@ -120,19 +136,19 @@ impl Cluster {
         Ok(&self.node(index)?.name)
     }
 
-    /// `http://127.0.0.1:<port>` of the node.
+    /// `http://<address>:<port>` of the node.
     pub fn base_url(&self, index: usize) -> Result<String> {
         Ok(format!("http://{}", self.http_addr(index)?))
     }
 
     /// The node's HTTP address.
     pub fn http_addr(&self, index: usize) -> Result<SocketAddr> {
-        Ok(port::loopback(self.node(index)?.http_port))
+        Ok(self.node(index)?.http)
     }
 
     /// Name and HTTP address of all nodes.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
-        self.nodes.iter().map(|node| (node.name.as_str(), port::loopback(node.http_port)))
+        self.nodes.iter().map(|node| (node.name.as_str(), node.http))
     }
 
     /// The process of a node, if it was not killed.
@@ -158,9 +174,9 @@ impl Cluster {
     /// Starts a killed node again, on the same ports and data; returns when it has joined.
     pub async fn restart(&mut self, index: usize) -> Result<()> {
         self.kill(index)?;
-        let port = self.node(index)?.http_port;
+        let address = self.node(index)?.http;
         // A launcher is gone before the server that it has started.
-        wait::until(END_LIMIT, "the killed node's port", async || Ok(port::ensure_free(port).ok())).await?;
+        wait::until(END_LIMIT, "the killed node's port", async || Ok(port::ensure_free_at(address).ok())).await?;
         let Self { nodes, options, workspace, .. } = self;
         nodes.get_mut(index).context("no such node")?.start(workspace, options)?;
         self.wait_joined().await
@@ -205,7 +221,7 @@ impl Cluster {
     async fn wait_healthy(&self, limit: Duration, query: &str, what: &str) -> Result<()> {
         let client = self.client.with_timeout(Duration::from_secs(5));
         for (node, process) in self.running() {
-            let url = format!("http://{}/_cluster/health?{query}", port::loopback(node.http_port));
+            let url = format!("http://{}/_cluster/health?{query}", node.http);
             let healthy = wait::until(limit, what, async || {
                 self.ensure_running()?;
                 Ok(client.get_json(&url).await.ok())

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -53,7 +54,7 @@ const LAUNCHER_FLAGS: &[&str] =
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    pub(crate) http_port: u16,
+    pub(crate) http: SocketAddr,
     pub(crate) process: Option<Process>,
     folder: PathBuf,
     log: PathBuf,
@@ -68,7 +69,7 @@ impl Node {
     /// Makes the node's folders and configuration, in place of those of an earlier run.
     pub(crate) fn prepare(
         index: usize,
-        http_port: u16,
+        http: SocketAddr,
         transport_ports: &[u16],
         workspace: &Workspace,
         options: &ClusterOptions,
@@ -81,7 +82,7 @@ impl Node {
         for part in ["config", "data", "logs", "tmp"] {
             fs::create_dir_all(folder.join(part))?;
         }
-        let mut settings = settings(options.distribution, index, &folder, http_port, transport_ports);
+        let mut settings = settings(options.distribution, index, &folder, http, transport_ports);
         settings.extend(options.settings.clone());
         let config = folder.join("config");
         // JSON is YAML.
@@ -93,12 +94,12 @@ impl Node {
         fs::write(config.join("log4j2.properties"), LOGGING)?;
         Account::of_nodes().own(&folder)?;
         let log = options.run_dir.join(format!("{name}.log"));
-        Ok(Self { name, http_port, process: None, folder, log })
+        Ok(Self { name, http, process: None, folder, log })
     }
 
     /// Starts the node's process and returns at once.
     pub(crate) fn start(&mut self, workspace: &Workspace, options: &ClusterOptions) -> Result<()> {
-        port::ensure_free(self.http_port)?;
+        port::ensure_free_at(self.http)?;
         let mut command = match options.distribution.launch() {
             Launch::Direct => self.server(workspace, options),
             Launch::Launcher => self.launcher(workspace, options),
@@ -173,7 +174,7 @@ fn settings(
     distribution: Distribution,
     index: usize,
     folder: &Path,
-    http_port: u16,
+    http: SocketAddr,
     transport_ports: &[u16],
 ) -> Map<String, Value> {
     let nodes: Vec<String> = (0..transport_ports.len()).map(name).collect();
@@ -186,7 +187,8 @@ fn settings(
         "path.logs": folder.join("logs"),
         // On loopback the server also skips the checks of the machine's limits.
         "network.host": "127.0.0.1",
-        "http.port": http_port,
+        "http.host": http.ip().to_string(),
+        "http.port": http.port(),
         "transport.port": transport_ports.get(index),
         "discovery.seed_hosts": seeds,
         distribution.initial_managers(): nodes,

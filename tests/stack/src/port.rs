@@ -40,11 +40,17 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>> {
 ///
 /// Envoy would not notice: it binds with `SO_REUSEPORT`, and two of them would share the port's connections.
 pub fn ensure_free(port: u16) -> Result<()> {
-    match TcpListener::bind(loopback(port)) {
+    ensure_free_at(loopback(port))
+}
+
+/// The same for any of the machine's addresses.
+pub fn ensure_free_at(address: SocketAddr) -> Result<()> {
+    let (host, port) = (address.ip(), address.port());
+    match TcpListener::bind(address) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            Err(anyhow!("port {port} on 127.0.0.1 is taken by another process"))
+            Err(anyhow!("port {port} on {host} is taken by another process"))
         }
-        Err(error) => Err(anyhow!("port {port} on 127.0.0.1 cannot be used: {error}")),
+        Err(error) => Err(anyhow!("port {port} on {host} cannot be used: {error}")),
     }
 }
