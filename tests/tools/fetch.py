@@ -7,6 +7,7 @@
     fetch.py k6          the load generator
     fetch.py registry    what pushes and pulls the image
     fetch.py manifests   what checks the examples
+    fetch.py istio       Istio's programs, compiled: about ten minutes the first time
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -37,17 +38,21 @@ PYTHON_FOLDER = TOOLS_FOLDER / "python"
 JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
 GO = ROOT / "tests" / "clients" / "go"
 REGISTRY = ROOT / "tests" / "registry"
+ISTIO = ROOT / "tests" / "istio" / "go"
+ISTIO_VERSION = "1.31-eed52ebb66ad"
+GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: Istio's programs have nearly all of it in common
 
 
 class Tool(NamedTuple):
     name: str  # also its folder in .tools/
     version: str
-    megabytes: int  # to download, for the progress line
+    megabytes: int  # to download, for the progress line; 0: only something to do
     pin: str  # what the stamp remembers: when this changes, the tool is fetched again
     keep: str  # the part of the package that becomes the tool's folder
     unpack: Callable[[Path], None]  # downloads the package into a folder
     finish: Callable[[Path], None] = lambda folder: None  # a last step on the finished folder
     needs: Tuple[str, ...] = ()  # tools that fetch this one
+    then: str = "unpacking"  # what follows the download
 
 
 def tools():
@@ -88,6 +93,12 @@ def tools():
                  "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc=", "config/crd/standard"),
         go_files("envoy-gateway-schemas", "1.9.0", 80, "github.com/envoyproxy/gateway",
                  "h1:PaOpud15v3kDCl3L5yc1TdYzggCMpRm1yRjNKmLkzHA=", "charts/gateway-crds-helm/templates/generated"),
+        Tool("istio-modules", ISTIO_VERSION, 900, istio_pin(), "modules", download_istio, needs=("go",)),
+        istio_program("istioctl", "istio.io/istio/istioctl/cmd/istioctl"),
+        istio_program("istio-discovery", "./discovery"),
+        istio_program("kustomize", "./kustomize"),
+        istio_program("pilot-discovery", "istio.io/istio/pilot/cmd/pilot-discovery"),
+        istio_program("pilot-agent", "istio.io/istio/pilot/cmd/pilot-agent"),
     ]
 
 
@@ -99,6 +110,7 @@ GROUPS = {
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
                   "envoy-gateway-schemas"],
+    "istio": ["istioctl", "istio-discovery", "kustomize"],
 }
 
 
@@ -200,6 +212,18 @@ def go_files(name, version, megabytes, module, checksum, keep):
                 lambda to: copy_go(module, version, checksum, keep, to / "files", to), needs=("go",))
 
 
+def istio_program(name, package):
+    """A program of Istio's, or of ours with Istio's packages."""
+    own = sorted((ISTIO / package).glob("*.go"))
+    pin = istio_pin() + package + "".join(source.read_text() for source in own)
+    return Tool(name, ISTIO_VERSION, 0, pin, "program", lambda to: build_istio(package, to / "program" / name, to),
+                needs=("go", "istio-modules"), then="compiling; minutes if it is the first of Istio's programs")
+
+
+def istio_pin():
+    return (ISTIO / "go.mod").read_text() + (ISTIO / "go.sum").read_text()
+
+
 # --- the clients of the registries
 
 def requirements(name):
@@ -262,6 +286,22 @@ def download_go(target):
     run([go(), "-C", str(GO), "mod", "download"], target,
         "Go could not download the clients. Check the network and `go env GOPROXY`.",
         **go_environment(target / "modules", target / "cache"))
+
+
+def download_istio(target):
+    """Likewise; and only what is compiled, of all that Istio's go.mod names."""
+    run([go(), "-C", str(ISTIO), "list", "-deps", "./...", "tool"], target,
+        "Go could not download Istio. Check the network and `go env GOPROXY`.",
+        **go_environment(target / "modules", target / "cache"))
+
+
+def build_istio(package, program, target):
+    settings = {"buildVersion": ISTIO_VERSION, "buildStatus": "Clean"}
+    flags = ["-X istio.io/istio/pkg/version.{}={}".format(*setting) for setting in settings.items()]
+    run([go(), "-C", str(ISTIO), "build", "-mod=readonly", "-buildvcs=false", "-trimpath",
+         "-ldflags=-s -w " + " ".join(flags), "-o", str(program), package], target,
+        "Go could not compile {}. Check the space in {}.".format(package, TOOLS_FOLDER),
+        GOPROXY="off", **go_environment(TOOLS_FOLDER / "istio-modules", GO_CACHE))
 
 
 def go():
@@ -347,14 +387,14 @@ def with_progress(tool, folder, work):
     """Does the work and shows how much of it has arrived, as seen from the size of the folder."""
     head = "fetching {} {}".format(tool.name, tool.version)
     if not sys.stderr.isatty():
-        report("{} ({} MB)\n".format(head, tool.megabytes))
+        report("{} ({})\n".format(head, "{} MB".format(tool.megabytes) if tool.megabytes else tool.then))
         return work()
     finished = threading.Event()
 
     def show():
         while not finished.wait(0.2):
             arrived = size(folder) // 1_000_000
-            state = "{} of {} MB".format(arrived, tool.megabytes) if arrived < tool.megabytes else "unpacking"
+            state = "{} of {} MB".format(arrived, tool.megabytes) if arrived < tool.megabytes else tool.then
             report("\r\x1b[K{}: {}".format(head, state))
         report("\r\x1b[K")
 
