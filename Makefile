@@ -11,7 +11,7 @@ CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-image test-examples k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
+.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-image test-examples k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,7 @@ test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle-fuzz
 	@cargo test --package bulk-reshuffle-stack
 	@cargo test --package bulk-reshuffle-bench
+	@cargo test --package bulk-reshuffle-istio
 	@cargo test --package bulk-reshuffle-large-state
 	@cargo test --package bulk-reshuffle-growth
 	@cargo test --package bulk-reshuffle-e2e
@@ -81,6 +82,10 @@ test-image: tools build ## push the image to a registry, pull it as Istio does, 
 test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway and Docker Compose
 	@python3 tests/tools/fetch.py manifests
 	@cargo test --package bulk-reshuffle-e2e --test examples
+
+test-istio: tools build ## have istiod deliver the manifests to Envoy, gateway and sidecar, and send traffic through them
+	@python3 tests/tools/fetch.py istio
+	@cargo test --package bulk-reshuffle-istio --test delivery -- --nocapture
 
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
 	@python3 tests/tools/fetch.py k6
@@ -135,6 +140,7 @@ lint: ## check formatting and lints
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test examples --test faults --test large_state \
 		--test matrix -- -D warnings
 	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
+	@cargo clippy --package bulk-reshuffle-istio --test delivery -- -D warnings
 	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
 
 clean: ## remove what was compiled; .tools/ stays

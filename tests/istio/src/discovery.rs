@@ -1,0 +1,82 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+
+use crate::manifests::{Manifests, yaml};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// No sidecars are injected and there is no CA, so nothing here is encrypted.
+const MESH: &str = "rootNamespace: istio-system\ningressControllerMode: \"OFF\"\nenableAutoMtls: false\n";
+
+/// istiod's server of configurations. Dropping it kills it.
+#[derive(Debug)]
+pub struct Discovery {
+    process: Process,
+    address: SocketAddr,
+    control: SocketAddr,
+    run_dir: PathBuf,
+    client: Client,
+}
+
+impl Discovery {
+    /// Starts it with these resources; returns when it serves them.
+    pub async fn start(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
+        let (address, control) = (port::loopback(port::free()?), port::loopback(port::free()?));
+        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        let (istio, kubernetes) = manifests.parts();
+        fs::write(run_dir.join("istio.yaml"), yaml(istio))?;
+        fs::write(run_dir.join("kubernetes.yaml"), yaml(kubernetes))?;
+        fs::write(run_dir.join("mesh.yaml"), MESH)?;
+        let mut command = Command::new(tools.folder("istio-discovery")?.join("istio-discovery"));
+        command
+            .args(["-address", &address.to_string(), "-control", &control.to_string()])
+            .args(["-istio", "istio.yaml", "-kubernetes", "kubernetes.yaml", "-mesh", "mesh.yaml"])
+            // Two filters that only Istio's own build of Envoy has.
+            .env("PILOT_ENABLE_METADATA_EXCHANGE", "false")
+            .env("PILOT_ENABLE_ALPN_FILTER", "false")
+            .current_dir(run_dir);
+        let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
+        let discovery = Self { process, address, control, run_dir: run_dir.to_path_buf(), client: Client::new() };
+        discovery.wait_ready().await?;
+        Ok(discovery)
+    }
+
+    /// Where proxies get their configuration.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Everything that it logged so far.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Makes these the Istio resources, as `kubectl apply --prune` would; proxies get what has changed. Kubernetes'
+    /// own objects stay as they were at the start. An error if Istio does not take them; then nothing has changed.
+    pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
+        fs::write(self.run_dir.join("istio.yaml"), yaml(manifests.parts().0))?;
+        let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
+        answer.ok().map(|_| ())
+    }
+
+    /// Ends it.
+    pub async fn stop(self) -> Result<()> {
+        self.process.stop().await
+    }
+
+    async fn wait_ready(&self) -> Result<()> {
+        let url = format!("http://{}/debug/syncz", self.control);
+        wait::until(START_LIMIT, "istiod is not ready", async || {
+            self.process.ensure_running()?;
+            Ok(self.client.get(&url).await.and_then(|response| response.ok()).ok())
+        })
+        .await
+        .map(|_| ())
+    }
+}

@@ -1,0 +1,205 @@
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_stack::Tools;
+use serde_json::{Value, json};
+
+/// Resources as `kubectl apply` would get them.
+#[derive(Debug, Clone)]
+pub struct Manifests(Vec<Value>);
+
+impl Manifests {
+    /// What kustomize makes of a folder.
+    pub fn build(tools: &Tools, folder: &Path) -> Result<Self> {
+        let output = Command::new(tools.folder("kustomize")?.join("kustomize")).arg(folder).output()?;
+        ensure!(output.status.success(), "{}: {}", folder.display(), String::from_utf8_lossy(&output.stderr));
+        Self::read(std::str::from_utf8(&output.stdout)?).with_context(|| folder.display().to_string())
+    }
+
+    /// Several YAML documents.
+    pub fn read(yaml: &str) -> Result<Self> {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
+        Ok(Self(documents.into_iter().filter(|document| !document.is_null()).collect()))
+    }
+
+    /// All resources of this kind.
+    pub fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        self.0.iter().filter(move |one| one["kind"] == kind)
+    }
+
+    /// All resources of this kind, to be changed.
+    pub fn all_mut(&mut self, kind: &str) -> impl Iterator<Item = &mut Value> {
+        self.0.iter_mut().filter(move |one| one["kind"] == kind)
+    }
+
+    /// Writes them to a file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, yaml(&self.0)).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Adds these.
+    #[must_use]
+    pub fn with(mut self, more: impl IntoIterator<Item = Value>) -> Self {
+        self.0.extend(more);
+        self
+    }
+
+    /// Takes the filter from a file instead of wherever the manifests say. Returns in how many places.
+    pub fn set_module(&mut self, wasm: &Path) -> Result<usize> {
+        let local = json!({"local": {"filename": wasm}});
+        let mut places = 0;
+        for value in &mut self.0 {
+            if let Some(url) = url_of_module(value) {
+                *url = json!(format!("file://{}", wasm.display()));
+                places += 1;
+            }
+            places += replace(value, "code", &local);
+        }
+        ensure!(places > 0, "no manifest names the filter");
+        Ok(places)
+    }
+
+    /// Puts these fields into the filter's configuration, wherever the manifests have it.
+    pub fn configure(&mut self, fields: &Value) -> Result<()> {
+        let mut found = false;
+        for value in &mut self.0 {
+            for configuration in configurations(value) {
+                found = true;
+                change(configuration, fields)?;
+            }
+        }
+        ensure!(found, "no manifest configures the filter");
+        Ok(())
+    }
+
+    /// Those that are Istio's, and the others.
+    pub(crate) fn parts(&self) -> (Vec<&Value>, Vec<&Value>) {
+        self.0.iter().partition(|one| is_istio(one))
+    }
+}
+
+/// JSON is YAML, too.
+pub(crate) fn yaml<'a>(resources: impl IntoIterator<Item = &'a Value>) -> String {
+    // Without the comments Kubernetes' reader would take all of it for JSON.
+    let document = |one: &Value| format!("# {}\n{one}", one["kind"]);
+    resources.into_iter().map(document).collect::<Vec<_>>().join("\n---\n")
+}
+
+/// Whether Istio has defined this kind of resource.
+fn is_istio(resource: &Value) -> bool {
+    let group = resource["apiVersion"].as_str().and_then(|version| version.split('/').next());
+    group.is_some_and(|group| group.ends_with("istio.io"))
+}
+
+/// Where a WasmPlugin or a TrafficExtension says where the module is.
+fn url_of_module(resource: &mut Value) -> Option<&mut Value> {
+    match resource["kind"].as_str()? {
+        "WasmPlugin" => resource.pointer_mut("/spec/url"),
+        "TrafficExtension" => resource.pointer_mut("/spec/wasm/url"),
+        _ => None,
+    }
+}
+
+/// Replaces all fields of this name, however deep. Returns how many there were.
+fn replace(value: &mut Value, name: &str, by: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields
+            .iter_mut()
+            .map(|(field, value)| match field == name {
+                true => {
+                    *value = by.clone();
+                    1
+                }
+                false => replace(value, name, by),
+            })
+            .sum(),
+        Value::Array(values) => values.iter_mut().map(|value| replace(value, name, by)).sum(),
+        _ => 0,
+    }
+}
+
+/// The filter's configurations in a resource: an object in a WasmPlugin, a text of JSON in an EnvoyFilter.
+fn configurations(resource: &mut Value) -> Vec<&mut Value> {
+    match resource["kind"].as_str() {
+        Some("WasmPlugin") => resource.pointer_mut("/spec/pluginConfig").into_iter().collect(),
+        Some("TrafficExtension") => resource.pointer_mut("/spec/wasm/pluginConfig").into_iter().collect(),
+        Some("EnvoyFilter") => {
+            let patches = resource.pointer_mut("/spec/configPatches").and_then(Value::as_array_mut);
+            let configurations = patches
+                .into_iter()
+                .flatten()
+                .filter_map(|patch| patch.pointer_mut("/patch/value/typed_config/config/configuration/value"));
+            configurations.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn change(configuration: &mut Value, fields: &Value) -> Result<()> {
+    let fields = fields.as_object().context("no object")?.clone();
+    match configuration {
+        Value::Object(object) => object.extend(fields),
+        Value::String(text) => {
+            let mut object: serde_json::Map<_, _> = serde_json::from_str(text)?;
+            object.extend(fields);
+            *text = Value::Object(object).to_string();
+        }
+        other => bail!("{other} is no configuration"),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PLUGIN: &str = "
+kind: WasmPlugin
+spec: {url: 'oci://registry.example/image', pluginConfig: {coordinator: es, enabled: true}}
+";
+
+    const FILTER: &str = "
+kind: EnvoyFilter
+spec:
+  configPatches:
+    - patch: {value: {name: other}}
+    - patch:
+        value:
+          typed_config:
+            config:
+              vm_config: {code: {remote: {sha256: '0'}}}
+              configuration: {value: '{\"coordinator\": \"es\"}'}
+";
+
+    #[test]
+    fn the_module_comes_from_a_file_wherever_it_is_named() {
+        let mut manifests = Manifests::read(&format!("{PLUGIN}---{FILTER}")).unwrap();
+        assert_eq!(manifests.set_module(Path::new("/filter.wasm")).unwrap(), 2);
+        assert_eq!(manifests.0[0]["spec"]["url"], "file:///filter.wasm");
+        let config = &manifests.0[1]["spec"]["configPatches"][1]["patch"]["value"]["typed_config"]["config"];
+        assert_eq!(config["vm_config"], json!({"code": {"local": {"filename": "/filter.wasm"}}}));
+    }
+
+    #[test]
+    fn the_configuration_changes_as_an_object_and_as_text() {
+        for (manifest, pointer) in [
+            (PLUGIN, "/spec/pluginConfig"),
+            (FILTER, "/spec/configPatches/1/patch/value/typed_config/config/configuration/value"),
+        ] {
+            let mut manifests = Manifests::read(manifest).unwrap();
+            manifests.configure(&json!({"enabled": false})).unwrap();
+            let found = manifests.0[0].pointer(pointer).unwrap();
+            let found = found.as_str().map_or_else(|| found.clone(), |text| serde_json::from_str(text).unwrap());
+            assert_eq!(found, json!({"coordinator": "es", "enabled": false}));
+        }
+    }
+
+    #[test]
+    fn manifests_without_the_filter_are_an_error() {
+        let mut manifests = Manifests::read("kind: Gateway").unwrap();
+        assert!(manifests.set_module(Path::new("/filter.wasm")).is_err());
+        assert!(manifests.configure(&json!({})).is_err());
+    }
+}

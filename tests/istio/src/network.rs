@@ -1,0 +1,46 @@
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+/// In each block, whoever listens here owns the block.
+const OWNER: (u8, u16) = (254, 15_999);
+
+/// A block of loopback addresses that no other test uses.
+#[derive(Debug)]
+pub struct Network {
+    block: [u8; 3],
+    next: AtomicU8,
+    _owner: TcpListener,
+}
+
+impl Network {
+    /// A free block.
+    pub fn find() -> Result<Self> {
+        // Test programs that run at the same time begin at different places.
+        let offset = std::process::id().wrapping_mul(97);
+        for step in 0..u32::from(u16::MAX) / 2 {
+            let [_, _, first, second] = offset.wrapping_add(step).to_be_bytes();
+            // Upper half: whoever picks loopback addresses by hand, picks low ones.
+            let block = [127, first | 0x80, second];
+            if let Ok(owner) = TcpListener::bind(in_block(block, OWNER)) {
+                return Ok(Self { block, next: AtomicU8::new(1), _owner: owner });
+            }
+        }
+        bail!("found no free loopback addresses")
+    }
+
+    /// An address that nobody else has been given.
+    pub fn address(&self) -> Result<Ipv4Addr> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < OWNER.0).then(|| host(self.block, number)).context("the block has no more addresses")
+    }
+}
+
+fn host([a, b, c]: [u8; 3], number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(a, b, c, number)
+}
+
+fn in_block(block: [u8; 3], (number, port): (u8, u16)) -> SocketAddr {
+    SocketAddr::from((host(block, number), port))
+}

@@ -1,0 +1,80 @@
+use std::net::Ipv4Addr;
+
+use serde_json::{Map, Value, json};
+
+/// A pod, as its controller, the scheduler and the kubelet would have made it.
+#[derive(Debug, Clone)]
+pub struct Pod {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.labels`.
+    pub labels: Map<String, Value>,
+    /// `status.podIP`.
+    pub address: Ipv4Addr,
+}
+
+impl Pod {
+    /// A pod with these labels.
+    pub fn new(namespace: &str, name: &str, labels: Map<String, Value>, address: Ipv4Addr) -> Self {
+        Self { name: name.into(), namespace: namespace.into(), labels, address }
+    }
+
+    /// A pod of a StatefulSet: its template's labels, and those that the controller adds.
+    pub fn of_stateful_set(
+        namespace: &str,
+        set: &str,
+        index: usize,
+        template: &Map<String, Value>,
+        address: Ipv4Addr,
+    ) -> Self {
+        let (name, mut labels) = (format!("{set}-{index}"), template.clone());
+        labels.insert("statefulset.kubernetes.io/pod-name".into(), json!(name));
+        labels.insert("apps.kubernetes.io/pod-index".into(), json!(index.to_string()));
+        Self::new(namespace, &name, labels, address)
+    }
+
+    /// The object, running and ready.
+    pub fn object(&self) -> Value {
+        let address = self.address.to_string();
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": self.labels},
+            "spec": {"nodeName": "node", "serviceAccountName": "default", "containers": [{"name": "main"}]},
+            "status": {
+                "phase": "Running",
+                "podIP": address,
+                "podIPs": [{"ip": address}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        })
+    }
+
+    /// What the endpoints controller makes of a service's pods.
+    pub fn endpoint_slice(service: &str, port_name: &str, port: u16, pods: &[Self]) -> Value {
+        let endpoints: Vec<Value> = pods.iter().map(Self::endpoint).collect();
+        json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": format!("{service}-slice"),
+                "namespace": pods.first().map(|pod| &pod.namespace),
+                "labels": {"kubernetes.io/service-name": service},
+            },
+            "addressType": "IPv4",
+            "ports": [{"name": port_name, "port": port, "protocol": "TCP"}],
+            "endpoints": endpoints,
+        })
+    }
+
+    fn endpoint(&self) -> Value {
+        json!({
+            "addresses": [self.address.to_string()],
+            "hostname": self.name,
+            "conditions": {"ready": true},
+            "targetRef": {"kind": "Pod", "name": self.name, "namespace": self.namespace},
+        })
+    }
+}

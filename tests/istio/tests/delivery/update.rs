@@ -1,0 +1,68 @@
+//! Changes of the filter's configuration under load.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{Kind, Manifests};
+use bulk_reshuffle_stack::wait;
+use serde_json::{Value, json};
+
+use crate::load::Load;
+use crate::mesh::Mesh;
+use crate::site::{LIMIT, Site};
+use crate::writer::Writer;
+
+const CHANGES: usize = 5;
+
+const SWITCHED_OFF: &str = "requests_passed_through_total.reason.switched_off";
+
+/// For how long each configuration is written with.
+const BETWEEN: Duration = Duration::from_millis(500);
+
+/// Switches the filter off and on again, over and over, while clients write. Every answer must be true, and every
+/// configuration must be seen to act.
+pub async fn under_load(site: &Site, overlay: &str) -> Result<String> {
+    let (name, manifests) = (&format!("{overlay}-update"), &site.overlay(overlay)?);
+    site.make_index(name).await?;
+    let mesh = Mesh::start(site, name, Kind::Gateway, manifests).await?;
+    mesh.wait_splitting(name).await?;
+    let url = mesh.proxy.url(&format!("/{name}/_bulk"));
+    let sizes = (0..10).map(|number| (number, if number < 8 { 1..=50 } else { 300..=600 }));
+    let load = Load::start(name, sizes.map(|(number, size)| Writer::new(number + 1, url.clone(), size, 200)));
+    for _ in 0..CHANGES {
+        mesh.change(manifests, &json!({"enabled": false}), SWITCHED_OFF).await?;
+        mesh.change(manifests, &json!({"hold": {"interval": "20ms"}}), "batches_total").await?;
+    }
+    // Back to what was delivered first.
+    mesh.change(manifests, &json!({}), "batches_total").await?;
+    let (ledger, tally) = load.end().await?;
+    let found = site.documents(name).await?;
+    let verified = ledger.verify(&found)?;
+    ensure!(tally.broken.get() == 0 && tally.failed().is_empty(), "{tally}");
+    mesh.end().await?;
+    let (sent, acknowledged) = (tally.requests.get(), tally.acknowledged.get());
+    Ok(format!(
+        "{} changes: {sent} requests sent and answered, {acknowledged} operations acknowledged, {} documents indexed, \
+         {verified} verified, none lost",
+        2 * CHANGES + 1,
+        found.len()
+    ))
+}
+
+impl Mesh<'_> {
+    /// Delivers a changed configuration of the filter, and waits until a counter says that it acts.
+    async fn change(&self, manifests: &Manifests, fields: &Value, counter: &str) -> Result<()> {
+        let (mut changed, before) = (manifests.clone(), self.deliveries().await?);
+        changed.configure(fields)?;
+        self.apply(&changed).await?;
+        self.wait_taken(before).await?;
+        let count = self.counted(counter).await?;
+        wait::until(LIMIT, "the new configuration acts", async || {
+            Ok((self.counted(counter).await? > count).then_some(()))
+        })
+        .await?;
+        // The load is the subject.
+        tokio::time::sleep(BETWEEN).await;
+        Ok(())
+    }
+}
