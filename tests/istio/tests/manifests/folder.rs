@@ -1,0 +1,148 @@
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_istio::{Manifests, Pod};
+use bulk_reshuffle_stack::Tools;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The overlays that are shipped.
+pub const OVERLAYS: [&str; 5] = [
+    "gateway-envoyfilter",
+    "gateway-trafficextension",
+    "gateway-wasmplugin",
+    "sidecar-envoyfilter",
+    "sidecar-wasmplugin",
+];
+
+/// A copy of the manifests, to be changed.
+pub struct Folder {
+    tools: Tools,
+    copy: TempDir,
+}
+
+impl Folder {
+    /// As they are shipped.
+    pub fn shipped() -> Result<Self> {
+        let (tools, copy) = (Tools::find()?, tempfile::tempdir()?);
+        copy_all(&tools.root.join("istio"), copy.path())?;
+        Ok(Self { tools, copy })
+    }
+
+    /// The checkout.
+    pub fn root(&self) -> &Path {
+        &self.tools.root
+    }
+
+    /// A file's text.
+    pub fn text(&self, file: &str) -> Result<String> {
+        fs::read_to_string(self.copy.path().join(file)).with_context(|| file.to_owned())
+    }
+
+    /// Replaces a text that a file has once.
+    pub fn edit(&self, file: &str, from: &str, to: &str) -> Result<()> {
+        let text = self.text(file)?;
+        ensure!(text.matches(from).count() == 1, "{file} does not have `{from}` once");
+        Ok(fs::write(self.copy.path().join(file), text.replace(from, to))?)
+    }
+
+    /// The values, as they are now.
+    pub fn values(&self) -> Result<Value> {
+        Ok(serde_saphyr::from_str(&self.text("base/values.yaml")?)?)
+    }
+
+    /// Puts other values in their place.
+    pub fn set_values(&self, values: &Value) -> Result<()> {
+        Ok(fs::write(self.copy.path().join("base/values.yaml"), values.to_string())?)
+    }
+
+    /// Adds a component to an overlay.
+    pub fn add_component(&self, overlay: &str, component: &str) -> Result<()> {
+        let (before, after) = ("components: [", format!("components: [../../components/{component}, "));
+        self.edit(&format!("overlays/{overlay}/kustomization.yaml"), before, &after)
+    }
+
+    /// What `kubectl apply -k` would apply.
+    pub fn build(&self, overlay: &str) -> Result<String> {
+        let kustomize = self.tools.folder("kustomize")?.join("kustomize");
+        let output = Command::new(kustomize).arg(self.copy.path().join("overlays").join(overlay)).output()?;
+        ensure!(output.status.success(), "{overlay}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The same, as resources.
+    pub fn manifests(&self, overlay: &str) -> Result<Manifests> {
+        Manifests::read(&self.build(overlay)?)
+    }
+
+    /// Has Istio look at each resource that an overlay becomes. What it only warns of counts, too.
+    pub fn validate(&self, overlay: &str) -> Result<()> {
+        let path = self.write(&format!("{overlay}.yaml"), &self.build(overlay)?)?;
+        let told = self.istioctl(&["validate", "--filename", &path])?;
+        // It says this of every EnvoyFilter.
+        let harmless = "EnvoyFilter exposes internal implementation details that may change at any time. Prefer other APIs \
+                        if possible, and exercise extreme caution, especially around upgrades.";
+        let title = [format!("{path:?} is valid"), format!("{path:?} has warnings:")];
+        let mut lines = told.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(harmless));
+        ensure!(lines.all(|line| title.iter().any(|title| line == title)), "{overlay}: {told}");
+        Ok(())
+    }
+
+    /// Has Istio look at all of them together, beside the gateway and the cluster of the examples.
+    pub fn analyze(&self, overlay: &str) -> Result<()> {
+        let mut files = vec![self.write(&format!("{overlay}.yaml"), &self.build(overlay)?)?];
+        for example in ["gateway/gateway.yaml", "statefulset/opensearch.yaml"] {
+            let text = self.text(&format!("examples/{example}"))?;
+            for workload in serde_saphyr::from_multiple::<Value>(&text)? {
+                // Nobody here makes pods of it.
+                if let Some(labels) = workload["spec"]["template"]["metadata"]["labels"].as_object() {
+                    let pod = Pod::new("search", "pod-0", labels.clone(), Ipv4Addr::LOCALHOST).object();
+                    let name = format!("{}.yaml", workload["kind"].as_str().context("no kind")?);
+                    files.push(self.write(&name, &pod.to_string())?);
+                }
+            }
+            files.push(self.write(&example.replace('/', "-"), &text)?);
+        }
+        let options = [
+            "analyze",
+            "--use-kube=false",
+            "--all-namespaces",
+            "--failure-threshold=Info",
+            // What `validate` says of them, and here of every one.
+            "--suppress=IST0133=EnvoyFilter *",
+        ];
+        let arguments: Vec<&str> = options.into_iter().chain(files.iter().map(String::as_str)).collect();
+        let told = self.istioctl(&arguments)?;
+        ensure!(told.contains("No validation issues found"), "{overlay}: {told}");
+        Ok(())
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<String> {
+        let path = self.copy.path().join(file);
+        fs::write(&path, text)?;
+        path.into_os_string().into_string().ok().context("a path that is no text")
+    }
+
+    /// All that istioctl says.
+    fn istioctl(&self, arguments: &[&str]) -> Result<String> {
+        let istioctl = self.tools.folder("istioctl")?.join("istioctl");
+        let output = Command::new(istioctl).args(arguments).env("HOME", self.copy.path()).output()?;
+        Ok(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, target) = (entry?, to.to_path_buf());
+        let target = target.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_all(&entry.path(), &target)?,
+            false => fs::copy(entry.path(), target).map(|_| ())?,
+        }
+    }
+    Ok(())
+}

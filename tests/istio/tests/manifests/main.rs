@@ -1,0 +1,130 @@
+//! The manifests as they are shipped: kustomize builds them, Istio's own checks find nothing wrong, every value arrives
+//! where it belongs, and what has to fit together does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod folder;
+mod layout;
+mod standalone;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle::config::{Config, HeaderPause};
+use serde_json::{Value, json};
+
+use folder::{Folder, OVERLAYS};
+
+#[test]
+fn istio_finds_nothing_wrong() -> Result<()> {
+    let folder = Folder::shipped()?;
+    for overlay in OVERLAYS {
+        folder.validate(overlay)?;
+        folder.analyze(overlay)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn istio_finds_nothing_wrong_with_the_components() -> Result<()> {
+    for (component, mode) in [("mtls", "ISTIO_MUTUAL"), ("tls", "SIMPLE")] {
+        let folder = Folder::shipped()?;
+        folder.add_component("gateway-envoyfilter", component)?;
+        folder.validate("gateway-envoyfilter")?;
+        folder.analyze("gateway-envoyfilter")?;
+        let manifests = folder.manifests("gateway-envoyfilter")?;
+        let tls = manifests.all("DestinationRule").map(|rule| &rule["spec"]["trafficPolicy"]["tls"]["mode"]);
+        assert_eq!(tls.collect::<Vec<_>>(), [mode]);
+    }
+    Ok(())
+}
+
+/// What Istio only warns of counts, too.
+#[test]
+fn a_mistake_in_envoys_part_is_found() -> Result<()> {
+    for (mistake, told) in
+        [("failure_polcy: FAIL_RELOAD", "failure_polcy"), ("failure_policy: FAIL_RELAOD", "FAIL_RELAOD")]
+    {
+        let folder = Folder::shipped()?;
+        folder.edit("overlays/gateway-envoyfilter/filter.yaml", "failure_policy: FAIL_RELOAD", mistake)?;
+        let error = format!("{:?}", folder.validate("gateway-envoyfilter").unwrap_err());
+        assert!(error.contains(told), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_value_arrives() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let mut values = folder.values()?;
+    values["elasticsearch"] = json!({
+        "namespace": "elastic",
+        "statefulSet": "my-logs-hot",
+        "podLabels": {"tier": "hot", "cluster": "logs"},
+        "service": "logs.elastic.svc.example.org",
+        "exportTo": [".", "writers"],
+        "tls": {"mode": "SIMPLE"},
+    });
+    values["gateway"] = json!({"namespace": "edge", "labels": {"gateway": "logs"}, "port": 9443});
+    values["client"] = json!({"namespace": "writers", "labels": {"writes": "logs"}});
+    values["module"]["code"] = json!({"local": {"filename": "/module"}});
+    values["module"]["image"] = json!({"url": "oci://images/module:2", "sha256": "1".repeat(64)});
+    values["filter"] = json!({"configuration": "{\"coordinator\":\"a\"}", "pluginConfig": {"coordinator": "a"}});
+    folder.set_values(&values)?;
+    for overlay in OVERLAYS {
+        folder.validate(overlay)?;
+        let text = folder.build(overlay)?;
+        // All that values.yaml says as it is shipped, and what stands in for it elsewhere.
+        for default in
+            ["search", "app: es", "es-0.es", "ingressgateway", "client", "example/", "000000", "{name}", "values.yaml"]
+        {
+            assert!(!text.contains(default), "{overlay} still has `{default}`:\n{text}");
+        }
+        let (place, delivery) = overlay.split_once('-').unwrap();
+        let expected: &[&str] = match place {
+            "gateway" => &["namespace: edge", "gateway: logs", "portNumber: 9443", "number: 9443"],
+            _ => &["namespace: writers", "writes: logs", "elastic/*.es.internal", "*/logs.elastic.svc.example.org"],
+        };
+        let module: &[&str] = match delivery {
+            "envoyfilter" => &["filename: /module", "{\"coordinator\":\"a\"}"],
+            _ => &["url: oci://images/module:2", "1111111", "coordinator: a"],
+        };
+        let nodes =
+            ["namespace: elastic", "my-logs-hot-2.es.internal", "pod-name: my-logs-hot-2", "tier: hot", "- writers"];
+        for expected in expected.iter().chain(module).chain(&nodes) {
+            assert!(text.contains(expected), "{overlay} has no `{expected}`:\n{text}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_filter_takes_its_configuration_and_finds_its_upstreams() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let values = folder.values()?;
+    let text = values["filter"]["configuration"].as_str().unwrap();
+    let object = &values["filter"]["pluginConfig"];
+    assert_eq!(Config::read(text.as_bytes())?.header_pause, HeaderPause::Auto);
+    assert_eq!(Config::read(object.to_string().as_bytes())?.header_pause, HeaderPause::Buffer);
+    let mut same = object.clone();
+    same.as_object_mut().unwrap().remove("header_pause");
+    assert_eq!(serde_json::from_str::<Value>(text)?, same);
+    for overlay in OVERLAYS {
+        let manifests = folder.manifests(overlay)?;
+        let entries = manifests.all("ServiceEntry").map(|entry| &entry["spec"]);
+        let mut clusters: Vec<String> = entries
+            .map(|entry| format!("outbound|{}||{}", entry["ports"][0]["number"], entry["hosts"][0].as_str().unwrap()))
+            .collect();
+        clusters.sort();
+        let nodes =
+            (0..3).map(|pod| object["nodes"]["upstream"].as_str().unwrap().replace("{name}", &format!("es-{pod}")));
+        let expected: Vec<String> =
+            [object["coordinator"].as_str().unwrap().to_owned()].into_iter().chain(nodes).collect();
+        assert_eq!(clusters, expected);
+        let rules: Vec<&str> =
+            manifests.all("DestinationRule").map(|rule| rule["spec"]["host"].as_str().unwrap()).collect();
+        let [rule] = rules[..] else { panic!("{rules:?}") };
+        ensure!(
+            clusters.iter().all(|cluster| cluster.ends_with(rule.trim_start_matches('*'))),
+            "{rule} is not for {clusters:?}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What envoy.yaml says for a reason holds in Istio, too.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_istio::Manifests;
+use serde_json::Value;
+
+use crate::folder::{Folder, OVERLAYS};
+
+/// The shipped configuration of a standalone Envoy.
+struct Standalone(Value);
+
+impl Standalone {
+    fn read(folder: &Folder) -> Result<Self> {
+        Ok(Self(serde_saphyr::from_str(&fs::read_to_string(folder.root().join("envoy/envoy.yaml"))?)?))
+    }
+
+    fn manager(&self) -> &Value {
+        &self.0["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    }
+
+    fn filter(&self, name: &str) -> Result<&Value> {
+        let filters = self.manager()["http_filters"].as_array().context("no filters")?;
+        filters.iter().find(|filter| filter["name"] == name).with_context(|| format!("no {name}"))
+    }
+
+    fn virtual_host(&self) -> &Value {
+        &self.manager()["route_config"]["virtual_hosts"][0]
+    }
+
+    fn cluster(&self) -> &Value {
+        &self.0["static_resources"]["clusters"][0]
+    }
+}
+
+/// What an overlay's EnvoyFilters patch.
+fn patches<'a>(manifests: &'a Manifests, apply_to: &str) -> Vec<&'a Value> {
+    let filters = manifests.all("EnvoyFilter").flat_map(|filter| filter["spec"]["configPatches"].as_array().unwrap());
+    filters.filter(|patch| patch["applyTo"] == apply_to).map(|patch| &patch["patch"]["value"]).collect()
+}
+
+#[test]
+fn routes() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let standalone = Standalone::read(&folder)?;
+    let (host, bulk) = (standalone.virtual_host(), &standalone.virtual_host()["routes"][0]);
+    assert_eq!(bulk["match"]["path"], "/_bulk");
+    for overlay in OVERLAYS {
+        let manifests = folder.manifests(overlay)?;
+        let limits = patches(&manifests, "VIRTUAL_HOST");
+        assert_eq!(limits[0]["request_body_buffer_limit"], host["request_body_buffer_limit"], "{overlay}");
+        let routes = patches(&manifests, "HTTP_ROUTE");
+        for (route, expected) in [(routes[0], bulk), (routes[1], &host["routes"][2])] {
+            assert_eq!(route["route"]["idle_timeout"], expected["route"]["idle_timeout"], "{overlay}");
+            assert_eq!(route["route"]["timeout"], expected["route"]["timeout"], "{overlay}");
+        }
+        let routes = &manifests.all("VirtualService").next().context("no routes")?["spec"]["http"];
+        assert_eq!(routes[0]["match"][0]["uri"]["exact"], bulk["match"]["path"], "{overlay}");
+        assert_eq!(
+            routes[0]["match"][1]["uri"]["regex"], host["routes"][1]["match"]["safe_regex"]["regex"],
+            "{overlay}"
+        );
+        for route in routes.as_array().unwrap() {
+            assert_eq!(route["retries"]["retryOn"], host["retry_policy"]["retry_on"], "{overlay}");
+            assert_eq!(route["retries"]["attempts"], host["retry_policy"]["num_retries"], "{overlay}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn clusters() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let standalone = Standalone::read(&folder)?;
+    let manifests = folder.manifests("gateway-envoyfilter")?;
+    let pool = &manifests.all("DestinationRule").next().context("no rule")?["spec"]["trafficPolicy"]["connectionPool"];
+    let thresholds = &standalone.cluster()["circuit_breakers"]["thresholds"][0];
+    assert_eq!(pool["tcp"]["connectTimeout"], standalone.cluster()["connect_timeout"]);
+    assert_eq!(pool["tcp"]["maxConnections"], thresholds["max_connections"]);
+    assert_eq!(pool["http"]["http1MaxPendingRequests"], thresholds["max_pending_requests"]);
+    assert_eq!(pool["http"]["http2MaxRequests"], thresholds["max_requests"]);
+    Ok(())
+}
+
+#[test]
+fn filters() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let standalone = Standalone::read(&folder)?;
+    for overlay in ["gateway-envoyfilter", "sidecar-envoyfilter"] {
+        let manifests = folder.manifests(overlay)?;
+        let mut filter = patches(&manifests, "EXTENSION_CONFIG")[0].clone();
+        let mut expected = standalone.filter("bulk_reshuffle")?.clone();
+        for filter in [&mut filter, &mut expected] {
+            // Where the module and the upstreams are differs.
+            filter["typed_config"]["config"]["vm_config"]["code"].take();
+            filter["typed_config"]["config"]["configuration"]["value"].take();
+        }
+        assert_eq!(filter, expected, "{overlay}");
+    }
+    for overlay in OVERLAYS.iter().filter(|overlay| overlay.starts_with("gateway")) {
+        let manifests = folder.manifests(overlay)?;
+        let filters = patches(&manifests, "HTTP_FILTER");
+        assert!(filters.contains(&standalone.filter("envoy.filters.http.compressor")?), "{overlay}: {filters:?}");
+    }
+    Ok(())
+}
