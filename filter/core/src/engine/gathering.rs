@@ -31,7 +31,10 @@ impl Gathering {
         let arrived = self.arrived.saturating_mul(SCALE);
         self.usual = (self.usual.saturating_mul(MEMORY - 1).saturating_add(arrived)) / MEMORY;
         let expected = self.usual.saturating_sub(self.usual / STRAGGLERS) / SCALE;
-        *self = Self { usual: self.usual, arrived: 0, end: until, enough: held.saturating_add(expected) };
+        // Where nobody is expected nobody waits, and nobody is woken at the end: also not for those who come next, should
+        // the ones that are held leave and not come back.
+        let enough = if expected == 0 { 0 } else { held.saturating_add(expected) };
+        *self = Self { usual: self.usual, arrived: 0, end: until, enough };
     }
 
     /// A request has arrived.
@@ -90,6 +93,12 @@ mod tests {
     fn a_client_that_is_alone_never_waits() {
         let (gathering, now) = after(&[1; 100]);
         assert!(gathering.is_enough(5, now));
+    }
+
+    #[test]
+    fn where_nobody_is_expected_who_comes_next_does_not_wait_either() {
+        let (gathering, now) = after(&[]);
+        assert!(gathering.is_enough(5, now) && gathering.is_enough(1, now));
     }
 
     #[test]
