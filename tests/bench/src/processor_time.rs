@@ -35,24 +35,43 @@ fn from_ticks(ticks: u64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use nix::time::ClockId;
     use procfs::FromReadSI;
 
     use super::*;
 
     #[test]
-    fn a_process_is_charged_for_its_threads_and_not_for_sleeping() {
+    fn a_process_is_charged_for_its_threads() {
         let before = of_this_process().unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        let asleep = of_this_process().unwrap() - before;
-        assert!(asleep < Duration::from_millis(50), "{asleep:?}");
         let busy = || {
-            let started = of_this_process().unwrap();
-            while of_this_process().unwrap() - started < Duration::from_millis(20) {
+            let used = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
+            while used() < Duration::from_millis(20) {
                 std::hint::spin_loop();
             }
+            used()
         };
-        std::thread::spawn(busy).join().unwrap();
-        assert!(of_this_process().unwrap() - before >= Duration::from_millis(20));
+        let used = std::thread::spawn(busy).join().unwrap();
+        assert!(of_this_process().unwrap() - before >= used);
+    }
+
+    #[test]
+    fn a_process_is_not_charged_for_sleeping() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let in_a_while = || {
+            let before = of_process(pid).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            of_process(pid).unwrap() - before
+        };
+        // It has to start before it sleeps.
+        while !in_a_while().is_zero() {
+            assert!(Instant::now() < deadline, "never asleep");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
