@@ -4,7 +4,8 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Config, MissingId, count, duration, size};
+use super::field::{count, duration, size};
+use super::{Config, MissingId};
 use crate::json::Object;
 
 /// Where the switches are among the settings of a cluster.

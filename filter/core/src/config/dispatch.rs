@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::ConfigError;
+use super::field::{count, duration};
+
+/// How batches are sent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dispatch {
+    /// What a batch carries the operations of.
+    pub level: Level,
+    /// Batches on their way at a time for one node (or shard, see `level`) and one caller.
+    #[serde(deserialize_with = "count")]
+    pub max_in_flight: usize,
+    /// The same over all callers (and shards) of a node; these take turns.
+    #[serde(deserialize_with = "count")]
+    pub max_in_flight_per_node: usize,
+    /// For each call.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    /// Whether their bodies are compressed with gzip.
+    pub compress: bool,
+}
+
+impl Default for Dispatch {
+    fn default() -> Self {
+        Self {
+            level: Level::default(),
+            max_in_flight: 1,
+            max_in_flight_per_node: 16,
+            timeout: Duration::from_secs(60),
+            compress: false,
+        }
+    }
+}
+
+impl Dispatch {
+    /// What no single field can tell.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let most = self.max_in_flight_per_node;
+        if self.max_in_flight > most {
+            let problem = format!("expected at most `dispatch.max_in_flight_per_node`, {most}");
+            return Err(ConfigError::new("dispatch.max_in_flight", problem));
+        }
+        Ok(())
+    }
+}
+
+/// What a batch carries the operations of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// All shards of one node.
+    #[default]
+    Node,
+    /// One shard. Operations whose shard is not known travel as with `Node`.
+    Shard,
+}

@@ -1,0 +1,71 @@
+//! Values as users write them.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+/// The name of an Envoy cluster.
+pub fn upstream_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    match String::deserialize(from)? {
+        name if name.is_empty() => {
+            Err(D::Error::custom("expected the name of an Envoy cluster, found an empty string"))
+        }
+        name => Ok(name),
+    }
+}
+
+/// A number of at least one.
+pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    match u16::deserialize(from)? {
+        0 => Err(D::Error::custom("expected a number from 1 to 65535, found 0")),
+        count => Ok(usize::from(count)),
+    }
+}
+
+/// A duration as users write it: "50ms", "5s", "1m 30s".
+pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    duration_from(1, "a duration of 1ms to 1h such as \"50ms\" or \"5s\"", from)
+}
+
+/// The same, or "0ms".
+pub fn duration_or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    duration_from(0, "a duration of 0ms to 1h such as \"2ms\" or \"0ms\"", from)
+}
+
+fn duration_from<'de, D: Deserializer<'de>>(
+    least: u128,
+    expected: &'static str,
+    from: D,
+) -> Result<Duration, D::Error> {
+    let text = from.deserialize_str(TextVisitor(expected))?;
+    match humantime::parse_duration(&text) {
+        Ok(duration) if (least..=3_600_000).contains(&duration.as_millis()) => Ok(duration),
+        _ => Err(D::Error::custom(format!("expected {expected}, found {text:?}"))),
+    }
+}
+
+/// A size as users write it: "1mb", "512kb", "100b". As in Elasticsearch, 1kb is 1,024 bytes.
+pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    const EXPECTED: &str = "a size of at least 1b such as \"1mb\" or \"512kb\"";
+    let text = from.deserialize_str(TextVisitor(EXPECTED))?;
+    match parse_size::Config::new().with_binary().parse_size(&text) {
+        Ok(size) if size > 0 => Ok(size),
+        _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
+    }
+}
+
+struct TextVisitor(&'static str);
+
+impl Visitor<'_> for TextVisitor {
+    type Value = String;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}

@@ -1,0 +1,56 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::field::duration;
+
+/// When a batch is sent again: one that was refused with 429, or one that was lost with its connection and may be
+/// carried out twice. Never after `dispatch.timeout` since it was sent first.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retry {
+    /// How often; 0: never.
+    pub attempts: u32,
+    /// After how long; twice as long each further time.
+    #[serde(deserialize_with = "duration")]
+    pub backoff: Duration,
+    /// After how long at most.
+    #[serde(deserialize_with = "duration")]
+    pub max_backoff: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 5, backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(2) }
+    }
+}
+
+impl Retry {
+    /// How long to wait before the next attempt, of which so many have been. Up to half of it depends on `spread`,
+    /// so that batches that were refused together do not come back together.
+    pub fn backoff(&self, retries: u32, spread: u32) -> Duration {
+        let doubled = self.backoff.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));
+        let half = doubled.min(self.max_backoff) / 2;
+        // Fibonacci hashing: neighbours end up far apart.
+        let share = f64::from(spread.wrapping_mul(0x9e37_79b9)) / f64::from(u32::MAX);
+        half.saturating_add(half.mul_f64(share))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_up_to_its_bound_and_spreads() {
+        let retry = Retry::default();
+        for (retries, longest) in [(0, 50), (1, 100), (5, 1600), (6, 2000), (40, 2000)] {
+            for spread in 0..100 {
+                let backoff = retry.backoff(retries, spread).as_millis();
+                assert!((longest / 2..=longest).contains(&backoff), "{retries}: {backoff}");
+            }
+        }
+        let (first, second) = (retry.backoff(3, 1), retry.backoff(3, 2));
+        assert!(first.abs_diff(second) > Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,167 @@
+use std::time::Duration;
+
+use super::*;
+
+fn error(json: &str) -> (String, String) {
+    let error = Config::read(json.as_bytes()).unwrap_err();
+    (error.field, error.problem)
+}
+
+#[test]
+fn only_the_coordinator_must_be_said() {
+    let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
+    assert_eq!(config.coordinator, "es");
+    assert_eq!(config.hold.interval, Duration::from_millis(50));
+    assert_eq!((config.hold.flush_threshold_size, config.limits.memory), (1024 * 1024, 256 * 1024 * 1024));
+    assert_eq!((config.dispatch.max_in_flight, config.dispatch.max_in_flight_per_node), (1, 16));
+}
+
+#[test]
+fn sizes_and_durations_as_users_write_them() {
+    let config = Config::read(
+        br#"{"coordinator":"es","hold":{"interval":"1m 30s","flush_threshold_size":"1.5kb"},
+            "limits":{"memory":"64MB","max_request":"100b"},"cluster_state":{"refresh":"500ms"}}"#,
+    )
+    .unwrap();
+    assert_eq!(config.hold.interval, Duration::from_secs(90));
+    assert_eq!(config.hold.flush_threshold_size, 1536);
+    assert_eq!((config.limits.memory, config.limits.max_request), (64 * 1024 * 1024, 100));
+    assert_eq!(config.cluster_state.refresh, Duration::from_millis(500));
+}
+
+#[test]
+fn errors_name_the_field_and_what_was_expected() {
+    for (json, field, problem) in [
+        ("", ".", "EOF while parsing a value"),
+        ("[\"es\"]", ".", "expected an object"),
+        (r#"{"coordinator":"es","hold":["50ms"]}"#, "hold", "expected an object"),
+        ("{}", ".", "missing field `coordinator`"),
+        (r#"{"coordinator":""}"#, "coordinator", "the name of an Envoy cluster"),
+        (r#"{"coordinator":7}"#, "coordinator", "expected a string"),
+        (r#"{"coordinator":"es","holds":{}}"#, "holds", "unknown field `holds`, expected one of"),
+        (r#"{"coordinator":"es"} x"#, ".", "trailing characters"),
+        (r#"{"coordinator":"es","hold":{"interval":50}}"#, "hold.interval", "expected a duration"),
+        (r#"{"coordinator":"es","hold":{"interval":"fast"}}"#, "hold.interval", "found \"fast\""),
+        (r#"{"coordinator":"es","hold":{"interval":"0s"}}"#, "hold.interval", "found \"0s\""),
+        (r#"{"coordinator":"es","hold":{"interval":"2h"}}"#, "hold.interval", "found \"2h\""),
+        (r#"{"coordinator":"es","hold":{"flush_threshold_size":"1xb"}}"#, "hold.flush_threshold_size", "a size"),
+        (r#"{"coordinator":"es","hold":{"flush_threshold_size":"0"}}"#, "hold.flush_threshold_size", "a size"),
+        (r#"{"coordinator":"es","hold":{"early_release":"yes"}}"#, "hold.early_release", "a boolean"),
+        (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
+        (r#"{"coordinator":"es","dispatch":{"compress":"gzip"}}"#, "dispatch.compress", "a boolean"),
+        (r#"{"coordinator":"es","dispatch":{"level":"index"}}"#, "dispatch.level", "expected `node` or `shard`"),
+        (
+            r#"{"coordinator":"es","header_pause":"maybe"}"#,
+            "header_pause",
+            "expected one of `auto`, `stop`, `buffer`",
+        ),
+        (
+            r#"{"coordinator":"es","missing_id":"make"}"#,
+            "missing_id",
+            "expected one of `pass`, `generate`, `direct`",
+        ),
+        (r#"{"coordinator":"es","indices":{}}"#, "indices", "expected a sequence"),
+        (r#"{"coordinator":"es","enabled":"false"}"#, "enabled", "expected a boolean"),
+        (r#"{"coordinator":"es","indices":[{"enabled":true}]}"#, "indices[0]", "missing field `pattern`"),
+        (r#"{"coordinator":"es","indices":[{"pattern":"a"}]}"#, "indices[0]", "expected `enabled` or `missing_id`"),
+        (
+            r#"{"coordinator":"es","indices":[{"pattern":"a","enabled":null}]}"#,
+            "indices[0].enabled",
+            "expected a boolean",
+        ),
+        (
+            r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"make"}]}"#,
+            "indices[0].missing_id",
+            "expected one of `pass`",
+        ),
+        (
+            r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"pass"},{"pattern":"B*","missing_id":"pass"}]}"#,
+            "indices[1].pattern",
+            "expected the name of an index",
+        ),
+        (
+            r#"{"coordinator":"es","indices":[{"pattern":"a,b","missing_id":"pass"}]}"#,
+            "indices[0].pattern",
+            "found \"a,b\"",
+        ),
+        (
+            r#"{"coordinator":"es","indices":[{"pattern":"a","missing_id":"pass","shards":1}]}"#,
+            "indices[0].shards",
+            "unknown field",
+        ),
+        (r#"{"coordinator":"es","retry":{"attempts":-1}}"#, "retry.attempts", "expected u32"),
+        (r#"{"coordinator":"es","dispatch":{"max_in_flight":17}}"#, "dispatch.max_in_flight", "at most"),
+        (r#"{"coordinator":"es","limits":{"memory":"2gb"}}"#, "limits.memory", "640mb"),
+        (r#"{"coordinator":"es","limits":{"memory":"1mb"}}"#, "limits.max_request", "at most `limits.memory`"),
+        (r#"{"coordinator":"es","nodes":{"upstream":"es"}}"#, "nodes", "`upstream` takes a name with placeholders"),
+        (r#"{"coordinator":"es","nodes":{"upstreams":{"a":1}}}"#, "nodes.upstreams.a", "expected a string"),
+        (r#"{"coordinator":"es","credentials":{"a b":"x"}}"#, "credentials", "not a header name"),
+        (r#"{"coordinator":"es","credentials":{"a":"x\n"}}"#, "credentials", "control character"),
+        (r#"{"coordinator":"es","harmless_headers":"b3"}"#, "harmless_headers", "expected a sequence"),
+        (r#"{"coordinator":"es","harmless_headers":[1]}"#, "harmless_headers[0]", "expected a string"),
+        (r#"{"coordinator":"es","harmless_headers":["b3",":path"]}"#, "harmless_headers[1]", "pseudo-header"),
+        (r#"{"coordinator":"es","harmless_headers":["a b"]}"#, "harmless_headers[0]", "not a header name"),
+        (r#"{"coordinator":"es","harmless_headers":[""]}"#, "harmless_headers[0]", "not a header name"),
+        (r#"{"coordinator":"es","harmless_headers":["B3"]}"#, "harmless_headers[0]", "not in lower case"),
+        (
+            r#"{"coordinator":"es","harmless_headers":["host"]}"#,
+            "harmless_headers[0]",
+            "\"host\" is never harmless",
+        ),
+    ] {
+        let (found_field, found_problem) = error(json);
+        assert_eq!(found_field, field, "{json}: {found_problem}");
+        assert!(found_problem.contains(problem), "{json}: {found_problem}");
+    }
+}
+
+#[test]
+fn harmless_headers_replace_the_default_ones() {
+    let config = |more: &str| Config::read(format!(r#"{{"coordinator":"es"{more}}}"#).as_bytes()).unwrap();
+    let default = config("").harmless_headers;
+    assert!(default.contains("user-agent") && default.contains("traceparent") && !default.contains("x-opaque-id"));
+    let chosen = config(r#","harmless_headers":["x-opaque-id","x_y.z"]"#).harmless_headers;
+    assert!(chosen.contains("x-opaque-id") && chosen.contains("x_y.z") && !chosen.contains("user-agent"));
+    assert!(!config(r#","harmless_headers":[]"#).harmless_headers.contains("b3"));
+}
+
+#[test]
+fn the_first_pattern_that_fits_says_what_becomes_of_missing_ids() {
+    let config = Config::read(
+        br#"{"coordinator":"es","missing_id":"generate","indices":[{"pattern":"logs-a","missing_id":"pass"},
+            {"pattern":"logs-*","missing_id":"direct"},{"pattern":"*","missing_id":"pass"}]}"#,
+    )
+    .unwrap();
+    let found = ["logs-a", "logs-b", "books"].map(|index| config.missing_id(index));
+    assert_eq!(found, [MissingId::Pass, MissingId::Direct, MissingId::Pass]);
+    let global = Config::read(br#"{"coordinator":"es","missing_id":"generate"}"#).unwrap();
+    assert_eq!(global.missing_id("books"), MissingId::Generate);
+}
+
+#[test]
+fn of_each_setting_the_first_pattern_counts_that_fits_and_says_something() {
+    let config = Config::read(
+        br#"{"coordinator":"es","missing_id":"pass","indices":[{"pattern":"logs-*","enabled":false},
+            {"pattern":"logs-a*","enabled":true,"missing_id":"direct"},{"pattern":"*a","missing_id":"generate"},
+            {"pattern":"book*","enabled":true},{"pattern":"*","enabled":false}]}"#,
+    )
+    .unwrap();
+    let found =
+        ["logs-a", "logs-b", "a", "books"].map(|index| (config.is_index_disabled(index), config.missing_id(index)));
+    let expected =
+        [(true, MissingId::Direct), (true, MissingId::Pass), (true, MissingId::Generate), (false, MissingId::Pass)];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn credentials_are_never_shown() {
+    let config = Config::read(br#"{"coordinator":"es","credentials":{"Authorization":"ApiKey s3cret"}}"#).unwrap();
+    assert_eq!(config.credentials.headers().collect::<Vec<_>>(), [("authorization", "ApiKey s3cret")]);
+    let shown = format!("{config:?}");
+    assert!(shown.contains("authorization") && !shown.contains("s3cret"), "{shown}");
+    for wrong in [r#"{"a":"s3cret\n"}"#, r#"{"a":["s3cret"]}"#, r#""s3cret""#] {
+        let (field, problem) = error(&format!(r#"{{"coordinator":"es","credentials":{wrong}}}"#));
+        assert_eq!(field, "credentials", "{problem}");
+        assert!(!problem.contains("s3cret"), "{problem}");
+    }
+}
