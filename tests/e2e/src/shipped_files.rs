@@ -14,6 +14,7 @@ pub struct ShippedFiles {
     replacements: Vec<(String, String)>,
     port: u16,
     admin_port: u16,
+    workers: u32,
     launcher: Launcher,
 }
 
@@ -21,7 +22,20 @@ impl ShippedFiles {
     /// Copies for this folder, with other ports for Envoy.
     pub fn new(folder: impl Into<PathBuf>) -> Result<Self> {
         let (port, admin_port) = (port::free()?, port::free()?);
-        Ok(Self { folder: folder.into(), replacements: Vec::new(), port, admin_port, launcher: Launcher::default() })
+        let (folder, launcher) = (folder.into(), Launcher::default());
+        Ok(Self { folder, replacements: Vec::new(), port, admin_port, workers: 1, launcher })
+    }
+
+    /// Sets Envoy's ports: the listener's and that of the administration interface.
+    #[must_use]
+    pub fn ports(self, port: u16, admin_port: u16) -> Self {
+        Self { port, admin_port, ..self }
+    }
+
+    /// Sets the number of worker threads.
+    #[must_use]
+    pub fn workers(self, workers: u32) -> Self {
+        Self { workers, ..self }
     }
 
     /// Replaces a text wherever it stands; it must stand somewhere. Ports and the paths of parts are replaced after that.
@@ -56,6 +70,7 @@ impl ShippedFiles {
         let options = EnvoyOptions {
             port: Some(self.port),
             admin_port: Some(self.admin_port),
+            concurrency: self.workers,
             launcher: self.launcher,
             ..EnvoyOptions::new(self.folder)
         };

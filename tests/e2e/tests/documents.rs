@@ -166,7 +166,7 @@ fn the_configuration_with_a_buffer_differs_in_how_headers_are_held_back() {
 #[tokio::test]
 async fn the_shipped_envoy_configurations_are_valid() {
     let tools = Tools::find().unwrap();
-    for file in ["envoy/envoy.yaml", "envoy/buffer.yaml", "envoy/rollout.yaml"] {
+    for file in ["envoy/envoy.yaml", "envoy/buffer.yaml", "envoy/front.yaml", "envoy/rollout.yaml"] {
         let output = tokio::process::Command::new(&tools.envoy)
             .args(["--mode", "validate", "-c", file])
             .current_dir(&tools.root)

@@ -8,6 +8,7 @@
 mod broken_answers;
 mod cutter;
 mod ended_envoy;
+mod fleet;
 mod freshness;
 mod hung_node;
 mod killed_node;
@@ -16,6 +17,7 @@ mod load;
 mod oversized_answer;
 mod refusals;
 mod relocation;
+mod replicas;
 mod site;
 mod starved_envoy;
 mod switches;

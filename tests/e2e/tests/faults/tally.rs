@@ -11,6 +11,10 @@ pub struct Tally {
     pub acknowledged: Count,
     /// Requests whose connection broke.
     pub broken: Count,
+    /// Requests that were refused as a whole.
+    pub refused: Count,
+    /// How often a request was sent again by its client.
+    pub repeated: Count,
     /// Creations of new documents that were refused because they are there already.
     pub conflicts: Count,
     /// Operations that failed by status, also in responses that refused a request as a whole.
@@ -48,9 +52,11 @@ impl fmt::Display for Tally {
         for (status, operations) in self.failed() {
             write!(formatter, ", {operations} failed with {status}")?;
         }
-        match self.broken.get() {
-            0 => Ok(()),
-            broken => write!(formatter, ", {broken} requests lost their connection"),
+        for (count, what) in [(&self.broken, "lost their connection"), (&self.repeated, "were sent again")] {
+            if count.get() > 0 {
+                write!(formatter, ", {} requests {what}", count.get())?;
+            }
         }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::{Client, Response};
 use fastrand::Rng;
+use hyper::Request;
 use serde_json::{Value, json};
 
 use crate::ledger::Ledger;
@@ -24,6 +25,9 @@ pub struct Writer {
     /// Bytes of a document, about.
     bytes: usize,
     habit: Habit,
+    /// Whose requests they are: the header `authorization`.
+    tenant: Option<String>,
+    is_patient: bool,
     /// Counts its documents; a document's number tells which operation wrote it.
     next: u64,
     /// Ids of documents that are there for certain.
@@ -58,6 +62,18 @@ enum Told {
     Unknown,
 }
 
+/// How often and after how long a patient writer sends a request again.
+const ATTEMPTS: usize = 20;
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Whether nobody has said what became of a request.
+fn came_to_nothing(answer: &Result<Response>) -> bool {
+    match answer {
+        Ok(response) => response.status.is_server_error(),
+        Err(error) => !format!("{error:#}").contains("no answer within"),
+    }
+}
+
 impl Writer {
     /// The writer with this number, by connections of its own.
     pub fn new(number: u64, url: String, operations: RangeInclusive<usize>, bytes: usize) -> Self {
@@ -70,6 +86,8 @@ impl Writer {
             operations,
             bytes,
             habit: Habit::Everything,
+            tenant: None,
+            is_patient: false,
             next: number << 32,
             live: Vec::new(),
             ledger: Ledger::default(),
@@ -86,6 +104,16 @@ impl Writer {
         Self { habit: Habit::Appending, ..self }
     }
 
+    /// The same under a name.
+    pub fn of_tenant(self, name: &str) -> Self {
+        Self { tenant: Some(format!("ApiKey {name}")), ..self }
+    }
+
+    /// The same that writes what may be carried out twice, and sends a request again that came to nothing.
+    pub fn patient(self) -> Self {
+        Self { is_patient: true, ..self.idempotent() }
+    }
+
     /// What it was told so far.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
@@ -97,7 +125,15 @@ impl Writer {
         let operations: Vec<Operation> = (0..size).map(|_| self.choose()).collect();
         let body: String = operations.iter().map(|operation| self.lines(operation)).collect();
         tally.requests.add(1);
-        match self.client.post_ndjson(&self.url, body).await {
+        let mut answer = self.send(&body).await;
+        let mut attempts = 0;
+        while self.is_patient && came_to_nothing(&answer) && attempts < ATTEMPTS {
+            tally.repeated.add(1);
+            attempts += 1;
+            tokio::time::sleep(PATIENCE).await;
+            answer = self.send(&body).await;
+        }
+        match answer {
             Ok(response) => self.read(operations, &response, tally),
             Err(error) if format!("{error:#}").contains("no answer within") => Err(error),
             Err(_) => {
@@ -108,6 +144,14 @@ impl Writer {
                 Ok(())
             }
         }
+    }
+
+    async fn send(&self, body: &str) -> Result<Response> {
+        let mut request = Request::post(&self.url).header("content-type", "application/x-ndjson");
+        if let Some(tenant) = &self.tenant {
+            request = request.header("authorization", tenant);
+        }
+        self.client.send(request.body(body.to_owned().into())?).await
     }
 
     fn choose(&mut self) -> Operation {
@@ -166,6 +210,7 @@ impl Writer {
                 500.. => Told::Unknown,
                 _ => bail!("{status}: {text}"),
             };
+            tally.refused.add(1);
             tally.fail(status, operations.len() as u64);
             operations.into_iter().for_each(|operation| self.settle(operation, &told));
             return Ok(());

@@ -1,0 +1,201 @@
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::{ShippedFiles, check_filter};
+use bulk_reshuffle_stack::{Client, Envoy, port, wait};
+use hyper::Request;
+
+use crate::site::Site;
+use crate::writer::Writer;
+
+/// Far more than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(90);
+
+const HEALTHY: &str = "cluster.replicas.membership_healthy";
+const ACTIVE: &str = "http.elasticsearch.downstream_rq_active";
+const COMPLETED: &str = "http.elasticsearch.downstream_rq_completed";
+
+/// The second replica of `envoy/front.yaml`.
+const SECOND: &str = "              - endpoint:
+                  address: {socket_address: {address: 127.0.0.1, port_value: 9212}}
+                  health_check_config: {port_value: 9912}
+";
+
+/// How a [`Fleet`] is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrangement {
+    pub name: &'static str,
+    pub replicas: usize,
+    /// Of each replica.
+    pub workers: u32,
+    /// What is replaced in the front's configuration.
+    pub change: Option<(&'static str, &'static str)>,
+}
+
+impl Arrangement {
+    /// Two replicas, as shipped.
+    pub const SHIPPED: Self = Self { name: "two replicas, by caller", replicas: 2, workers: 1, change: None };
+}
+
+/// Envoys as shipped, in front of a site's nodes, and the shipped front before them.
+#[derive(Debug)]
+pub struct Fleet {
+    folder: PathBuf,
+    nodes: Vec<SocketAddr>,
+    arrangement: Arrangement,
+    /// Each replica's port and that of its administration interface.
+    ports: Vec<(u16, u16)>,
+    pub front: Envoy,
+    pub replicas: Vec<Envoy>,
+    starts: usize,
+    client: Client,
+}
+
+impl Fleet {
+    /// Starts all of it; returns when each replica knows the cluster's state.
+    pub async fn start(site: &Site, arrangement: Arrangement) -> Result<Self> {
+        let folder = site.run_dir().join(arrangement.name);
+        let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
+        let mut ports = Vec::new();
+        for _ in 0..arrangement.replicas {
+            ports.push((port::free()?, port::free()?));
+        }
+        let mut files = ShippedFiles::new(folder.join("front"))?;
+        if let [_] = ports[..] {
+            files = files.replace(SECOND, "");
+        }
+        if let Some((from, to)) = arrangement.change {
+            files = files.replace(from, to);
+        }
+        for (number, (port, admin)) in (1..).zip(&ports) {
+            files = files.port(9210 + number, *port);
+            files = files.replace(format!("{{port_value: 991{number}}}"), format!("{{port_value: {admin}}}"));
+        }
+        let front = files.start("front.yaml").await?;
+        let (replicas, client) = (Vec::new(), Client::new());
+        let mut fleet = Self { folder, nodes, arrangement, ports, front, replicas, starts: 0, client };
+        for number in 0..arrangement.replicas {
+            let replica = fleet.start_replica(number).await?;
+            fleet.warm_up(&replica).await?;
+            fleet.replicas.push(replica);
+        }
+        fleet.wait_healthy(arrangement.replicas).await?;
+        Ok(fleet)
+    }
+
+    /// A writer at the front.
+    pub fn writer(&self, number: u64, index: &str, documents: usize) -> Writer {
+        Writer::new(number, self.front.url(&format!("/{index}/_bulk")), 1..=documents, 200)
+    }
+
+    /// The replicas to which a tenant's requests go, each on a connection of its own. Nobody else may send any.
+    pub async fn homes(&self, index: &str, tenant: &str) -> Result<BTreeSet<usize>> {
+        // None of these keeps requests apart.
+        const QUERIES: [&str; 6] = ["", "", "?filter_path=took", "?filter_path=errors", "?pretty", ""];
+        let before = self.completed().await?;
+        for query in QUERIES {
+            let request = Request::post(self.front.url(&format!("/{index}/_bulk{query}")));
+            let request = request.header("content-type", "application/x-ndjson");
+            let request = request.header("authorization", format!("ApiKey {tenant}"));
+            Client::new().send(request.body("\n".into())?).await?;
+        }
+        wait::until(LIMIT, "the replicas count the requests", async || {
+            let after = self.completed().await?;
+            let served: Vec<_> = after.iter().zip(&before).map(|(after, before)| (after - before) as usize).collect();
+            let homes = (0..served.len()).filter(|number| served[*number] > 0).collect();
+            Ok((served.iter().sum::<usize>() == QUERIES.len()).then_some(homes))
+        })
+        .await
+    }
+
+    /// Requests that the filters sent in batches, and those batches.
+    pub async fn batched(&self) -> Result<(u64, u64)> {
+        let (mut requests, mut batches) = (0, 0);
+        for replica in &self.replicas {
+            requests += replica.stats_with("bulk_reshuffle_batch_requests_total").await?.values().sum::<u64>();
+            batches += replica.stats_with("bulk_reshuffle_batches_total").await?.values().sum::<u64>();
+        }
+        Ok((requests, batches))
+    }
+
+    /// Requests that each replica has answered.
+    pub async fn completed(&self) -> Result<Vec<u64>> {
+        let mut counts = Vec::new();
+        for replica in &self.replicas {
+            counts.push(replica.counter(COMPLETED).await?);
+        }
+        Ok(counts)
+    }
+
+    /// Requests that are in a replica.
+    pub async fn active(&self, number: usize) -> Result<u64> {
+        self.replicas[number].counter(ACTIVE).await
+    }
+
+    /// Ends a replica as its operator does who wants nothing to be lost, and starts another in its place. Returns how
+    /// many requests it had when it was told.
+    pub async fn replace(&mut self, number: usize) -> Result<u64> {
+        let (replica, active) = (&self.replicas[number], self.active(number).await?);
+        self.client.post(&replica.admin_url("/healthcheck/fail"), "text/plain", "").await?.ok()?;
+        self.wait_healthy(self.replicas.len() - 1).await?;
+        let completed = Cell::new(None);
+        wait::until(LIMIT, "the replica answers what it has", async || {
+            let (active, now) = (replica.counter(ACTIVE).await?, replica.counter(COMPLETED).await?);
+            let quiet = active == 0 && completed.replace(Some(now)) == Some(now);
+            Ok(quiet.then_some(()))
+        })
+        .await?;
+        check_filter(replica).await?;
+        replica.process().terminate()?;
+        wait::until(LIMIT, "the replica ends", async || Ok(replica.process().exit_status()?)).await?;
+        self.bring_up(number).await?;
+        Ok(active)
+    }
+
+    /// Kills a replica (SIGKILL).
+    pub fn kill(&self, number: usize) -> Result<()> {
+        self.replicas[number].process().kill()
+    }
+
+    /// Starts a replica that has ended, and waits until the front knows.
+    pub async fn bring_up(&mut self, number: usize) -> Result<()> {
+        self.replicas[number] = self.start_replica(number).await?;
+        self.wait_healthy(self.replicas.len()).await
+    }
+
+    /// Waits until the front takes this many replicas for healthy.
+    pub async fn wait_healthy(&self, number: usize) -> Result<()> {
+        let what = format!("the front sees {number} healthy replicas");
+        let is = async || Ok((self.front.counter(HEALTHY).await? == number as u64).then_some(()));
+        wait::until(LIMIT, &what, is).await
+    }
+
+    pub async fn end(self) -> Result<()> {
+        for replica in self.replicas {
+            check_filter(&replica).await?;
+            replica.stop().await?;
+        }
+        self.front.stop().await
+    }
+
+    async fn start_replica(&mut self, number: usize) -> Result<Envoy> {
+        self.starts += 1;
+        let (port, admin) = *self.ports.get(number).context("no such replica")?;
+        let files = ShippedFiles::new(self.folder.join(format!("replica-{number}-{}", self.starts)))?;
+        let files = files.ports(port, admin).workers(self.arrangement.workers);
+        files.nodes(self.nodes.iter().copied()).start("envoy.yaml").await
+    }
+
+    async fn warm_up(&self, replica: &Envoy) -> Result<()> {
+        wait::until(LIMIT, "every worker knows the state", async || {
+            Client::new().post_ndjson(&replica.url("/_bulk"), "\n").await?;
+            let known = replica.stats_with("bulk_reshuffle_state_(loads|takeovers)_total").await?;
+            Ok((known.values().sum::<u64>() >= u64::from(self.arrangement.workers)).then_some(()))
+        })
+        .await
+    }
+}
