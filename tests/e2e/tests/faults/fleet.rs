@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -38,10 +38,10 @@ pub struct Arrangement {
 
 impl Arrangement {
     /// Two replicas, as shipped.
-    pub const SHIPPED: Self = Self { name: "two replicas, by caller", replicas: 2, workers: 1, change: None };
+    pub const SHIPPED: Self = Self { name: "two replicas by caller", replicas: 2, workers: 1, change: None };
 }
 
-/// Envoys as shipped, in front of a site's nodes, and the shipped front before them.
+/// Envoys as shipped, in front of the same nodes, and the shipped front before them.
 #[derive(Debug)]
 pub struct Fleet {
     folder: PathBuf,
@@ -56,10 +56,19 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// In front of a site's nodes, as shipped.
+    pub async fn of(site: &Site) -> Result<Self> {
+        let nodes = site.cluster.addresses().map(|(_, address)| address);
+        Self::start(site.run_dir(), nodes, Arrangement::SHIPPED).await
+    }
+
     /// Starts all of it; returns when each replica knows the cluster's state.
-    pub async fn start(site: &Site, arrangement: Arrangement) -> Result<Self> {
-        let folder = site.run_dir().join(arrangement.name);
-        let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
+    pub async fn start(
+        run_dir: &Path,
+        nodes: impl IntoIterator<Item = SocketAddr>,
+        arrangement: Arrangement,
+    ) -> Result<Self> {
+        let (folder, nodes) = (run_dir.join(arrangement.name), nodes.into_iter().collect());
         let mut ports = Vec::new();
         for _ in 0..arrangement.replicas {
             ports.push((port::free()?, port::free()?));

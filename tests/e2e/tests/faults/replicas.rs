@@ -5,15 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Reaction};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
 use crate::fleet::{Arrangement, Fleet};
 use crate::load::Load;
-use crate::site::{Plan, Site, expect_only};
+use crate::site::{Plan, expect_only};
 use crate::tally::Tally;
 
 const LIMIT: Duration = Duration::from_secs(90);
+
+/// What a node takes for a batch where the size of batches is the subject: always the same, whatever else happens on
+/// the machine.
+const BATCH_TIME: Duration = Duration::from_millis(50);
 
 fn tenant(number: u64) -> String {
     format!("tenant-{number}")
@@ -23,7 +28,7 @@ fn tenant(number: u64) -> String {
 async fn a_callers_requests_meet_in_one_replica() -> Result<()> {
     const TENANTS: u64 = 16;
     let site = Plan::new("replicas").start().await?;
-    let fleet = Fleet::start(&site, Arrangement::SHIPPED).await?;
+    let fleet = Fleet::of(&site).await?;
     let mut tenants = vec![0; fleet.replicas.len()];
     for number in 0..TENANTS {
         let homes = fleet.homes("any", &tenant(number)).await?;
@@ -51,12 +56,13 @@ async fn batches_are_as_large_as_in_one_replica() -> Result<()> {
         change: Some(("# consistent_hashing_lb_config", "consistent_hashing_lb_config")),
         ..Arrangement::SHIPPED
     };
-    let site = Plan::new("batches of replicas").start().await?;
+    let (folder, cluster) = (tempfile::tempdir()?, FakeCluster::start(ClusterScript::three_nodes()).await?);
+    cluster.react(|_| Reaction::items().late(BATCH_TIME));
     let mut sizes = BTreeMap::new();
     for arrangement in [ONE, TWO_WORKERS, IN_TURN, Arrangement::SHIPPED, BALANCED] {
-        let fleet = Fleet::start(&site, arrangement).await?;
+        let fleet = Fleet::start(folder.path(), cluster.addresses(), arrangement).await?;
         for callers in [1, 8] {
-            let (size, share) = requests_in_a_batch(&site, &fleet, callers).await?;
+            let (size, share) = requests_in_a_batch(&fleet, callers).await?;
             println!("{}, {callers} callers: {size:.1} requests in a batch; {share:?} answered", arrangement.name);
             sizes.insert((arrangement.name, callers), size);
         }
@@ -64,20 +70,18 @@ async fn batches_are_as_large_as_in_one_replica() -> Result<()> {
     }
     for callers in [1, 8] {
         let [one, by_caller, in_turn] = [ONE, Arrangement::SHIPPED, IN_TURN].map(|of| sizes[&(of.name, callers)]);
-        ensure!(by_caller >= 0.7 * one, "{callers} callers: {by_caller} requests in a batch, and {one} in one replica");
-        ensure!(by_caller >= 1.2 * in_turn, "{callers} callers: {by_caller}, and {in_turn} in turn");
+        ensure!(by_caller >= 0.8 * one, "{callers} callers: {by_caller} requests in a batch, and {one} in one replica");
+        ensure!(by_caller >= 1.4 * in_turn, "{callers} callers: {by_caller}, and {in_turn} in turn");
     }
-    site.end(vec![], Duration::ZERO).await
+    Ok(())
 }
 
 /// For clients of these callers, who write single documents one after the other: how many requests share a batch, and
 /// how many each replica has answered.
-async fn requests_in_a_batch(site: &Site, fleet: &Fleet, callers: u64) -> Result<(f64, Vec<u64>)> {
-    const CLIENTS: u64 = 128;
-    let index = format!("written-{}-{callers}", fleet.front.addr().port());
-    site.make_index(&index, &json!({})).await?;
-    let writers = (0..CLIENTS).map(|n| fleet.writer(n, &index, 1).of_tenant(&tenant(n % callers)).idempotent());
-    let mut load = Load::start(&index, writers);
+async fn requests_in_a_batch(fleet: &Fleet, callers: u64) -> Result<(f64, Vec<u64>)> {
+    const CLIENTS: u64 = 192;
+    let writers = (0..CLIENTS).map(|n| fleet.writer(n, "books", 1).of_tenant(&tenant(n % callers)).idempotent());
+    let mut load = Load::start("books", writers);
     load.steady_rate().await?;
     let (batched, completed) = (fleet.batched().await?, fleet.completed().await?);
     load.rate().await?;
@@ -91,7 +95,7 @@ async fn requests_in_a_batch(site: &Site, fleet: &Fleet, callers: u64) -> Result
 async fn replicas_that_are_replaced_one_after_the_other_under_load() -> Result<()> {
     const ROUNDS: usize = 3;
     let site = Plan::new("replicas replaced").index("replaced", json!({})).start().await?;
-    let mut fleet = Fleet::start(&site, Arrangement::SHIPPED).await?;
+    let mut fleet = Fleet::of(&site).await?;
     let size = |n| if n % 6 == 5 { 1000 } else { 30 };
     let writers = (0..24).map(|n| fleet.writer(n, "replaced", size(n)).of_tenant(&tenant(n % 8)));
     let mut load = Load::start("replaced", writers);
@@ -120,7 +124,7 @@ async fn a_replica_that_is_killed_under_load() -> Result<()> {
     const TENANTS: u64 = 8;
     const WRITERS: u64 = 3;
     let site = Plan::new("replica killed").index("killed", json!({})).start().await?;
-    let mut fleet = Fleet::start(&site, Arrangement::SHIPPED).await?;
+    let mut fleet = Fleet::of(&site).await?;
     let mut homes = Vec::new();
     for number in 0..TENANTS {
         homes.push(fleet.homes("killed", &tenant(number)).await?);
