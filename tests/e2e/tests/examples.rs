@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Tools, port, wait};
+use bulk_reshuffle_e2e::KubernetesPod;
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools, port, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -201,55 +202,22 @@ fn the_configuration_differs_from_the_shipped_one_in_nothing_but_places() {
     assert_eq!(without_places(&example("kubernetes/envoy.yaml")), without_places(&root.join("envoy/envoy.yaml")));
 }
 
-/// The example's Envoy on loopback, the port of its administration interface and that of its probes.
-async fn start(tools: &Tools, folder: &Path, nodes: &Cluster) -> (Envoy, u16, u16) {
-    let (admin, probes) = (port::free().unwrap(), port::free().unwrap());
-    let mut options = EnvoyOptions::new(folder).in_front_of(nodes).cluster("admin", [port::loopback(admin)]);
-    options.config = Some(example("kubernetes/envoy.yaml"));
-    options.admin_port = Some(admin);
-    options.drain_time = LIMIT;
-    let options = options.edit(move |config| {
-        for listener in config["static_resources"]["listeners"].as_array_mut().unwrap() {
-            listener["address"]["socket_address"]["address"] = json!("127.0.0.1");
-        }
-        config["static_resources"]["listeners"][1]["address"]["socket_address"]["port_value"] = json!(probes);
-        Ok(())
-    });
-    (Envoy::start(tools, options).await.unwrap(), admin, probes)
-}
-
 fn request() -> String {
     let line = |id| format!("{{\"index\":{{\"_index\":\"examples\",\"_id\":\"{id}\"}}}}\n{{\"n\":{id}}}\n");
     (0..100).map(line).collect()
-}
-
-/// What Kubernetes runs before it ends the pod, for an administration interface on another port and without the pause.
-fn before_the_end(admin: u16) -> Command {
-    let manifests = fs::read_to_string(example("kubernetes/bulk-reshuffle.yaml")).unwrap();
-    let mut objects = manifests.split("\n---\n").map(|object| serde_saphyr::from_str::<Value>(object).unwrap());
-    let deployment = objects.find(|object| object["kind"] == "Deployment").unwrap();
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let words = container["lifecycle"]["preStop"]["exec"]["command"].as_array().unwrap();
-    let mut words = words.iter().map(|word| {
-        let word = word.as_str().unwrap();
-        word.replace("127.0.0.1/9901", &format!("127.0.0.1/{admin}")).replace("sleep 150", "true")
-    });
-    let mut command = Command::new(words.next().unwrap());
-    command.args(words);
-    command
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_splits_serves_probes_and_drains() {
     let (tools, folder) = (Tools::find().unwrap(), TempDir::new().unwrap());
     let nodes = Cluster::start(&tools, ClusterOptions::new(folder.path())).await.unwrap();
-    let (envoy, admin, probes) = start(&tools, folder.path(), &nodes).await;
-    let client = Client::new();
+    let pod = KubernetesPod::start(folder.path(), "envoy", &nodes).await.unwrap();
+    let (envoy, client) = (&pod.envoy, Client::new());
     let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
     client.put_json(&envoy.url("/examples"), &settings).await.unwrap();
 
     // The first requests come before the filter knows the index.
-    let url = format!("http://{}", port::loopback(probes));
+    let url = format!("http://{}", port::loopback(pod.probes));
     wait::until(LIMIT, "no batch for every node", async || {
         let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await?.ok()?.json()?;
         assert_eq!(answer["errors"], json!(false));
@@ -269,16 +237,11 @@ async fn the_configuration_splits_serves_probes_and_drains() {
 
     let answer = client.get(&envoy.url("/")).await.unwrap();
     assert_eq!(answer.headers.get("connection"), None);
-    let output = before_the_end(admin).output().unwrap();
+    let output = pod.pre_stop().unwrap().output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    // Here it says so to more and more requests, there to all: the strategy is an argument in the manifest.
-    wait::until(LIMIT, "nobody is asked to come back elsewhere", async || {
-        let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await?;
-        assert_eq!(answer.json()?["items"].as_array().unwrap().len(), 100);
-        Ok(answer.headers.get("connection").filter(|value| *value == "close").map(|_| ()))
-    })
-    .await
-    .unwrap();
-    envoy.stop().await.unwrap();
+    let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await.unwrap();
+    assert_eq!(answer.json().unwrap()["items"].as_array().unwrap().len(), 100);
+    assert_eq!(answer.headers["connection"], "close", "nobody is asked to come back elsewhere");
+    pod.envoy.stop().await.unwrap();
     nodes.stop().await.unwrap();
 }

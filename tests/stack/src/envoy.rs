@@ -50,6 +50,8 @@ pub struct EnvoyOptions {
     pub log_level: String,
     /// How long a replaced listener goes on serving.
     pub drain_time: Duration,
+    /// Whether a drain asks all clients to go at once, rather than more and more of them until it ends.
+    pub drain_at_once: bool,
     /// A last change to the configuration.
     pub edit: Option<Edit>,
     /// What starts Envoy.
@@ -79,6 +81,7 @@ impl EnvoyOptions {
             concurrency: 1,
             log_level: "info".into(),
             drain_time: Duration::from_secs(2),
+            drain_at_once: false,
             edit: None,
             launcher: Launcher::default(),
             lifetime: Lifetime::default(),
@@ -167,7 +170,8 @@ impl Envoy {
         command
             .args(["--concurrency", &options.concurrency.to_string()])
             .args(["--log-level", options.log_level.split(',').next().unwrap_or("info")])
-            .args(["--drain-time-s", &options.drain_time.as_secs().to_string()]);
+            .args(["--drain-time-s", &options.drain_time.as_secs().to_string()])
+            .args(["--drain-strategy", if options.drain_at_once { "immediate" } else { "gradual" }]);
         if let Some((_, components)) = options.log_level.split_once(',') {
             command.args(["--component-log-level", components]);
         }
