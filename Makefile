@@ -85,7 +85,7 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 
 test-istio: tools build ## have istiod deliver the manifests to Envoy, gateway and sidecar, and send traffic through them
 	@python3 tests/tools/fetch.py istio
-	@cargo test --package bulk-reshuffle-istio --test manifests
+	@cargo test --package bulk-reshuffle-istio --test manifests --test replicas
 	@cargo test --package bulk-reshuffle-istio --test delivery -- --nocapture
 
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
@@ -141,7 +141,7 @@ lint: ## check formatting and lints
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test examples --test faults --test large_state \
 		--test matrix -- -D warnings
 	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
-	@cargo clippy --package bulk-reshuffle-istio --test manifests --test delivery -- -D warnings
+	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery -- -D warnings
 	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
 
 clean: ## remove what was compiled; .tools/ stays

@@ -94,7 +94,7 @@ impl Folder {
     /// Has Istio look at all of them together, beside the gateway and the cluster of the examples.
     pub fn analyze(&self, overlay: &str) -> Result<()> {
         let mut files = vec![self.write(&format!("{overlay}.yaml"), &self.build(overlay)?)?];
-        for example in ["gateway/gateway.yaml", "statefulset/opensearch.yaml"] {
+        for example in ["gateway/gateway.yaml", "gateway/replicas.yaml", "statefulset/opensearch.yaml"] {
             let text = self.text(&format!("examples/{example}"))?;
             for workload in serde_saphyr::from_multiple::<Value>(&text)? {
                 // Nobody here makes pods of it.

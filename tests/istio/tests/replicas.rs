@@ -1,0 +1,103 @@
+//! `istio/examples/gateway`: which of its pods a client's sidecar chooses.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_istio::{Discovery, Kind, Manifests, Network, Pod, Proxy};
+use bulk_reshuffle_stack::{Client, Tools};
+use hyper::Request;
+use hyper::header::{AUTHORIZATION, HOST};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const NAMESPACE: &str = "search";
+const SERVICE: &str = "es-gateway";
+const PORT: u16 = 9200;
+
+/// Stands for a pod of the gateway: answers each request with the pod's address.
+async fn serve(address: Ipv4Addr) -> Result<()> {
+    let listener = TcpListener::bind((address, PORT)).await?;
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(answer(connection, address.to_string()));
+        }
+    });
+    Ok(())
+}
+
+async fn answer(mut connection: TcpStream, text: String) -> Result<()> {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        ensure!(connection.read_buf(&mut request).await? > 0, "the client hung up");
+    }
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", text.len());
+    Ok(connection.write_all(format!("{head}{text}").as_bytes()).await?)
+}
+
+/// What Kubernetes knows of the gateway with these pods, and of its client, whose sidecar listens here.
+fn objects(manifests: &Manifests, pods: &[Pod], client: &Pod) -> Result<Vec<Value>> {
+    let mut service = manifests.all("Service").next().context("no Service")?.clone();
+    service["spec"]["clusterIP"] = json!("10.96.0.2");
+    let egress = json!({
+        "port": {"number": PORT, "protocol": "HTTP", "name": "http"},
+        // Nothing here redirects what a client sends elsewhere.
+        "captureMode": "NONE",
+        "bind": client.address.to_string(),
+        "hosts": ["./*"],
+    });
+    let sidecar = json!({
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "Sidecar",
+        "metadata": {"name": "client", "namespace": NAMESPACE},
+        "spec": {"workloadSelector": {"labels": client.labels}, "egress": [egress]},
+    });
+    let slice = Pod::endpoint_slice(SERVICE, "http", PORT, pods);
+    Ok(pods.iter().chain([client]).map(Pod::object).chain([service, slice, sidecar]).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clients_sidecar_chooses_a_pod_by_the_caller_and_another_one_if_that_is_gone() -> Result<()> {
+    const CALLERS: usize = 16;
+    const REQUESTS: usize = 4;
+    let (tools, network, folder) = (Tools::find()?, Network::find()?, tempfile::tempdir()?);
+    let example = |file: &str| std::fs::read_to_string(tools.root.join("istio/examples/gateway").join(file));
+    let manifests = Manifests::read(&format!("{}\n---\n{}", example("gateway.yaml")?, example("replicas.yaml")?))?;
+    let pod = |name: &str, app: &str| -> Result<Pod> {
+        let labels = Map::from_iter([("app".to_owned(), json!(app))]);
+        Ok(Pod::new(NAMESPACE, name, labels, network.address()?))
+    };
+    // The last one is there for Kubernetes, but nobody listens.
+    let pods = [pod("gateway-0", "gateway")?, pod("gateway-1", "gateway")?, pod("gateway-2", "gateway")?];
+    for pod in &pods[..2] {
+        serve(pod.address).await?;
+    }
+    let client = pod("client", "client")?;
+    let delivered = Manifests::read("")?
+        .with(["DestinationRule", "VirtualService"].into_iter().flat_map(|kind| manifests.all(kind)).cloned());
+    let delivered = delivered.with(objects(&manifests, &pods, &client)?);
+    let discovery = Discovery::start(&tools, folder.path(), &delivered).await?;
+    let sidecar = Proxy::start(&tools, folder.path(), Kind::Sidecar, &client, PORT, &discovery).await?;
+    sidecar.wait_listening().await.with_context(|| discovery.log())?;
+
+    let mut chosen = BTreeSet::new();
+    for caller in 0..CALLERS {
+        let mut of_caller = BTreeSet::new();
+        for _ in 0..REQUESTS {
+            let request =
+                Request::get(sidecar.url("/")).header(HOST, format!("{SERVICE}.{NAMESPACE}.svc.cluster.local:{PORT}"));
+            let request = request.header(AUTHORIZATION, format!("ApiKey {caller}"));
+            let answer = Client::new().send(request.body("".into())?).await?;
+            of_caller.insert(answer.ok()?.text());
+        }
+        ensure!(of_caller.len() == 1, "caller {caller} is in {of_caller:?}");
+        chosen.extend(of_caller);
+    }
+    ensure!(chosen.len() == 2, "all callers are in {chosen:?}");
+    let stats = sidecar.envoy.stats_with("es-gateway.*upstream_cx_connect_fail$").await?;
+    ensure!(stats.values().sum::<u64>() > 0, "nobody was sent to the pod that is gone: {stats:?}");
+    sidecar.envoy.stop().await?;
+    discovery.stop().await
+}
