@@ -80,14 +80,23 @@ impl Folder {
 
     /// Has Istio look at each resource that an overlay becomes. What it only warns of counts, too.
     pub fn validate(&self, overlay: &str) -> Result<()> {
-        let path = self.write(&format!("{overlay}.yaml"), &self.build(overlay)?)?;
+        self.validate_text(overlay, &self.build(overlay)?)
+    }
+
+    /// The same for a file.
+    pub fn validate_file(&self, file: &str) -> Result<()> {
+        self.validate_text(&file.replace('/', "-"), &self.text(file)?)
+    }
+
+    fn validate_text(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.write(&format!("{name}.yaml"), text)?;
         let told = self.istioctl(&["validate", "--filename", &path])?;
         // It says this of every EnvoyFilter.
         let harmless = "EnvoyFilter exposes internal implementation details that may change at any time. Prefer other APIs \
                         if possible, and exercise extreme caution, especially around upgrades.";
         let title = [format!("{path:?} is valid"), format!("{path:?} has warnings:")];
         let mut lines = told.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(harmless));
-        ensure!(lines.all(|line| title.iter().any(|title| line == title)), "{overlay}: {told}");
+        ensure!(lines.all(|line| title.iter().any(|title| line == title)), "{name}: {told}");
         Ok(())
     }
 
