@@ -61,7 +61,7 @@ test: tools forced-trap ## run all tests
 	@cargo test --package bulk-reshuffle-growth
 	@cargo test --package bulk-reshuffle-e2e
 
-test-faults: tools build ## kill, hang, cut, starve and change the real parts under load, and count what is lost
+test-faults: tools build ## kill, hang, cut, starve, replace and change the real parts under load, and count what is lost
 	@cargo test --package bulk-reshuffle-e2e --test faults -- --test-threads=1 --nocapture
 
 # One cluster at a time: each of them takes memory and processors.

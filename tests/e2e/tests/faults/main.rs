@@ -3,6 +3,8 @@
 //! After each: what a client was told is in the cluster, and what it was told is not is not; every request was
 //! answered, with an item for each operation at its place; the throughput came back without a restart of Envoy; no VM
 //! died. After changes: each operation comes straight to its primary again, within one interval of the refresh.
+//!
+//! And several such Envoys, of which one is replaced or killed: nobody else notices.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod broken_answers;

@@ -70,7 +70,10 @@ async fn batches_are_as_large_as_in_one_replica() -> Result<()> {
     }
     for callers in [1, 8] {
         let [one, by_caller, in_turn] = [ONE, Arrangement::SHIPPED, IN_TURN].map(|of| sizes[&(of.name, callers)]);
-        ensure!(by_caller >= 0.8 * one, "{callers} callers: {by_caller} requests in a batch, and {one} in one replica");
+        ensure!(
+            by_caller >= 0.75 * one,
+            "{callers} callers: {by_caller} requests in a batch, and {one} in one replica"
+        );
         ensure!(by_caller >= 1.4 * in_turn, "{callers} callers: {by_caller}, and {in_turn} in turn");
     }
     Ok(())
@@ -82,7 +85,8 @@ async fn requests_in_a_batch(fleet: &Fleet, callers: u64) -> Result<(f64, Vec<u6
     const CLIENTS: u64 = 192;
     let writers = (0..CLIENTS).map(|n| fleet.writer(n, "books", 1).of_tenant(&tenant(n % callers)).idempotent());
     let mut load = Load::start("books", writers);
-    load.steady_rate().await?;
+    // Until everybody has got into step.
+    load.rate().await?;
     let (batched, completed) = (fleet.batched().await?, fleet.completed().await?);
     load.rate().await?;
     let (requests, batches) = fleet.batched().await?;

@@ -52,7 +52,12 @@ impl fmt::Display for Tally {
         for (status, operations) in self.failed() {
             write!(formatter, ", {operations} failed with {status}")?;
         }
-        for (count, what) in [(&self.broken, "lost their connection"), (&self.repeated, "were sent again")] {
+        let counts = [
+            (&self.refused, "were refused"),
+            (&self.broken, "lost their connection"),
+            (&self.repeated, "were sent again by their clients"),
+        ];
+        for (count, what) in counts {
             if count.get() > 0 {
                 write!(formatter, ", {} requests {what}", count.get())?;
             }
