@@ -290,6 +290,19 @@ async fn a_node_that_is_down_costs_nobody_an_error_though_the_coordinator_has_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_down_costs_nobody_an_error_however_many_ask_at_a_time() -> Result<()> {
+    const REQUESTS: usize = 100;
+    let mut scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    scene.take_down(1).await?;
+    let begin = |_| scene.begin_bulk("/_bulk?unknown=1", &[], six_operations(&scene));
+    let answers: Vec<_> = (0..REQUESTS).map(begin).collect();
+    for answer in answers {
+        check_six(&scene, &answer.get().await?, &[], 0)?;
+    }
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() -> Result<()> {
     let scene = with_one_coordinator().without_upstream(1).start().await?;
     second_share_is_redirected(&scene).await?;
