@@ -37,7 +37,6 @@ TOOLS_FOLDER = ROOT / ".tools"
 PYTHON_FOLDER = TOOLS_FOLDER / "python"
 JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
 GO = ROOT / "tests" / "clients" / "go"
-REGISTRY = ROOT / "tests" / "registry"
 ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
 GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: Istio's programs have nearly all of it in common
@@ -81,8 +80,6 @@ def tools():
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
                    "h1:TlTVVCSX/I+SBg6NWtU8On7EjrGz2/kxHQUtOo5tl1U=", "./cmd/func-e"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
-        Tool("registry", "Istio 1.31", 200, "".join((REGISTRY / name).read_text() for name in ("go.sum", "main.go")),
-             "programs", build_registry, needs=("go",)),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
                    "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="),
         go_program("compose-spec", "2.16.2", 20, "github.com/compose-spec/compose-go/v2",
@@ -96,6 +93,8 @@ def tools():
         Tool("istio-modules", ISTIO_VERSION, 900, istio_pin(), "modules", download_istio, needs=("go",)),
         istio_program("istioctl", "istio.io/istio/istioctl/cmd/istioctl"),
         istio_program("istio-discovery", "./discovery"),
+        istio_program("istio-pull", "./pull"),
+        istio_program("crane", "github.com/google/go-containerregistry/cmd/crane"),
         istio_program("kustomize", "./kustomize"),
         istio_program("pilot-discovery", "istio.io/istio/pilot/cmd/pilot-discovery"),
         istio_program("pilot-agent", "istio.io/istio/pilot/cmd/pilot-agent"),
@@ -110,6 +109,7 @@ GROUPS = {
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
                   "envoy-gateway-schemas"],
+    "registry": ["crane", "istio-pull"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
 }
 
@@ -213,7 +213,7 @@ def go_files(name, version, megabytes, module, checksum, keep):
 
 
 def istio_program(name, package):
-    """A program of Istio's, or of ours with Istio's packages."""
+    """A program of Istio's, or another one with packages that Istio has too."""
     own = sorted((ISTIO / package).glob("*.go"))
     pin = istio_pin() + package + "".join(source.read_text() for source in own)
     return Tool(name, ISTIO_VERSION, 0, pin, "program", lambda to: build_istio(package, to / "program" / name, to),
@@ -315,13 +315,10 @@ def go_environment(modules, cache):
 
 def build_go(module, version, checksum, package, program, target):
     """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
-    compile_go(download_go_module(module, version, checksum, target), package, program, target)
-
-
-def build_registry(target):
-    """Likewise: Go checks what it gets against the hashes in go.sum."""
-    for program, package in [("pull", "."), ("crane", "github.com/google/go-containerregistry/cmd/crane")]:
-        compile_go(REGISTRY, package, target / "programs" / program, target)
+    source = download_go_module(module, version, checksum, target)
+    run([go(), "-C", str(source), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
+         "-o", str(program), package], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the "
+        "space in {}.".format(program.name, TOOLS_FOLDER), **go_environment(target / "modules", target / "cache"))
 
 
 def copy_go(module, version, checksum, kept, files, target):
@@ -340,13 +337,6 @@ def download_go_module(module, version, checksum, target):
         raise Failure("{} has the checksum {}, expected {}. Do not use it; a proxy on the way may have answered "
                       "instead of the registry.".format(named, found, checksum))
     return modules / named
-
-
-def compile_go(source, package, program, target):
-    """Compiles a program of the module in a folder, which is not necessarily the checkout that it lies in."""
-    run([go(), "-C", str(source), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-         "-o", str(program), package], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the "
-        "space in {}.".format(program.name, TOOLS_FOLDER), **go_environment(target / "modules", target / "cache"))
 
 
 # --- last steps

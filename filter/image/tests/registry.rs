@@ -13,7 +13,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A registry on loopback that forgets everything, and an image that was made for it.
 struct Registry {
-    tools: PathBuf,
+    crane: PathBuf,
+    pull: PathBuf,
     address: String,
     module: Vec<u8>,
     folder: TempDir,
@@ -24,9 +25,10 @@ impl Registry {
     async fn start() -> Self {
         let tools = Tools::find().unwrap();
         let module = fs::read(tools.wasm().unwrap()).unwrap();
-        let (tools, folder) = (tools.folder("registry").unwrap(), TempDir::new().unwrap());
+        let program = |tool: &str| tools.folder(tool).unwrap().join(tool);
+        let (crane, pull, folder) = (program("crane"), program("istio-pull"), TempDir::new().unwrap());
         let address = port::loopback(port::free().unwrap()).to_string();
-        let mut command = Command::new(tools.join("crane"));
+        let mut command = Command::new(&crane);
         command.args(["registry", "serve", "--address", &address]);
         let log = folder.path().join("registry.log");
         let process = Process::start("registry", command, &log, Lifetime::WithParent).unwrap();
@@ -37,7 +39,7 @@ impl Registry {
         })
         .await
         .unwrap();
-        Self { tools, address, module, folder, _process: process }
+        Self { crane, pull, address, module, folder, _process: process }
     }
 
     /// What a `WasmPlugin` has as its `url`, without the scheme.
@@ -50,7 +52,7 @@ impl Registry {
         let (file, layout) = (self.folder.path().join("any-name.wasm"), self.folder.path().join("image"));
         fs::write(&file, module).unwrap();
         let digest = stdout(Command::new(env!("CARGO_BIN_EXE_bulk-reshuffle-image")).arg(file).arg(&layout));
-        let pushed = stdout(Command::new(self.tools.join("crane")).arg("push").arg(&layout).arg(self.name()));
+        let pushed = stdout(Command::new(&self.crane).arg("push").arg(&layout).arg(self.name()));
         assert_eq!(pushed, format!("{}/bulk-reshuffle@{digest}", self.address));
         digest
     }
@@ -59,7 +61,7 @@ impl Registry {
     fn pull(&self, sha256: &str) -> Result<Vec<u8>, String> {
         let cache = TempDir::new().unwrap();
         let url = format!("oci://{}", self.name());
-        let output = output(Command::new(self.tools.join("pull")).args([&url, sha256]).arg(cache.path()));
+        let output = output(Command::new(&self.pull).args([&url, sha256]).arg(cache.path()));
         if !output.status.success() {
             return Err(text(&output.stderr));
         }

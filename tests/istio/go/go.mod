@@ -3,6 +3,7 @@ module bulk-reshuffle/tests/istio
 go 1.26.0
 
 tool (
+	github.com/google/go-containerregistry/cmd/crane
 	istio.io/istio/istioctl/cmd/istioctl
 	istio.io/istio/pilot/cmd/pilot-agent
 	istio.io/istio/pilot/cmd/pilot-discovery
