@@ -1,11 +1,10 @@
 //! A VM that dies: by a filter that was compiled with a way to kill it (`make forced-trap`).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Scene, SceneOptions};
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Scene, SceneOptions, forced_trap};
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::Value;
 
@@ -18,13 +17,6 @@ const ROUTES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/ty
 const LIMIT: Duration = Duration::from_secs(15);
 
 const RELOADS: &str = "wasm.bulk_reshuffle.vm_reload_success";
-
-fn with_way_to_kill() -> Result<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("no target folder")?;
-    let wasm = target.join("forced-trap/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm");
-    ensure!(wasm.is_file(), "{} is missing: run `make forced-trap` first", wasm.display());
-    Ok(wasm)
-}
 
 /// The shipped configuration with a shorter last resort.
 fn scene() -> SceneOptions {
@@ -72,7 +64,7 @@ async fn accepted(scene: &Scene, workers: usize) -> Result<Vec<u64>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
     const EACH: usize = 6;
-    let scene = scene().workers(2).wasm(with_way_to_kill()?).start().await?;
+    let scene = scene().workers(2).wasm(forced_trap(env!("CARGO_TARGET_TMPDIR"))?).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
     // All but the requests that only wake a fresh VM.

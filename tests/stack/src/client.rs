@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::client::legacy::Client as Connections;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -19,6 +19,7 @@ use crate::pieces::Pieces;
 pub struct Client {
     connections: Connections<HttpConnector, Pieces>,
     timeout: Duration,
+    host: Option<String>,
 }
 
 /// A response, read to its end.
@@ -46,6 +47,7 @@ impl Client {
         Self {
             connections: Connections::builder(TokioExecutor::new()).build(connector),
             timeout: Duration::from_secs(60),
+            host: None,
         }
     }
 
@@ -53,6 +55,12 @@ impl Client {
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Self { timeout, ..self.clone() }
+    }
+
+    /// The same connections, for requests that ask for this host, wherever they are sent.
+    #[must_use]
+    pub fn asking_for(&self, host: &str) -> Self {
+        Self { host: Some(host.to_owned()), ..self.clone() }
     }
 
     /// Sends any request.
@@ -118,6 +126,9 @@ impl Client {
         let mut request = Request::builder().method(method).uri(url);
         if let Some(content_type) = content_type {
             request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(host) = &self.host {
+            request = request.header(HOST, host);
         }
         self.send(request.body(body)?).await
     }

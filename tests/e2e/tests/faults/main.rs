@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod broken_answers;
+mod contents;
 mod cutter;
 mod ended_envoy;
 mod fleet;

@@ -9,6 +9,7 @@ use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions,
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::contents;
 use crate::cutter::Cutter;
 use crate::ledger::Ledger;
 use crate::load::Load;
@@ -251,21 +252,7 @@ impl Site {
 
     /// Ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        self.post(&format!("/{index}/_refresh"), json!({})).await?;
-        let all = json!({"size": 5000, "sort": ["_doc"], "_source": ["n"]});
-        let mut page = self.post(&format!("/{index}/_search?scroll=1m"), all).await?;
-        let mut documents = Vec::new();
-        loop {
-            let hits = page["hits"]["hits"].as_array().context("no hits")?;
-            if hits.is_empty() {
-                return Ok(documents);
-            }
-            for hit in hits {
-                let id = hit["_id"].as_str().context("no id")?.to_owned();
-                documents.push((id, hit["_source"]["n"].as_u64().with_context(|| format!("no number in {hit}"))?));
-            }
-            page = self.post("/_search/scroll", json!({"scroll": "1m", "scroll_id": page["_scroll_id"]})).await?;
-        }
+        contents::documents(&self.client, &self.direct(0, "")?, index).await
     }
 
     async fn warm_up(&self) -> Result<()> {

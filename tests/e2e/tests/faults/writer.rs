@@ -94,6 +94,12 @@ impl Writer {
         }
     }
 
+    /// The same for this host, wherever its URL leads.
+    #[allow(dead_code)]
+    pub fn asking_for(self, host: &str) -> Self {
+        Self { client: self.client.asking_for(host), ..self }
+    }
+
     /// The same with `index` and `delete` under ids only: what may be carried out twice.
     pub fn idempotent(self) -> Self {
         Self { habit: Habit::Idempotent, ..self }

@@ -18,7 +18,11 @@ type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
 
 impl Wiretap {
     pub async fn start(node: SocketAddr) -> Self {
-        let address = port::loopback(port::free().unwrap());
+        Self::start_at(port::loopback(port::free().unwrap()), node).await
+    }
+
+    /// At this address.
+    pub async fn start_at(address: SocketAddr, node: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let heard = Heard::default();
         let serving = tokio::spawn(accept(listener, node, Arc::clone(&heard)));
