@@ -32,7 +32,8 @@ impl Engine {
                 return None;
             }
         };
-        let pseudo = [(":method", "GET"), (":path", &question), (":authority", &self.config.coordinator)];
+        let authority = authority(&self.config.coordinator);
+        let pseudo = [(":method", "GET"), (":path", &question), (":authority", authority)];
         let headers =
             pseudo.into_iter().chain([("accept", "application/json")]).chain(self.config.credentials.headers());
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -115,5 +116,33 @@ impl Engine {
         self.next_call = self.next_call.wrapping_add(1);
         self.calls.insert(id, purpose);
         id
+    }
+}
+
+/// An upstream's name as the host of a request, as much of its end as can be one. Proxies in front of nodes refuse
+/// others, and Istio calls an upstream `outbound|9200||es.search.svc.cluster.local`.
+fn authority(upstream: &str) -> &str {
+    let is_foreign = |letter: char| !letter.is_ascii_alphanumeric() && !"-._:".contains(letter);
+    match upstream.rsplit(is_foreign).next() {
+        None | Some("") => "elasticsearch",
+        Some(end) => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::authority;
+
+    #[test]
+    fn a_question_asks_for_a_host_that_can_be_one() {
+        for (upstream, host) in [
+            ("es", "es"),
+            ("es.internal:9200", "es.internal:9200"),
+            ("outbound|9200||any.es.internal", "any.es.internal"),
+            ("httproute/search/es/rule/0", "0"),
+            ("outbound|9200||", "elasticsearch"),
+        ] {
+            assert_eq!(authority(upstream), host);
+        }
     }
 }
