@@ -83,10 +83,10 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 	@python3 tests/tools/fetch.py manifests
 	@cargo test --package bulk-reshuffle-e2e --test examples
 
-test-istio: tools build ## have istiod deliver the manifests to Envoy, gateway and sidecar, and send traffic through them
+test-istio: tools forced-trap ## have istiod deliver the manifests to Envoy and send traffic through them; only those rows with ROWS=…
 	@python3 tests/tools/fetch.py istio
 	@cargo test --package bulk-reshuffle-istio --test manifests --test replicas
-	@cargo test --package bulk-reshuffle-istio --test delivery -- --nocapture
+	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test delivery -- --nocapture
 
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
 	@python3 tests/tools/fetch.py k6

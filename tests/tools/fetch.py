@@ -7,7 +7,7 @@
     fetch.py k6          the load generator
     fetch.py registry    what pushes and pulls the image
     fetch.py manifests   what checks the examples
-    fetch.py istio       Istio's programs, compiled: about ten minutes the first time
+    fetch.py istio       Istio's programs, compiled: about five minutes the first time
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the

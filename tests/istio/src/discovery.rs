@@ -29,9 +29,7 @@ impl Discovery {
     pub async fn start(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
         let (address, control) = (port::loopback(port::free()?), port::loopback(port::free()?));
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
-        let (istio, kubernetes) = manifests.parts();
-        fs::write(run_dir.join("istio.yaml"), yaml(istio))?;
-        fs::write(run_dir.join("kubernetes.yaml"), yaml(kubernetes))?;
+        write(run_dir, manifests)?;
         fs::write(run_dir.join("mesh.yaml"), MESH)?;
         let mut command = Command::new(tools.folder("istio-discovery")?.join("istio-discovery"));
         command
@@ -57,15 +55,20 @@ impl Discovery {
         self.process.log()
     }
 
-    /// Makes these the Istio resources, as `kubectl apply --prune` would; proxies get what has changed. Kubernetes'
-    /// own objects stay as they were at the start. An error if Istio does not take them; then nothing has changed.
+    /// Makes these the resources, as `kubectl apply --prune` would; proxies get what has changed. An error if Istio does
+    /// not take them; then nothing has changed.
     pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
-        fs::write(self.run_dir.join("istio.yaml"), yaml(manifests.parts().0))?;
+        write(&self.run_dir, manifests)?;
         let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
         answer.ok().map(|_| ())
     }
 
-    /// Ends it.
+    /// Kills it: nobody serves proxies then.
+    pub fn kill(&self) -> Result<()> {
+        self.process.kill()
+    }
+
+    /// Ends it, if it still runs.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
@@ -79,4 +82,11 @@ impl Discovery {
         .await
         .map(|_| ())
     }
+}
+
+/// Writes the files that it reads.
+fn write(run_dir: &Path, manifests: &Manifests) -> Result<()> {
+    let (istio, kubernetes) = manifests.parts();
+    fs::write(run_dir.join("istio.yaml"), yaml(istio))?;
+    Ok(fs::write(run_dir.join("kubernetes.yaml"), yaml(kubernetes))?)
 }

@@ -45,19 +45,29 @@ impl Manifests {
         self
     }
 
-    /// Takes the filter from a file instead of wherever the manifests say. Returns in how many places.
-    pub fn set_module(&mut self, wasm: &Path) -> Result<usize> {
-        let local = json!({"local": {"filename": wasm}});
+    /// Takes the filter from a file instead of wherever the manifests say.
+    pub fn set_module(&mut self, wasm: &Path) -> Result<()> {
+        self.set_code(&format!("file://{}", wasm.display()), &json!({"local": {"filename": wasm}}))
+    }
+
+    /// Takes the filter from this address.
+    pub fn set_module_url(&mut self, url: &str) -> Result<()> {
+        let sha256 = "0".repeat(64);
+        let uri = json!({"uri": url, "timeout": "1s", "cluster": "unused"});
+        self.set_code(url, &json!({"remote": {"http_uri": uri, "sha256": sha256}}))
+    }
+
+    fn set_code(&mut self, url: &str, code: &Value) -> Result<()> {
         let mut places = 0;
         for value in &mut self.0 {
-            if let Some(url) = url_of_module(value) {
-                *url = json!(format!("file://{}", wasm.display()));
+            if let Some(place) = url_of_module(value) {
+                *place = json!(url);
                 places += 1;
             }
-            places += replace(value, "code", &local);
+            places += replace(value, "code", code);
         }
         ensure!(places > 0, "no manifest names the filter");
-        Ok(places)
+        Ok(())
     }
 
     /// Puts these fields into the filter's configuration, wherever the manifests have it.
@@ -176,7 +186,7 @@ spec:
     #[test]
     fn the_module_comes_from_a_file_wherever_it_is_named() {
         let mut manifests = Manifests::read(&format!("{PLUGIN}---{FILTER}")).unwrap();
-        assert_eq!(manifests.set_module(Path::new("/filter.wasm")).unwrap(), 2);
+        manifests.set_module(Path::new("/filter.wasm")).unwrap();
         assert_eq!(manifests.0[0]["spec"]["url"], "file:///filter.wasm");
         let config = &manifests.0[1]["spec"]["configPatches"][1]["patch"]["value"]["typed_config"]["config"];
         assert_eq!(config["vm_config"], json!({"code": {"local": {"filename": "/filter.wasm"}}}));

@@ -13,12 +13,14 @@ pub struct Pod {
     pub labels: Map<String, Value>,
     /// `status.podIP`.
     pub address: Ipv4Addr,
+    /// Whether its probes say that it works.
+    pub is_ready: bool,
 }
 
 impl Pod {
-    /// A pod with these labels.
+    /// A pod with these labels that is ready.
     pub fn new(namespace: &str, name: &str, labels: Map<String, Value>, address: Ipv4Addr) -> Self {
-        Self { name: name.into(), namespace: namespace.into(), labels, address }
+        Self { name: name.into(), namespace: namespace.into(), labels, address, is_ready: true }
     }
 
     /// A pod of a StatefulSet: its template's labels, and those that the controller adds.
@@ -35,7 +37,7 @@ impl Pod {
         Self::new(namespace, &name, labels, address)
     }
 
-    /// The object, running and ready.
+    /// The object, running.
     pub fn object(&self) -> Value {
         let address = self.address.to_string();
         json!({
@@ -47,7 +49,7 @@ impl Pod {
                 "phase": "Running",
                 "podIP": address,
                 "podIPs": [{"ip": address}],
-                "conditions": [{"type": "Ready", "status": "True"}],
+                "conditions": [{"type": "Ready", "status": if self.is_ready { "True" } else { "False" }}],
             },
         })
     }
@@ -73,7 +75,7 @@ impl Pod {
         json!({
             "addresses": [self.address.to_string()],
             "hostname": self.name,
-            "conditions": {"ready": true},
+            "conditions": {"ready": self.is_ready},
             "targetRef": {"kind": "Pod", "name": self.name, "namespace": self.namespace},
         })
     }

@@ -70,7 +70,7 @@ impl Proxy {
 
 /// What tells istiod whose configuration is asked for.
 fn node(kind: Kind, pod: &Pod) -> Value {
-    let Pod { name, namespace, labels, address } = pod;
+    let Pod { name, namespace, labels, address, .. } = pod;
     let kind = match kind {
         Kind::Gateway => "router",
         Kind::Sidecar => "sidecar",

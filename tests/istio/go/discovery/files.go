@@ -2,7 +2,11 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"istio.io/istio/pilot/pkg/config/kube/crd"
 	"istio.io/istio/pilot/test/xds"
@@ -17,16 +21,37 @@ type Files struct {
 	Mesh       string
 }
 
-// Options reads all files.
-func (files Files) Options() (xds.FakeOptions, error) {
-	configs, err := files.Configs()
+// Resources are what the files hold.
+type Resources struct {
+	istio      []config.Config
+	kubernetes map[place]runtime.Object
+}
+
+// Read reads and checks the resources.
+func (files Files) Read() (Resources, error) {
+	text, err := read(files.Istio)
 	if err != nil {
-		return xds.FakeOptions{}, err
+		return Resources{}, err
 	}
-	kubernetes, err := read(files.Kubernetes)
+	configs, others, err := crd.ParseInputs(text)
 	if err != nil {
-		return xds.FakeOptions{}, err
+		return Resources{}, fmt.Errorf("%s: %w", files.Istio, err)
 	}
+	for _, other := range others {
+		return Resources{}, fmt.Errorf("%s: Istio has no %s %s", files.Istio, other.APIVersion, other.Kind)
+	}
+	if text, err = read(files.Kubernetes); err != nil {
+		return Resources{}, err
+	}
+	kubernetes, err := objects(text)
+	if err != nil {
+		return Resources{}, fmt.Errorf("%s: %w", files.Kubernetes, err)
+	}
+	return Resources{configs, kubernetes}, nil
+}
+
+// Options are those of a server with these resources.
+func (files Files) Options(resources Resources) (xds.FakeOptions, error) {
 	text, err := read(files.Mesh)
 	if err != nil {
 		return xds.FakeOptions{}, err
@@ -35,23 +60,11 @@ func (files Files) Options() (xds.FakeOptions, error) {
 	if err != nil {
 		return xds.FakeOptions{}, fmt.Errorf("%s: %w", files.Mesh, err)
 	}
-	return xds.FakeOptions{Configs: configs, KubernetesObjectString: kubernetes, MeshConfig: meshConfig}, nil
-}
-
-// Configs reads and checks the Istio resources.
-func (files Files) Configs() ([]config.Config, error) {
-	text, err := read(files.Istio)
-	if err != nil {
-		return nil, err
-	}
-	configs, others, err := crd.ParseInputs(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", files.Istio, err)
-	}
-	for _, other := range others {
-		return nil, fmt.Errorf("%s: Istio has no %s %s", files.Istio, other.APIVersion, other.Kind)
-	}
-	return configs, nil
+	return xds.FakeOptions{
+		Configs:           resources.istio,
+		KubernetesObjects: slices.Collect(maps.Values(resources.kubernetes)),
+		MeshConfig:        meshConfig,
+	}, nil
 }
 
 func read(path string) (string, error) {

@@ -1,68 +1,85 @@
 //! What Envoy cannot use.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::Kind;
 use serde_json::json;
 
 use crate::mesh::Mesh;
+use crate::overlay::Overlay;
 use crate::site::Site;
 
-/// A file that is no module.
-fn broken(site: &Site) -> Result<PathBuf> {
-    let path = site.folder("broken.wasm");
-    fs::write(&path, "no wasm")?;
-    Ok(path)
+/// What is wrong with what is delivered.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// A file that is no module.
+    Module,
+    /// A configuration that the filter refuses.
+    Configuration,
+    /// A module that cannot be had: Istio's agent then hands over a filter that denies every request.
+    Address,
 }
 
-/// The proxy starts with a module that it cannot load: it listens, and requests pass without the filter. Then it gets
-/// the real one.
-pub async fn cold_start(site: &Site, overlay: &str) -> Result<String> {
-    let (name, manifests) = (&format!("{overlay}-cold"), &site.overlay(overlay)?);
-    let [plain, split] = indices(site, name).await?;
-    let mesh = Mesh::start_with(site, name, Kind::Gateway, manifests, &broken(site)?).await?;
-    mesh.wait_delivered((0, 0)).await?;
-    mesh.check_pass(&plain).await?;
+const FAULTS: [Fault; 3] = [Fault::Module, Fault::Configuration, Fault::Address];
+
+impl Fault {
+    fn put_into(self, site: &Site, overlay: &Overlay) -> Result<Overlay> {
+        let overlay = overlay.clone();
+        match self {
+            Self::Module => {
+                let path = site.folder("broken.wasm");
+                fs::write(&path, "no wasm")?;
+                overlay.with_module(&path)
+            }
+            Self::Configuration => overlay.with_configuration(&json!({"hold": {"interval": 50}})),
+            // Nobody listens there.
+            Self::Address => overlay.with_module_url("http://127.0.0.1:1/bulk_reshuffle.wasm"),
+        }
+    }
+}
+
+/// A proxy starts with each of the faults: it listens, and requests pass without the filter. Then it gets what works.
+pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
+    for fault in FAULTS {
+        let name = &format!("{}-cold-{fault:?}", overlay.name).to_lowercase();
+        let [plain, split] = indices(site, name).await?;
+        let mesh = Mesh::start(site, name, &fault.put_into(site, overlay)?).await?;
+        mesh.wait_refused(1).await?;
+        mesh.check_pass(&plain).await?;
+        let before = mesh.deliveries().await?;
+        mesh.apply(overlay).await?;
+        mesh.wait_taken(before).await?;
+        mesh.wait_splitting(&split).await?;
+        mesh.check_split(&split).await?;
+        mesh.end_refused().await?;
+    }
+    Ok("each is refused and requests pass without the filter; once it works, they are split".to_owned())
+}
+
+/// A proxy that works gets one fault after the other, and keeps what it has; then what it had before.
+pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
+    let name = &format!("{}-later", overlay.name);
+    let [rolled_back, faulty @ ..] = indices::<{ 1 + FAULTS.len() }>(site, name).await?;
+    let mesh = Mesh::start(site, name, overlay).await?;
+    mesh.wait_splitting(&rolled_back).await?;
+    for ((fault, count), index) in FAULTS.into_iter().zip(1..).zip(faulty) {
+        mesh.apply(&fault.put_into(site, overlay)?).await?;
+        mesh.wait_refused(count).await?;
+        mesh.check_split(&index).await?;
+    }
     let before = mesh.deliveries().await?;
-    mesh.apply_with(manifests, site.tools.wasm()?).await?;
+    ensure!(before.1 == FAULTS.len() as u64, "{} taken, {} refused", before.0, before.1);
+    mesh.apply(overlay).await?;
     mesh.wait_taken(before).await?;
-    mesh.wait_splitting(&split).await?;
-    mesh.check_split(&split).await?;
+    mesh.wait_splitting(&rolled_back).await?;
+    mesh.check_split(&rolled_back).await?;
     mesh.end_refused().await?;
-    Ok("requests pass without the filter, and are split once it is there".to_owned())
+    Ok("each is refused and requests are split as before; also after the roll-back".to_owned())
 }
 
-/// A proxy that works gets a broken module, then a bad configuration, and keeps what it has; then what it had before.
-pub async fn later(site: &Site, overlay: &str) -> Result<String> {
-    let (name, manifests) = (&format!("{overlay}-later"), &site.overlay(overlay)?);
-    let [module, configuration] = indices(site, name).await?;
-    site.make_index(name).await?;
-    let mesh = Mesh::start(site, name, Kind::Gateway, manifests).await?;
-    mesh.wait_splitting(&module).await?;
-    let before = mesh.deliveries().await?;
-    mesh.apply_with(manifests, &broken(site)?).await?;
-    mesh.wait_delivered(before).await?;
-    mesh.check_split(&module).await?;
-    let (mut bad, before) = (manifests.clone(), mesh.deliveries().await?);
-    bad.configure(&json!({"hold": {"interval": 50}}))?;
-    mesh.apply(&bad).await?;
-    mesh.wait_delivered(before).await?;
-    mesh.check_split(&configuration).await?;
-    let (taken, refused) = mesh.deliveries().await?;
-    ensure!(refused == 2, "{taken} taken, {refused} refused");
-    mesh.apply(manifests).await?;
-    mesh.wait_taken((taken, refused)).await?;
-    mesh.wait_splitting(name).await?;
-    mesh.check_split(name).await?;
-    mesh.end_refused().await?;
-    Ok("both are refused and requests are split as before; also after the roll-back".to_owned())
-}
-
-/// Two for the proxy to know from the start.
-async fn indices(site: &Site, name: &str) -> Result<[String; 2]> {
-    let names = [format!("{name}-1"), format!("{name}-2")];
+/// Some for the proxy to know from the start.
+async fn indices<const N: usize>(site: &Site, name: &str) -> Result<[String; N]> {
+    let names = std::array::from_fn(|number| format!("{name}-{number}"));
     for name in &names {
         site.make_index(name).await?;
     }

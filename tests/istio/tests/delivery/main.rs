@@ -1,7 +1,19 @@
 //! The manifests, delivered by istiod to a real Envoy in front of a real three-node cluster, with traffic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[allow(dead_code)]
+#[path = "../../../e2e/tests/real/authority.rs"]
+mod authority;
+#[path = "../../../e2e/tests/faults/contents.rs"]
+mod contents;
+mod ends;
 mod failures;
+#[allow(dead_code)]
+#[path = "../manifests/folder.rs"]
+mod folder;
+#[allow(dead_code)]
+#[path = "../../../e2e/tests/real/guarded_nodes.rs"]
+mod guarded_nodes;
 // What writes under load and remembers what it was told, as in the tests of faults.
 #[path = "../../../e2e/tests/faults/ledger.rs"]
 mod ledger;
@@ -9,12 +21,19 @@ mod ledger;
 #[path = "../../../e2e/tests/faults/load.rs"]
 mod load;
 mod mesh;
+mod overlay;
+mod pods;
 mod report;
 mod site;
+mod stateful_set;
 #[path = "../../../e2e/tests/faults/tally.rs"]
 mod tally;
+mod tls;
 mod traffic;
 mod update;
+#[allow(dead_code)]
+#[path = "../../../e2e/tests/real/wiretap.rs"]
+mod wiretap;
 #[allow(dead_code)]
 #[path = "../../../e2e/tests/faults/writer.rs"]
 mod writer;
@@ -22,43 +41,51 @@ mod writer;
 use std::time::Instant;
 
 use anyhow::Result;
-use bulk_reshuffle_istio::Kind;
 
 use mesh::Mesh;
+use overlay::Overlay;
 use report::Report;
 use site::Site;
 
 /// One after the other: all of them want the processors that the machine has.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_istiod_delivers_carries_traffic() -> Result<()> {
-    let (mut report, started) = (Report::default(), Instant::now());
+    let started = Instant::now();
     let site = Site::start().await?;
     println!("the cluster is there after {:.0} s", started.elapsed().as_secs_f64());
-    for (overlay, kind) in [
-        ("gateway-envoyfilter", Kind::Gateway),
-        ("gateway-wasmplugin", Kind::Gateway),
-        ("gateway-trafficextension", Kind::Gateway),
-        ("sidecar-envoyfilter", Kind::Sidecar),
-        ("sidecar-wasmplugin", Kind::Sidecar),
+    let mut report = Report::new();
+    for name in [
+        "gateway-envoyfilter",
+        "gateway-wasmplugin",
+        "gateway-trafficextension",
+        "sidecar-envoyfilter",
+        "sidecar-wasmplugin",
     ] {
-        report.add(overlay, "as shipped", split(&site, overlay, kind).await);
+        let overlay = &Overlay::shipped(&site, name)?;
+        report.add(name, "as shipped", split(&site, overlay)).await;
+        report.add(name, "changed under load", update::under_load(&site, overlay)).await;
+        report.add(name, "no module, a broken one, a wrong configuration", failures::later(&site, overlay)).await;
+        report.add(name, "the same at the start", failures::cold_start(&site, overlay)).await;
+        report.add(name, "the VMs die", ends::vm(&site, overlay)).await;
     }
-    for overlay in ["gateway-envoyfilter", "gateway-wasmplugin"] {
-        report.add(overlay, "changed under load", update::under_load(&site, overlay).await);
-        report.add(overlay, "a broken module, then a bad configuration", failures::later(&site, overlay).await);
+    for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
+        let overlay = &Overlay::shipped(&site, name)?;
+        report.add(name, "a pod gets another address", pods::moved(&site, overlay)).await;
+        report.add(name, "a pod is not ready", pods::not_ready(&site, overlay)).await;
+        report.add(name, "istiod is away", ends::istiod(&site, overlay)).await;
     }
-    let overlay = "gateway-envoyfilter";
-    report.add(overlay, "a broken module at the start", failures::cold_start(&site, overlay).await);
+    let overlay = &Overlay::with_component(&site, "gateway-envoyfilter", "tls")?;
+    report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(&site, overlay)).await;
     println!("\n{report}\n{:.0} s", started.elapsed().as_secs_f64());
     report.result()
 }
 
 /// Requests are split and merged.
-async fn split(site: &Site, overlay: &str, kind: Kind) -> Result<String> {
-    site.make_index(overlay).await?;
-    let mesh = Mesh::start(site, overlay, kind, &site.overlay(overlay)?).await?;
-    mesh.wait_splitting(overlay).await?;
-    let proven = mesh.check_split(overlay).await?;
+async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
+    site.make_index(overlay.name).await?;
+    let mesh = Mesh::start(site, overlay.name, overlay).await?;
+    mesh.wait_splitting(overlay.name).await?;
+    let proven = mesh.check_split(overlay.name).await?;
     mesh.end().await?;
     Ok(proven)
 }

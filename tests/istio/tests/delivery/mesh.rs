@@ -1,67 +1,57 @@
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{check_filter, lines};
-use bulk_reshuffle_istio::{Discovery, Kind, Manifests, Pod, Proxy};
+use bulk_reshuffle_istio::{Discovery, Pod, Proxy};
 use bulk_reshuffle_stack::{Client, wait};
-use serde_json::{Value, json};
 
+use crate::overlay::Overlay;
 use crate::site::{LIMIT, NAMESPACE, PORT, Site};
+use crate::traffic::upstream;
 
 /// So many that hardly ever all of them belong to the same of a proxy's workers.
-const CONNECTIONS: u64 = 16;
-
-/// What stays the same in all that is delivered to a proxy.
-struct Place {
-    pod: Pod,
-    wasm: PathBuf,
-}
+pub const CONNECTIONS: u64 = 16;
 
 /// A proxy, and istiod that delivers manifests to it.
 pub struct Mesh<'a> {
     pub site: &'a Site,
     pub proxy: Proxy,
     discovery: Discovery,
-    place: Place,
+    pod: Pod,
 }
 
 impl<'a> Mesh<'a> {
     /// Starts both; returns when the proxy listens.
-    pub async fn start(site: &'a Site, name: &str, kind: Kind, manifests: &Manifests) -> Result<Self> {
-        Self::start_with(site, name, kind, manifests, site.tools.wasm()?).await
-    }
-
-    /// The same with another module.
-    pub async fn start_with(
-        site: &'a Site,
-        name: &str,
-        kind: Kind,
-        manifests: &Manifests,
-        wasm: &Path,
-    ) -> Result<Self> {
-        let labels = match kind {
-            Kind::Gateway => [("istio".to_owned(), json!("ingressgateway"))],
-            Kind::Sidecar => [("app".to_owned(), json!("client"))],
-        };
-        let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), labels.into_iter().collect(), site.network.address()?);
-        let place = Place { pod, wasm: wasm.canonicalize()? };
+    pub async fn start(site: &'a Site, name: &str, overlay: &Overlay) -> Result<Self> {
+        let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), overlay.labels(), site.network.address()?);
         let folder = site.folder(name);
-        let discovery = Discovery::start(&site.tools, &folder, &place.complete(site, manifests)?).await?;
-        let proxy = Proxy::start(&site.tools, &folder, kind, &place.pod, PORT, &discovery).await?;
+        let discovery = Discovery::start(&site.tools, &folder, &overlay.complete(&pod)?).await?;
+        let proxy = Proxy::start(&site.tools, &folder, overlay.kind, &pod, PORT, &discovery).await?;
         proxy.wait_listening().await.with_context(|| discovery.log())?;
-        Ok(Self { site, proxy, discovery, place })
+        Ok(Self { site, proxy, discovery, pod })
     }
 
-    /// Delivers these manifests from now on.
-    pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
-        self.discovery.apply(&self.place.complete(self.site, manifests)?).await
+    /// Delivers this from now on.
+    pub async fn apply(&self, overlay: &Overlay) -> Result<()> {
+        self.discovery.apply(&overlay.complete(&self.pod)?).await
     }
 
-    /// The same with another module.
-    pub async fn apply_with(&self, manifests: &Manifests, wasm: &Path) -> Result<()> {
-        let place = Place { pod: self.place.pod.clone(), wasm: wasm.canonicalize()? };
-        self.discovery.apply(&place.complete(self.site, manifests)?).await
+    /// Ends istiod, at once.
+    pub fn lose_istiod(&self) -> Result<()> {
+        self.discovery.kill()
+    }
+
+    /// Waits until a node's upstream leads to these addresses.
+    pub async fn wait_endpoints(&self, node: &str, addresses: &[SocketAddr]) -> Result<()> {
+        let (admin, upstream) = (self.proxy.envoy.admin_url("/clusters"), upstream(node));
+        wait::until(LIMIT, "the upstream follows its pod", async || {
+            let clusters = self.site.client.get(&admin).await?.text();
+            let healths = clusters.lines().filter_map(|line| line.strip_prefix(&format!("{upstream}::")));
+            let endpoints = healths.filter_map(|line| line.split_once("::health_flags")?.0.parse().ok());
+            Ok((endpoints.collect::<BTreeSet<SocketAddr>>() == addresses.iter().copied().collect()).then_some(()))
+        })
+        .await
     }
 
     /// Waits until every worker splits requests for an index.
@@ -100,10 +90,10 @@ impl<'a> Mesh<'a> {
         Ok((taken, self.sum("extension_config_discovery.*update_rejected").await?))
     }
 
-    /// Waits until the proxy has taken or refused a configuration since then.
-    pub async fn wait_delivered(&self, since: (u64, u64)) -> Result<()> {
-        let delivered = async || Ok((self.deliveries().await? != since).then_some(()));
-        wait::until(LIMIT, "a configuration is delivered", delivered).await
+    /// Waits until the proxy has refused so many configurations.
+    pub async fn wait_refused(&self, count: u64) -> Result<()> {
+        let refused = async || Ok((self.deliveries().await?.1 >= count).then_some(()));
+        wait::until(LIMIT, "the proxy refuses the configuration", refused).await
     }
 
     /// Waits until the proxy has taken a configuration since then.
@@ -124,39 +114,8 @@ impl<'a> Mesh<'a> {
         self.discovery.stop().await
     }
 
-    async fn sum(&self, regex: &str) -> Result<u64> {
+    /// The sum of all counters whose names match.
+    pub async fn sum(&self, regex: &str) -> Result<u64> {
         Ok(self.proxy.envoy.stats_with(regex).await?.values().sum())
     }
-}
-
-impl Place {
-    /// The manifests with this machine's values, and what surrounds them in a cluster.
-    fn complete(&self, site: &Site, manifests: &Manifests) -> Result<Manifests> {
-        let mut complete = manifests.clone();
-        complete.set_module(&self.wasm)?;
-        let address = json!(self.pod.address.to_string());
-        for gateway in complete.all_mut("Gateway") {
-            for server in gateway["spec"]["servers"].as_array_mut().context("a gateway without servers")? {
-                server["bind"] = address.clone();
-            }
-        }
-        for sidecar in complete.all_mut("Sidecar") {
-            for listener in sidecar["spec"]["egress"].as_array_mut().context("a sidecar without egress")? {
-                // Nothing here redirects what a client sends elsewhere.
-                listener["captureMode"] = json!("NONE");
-                listener["bind"] = address.clone();
-            }
-        }
-        Ok(complete.with(site.objects.clone()).with([self.pod.object(), plain_text()]))
-    }
-}
-
-/// There is no CA here that could give pods certificates.
-fn plain_text() -> Value {
-    json!({
-        "apiVersion": "security.istio.io/v1",
-        "kind": "PeerAuthentication",
-        "metadata": {"name": "plain-text", "namespace": "istio-system"},
-        "spec": {"mtls": {"mode": "DISABLE"}},
-    })
 }

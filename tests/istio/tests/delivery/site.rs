@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_istio::{Manifests, Network, Pod};
+use bulk_reshuffle_istio::Network;
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
+
+use crate::contents;
+use crate::stateful_set::StatefulSet;
 
 /// Far more than anything here takes, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -25,7 +28,7 @@ pub struct Site {
     pub cluster: Cluster,
     pub network: Network,
     /// What Kubernetes knows of it.
-    pub objects: Vec<Value>,
+    pub set: StatefulSet,
     run_dir: TempDir,
 }
 
@@ -35,17 +38,11 @@ impl Site {
         let (tools, network, run_dir) = (Tools::find()?, Network::find()?, tempfile::tempdir()?);
         tools.wasm()?;
         let hosts = (0..3).map(|_| network.address()).collect::<Result<Vec<Ipv4Addr>>>()?;
-        let example = std::fs::read_to_string(tools.root.join("istio/examples/statefulset/opensearch.yaml"))?;
-        let objects = objects(&Manifests::read(&example)?, &hosts)?;
+        let set = StatefulSet::of_example(&tools, &hosts)?;
         let mut options = ClusterOptions::new(run_dir.path().join("nodes"));
         (options.http_hosts, options.http_ports) = (hosts, vec![PORT; 3]);
         let cluster = Cluster::start(&tools, options).await?;
-        Ok(Self { tools, client: Client::new(), cluster, network, objects, run_dir })
-    }
-
-    /// The overlay of this name, as it is shipped.
-    pub fn overlay(&self, name: &str) -> Result<Manifests> {
-        Manifests::build(&self.tools, &self.tools.root.join("istio/overlays").join(name))
+        Ok(Self { tools, client: Client::new(), cluster, network, set, run_dir })
     }
 
     /// A folder for a test's logs.
@@ -68,7 +65,7 @@ impl Site {
 
     /// How many of an index's documents each node has.
     pub async fn documents_by_node(&self, index: &str) -> Result<BTreeMap<String, u64>> {
-        self.refresh(index).await?;
+        self.client.post_json(&self.direct(&format!("/{index}/_refresh"))?, &json!({})).await?.ok()?;
         let shards =
             self.client.get_json(&self.direct(&format!("/_cat/shards/{index}?format=json&h=node,docs"))?).await?;
         let mut counts = BTreeMap::new();
@@ -81,50 +78,10 @@ impl Site {
 
     /// Ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        self.refresh(index).await?;
-        let all = json!({"size": 5000, "sort": ["_doc"], "_source": ["n"]});
-        let mut page = self.post(&format!("/{index}/_search?scroll=1m"), &all).await?;
-        let mut documents = Vec::new();
-        loop {
-            let hits = page["hits"]["hits"].as_array().context("no hits")?;
-            if hits.is_empty() {
-                return Ok(documents);
-            }
-            for hit in hits {
-                let id = hit["_id"].as_str().context("no id")?.to_owned();
-                documents.push((id, hit["_source"]["n"].as_u64().with_context(|| format!("no number in {hit}"))?));
-            }
-            page = self.post("/_search/scroll", &json!({"scroll": "1m", "scroll_id": page["_scroll_id"]})).await?;
-        }
-    }
-
-    async fn refresh(&self, index: &str) -> Result<()> {
-        self.post(&format!("/{index}/_refresh"), &json!({})).await.map(|_| ())
-    }
-
-    async fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        self.client.post_json(&self.direct(path)?, body).await?.ok().with_context(|| path.to_owned())?.json()
+        contents::documents(&self.client, &self.direct("")?, index).await
     }
 
     fn direct(&self, path: &str) -> Result<String> {
         Ok(format!("{}{path}", self.cluster.base_url(0)?))
     }
-}
-
-/// What Kubernetes' controllers make of the Services and the StatefulSet.
-fn objects(example: &Manifests, hosts: &[Ipv4Addr]) -> Result<Vec<Value>> {
-    let set = example.all("StatefulSet").next().context("no StatefulSet")?;
-    let name = set["metadata"]["name"].as_str().context("no name")?;
-    let labels = set["spec"]["template"]["metadata"]["labels"].as_object().context("no labels")?;
-    let pod = |(index, host): (usize, &Ipv4Addr)| Pod::of_stateful_set(NAMESPACE, name, index, labels, *host);
-    let pods: Vec<Pod> = hosts.iter().enumerate().map(pod).collect();
-    let mut objects: Vec<Value> = pods.iter().map(Pod::object).collect();
-    for service in example.all("Service") {
-        let (name, mut service) = (service["metadata"]["name"].as_str().context("no name")?, service.clone());
-        if service["spec"]["clusterIP"].is_null() {
-            service["spec"]["clusterIP"] = json!("10.96.0.1");
-        }
-        objects.extend([Pod::endpoint_slice(name, "http", PORT, &pods), service]);
-    }
-    Ok(objects)
 }

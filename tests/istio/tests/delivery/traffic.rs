@@ -17,7 +17,7 @@ const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 12;
 
 /// What clients call the cluster.
-const SERVICE: &str = "es-http.search.svc.cluster.local:9200";
+pub const SERVICE: &str = "es-http.search.svc.cluster.local:9200";
 
 impl Mesh<'_> {
     /// Sends many requests at once. Each document's own item must come back, and each pod must have got what belongs
@@ -48,6 +48,17 @@ impl Mesh<'_> {
         ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
         ensure!(self.counted("batches_total").await? == before, "they were split");
         Ok(())
+    }
+
+    /// Sends as many; all that belongs to this node must go by way of any of them. Returns how much that was.
+    pub async fn check_diverted(&self, index: &str, node: &str) -> Result<u64> {
+        let before = self.by_upstream(["batch_operations"]).await?;
+        self.send(index).await?;
+        let found = self.site.documents_by_node(index).await?;
+        ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
+        let [operations] = growth(&before, &self.by_upstream(["batch_operations"]).await?);
+        ensure!(operations.get(&upstream("any")) == found.get(node), "sent {operations:?}, found {found:?}");
+        Ok(found[node])
     }
 
     /// Sends a bulk request, as a client does that calls the cluster by its name.
@@ -95,7 +106,7 @@ fn bulk(url: &str, body: Bytes) -> Result<Request<Bytes>> {
 }
 
 /// A pod's own Envoy cluster, as Istio calls it.
-fn upstream(node: &str) -> String {
+pub fn upstream(node: &str) -> String {
     format!("outbound|9200||{node}.es.internal")
 }
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Kind, Manifests};
 use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
 use crate::load::Load;
 use crate::mesh::Mesh;
+use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
+use crate::traffic::SERVICE;
 use crate::writer::Writer;
 
 const CHANGES: usize = 5;
@@ -21,20 +22,21 @@ const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Switches the filter off and on again, over and over, while clients write. Every answer must be true, and every
 /// configuration must be seen to act.
-pub async fn under_load(site: &Site, overlay: &str) -> Result<String> {
-    let (name, manifests) = (&format!("{overlay}-update"), &site.overlay(overlay)?);
+pub async fn under_load(site: &Site, overlay: &Overlay) -> Result<String> {
+    let name = &format!("{}-update", overlay.name);
     site.make_index(name).await?;
-    let mesh = Mesh::start(site, name, Kind::Gateway, manifests).await?;
+    let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
     let url = mesh.proxy.url(&format!("/{name}/_bulk"));
-    let sizes = (0..10).map(|number| (number, if number < 8 { 1..=50 } else { 300..=600 }));
-    let load = Load::start(name, sizes.map(|(number, size)| Writer::new(number + 1, url.clone(), size, 200)));
+    let sizes = (1..=10).map(|number| (number, if number < 9 { 1..=50 } else { 300..=600 }));
+    let writer = |number, size| Writer::new(number, url.clone(), size, 200).asking_for(SERVICE);
+    let load = Load::start(name, sizes.map(|(number, size)| writer(number, size)));
     for _ in 0..CHANGES {
-        mesh.change(manifests, &json!({"enabled": false}), SWITCHED_OFF).await?;
-        mesh.change(manifests, &json!({"hold": {"interval": "20ms"}}), "batches_total").await?;
+        mesh.change(overlay, &json!({"enabled": false}), SWITCHED_OFF).await?;
+        mesh.change(overlay, &json!({"hold": {"interval": "20ms"}}), "batches_total").await?;
     }
     // Back to what was delivered first.
-    mesh.change(manifests, &json!({}), "batches_total").await?;
+    mesh.change(overlay, &json!({}), "batches_total").await?;
     let (ledger, tally) = load.end().await?;
     let found = site.documents(name).await?;
     let verified = ledger.verify(&found)?;
@@ -51,10 +53,9 @@ pub async fn under_load(site: &Site, overlay: &str) -> Result<String> {
 
 impl Mesh<'_> {
     /// Delivers a changed configuration of the filter, and waits until a counter says that it acts.
-    async fn change(&self, manifests: &Manifests, fields: &Value, counter: &str) -> Result<()> {
-        let (mut changed, before) = (manifests.clone(), self.deliveries().await?);
-        changed.configure(fields)?;
-        self.apply(&changed).await?;
+    async fn change(&self, overlay: &Overlay, fields: &Value, counter: &str) -> Result<()> {
+        let before = self.deliveries().await?;
+        self.apply(&overlay.clone().with_configuration(fields)?).await?;
         self.wait_taken(before).await?;
         let count = self.counted(counter).await?;
         wait::until(LIMIT, "the new configuration acts", async || {

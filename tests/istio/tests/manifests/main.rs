@@ -82,13 +82,20 @@ fn every_value_arrives() -> Result<()> {
             "gateway" => &["namespace: edge", "gateway: logs", "portNumber: 9443", "number: 9443"],
             _ => &["namespace: writers", "writes: logs", "elastic/*.es.internal", "*/logs.elastic.svc.example.org"],
         };
+        let names: &[&str] = match overlay {
+            "gateway-wasmplugin" | "gateway-trafficextension" => {
+                &["trafficextension/edge.bulk", "translated-wasmplugin", "wasmplugin/edge.bulk"]
+            }
+            "sidecar-wasmplugin" => &["trafficextension/writers.bulk", "wasmplugin/writers.bulk"],
+            _ => &[],
+        };
         let module: &[&str] = match delivery {
             "envoyfilter" => &["filename: /module", "{\"coordinator\":\"a\"}"],
             _ => &["url: oci://images/module:2", "1111111", "coordinator: a"],
         };
         let nodes =
             ["namespace: elastic", "my-logs-hot-2.es.internal", "pod-name: my-logs-hot-2", "tier: hot", "- writers"];
-        for expected in expected.iter().chain(module).chain(&nodes) {
+        for expected in expected.iter().chain(names).chain(module).chain(&nodes) {
             assert!(text.contains(expected), "{overlay} has no `{expected}`:\n{text}");
         }
     }

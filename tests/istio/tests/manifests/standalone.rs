@@ -105,3 +105,23 @@ fn filters() -> Result<()> {
     }
     Ok(())
 }
+
+/// What a proxy does that has no filter, or whose VM dies, is the same with a WasmPlugin or a TrafficExtension.
+#[test]
+fn failures() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let shipped = folder.manifests("gateway-envoyfilter")?;
+    let policy = &patches(&shipped, "EXTENSION_CONFIG")[0]["typed_config"]["config"]["failure_policy"];
+    let expected = &patches(&shipped, "HTTP_FILTER")[0]["config_discovery"];
+    assert!(policy.is_string() && expected.is_object());
+    for overlay in OVERLAYS {
+        let manifests = folder.manifests(overlay)?;
+        let discovered = patches(&manifests, "HTTP_FILTER").into_iter().map(|filter| &filter["config_discovery"]);
+        let discovered: Vec<&Value> = discovered.filter(|discovery| !discovery.is_null()).collect();
+        assert!(!discovered.is_empty() && discovered.iter().all(|one| *one == expected), "{overlay}: {discovered:?}");
+        for (kind, pointer) in [("WasmPlugin", "/spec/failStrategy"), ("TrafficExtension", "/spec/wasm/failStrategy")] {
+            assert!(manifests.all(kind).all(|one| one.pointer(pointer) == Some(policy)), "{overlay}");
+        }
+    }
+    Ok(())
+}
