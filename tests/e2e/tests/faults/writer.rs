@@ -95,7 +95,7 @@ impl Writer {
     }
 
     /// The same for this host, wherever its URL leads.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "for the tests with Istio")]
     pub fn asking_for(self, host: &str) -> Self {
         Self { client: self.client.asking_for(host), ..self }
     }
