@@ -8,6 +8,7 @@
     fetch.py registry    what pushes and pulls the image
     fetch.py manifests   what checks the examples
     fetch.py istio       Istio's programs, compiled: about five minutes the first time
+    fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -39,7 +40,9 @@ JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
 GO = ROOT / "tests" / "clients" / "go"
 ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
-GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: Istio's programs have nearly all of it in common
+KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
+KUBERNETES_VERSION = "1.36.3"
+GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: programs of one module have much of it in common
 
 
 class Tool(NamedTuple):
@@ -90,7 +93,8 @@ def tools():
                  "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc=", "config/crd/standard"),
         go_files("envoy-gateway-schemas", "1.9.0", 80, "github.com/envoyproxy/gateway",
                  "h1:PaOpud15v3kDCl3L5yc1TdYzggCMpRm1yRjNKmLkzHA=", "charts/gateway-crds-helm/templates/generated"),
-        Tool("istio-modules", ISTIO_VERSION, 900, istio_pin(), "modules", download_istio, needs=("go",)),
+        Tool("istio-modules", ISTIO_VERSION, 900, pin(ISTIO), "modules", lambda to: download_modules(ISTIO, to),
+             needs=("go",)),
         istio_program("istioctl", "istio.io/istio/istioctl/cmd/istioctl"),
         istio_program("istio-discovery", "./discovery"),
         istio_program("istio-pull", "./pull"),
@@ -98,6 +102,15 @@ def tools():
         istio_program("kustomize", "./kustomize"),
         istio_program("pilot-discovery", "istio.io/istio/pilot/cmd/pilot-discovery"),
         istio_program("pilot-agent", "istio.io/istio/pilot/cmd/pilot-agent"),
+        Tool("istio-files", ISTIO_VERSION, 0, pin(ISTIO), "files", copy_istio, needs=("istio-modules",),
+             then="copying"),
+        Tool("kubernetes-modules", KUBERNETES_VERSION, 800, pin(KUBERNETES), "modules",
+             lambda to: download_modules(KUBERNETES, to), needs=("go",)),
+        kubernetes_program("etcd", "3.6.16", "go.etcd.io/etcd/server/v3"),
+        kubernetes_program("kube-apiserver", KUBERNETES_VERSION, "k8s.io/kubernetes/cmd/kube-apiserver"),
+        kubernetes_program("kubectl", KUBERNETES_VERSION, "k8s.io/kubernetes/cmd/kubectl"),
+        go_files("eck-schemas", "3.5.0", 20, "github.com/elastic/cloud-on-k8s/v3",
+                 "h1:sR4oj+gNnwI9hgsKhBwjUlx+5F2T/kND40hrzaogtek=", "config/crds/v1"),
     ]
 
 
@@ -111,6 +124,8 @@ GROUPS = {
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
+    "istio-full": ["kustomize", "istio-files", "pilot-discovery", "pilot-agent", "crane", "etcd", "kube-apiserver",
+                   "kubectl", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"],
 }
 
 
@@ -215,13 +230,30 @@ def go_files(name, version, megabytes, module, checksum, keep):
 def istio_program(name, package):
     """A program of Istio's, or another one with packages that Istio has too."""
     own = sorted((ISTIO / package).glob("*.go"))
-    pin = istio_pin() + package + "".join(source.read_text() for source in own)
-    return Tool(name, ISTIO_VERSION, 0, pin, "program", lambda to: build_istio(package, to / "program" / name, to),
+    pinned = pin(ISTIO) + package + "".join(source.read_text() for source in own)
+    flags = version_flags("istio.io/istio/pkg/version", buildVersion=ISTIO_VERSION, buildStatus="Clean")
+    return Tool(name, ISTIO_VERSION, 0, pinned, "program",
+                lambda to: build(ISTIO, package, flags, "istio-modules", to / "program" / name, to),
                 needs=("go", "istio-modules"), then="compiling; minutes if it is the first of Istio's programs")
 
 
-def istio_pin():
-    return (ISTIO / "go.mod").read_text() + (ISTIO / "go.sum").read_text()
+def kubernetes_program(name, version, package):
+    """Kubernetes' API server and what belongs to it."""
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    flags = version_flags("k8s.io/component-base/version", gitVersion="v" + KUBERNETES_VERSION, gitMajor=major,
+                          gitMinor=minor, gitTreeState="clean")
+    return Tool(name, version, 0, pin(KUBERNETES) + package, "program",
+                lambda to: build(KUBERNETES, package, flags, "kubernetes-modules", to / "program" / name, to),
+                needs=("go", "kubernetes-modules"), then="compiling; minutes for the API server")
+
+
+def pin(module):
+    return (module / "go.mod").read_text() + (module / "go.sum").read_text()
+
+
+def version_flags(package, **settings):
+    """Flags of the linker that make a program tell its version."""
+    return " ".join("-X {}.{}={}".format(package, *setting) for setting in settings.items())
 
 
 # --- the clients of the registries
@@ -288,20 +320,27 @@ def download_go(target):
         **go_environment(target / "modules", target / "cache"))
 
 
-def download_istio(target):
-    """Likewise; and only what is compiled, of all that Istio's go.mod names."""
-    run([go(), "-C", str(ISTIO), "list", "-deps", "./...", "tool"], target,
-        "Go could not download Istio. Check the network and `go env GOPROXY`.",
+def download_modules(module, target):
+    """Likewise; and only what is compiled, of all that go.mod names."""
+    run([go(), "-C", str(module), "list", "-deps", "./...", "tool"], target,
+        "Go could not download what {} names. Check the network and `go env GOPROXY`.".format(module / "go.mod"),
         **go_environment(target / "modules", target / "cache"))
 
 
-def build_istio(package, program, target):
-    settings = {"buildVersion": ISTIO_VERSION, "buildStatus": "Clean"}
-    flags = ["-X istio.io/istio/pkg/version.{}={}".format(*setting) for setting in settings.items()]
-    run([go(), "-C", str(ISTIO), "build", "-mod=readonly", "-buildvcs=false", "-trimpath",
-         "-ldflags=-s -w " + " ".join(flags), "-o", str(program), package], target,
+def build(module, package, flags, modules, program, target):
+    """Compiles a program of a module whose needs were downloaded."""
+    run([go(), "-C", str(module), "build", "-mod=readonly", "-buildvcs=false", "-trimpath",
+         "-ldflags=-s -w " + flags, "-o", str(program), package], target,
         "Go could not compile {}. Check the space in {}.".format(package, TOOLS_FOLDER),
-        GOPROXY="off", **go_environment(TOOLS_FOLDER / "istio-modules", GO_CACHE))
+        GOPROXY="off", **go_environment(TOOLS_FOLDER / modules, GO_CACHE))
+
+
+def copy_istio(target):
+    """What Istio's own image and chart have besides programs: Envoy's first configuration, and the CRDs."""
+    (source,) = (TOOLS_FOLDER / "istio-modules" / "istio.io").glob("istio@*")
+    (target / "files").mkdir()
+    for name in ("tools/packaging/common/envoy_bootstrap.json", "manifests/charts/base/files/crd-all.gen.yaml"):
+        shutil.copy(str(source / name), str(target / "files"))
 
 
 def go():
