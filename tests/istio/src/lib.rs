@@ -1,13 +1,20 @@
-//! Istio without Kubernetes: istiod's own server, fed from files, configures a real Envoy as a gateway or as a
-//! sidecar. Every pod has a loopback address of its own, so that all ports are as the manifests say.
+//! Istio before a real cluster. Without Kubernetes: istiod's own server, fed from files, configures a real Envoy as a
+//! gateway or as a sidecar. Or all of it: the API server, istiod, and in each pod Istio's agent with its Envoy. Every
+//! pod has a loopback address of its own, so that all ports are as the manifests say.
 
+mod agent;
+mod api_server;
 mod discovery;
+mod istiod;
 mod manifests;
 mod network;
 mod pod;
 mod proxy;
 
+pub use agent::Agent;
+pub use api_server::ApiServer;
 pub use discovery::Discovery;
+pub use istiod::{Istiod, NAMESPACE as ISTIO_NAMESPACE};
 pub use manifests::Manifests;
 pub use network::Network;
 pub use pod::Pod;

@@ -1,3 +1,4 @@
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,6 +32,11 @@ impl Manifests {
     /// All resources of this kind, to be changed.
     pub fn all_mut(&mut self, kind: &str) -> impl Iterator<Item = &mut Value> {
         self.0.iter_mut().filter(move |one| one["kind"] == kind)
+    }
+
+    /// All of them as text.
+    pub fn yaml(&self) -> String {
+        yaml(&self.0)
     }
 
     /// Writes them to a file.
@@ -67,6 +73,25 @@ impl Manifests {
             places += replace(value, "code", code);
         }
         ensure!(places > 0, "no manifest names the filter");
+        Ok(())
+    }
+
+    /// Lets a gateway and a sidecar listen at a pod's address, and only there: nothing here redirects what clients send
+    /// elsewhere, and pods share their ports.
+    pub fn listen_at(&mut self, address: Ipv4Addr) -> Result<()> {
+        let address = json!(address.to_string());
+        for gateway in self.all_mut("Gateway") {
+            for server in list_mut(gateway, "/spec/servers")? {
+                set(server, "bind", &address);
+            }
+        }
+        for sidecar in self.all_mut("Sidecar") {
+            // Those without a port listen nowhere.
+            for listener in list_mut(sidecar, "/spec/egress")?.iter_mut().filter(|one| one.get("port").is_some()) {
+                set(listener, "captureMode", &json!("NONE"));
+                set(listener, "bind", &address);
+            }
+        }
         Ok(())
     }
 
@@ -108,6 +133,17 @@ fn url_of_module(resource: &mut Value) -> Option<&mut Value> {
         "WasmPlugin" => resource.pointer_mut("/spec/url"),
         "TrafficExtension" => resource.pointer_mut("/spec/wasm/url"),
         _ => None,
+    }
+}
+
+fn list_mut<'a>(resource: &'a mut Value, pointer: &str) -> Result<&'a mut Vec<Value>> {
+    let list = resource.pointer_mut(pointer).and_then(Value::as_array_mut);
+    list.with_context(|| format!("a resource without {pointer}"))
+}
+
+fn set(value: &mut Value, field: &str, to: &Value) {
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert(field.to_owned(), to.clone());
     }
 }
 

@@ -44,7 +44,7 @@ impl Pod {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": self.name, "namespace": self.namespace, "labels": self.labels},
-            "spec": {"nodeName": "node", "serviceAccountName": "default", "containers": [{"name": "main"}]},
+            "spec": {"nodeName": "node", "serviceAccountName": "default", "containers": [{"name": "main", "image": "none"}]},
             "status": {
                 "phase": "Running",
                 "podIP": address,

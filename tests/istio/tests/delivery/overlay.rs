@@ -94,19 +94,8 @@ impl Overlay {
 
     /// The manifests, with all listeners at the address of the proxy's pod, and what surrounds them in a cluster.
     pub fn complete(&self, pod: &Pod) -> Result<Manifests> {
-        let (mut complete, address) = (self.manifests.clone(), json!(pod.address.to_string()));
-        for gateway in complete.all_mut("Gateway") {
-            for server in gateway["spec"]["servers"].as_array_mut().context("a gateway without servers")? {
-                server["bind"] = address.clone();
-            }
-        }
-        for sidecar in complete.all_mut("Sidecar") {
-            for listener in sidecar["spec"]["egress"].as_array_mut().context("a sidecar without egress")? {
-                // Nothing here redirects what a client sends elsewhere.
-                listener["captureMode"] = json!("NONE");
-                listener["bind"] = address.clone();
-            }
-        }
+        let mut complete = self.manifests.clone();
+        complete.listen_at(pod.address)?;
         Ok(complete.with(self.set.objects()).with([pod.object(), plain_text()]))
     }
 }

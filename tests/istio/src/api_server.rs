@@ -1,0 +1,175 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bulk_reshuffle_stack::{Lifetime, Process, Tools, port, wait};
+use rcgen::KeyPair;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::manifests::Manifests;
+use crate::pod::Pod;
+
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// For one call of kubectl.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// Kubernetes' API server with its store, and nobody who acts on what they are told: no controllers, no kubelets.
+/// Dropping it kills both.
+#[derive(Debug)]
+pub struct ApiServer {
+    server: Process,
+    etcd: Process,
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl ApiServer {
+    /// Starts both; returns when they answer.
+    pub async fn start(tools: &Tools, run_dir: &Path) -> Result<Self> {
+        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        let (store, address) = (format!("http://{}", port::loopback(port::free()?)), port::loopback(port::free()?));
+        let etcd = start_etcd(tools, run_dir, &store)?;
+        let token = format!("{:032x}", fastrand::u128(..));
+        let kubeconfig = run_dir.join("kubeconfig");
+        fs::write(&kubeconfig, kubeconfig_for(&format!("https://{address}"), &token).to_string())?;
+        fs::write(run_dir.join("tokens.csv"), format!("{token},admin,admin,system:masters\n"))?;
+        let accounts = KeyPair::generate()?;
+        fs::write(run_dir.join("accounts.key"), accounts.serialize_pem())?;
+        fs::write(run_dir.join("accounts.pub"), accounts.public_key_pem())?;
+        let mut command = Command::new(tools.folder("kube-apiserver")?.join("kube-apiserver"));
+        command
+            .arg(format!("--etcd-servers={store}"))
+            .arg(format!("--secure-port={}", address.port()))
+            .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"])
+            .args(["--cert-dir=certificates", "--token-auth-file=tokens.csv", "--authorization-mode=AlwaysAllow"])
+            .args(["--service-account-key-file=accounts.pub", "--service-account-signing-key-file=accounts.key"])
+            .args(["--service-account-issuer=https://kubernetes.default.svc"])
+            .args(["--api-audiences=kubernetes.default.svc,istio-ca", "--service-cluster-ip-range=10.96.0.0/16"])
+            // It would want service accounts to have been made by a controller.
+            .args(["--disable-admission-plugins=ServiceAccount", "--allow-privileged=true"])
+            .current_dir(run_dir);
+        let log = run_dir.join("kube-apiserver.log");
+        let server = Process::start("kube-apiserver", command, &log, Lifetime::WithParent)?;
+        let kubectl = tools.folder("kubectl")?.join("kubectl");
+        let started = Self { server, etcd, kubectl, kubeconfig };
+        started.wait_ready().await?;
+        Ok(started)
+    }
+
+    /// What clients need to reach it.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Runs kubectl; returns what it prints. An error, with all it says, if it fails.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        self.kubectl_with(arguments, "").await
+    }
+
+    /// The same with an input (`--filename=-`).
+    pub async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut command = tokio::process::Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).kill_on_drop(true);
+        // It keeps what it has learnt of the server there.
+        command.env("HOME", self.kubeconfig.with_file_name("home"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut stdin = child.stdin.take().context("no input")?;
+        let exchange = async {
+            stdin.write_all(input.as_bytes()).await?;
+            drop(stdin);
+            child.wait_with_output().await
+        };
+        let what = || format!("kubectl {}", arguments.join(" "));
+        let output = tokio::time::timeout(CALL_LIMIT, exchange).await.with_context(what)?.with_context(what)?;
+        if !output.status.success() {
+            bail!("{}: {}", what(), String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// `kubectl apply`, as a user does it.
+    pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
+        self.kubectl_with(&["apply", "--filename=-"], &manifests.yaml()).await.map(|_| ())
+    }
+
+    /// Removes what was applied.
+    pub async fn delete(&self, manifests: &Manifests) -> Result<()> {
+        self.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &manifests.yaml()).await.map(|_| ())
+    }
+
+    /// Has the server look at resources as if they were applied: schemas, rules in CRDs, webhooks. A field that it does
+    /// not know is an error. Returns how many there are.
+    pub async fn check(&self, yaml: &str) -> Result<usize> {
+        let arguments = ["apply", "--dry-run=server", "--validate=strict", "--output=name", "--filename=-"];
+        Ok(self.kubectl_with(&arguments, yaml).await?.lines().count())
+    }
+
+    /// Makes kinds of resources known; returns when the server has them.
+    pub async fn define(&self, kinds: &str) -> Result<()> {
+        // Some are too large to be remembered in an annotation, as plain `apply` does.
+        self.kubectl_with(&["apply", "--server-side", "--filename=-"], kinds).await?;
+        let limit = format!("--timeout={}s", CALL_LIMIT.as_secs());
+        self.kubectl(&["wait", "crd", "--all", "--for=condition=Established", &limit]).await.map(|_| ())
+    }
+
+    /// Makes a namespace, and the account that pods have in it.
+    pub async fn add_namespace(&self, name: &str) -> Result<()> {
+        self.kubectl(&["create", "namespace", name]).await?;
+        self.kubectl(&["create", "serviceaccount", "default", "--namespace", name]).await.map(|_| ())
+    }
+
+    /// Makes a pod that runs and is ready, as far as anybody here can tell.
+    pub async fn add_pod(&self, pod: &Pod) -> Result<()> {
+        let object = pod.object();
+        self.apply(&Manifests::read(&object.to_string())?).await?;
+        let status = json!({"status": object.get("status")}).to_string();
+        let pod = ["pod", &pod.name, "--namespace", &pod.namespace];
+        let patch = ["patch", "--subresource=status", "--type=merge", "--patch", &status];
+        self.kubectl(&[&patch[..], &pod[..]].concat()).await.map(|_| ())
+    }
+
+    /// Ends both.
+    pub async fn stop(self) -> Result<()> {
+        self.server.stop().await?;
+        self.etcd.stop().await
+    }
+
+    async fn wait_ready(&self) -> Result<()> {
+        wait::until(START_LIMIT, "the API server is not ready", async || {
+            self.etcd.ensure_running()?;
+            self.server.ensure_running()?;
+            Ok(self.kubectl(&["get", "--raw=/readyz"]).await.ok())
+        })
+        .await
+        .map(|_| ())
+        .with_context(|| self.server.log_extract())
+    }
+}
+
+fn start_etcd(tools: &Tools, run_dir: &Path, clients: &str) -> Result<Process> {
+    let peers = format!("http://{}", port::loopback(port::free()?));
+    let mut command = Command::new(tools.folder("etcd")?.join("etcd"));
+    command
+        .args(["--data-dir", "etcd", "--unsafe-no-fsync"])
+        .args(["--listen-client-urls", clients, "--advertise-client-urls", clients])
+        .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+        .arg(format!("--initial-cluster=default={peers}"))
+        .current_dir(run_dir);
+    Process::start("etcd", command, &run_dir.join("etcd.log"), Lifetime::WithParent)
+}
+
+/// JSON is YAML, too.
+fn kubeconfig_for(server: &str, token: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {"server": server, "insecure-skip-tls-verify": true}}],
+        "users": [{"name": "test", "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "current-context": "test",
+    })
+}

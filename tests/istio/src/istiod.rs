@@ -1,0 +1,130 @@
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use serde_json::json;
+
+use crate::api_server::ApiServer;
+use crate::manifests::Manifests;
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Where istiod lives.
+pub const NAMESPACE: &str = "istio-system";
+
+/// The webhook by which istiod looks at everything that is applied.
+const VALIDATOR: &str = "istio-validator";
+
+/// What its certificate calls it besides its name in a cluster.
+const HOST: &str = "localhost";
+
+/// istiod: it delivers what the API server has, signs certificates of the mesh, and refuses what is wrong. Dropping it
+/// kills it.
+#[derive(Debug)]
+pub struct Istiod {
+    process: Process,
+    address: SocketAddr,
+    ready_url: String,
+}
+
+impl Istiod {
+    /// Starts it; returns when it serves proxies and the API server asks it about what is applied. The API server has
+    /// to know Istio's resources by then, and the namespace.
+    pub async fn start(tools: &Tools, run_dir: &Path, api: &ApiServer) -> Result<Self> {
+        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        let free = || port::free().map(port::loopback);
+        let (address, webhook, http) = (free()?, free()?, free()?);
+        let mesh = json!({
+            "rootNamespace": NAMESPACE,
+            "trustDomain": "cluster.local",
+            "ingressControllerMode": "OFF",
+        });
+        fs::write(run_dir.join("mesh.yaml"), mesh.to_string())?;
+        let mut command = Command::new(tools.folder("pilot-discovery")?.join("pilot-discovery"));
+        command
+            .args(["discovery", "--registries=Kubernetes", "--meshConfig=mesh.yaml", "--networksConfig=none"])
+            .arg("--kubeconfig")
+            .arg(api.kubeconfig())
+            .arg(format!("--secureGRPCAddr={address}"))
+            .arg(format!("--httpsAddr={webhook}"))
+            .arg(format!("--httpAddr={http}"))
+            .arg(format!("--grpcAddr={}", free()?))
+            .arg(format!("--monitoringAddr={}", free()?))
+            .args(["--ctrlz_address=127.0.0.1".to_owned(), format!("--ctrlz_port={}", port::free()?)])
+            .arg("--shutdownDuration=1s")
+            .envs([("POD_NAMESPACE", NAMESPACE), ("POD_NAME", "istiod-0"), ("CLUSTER_ID", "Kubernetes")])
+            .envs([("REVISION", "default"), ("ENABLE_LEADER_ELECTION", "false")])
+            .envs([("INJECT_ENABLED", "false"), ("PILOT_ENABLE_GATEWAY_API", "false")])
+            .envs([("VALIDATION_WEBHOOK_CONFIG_NAME", VALIDATOR), ("ISTIOD_CUSTOM_HOST", HOST)])
+            // Two filters that only Istio's own build of Envoy has.
+            .envs([("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")])
+            .current_dir(run_dir);
+        let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
+        let istiod = Self { process, address, ready_url: format!("http://{http}/ready") };
+        istiod.wait_ready().await?;
+        istiod.validate_by(api, webhook).await?;
+        Ok(istiod)
+    }
+
+    /// Where proxies get their configuration and their certificates, by TLS: `localhost`, as its own certificate says.
+    pub fn address(&self) -> String {
+        format!("{HOST}:{}", self.address.port())
+    }
+
+    /// Everything that it logged so far.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Ends it.
+    pub async fn stop(self) -> Result<()> {
+        self.process.stop().await
+    }
+
+    async fn wait_ready(&self) -> Result<()> {
+        let client = Client::new();
+        wait::until(START_LIMIT, "istiod is not ready", async || {
+            self.process.ensure_running()?;
+            Ok(client.get(&self.ready_url).await.and_then(|response| response.ok()).ok())
+        })
+        .await
+        .map(|_| ())
+        .with_context(|| self.process.log_extract())
+    }
+
+    /// Has the API server ask istiod. It lets everything pass until istiod has put in the certificate of its CA and
+    /// seen that it is asked.
+    async fn validate_by(&self, api: &ApiServer, webhook: SocketAddr) -> Result<()> {
+        let groups = ["security.istio.io", "networking.istio.io", "telemetry.istio.io", "extensions.istio.io"];
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": VALIDATOR, "labels": {"istio.io/rev": "default"}},
+            "webhooks": [{
+                "name": "validation.istio.io",
+                "clientConfig": {"url": format!("https://{HOST}:{}/validate", webhook.port())},
+                "rules": [{
+                    "operations": ["CREATE", "UPDATE"],
+                    "apiGroups": groups,
+                    "apiVersions": ["*"],
+                    "resources": ["*"],
+                }],
+                "failurePolicy": "Ignore",
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }],
+        });
+        api.apply(&Manifests::read(&configuration.to_string())?).await?;
+        let policy = ["get", "validatingwebhookconfiguration", VALIDATOR, "--output=jsonpath={..failurePolicy}"];
+        wait::until(START_LIMIT, "istiod looks at what is applied", async || {
+            self.process.ensure_running()?;
+            Ok((api.kubectl(&policy).await? == "Fail").then_some(()))
+        })
+        .await
+        .with_context(|| self.process.log_extract())
+    }
+}

@@ -1,0 +1,90 @@
+//! What the API server and istiod say of each manifest, without keeping it.
+
+use anyhow::{Result, ensure};
+
+use crate::folder::{Folder, OVERLAYS};
+use crate::report::Report;
+use crate::site::{Site, yaml_in};
+
+/// Files, and folders of files.
+const PLAIN: [&str; 6] = [
+    "istio/examples/statefulset",
+    "istio/examples/gateway",
+    "istio/examples/eck/elasticsearch.yaml",
+    "istio/examples/eck/layout.yaml",
+    "istio/examples/opensearch-operator/layout.yaml",
+    "examples/envoy-gateway",
+];
+
+/// Components that no overlay has by itself.
+const COMPONENTS: [(&str, &str); 3] =
+    [("gateway-envoyfilter", "mtls"), ("sidecar-wasmplugin", "mtls"), ("gateway-wasmplugin", "tls")];
+
+/// Mistakes, each with who finds it.
+const MISTAKES: [(&str, &str, &str, &str); 4] = [
+    ("wasmplugin", "imagePullPolicy: IfNotPresent", "pullPolicy: IfNotPresent", "unknown field \"spec.pullPolicy\""),
+    ("wasmplugin", "imagePullPolicy: IfNotPresent", "imagePullPolicy: Sometimes", "Unsupported value: \"Sometimes\""),
+    ("envoyfilter", "operation: ADD", "operation: APPEND", "Unsupported value: \"APPEND\""),
+    // What a patch holds is Envoy's, which only istiod knows.
+    (
+        "envoyfilter",
+        "failure_policy: FAIL_RELOAD",
+        "failure_policy: FAIL_RELAOD",
+        "\"validation.istio.io\" denied the request",
+    ),
+];
+
+/// How these are looked at.
+const DRY_RUN: &str = "dry run on the server";
+
+/// Every manifest is taken as it is shipped, and each mistake is refused.
+pub async fn check(site: &Site, report: &mut Report) {
+    for overlay in OVERLAYS {
+        report.add(overlay, DRY_RUN, built(site, &format!("istio/overlays/{overlay}"))).await;
+    }
+    for (overlay, component) in COMPONENTS {
+        report.add(&format!("{overlay} with components/{component}"), DRY_RUN, added(site, overlay, component)).await;
+    }
+    report.add("examples/kubernetes", DRY_RUN, built(site, "examples/kubernetes")).await;
+    for path in PLAIN {
+        report.add(path, DRY_RUN, plain(site, path)).await;
+    }
+    report.add("with one mistake each", DRY_RUN, mistakes(site)).await;
+}
+
+/// What `kubectl apply --kustomize` would apply.
+async fn built(site: &Site, folder: &str) -> Result<String> {
+    let path = site.tools.root.join(folder).display().to_string();
+    let yaml = site.api.kubectl(&["kustomize", &path]).await?;
+    site.api.check(&yaml).await.map(counted)
+}
+
+async fn added(site: &Site, overlay: &str, component: &str) -> Result<String> {
+    let folder = Folder::shipped()?;
+    folder.add_component(overlay, component)?;
+    site.api.check(&folder.build(overlay)?).await.map(counted)
+}
+
+async fn plain(site: &Site, path: &str) -> Result<String> {
+    let file = site.tools.root.join(path);
+    let yaml = if file.is_dir() { yaml_in(&file)? } else { site.example(path)? };
+    site.api.check(&yaml).await.map(counted)
+}
+
+async fn mistakes(site: &Site) -> Result<String> {
+    for (overlay, right, wrong, told) in MISTAKES {
+        let folder = Folder::shipped()?;
+        let overlay = &format!("gateway-{overlay}");
+        folder.edit(&format!("overlays/{overlay}/filter.yaml"), right, wrong)?;
+        let error = match site.api.check(&folder.build(overlay)?).await {
+            Ok(_) => "nothing".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        ensure!(error.contains(told), "`{wrong}`: {error}");
+    }
+    Ok(format!("{} of {} refused", MISTAKES.len(), MISTAKES.len()))
+}
+
+fn counted(resources: usize) -> String {
+    format!("{resources} accepted")
+}

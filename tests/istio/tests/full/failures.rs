@@ -1,0 +1,88 @@
+//! Modules that cannot be had, for which Istio's agent hands over a filter that denies every request, and
+//! configurations that the filter refuses.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::mesh::Mesh;
+use crate::overlay::Overlay;
+use crate::site::Site;
+
+/// What the agent logs then: one of the three mistakes that the README describes.
+const CANNOT_FETCH: &str = "cannot fetch Wasm module";
+
+/// What Envoy calls the type of what the agent hands over then.
+const DENIES: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
+
+/// A proxy starts with another module's digest in its values, another one with a configuration that the filter refuses:
+/// requests pass without the filter. Then it is put right.
+pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
+    let mistaken = Overlay::with_module(overlay.name, &site.module.mistaken())?;
+    for (fault, faulty) in [("digest", mistaken), ("configuration", wrong(overlay)?)] {
+        let name = &format!("{}-cold-{fault}", overlay.name);
+        let [plain, split] = indices(site, name).await?;
+        let mesh = Mesh::start(site, name, &faulty).await?;
+        mesh.wait_refused(1).await?;
+        if fault == "digest" {
+            check_digests(site, overlay, &mesh.wait_logged(CANNOT_FETCH).await?)?;
+        }
+        mesh.check_pass(&plain).await?;
+        let before = mesh.deliveries().await?;
+        mesh.apply(overlay).await?;
+        mesh.wait_taken(before).await?;
+        mesh.wait_splitting(&split).await?;
+        mesh.check_split(&split).await?;
+        mesh.end_refused().await?;
+    }
+    Ok("each is refused and requests pass without the filter; put right, they are split".to_owned())
+}
+
+/// A proxy that works gets another module's digest, then an address where nobody answers, then a wrong configuration,
+/// and keeps what it has; then what it had before.
+pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
+    let name = &format!("{}-later", overlay.name);
+    let [digest, address, configuration, rolled_back] = indices(site, name).await?;
+    let mesh = Mesh::start(site, name, overlay).await?;
+    mesh.wait_splitting(&rolled_back).await?;
+    for (count, module, index) in [(1, site.module.mistaken(), digest), (2, site.module.nowhere()?, address)] {
+        mesh.apply(&Overlay::with_module(overlay.name, &module)?).await?;
+        mesh.wait_refused(count).await?;
+        mesh.wait_logged(DENIES).await?;
+        mesh.check_split(&index).await?;
+    }
+    mesh.apply(&wrong(overlay)?).await?;
+    mesh.wait_refused(3).await?;
+    mesh.check_split(&configuration).await?;
+    let before = mesh.deliveries().await?;
+    mesh.apply(overlay).await?;
+    mesh.wait_taken(before).await?;
+    mesh.wait_splitting(&rolled_back).await?;
+    mesh.check_split(&rolled_back).await?;
+    mesh.end_refused().await?;
+    Ok("each is refused and requests are split as before; also after the roll-back".to_owned())
+}
+
+/// With a configuration that the filter refuses.
+fn wrong(overlay: &Overlay) -> Result<Overlay> {
+    overlay.clone().with_configuration(&json!({"hold": {"interval": 50}}))
+}
+
+/// The line must name the module's digest, as the user may then put it into the values.
+fn check_digests(site: &Site, overlay: &Overlay, line: &str) -> Result<()> {
+    let (right, wrong) = (&site.module, site.module.mistaken());
+    let digests = match overlay.name.ends_with("envoyfilter") {
+        true => [&right.sha256, &wrong.sha256],
+        false => [&right.digest, &wrong.digest],
+    };
+    ensure!(digests.iter().all(|digest| line.contains(*digest)), "not both digests in: {line}");
+    Ok(())
+}
+
+/// Some for the proxy to know from the start.
+async fn indices<const N: usize>(site: &Site, name: &str) -> Result<[String; N]> {
+    let names = std::array::from_fn(|number| format!("{name}-{number}"));
+    for name in &names {
+        site.make_index(name).await?;
+    }
+    Ok(names)
+}

@@ -1,0 +1,104 @@
+//! The manifests as a cluster gets them: the real API server and istiod look at them, istiod delivers them, and Istio's
+//! own agent fetches the filter for a real Envoy, in front of a real three-node cluster, with traffic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod admission;
+#[path = "../../../e2e/tests/faults/contents.rs"]
+mod contents;
+mod failures;
+#[allow(dead_code)]
+#[path = "../manifests/folder.rs"]
+mod folder;
+#[path = "../../../e2e/tests/faults/ledger.rs"]
+mod ledger;
+#[allow(dead_code)]
+#[path = "../../../e2e/tests/faults/load.rs"]
+mod load;
+mod mesh;
+mod module;
+mod mutual_tls;
+mod network;
+// The nodes, the requests and the changes are those of the test without Kubernetes.
+#[path = "../delivery/site.rs"]
+mod nodes;
+mod overlay;
+#[path = "../delivery/report.rs"]
+mod report;
+mod site;
+#[allow(dead_code)]
+#[path = "../delivery/stateful_set.rs"]
+mod stateful_set;
+#[path = "../../../e2e/tests/faults/tally.rs"]
+mod tally;
+#[allow(dead_code)]
+#[path = "../delivery/traffic.rs"]
+mod traffic;
+#[path = "../delivery/update.rs"]
+mod update;
+#[allow(dead_code)]
+#[path = "../../../e2e/tests/faults/writer.rs"]
+mod writer;
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use mesh::Mesh;
+use overlay::Overlay;
+use report::Report;
+use site::Site;
+
+#[test]
+fn what_kubectl_applies_carries_traffic() -> Result<()> {
+    network::enter()?;
+    tokio::runtime::Runtime::new()?.block_on(everything())
+}
+
+/// One after the other: all of them want the processors that the machine has.
+async fn everything() -> Result<()> {
+    let started = Instant::now();
+    let site = Site::start().await?;
+    println!("the cluster, Kubernetes and istiod are there after {:.0} s", started.elapsed().as_secs_f64());
+    let mut report = Report::new();
+    admission::check(&site, &mut report).await;
+    site.deploy().await?;
+    for name in [
+        "gateway-envoyfilter",
+        "gateway-wasmplugin",
+        "gateway-trafficextension",
+        "sidecar-envoyfilter",
+        "sidecar-wasmplugin",
+    ] {
+        let overlay = Overlay::shipped(&site, name)?;
+        let delivery = if name.ends_with("envoyfilter") { "by HTTP" } else { "from a registry" };
+        report.add(name, delivery, split(&site, &overlay)).await;
+    }
+    for name in ["gateway-envoyfilter", "gateway-wasmplugin"] {
+        let overlay = Overlay::shipped(&site, name)?;
+        report
+            .add(name, "another digest or a wrong configuration, at the start", failures::cold_start(&site, &overlay))
+            .await;
+        report.add(name, "another digest, no server, a wrong configuration", failures::later(&site, &overlay)).await;
+        report.add(name, "changed under load", update::under_load(&site, &overlay)).await;
+    }
+    for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
+        let by_itself = mutual_tls::split(&site, name, None);
+        report.add(name, "to nodes with sidecars", by_itself).await;
+        let insisting = mutual_tls::split(&site, name, Some("mtls"));
+        report.add(&format!("{name} with components/mtls"), "to nodes with sidecars", insisting).await;
+    }
+    println!("\n{report}\n{:.0} s", started.elapsed().as_secs_f64());
+    site.stop().await?;
+    report.result()
+}
+
+/// Requests are split and merged, and Prometheus gets to know of it.
+async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
+    site.make_index(overlay.name).await?;
+    let mesh = Mesh::start(site, overlay.name, overlay).await?;
+    mesh.wait_splitting(overlay.name).await?;
+    let proven = mesh.check_split(overlay.name).await?;
+    mesh.check_metrics().await?;
+    mesh.end().await?;
+    Ok(proven)
+}

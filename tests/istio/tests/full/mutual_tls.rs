@@ -1,0 +1,106 @@
+//! Mutual TLS between proxies, with certificates of istiod's CA.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{Agent, Kind, Pod};
+use bulk_reshuffle_stack::Client;
+use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::mesh::Mesh;
+use crate::overlay::Overlay;
+use crate::site::{NAMESPACE, PORT, Site};
+
+/// A node with a sidecar: the sidecar is at the pod's address, and the node behind it on loopback.
+struct Node {
+    pod: Pod,
+    local: SocketAddr,
+}
+
+/// The nodes get sidecars, and proxies reach them by mutual TLS. By components/mtls nobody does without.
+pub async fn split(site: &Site, overlay: &'static str, component: Option<&'static str>) -> Result<String> {
+    let proven = split_by_sidecars(site, overlay, component).await;
+    // The pods are without sidecars again, however it went.
+    site.deploy().await?;
+    proven
+}
+
+async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option<&'static str>) -> Result<String> {
+    let name = &format!("{overlay}-mutual-tls");
+    site.make_index(name).await?;
+    let (mut relays, mut nodes) = (JoinSet::new(), Vec::new());
+    for plain in &site.set.pods {
+        let mut pod = plain.clone();
+        pod.address = site.network.address()?;
+        pod.labels.insert("security.istio.io/tlsMode".to_owned(), json!("istio"));
+        let local = relay(&mut relays, plain.address).await?;
+        site.api.add_pod(&pod).await?;
+        nodes.push(Node { pod, local });
+    }
+    let overlay = Overlay::with_components(site, overlay, component)?.with_objects(nodes.iter().map(Node::inbound));
+    let mesh = Mesh::start(site, name, &overlay).await?;
+    let mut sidecars = Vec::new();
+    for node in &nodes {
+        let folder = site.folder(&format!("{name}-{}", node.pod.name));
+        let sidecar =
+            Agent::start(&site.tools, &folder, Kind::Sidecar, &node.pod, PORT, &site.api, &site.istiod).await?;
+        sidecar.wait_listening().await?;
+        sidecars.push(sidecar);
+    }
+    mesh.wait_splitting(name).await?;
+    let proven = mesh.check_split(name).await?;
+    for sidecar in &sidecars {
+        ensure!(handshakes(sidecar).await? > 0, "nobody came by TLS: {}", sidecar.process().log_extract());
+        let plain = Client::new().get(&sidecar.url("/")).await;
+        ensure!(plain.is_err() == component.is_some(), "plain text: {plain:?}");
+    }
+    mesh.end().await?;
+    for sidecar in sidecars {
+        sidecar.stop().await?;
+    }
+    let plain = if component.is_some() { "refused" } else { "taken, too" };
+    Ok(format!("{proven}; plain text is {plain}"))
+}
+
+impl Node {
+    /// Stands for the rules by which the kernel hands a pod's connections to its sidecar.
+    fn inbound(&self) -> Value {
+        json!({
+            "apiVersion": "networking.istio.io/v1",
+            "kind": "Sidecar",
+            "metadata": {"name": self.pod.name, "namespace": NAMESPACE},
+            "spec": {
+                "workloadSelector": {"labels": {"statefulset.kubernetes.io/pod-name": self.pod.name}},
+                "ingress": [{
+                    "port": {"number": PORT, "name": "http", "protocol": "HTTP"},
+                    "bind": self.pod.address.to_string(),
+                    "captureMode": "NONE",
+                    "defaultEndpoint": self.local.to_string(),
+                }],
+                "egress": [{"hosts": ["~/*"]}],
+            },
+        })
+    }
+}
+
+/// A sidecar hands on to loopback only, where three nodes cannot all have the same port.
+async fn relay(relays: &mut JoinSet<()>, node: Ipv4Addr) -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    relays.spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut node = TcpStream::connect((node, PORT)).await?;
+                copy_bidirectional(&mut client, &mut node).await
+            });
+        }
+    });
+    Ok(address)
+}
+
+async fn handshakes(sidecar: &Agent) -> Result<u64> {
+    Ok(sidecar.stats_with(r"listener\..*ssl\.handshake").await?.values().sum())
+}

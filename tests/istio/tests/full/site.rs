@@ -1,0 +1,96 @@
+use std::fs;
+use std::ops::Deref;
+use std::path::Path;
+
+use anyhow::Result;
+use bulk_reshuffle_istio::{ApiServer, ISTIO_NAMESPACE, Istiod, Manifests};
+use bulk_reshuffle_stack::Tools;
+use tempfile::TempDir;
+
+use crate::module::Module;
+use crate::nodes;
+pub use crate::nodes::{LIMIT, NAMESPACE, PORT};
+
+/// Kubernetes and Istio, and three real nodes in the places of a StatefulSet's pods.
+pub struct Site {
+    pub api: ApiServer,
+    pub istiod: Istiod,
+    pub module: Module,
+    nodes: nodes::Site,
+    _run_dir: TempDir,
+}
+
+impl Deref for Site {
+    type Target = nodes::Site;
+
+    fn deref(&self) -> &nodes::Site {
+        &self.nodes
+    }
+}
+
+impl Site {
+    /// Starts everything. The nodes are not known to Kubernetes yet: see [`Site::deploy`].
+    pub async fn start() -> Result<Self> {
+        let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
+        let folder = |name: &str| run_dir.path().join(name);
+        let module = Module::publish(&tools, &folder("module")).await?;
+        let (nodes, (api, istiod)) = tokio::try_join!(nodes::Site::start(), control_plane(&tools, run_dir.path()))?;
+        Ok(Self { api, istiod, module, nodes, _run_dir: run_dir })
+    }
+
+    /// Makes the example's StatefulSet known, with the nodes in the places of its pods. Its Services stay without
+    /// endpoints: the API server allows none on loopback, and no manifest needs them.
+    pub async fn deploy(&self) -> Result<()> {
+        self.api.apply(&Manifests::read(&self.example("istio/examples/statefulset/opensearch.yaml")?)?).await?;
+        for pod in &self.set.pods {
+            self.api.add_pod(pod).await?;
+        }
+        Ok(())
+    }
+
+    /// A file of the checkout.
+    pub fn example(&self, path: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.tools.root.join(path))?)
+    }
+
+    /// Makes these the only Istio resources of the namespace.
+    pub async fn replace(&self, manifests: &Manifests) -> Result<()> {
+        const KINDS: &str = "gateways.networking.istio.io,virtualservices,serviceentries,destinationrules,sidecars,\
+                             envoyfilters,wasmplugins,trafficextensions,peerauthentications";
+        self.api.kubectl(&["delete", KINDS, "--all", "--namespace", NAMESPACE]).await?;
+        self.api.apply(manifests).await
+    }
+
+    /// Ends what has an end.
+    pub async fn stop(self) -> Result<()> {
+        self.istiod.stop().await?;
+        self.api.stop().await
+    }
+}
+
+/// The API server with all kinds of resources that the manifests have, and istiod.
+async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, Istiod)> {
+    let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
+    for namespace in [ISTIO_NAMESPACE, NAMESPACE] {
+        api.add_namespace(namespace).await?;
+    }
+    for schemas in ["istio-files", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"] {
+        api.define(&yaml_in(&tools.folder(schemas)?)?).await?;
+    }
+    let istiod = Istiod::start(tools, &run_dir.join("istiod"), &api).await?;
+    Ok((api, istiod))
+}
+
+/// All YAML files of a folder.
+pub fn yaml_in(folder: &Path) -> Result<String> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml") {
+            let text = fs::read_to_string(&file)?;
+            // Some are templates, whose conditions stand on lines of their own.
+            texts.push(text.lines().filter(|line| !line.starts_with("{{")).collect::<Vec<_>>().join("\n"));
+        }
+    }
+    Ok(texts.join("\n---\n"))
+}
