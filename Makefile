@@ -11,7 +11,7 @@ CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-istio-full test-image test-examples k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
+.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-istio-full test-envoy-gateway test-image test-examples k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,10 @@ test-istio-full: tools image ## the same with the real kubectl, API server, isti
 	@python3 tests/tools/fetch.py istio-full
 	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test full -- --nocapture
 
+test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its example, and send traffic through it
+	@python3 tests/tools/fetch.py envoy-gateway
+	@cargo test --package bulk-reshuffle-istio --test envoy_gateway -- --nocapture
+
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
 	@python3 tests/tools/fetch.py k6
 	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
@@ -147,7 +151,8 @@ lint: ## check formatting and lints
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test examples --test faults --test large_state \
 		--test matrix -- -D warnings
 	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
-	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full -- -D warnings
+	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full \
+		--test envoy_gateway -- -D warnings
 	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
 
 clean: ## remove what was compiled; .tools/ stays

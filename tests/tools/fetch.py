@@ -93,6 +93,8 @@ def tools():
                  "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc=", "config/crd/standard"),
         go_files("envoy-gateway-schemas", "1.9.0", 80, "github.com/envoyproxy/gateway",
                  "h1:PaOpud15v3kDCl3L5yc1TdYzggCMpRm1yRjNKmLkzHA=", "charts/gateway-crds-helm/templates/generated"),
+        go_program("envoy-gateway", "1.9.0", 960, "github.com/envoyproxy/gateway",
+                   "h1:PaOpud15v3kDCl3L5yc1TdYzggCMpRm1yRjNKmLkzHA=", "./cmd/envoy-gateway"),
         Tool("istio-modules", ISTIO_VERSION, 900, pin(ISTIO), "modules", lambda to: download_modules(ISTIO, to),
              needs=("go",)),
         istio_program("istioctl", "istio.io/istio/istioctl/cmd/istioctl"),
@@ -124,6 +126,8 @@ GROUPS = {
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
+    "envoy-gateway": ["envoy-gateway", "crane", "etcd", "kube-apiserver", "kubectl", "gateway-schemas",
+                      "envoy-gateway-schemas"],
     "istio-full": ["kustomize", "istio-files", "pilot-discovery", "pilot-agent", "crane", "etcd", "kube-apiserver",
                    "kubectl", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"],
 }

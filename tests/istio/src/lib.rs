@@ -4,7 +4,9 @@
 
 mod agent;
 mod api_server;
+mod container;
 mod discovery;
+mod envoy_gateway;
 mod istiod;
 mod manifests;
 mod network;
@@ -14,6 +16,7 @@ mod proxy;
 pub use agent::Agent;
 pub use api_server::ApiServer;
 pub use discovery::Discovery;
+pub use envoy_gateway::{EnvoyGateway, GatewayProxy};
 pub use istiod::{Istiod, NAMESPACE as ISTIO_NAMESPACE};
 pub use manifests::Manifests;
 pub use network::Network;

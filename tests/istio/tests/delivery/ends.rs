@@ -12,7 +12,7 @@ use hyper::{Request, StatusCode};
 use crate::mesh::{CONNECTIONS, Mesh};
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
-use crate::traffic::{SERVICE, upstream};
+use crate::traffic::SERVICE;
 
 /// The bulk routes' `idle_timeout` in place of their own, which nobody wants to wait for.
 const LAST_RESORT: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ impl Mesh<'_> {
     }
 
     async fn batches_for(&self, node: &str) -> Result<u64> {
-        Ok(self.counted_by("batches", "upstream").await?.get(&upstream(node)).copied().unwrap_or_default())
+        Ok(self.counted_by("batches", "upstream").await?.get(&Mesh::upstream(node)).copied().unwrap_or_default())
     }
 
     /// Waits until another batch is on its way to a node.

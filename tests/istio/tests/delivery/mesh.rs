@@ -8,7 +8,6 @@ use bulk_reshuffle_stack::{Client, wait};
 
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, NAMESPACE, PORT, Site};
-use crate::traffic::upstream;
 
 /// So many that hardly ever all of them belong to the same of a proxy's workers.
 pub const CONNECTIONS: u64 = 16;
@@ -44,7 +43,7 @@ impl<'a> Mesh<'a> {
 
     /// Waits until a node's upstream leads to these addresses.
     pub async fn wait_endpoints(&self, node: &str, addresses: &[SocketAddr]) -> Result<()> {
-        let (admin, upstream) = (self.proxy.envoy.admin_url("/clusters"), upstream(node));
+        let (admin, upstream) = (self.proxy.envoy.admin_url("/clusters"), Self::upstream(node));
         wait::until(LIMIT, "the upstream follows its pod", async || {
             let clusters = self.site.client.get(&admin).await?.text();
             let healths = clusters.lines().filter_map(|line| line.strip_prefix(&format!("{upstream}::")));
@@ -52,6 +51,11 @@ impl<'a> Mesh<'a> {
             Ok((endpoints.collect::<BTreeSet<SocketAddr>>() == addresses.iter().copied().collect()).then_some(()))
         })
         .await
+    }
+
+    /// What Istio calls the upstream of a pod.
+    pub fn upstream(node: &str) -> String {
+        format!("outbound|9200||{node}.es.internal")
     }
 
     /// Waits until every worker splits requests for an index.

@@ -29,7 +29,7 @@ impl Mesh<'_> {
         let [batches, shares, operations] = growth(&before, &self.by_upstream(COUNTERS).await?);
         let found = self.site.documents_by_node(index).await?;
         ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
-        let expected: Counts = found.iter().map(|(node, count)| (upstream(node), *count)).collect();
+        let expected: Counts = found.iter().map(|(node, count)| (Self::upstream(node), *count)).collect();
         ensure!(operations == expected, "sent {operations:?}, found {found:?}");
         let (batches, shares) = (batches.values().sum::<u64>(), shares.values().sum::<u64>());
         ensure!(batches < shares, "{batches} batches for {shares} shares");
@@ -57,7 +57,7 @@ impl Mesh<'_> {
         let found = self.site.documents_by_node(index).await?;
         ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
         let [operations] = growth(&before, &self.by_upstream(["batch_operations"]).await?);
-        ensure!(operations.get(&upstream("any")) == found.get(node), "sent {operations:?}, found {found:?}");
+        ensure!(operations.get(&Self::upstream("any")) == found.get(node), "sent {operations:?}, found {found:?}");
         Ok(found[node])
     }
 
@@ -103,11 +103,6 @@ type Counts = BTreeMap<String, u64>;
 
 fn bulk(url: &str, body: Bytes) -> Result<Request<Bytes>> {
     Ok(Request::post(url).header(HOST, SERVICE).header(CONTENT_TYPE, "application/x-ndjson").body(body)?)
-}
-
-/// A pod's own Envoy cluster, as Istio calls it.
-pub fn upstream(node: &str) -> String {
-    format!("outbound|9200||{node}.es.internal")
 }
 
 fn growth<const N: usize>(before: &[Counts; N], after: &[Counts; N]) -> [Counts; N] {

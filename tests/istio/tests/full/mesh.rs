@@ -38,6 +38,11 @@ impl<'a> Mesh<'a> {
         self.site.api.apply(&overlay.bound(&self.pod)?).await
     }
 
+    /// What Istio calls the upstream of a pod.
+    pub fn upstream(node: &str) -> String {
+        format!("outbound|9200||{node}.es.internal")
+    }
+
     /// Waits until every worker splits requests for an index.
     pub async fn wait_splitting(&self, index: &str) -> Result<()> {
         const MERGED: &str = "requests_merged_total";

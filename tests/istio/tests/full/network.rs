@@ -6,10 +6,15 @@ use anyhow::Result;
 /// Says that this process is in a network of its own.
 const INSIDE: &str = "BULK_RESHUFFLE_PRIVATE_NETWORK";
 
+/// Whether this process is in a network of its own.
+pub fn is_private() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
 /// Starts this program again where it has a network of its own, with nothing but loopback, so that nothing leaves the
 /// machine and no port is taken. Stays where it is if the machine does not allow that.
 pub fn enter() -> Result<()> {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_private() {
         return Ok(());
     }
     if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {

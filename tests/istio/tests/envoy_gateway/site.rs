@@ -1,0 +1,167 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_istio::{ApiServer, EnvoyGateway, Manifests};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools, wait};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::module::Module;
+
+/// Far more than anything here takes, even on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The namespace of everything.
+const NAMESPACE: &str = "search";
+
+/// Where nodes listen.
+const PORT: u16 = 9200;
+
+/// Where the gateway listens. In a cluster that is the nodes' port too, but here it has no address of its own.
+pub const GATEWAY_PORT: u16 = 9300;
+
+/// The API server takes no pods on loopback.
+const HOSTS: [Ipv4Addr; 3] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2), Ipv4Addr::new(10, 77, 0, 3)];
+
+/// Kubernetes and Envoy Gateway, and three real nodes in the places of a StatefulSet's pods.
+pub struct Site {
+    pub tools: Tools,
+    pub api: ApiServer,
+    pub gateway: EnvoyGateway,
+    pub client: Client,
+    module: Module,
+    cluster: Cluster,
+    _run_dir: TempDir,
+}
+
+impl Site {
+    /// Starts everything.
+    pub async fn start() -> Result<Self> {
+        let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
+        let added = Command::new("ip").args(["address", "add", "10.77.0.0/24", "dev", "lo"]).output()?;
+        ensure!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+        let module = Module::publish(&tools, &run_dir.path().join("module")).await?;
+        let mut options = ClusterOptions::new(run_dir.path().join("nodes"));
+        (options.http_hosts, options.http_ports) = (HOSTS.to_vec(), vec![PORT; HOSTS.len()]);
+        let (cluster, (api, gateway)) =
+            tokio::try_join!(Cluster::start(&tools, options), control_plane(&tools, run_dir.path()))?;
+        Ok(Self { tools, api, gateway, client: Client::new(), module, cluster, _run_dir: run_dir })
+    }
+
+    /// Names of the pods, as their headless Service makes them known.
+    pub fn names(&self) -> Vec<(String, Ipv4Addr)> {
+        let name = |(index, host): (usize, &Ipv4Addr)| (format!("es-{index}.es.{NAMESPACE}"), *host);
+        HOSTS.iter().enumerate().map(name).collect()
+    }
+
+    /// Applies the example with the place of the module, as a user puts it there; and what controllers would have made
+    /// of the nodes that it is for.
+    pub async fn apply_example(&self) -> Result<()> {
+        let file =
+            |path: &str| -> Result<String> { Ok(fs::read_to_string(self.tools.root.join("examples").join(path))?) };
+        let nodes = Manifests::read(&file("kubernetes/opensearch.yaml")?)?;
+        let service = nodes.all("Service").next().context("no Service")?;
+        let input = service.to_string();
+        self.api.kubectl_with(&["apply", "--namespace", NAMESPACE, "--filename=-"], &input).await?;
+        let class = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "GatewayClass",
+            "metadata": {"name": "envoy-gateway"},
+            "spec": {"controllerName": "gateway.envoyproxy.io/gatewayclass-controller"},
+        });
+        let endpoints: Vec<_> = HOSTS.iter().map(|host| json!({"addresses": [host]})).collect();
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": "es", "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": "es"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "http", "port": PORT, "protocol": "TCP"}],
+            "endpoints": endpoints,
+        });
+        let image = self.module.image.trim_start_matches("oci://");
+        let digest = format!("sha256: {}", self.module.digest);
+        let filter = file("envoy-gateway/bulk-reshuffle.yaml")?;
+        let filter = replace(&replace(&filter, "bulk-reshuffle:0.1.0", image)?, "# sha256: …", &digest)?;
+        let listener = format!("port: {GATEWAY_PORT}}}\n---");
+        let gateway = replace(&file("envoy-gateway/gateway.yaml")?, "port: 9200}\n---", &listener)?;
+        self.api.apply(&Manifests::read(&gateway)?.with([class, slice])).await?;
+        self.api.apply(&Manifests::read(&filter)?).await
+    }
+
+    /// Waits until Envoy Gateway says that the patches have found their places.
+    pub async fn wait_programmed(&self) -> Result<()> {
+        const CONDITION: &str = "{.status.ancestors[*].conditions[?(@.type==\"Programmed\")]}";
+        let output = format!("--output=jsonpath={CONDITION}");
+        let get = ["get", "envoypatchpolicy", "bulk-reshuffle", "--namespace", NAMESPACE, &output];
+        let programmed = wait::until(LIMIT, "the patches are programmed", async || {
+            Ok(self.api.kubectl(&get).await?.contains("\"status\":\"True\"").then_some(()))
+        });
+        match programmed.await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(self.api.kubectl(&get).await?)),
+        }
+    }
+
+    /// Makes an index of six shards without copies.
+    pub async fn make_index(&self, name: &str) -> Result<()> {
+        let index = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1}});
+        self.client.put_json(&format!("{}/{name}", self.cluster.base_url(0)?), &index).await?.ok()?;
+        self.cluster.wait_green(LIMIT).await
+    }
+
+    /// How many of an index's documents each node has.
+    pub async fn documents_by_node(&self, index: &str) -> Result<BTreeMap<String, u64>> {
+        let url = |path: &str| -> Result<String> { Ok(format!("{}/{path}", self.cluster.base_url(0)?)) };
+        self.client.post_json(&url(&format!("{index}/_refresh"))?, &json!({})).await?.ok()?;
+        let shards = self.client.get_json(&url(&format!("_cat/shards/{index}?format=json&h=node,docs"))?).await?;
+        let mut counts = BTreeMap::new();
+        for shard in shards.as_array().context("no shards")? {
+            let (node, count) = shard["node"].as_str().zip(shard["docs"].as_str()).context("a shard is nowhere")?;
+            *counts.entry(node.to_owned()).or_default() += count.parse::<u64>()?;
+        }
+        Ok(counts)
+    }
+
+    /// Ends what has an end.
+    pub async fn stop(self) -> Result<()> {
+        self.gateway.stop().await?;
+        self.api.stop().await?;
+        self.cluster.stop().await
+    }
+}
+
+/// The API server with the kinds of resources that the example has, and Envoy Gateway.
+async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, EnvoyGateway)> {
+    let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
+    api.add_namespace(NAMESPACE).await?;
+    for schemas in ["gateway-schemas", "envoy-gateway-schemas"] {
+        api.define(&kinds_in(&tools.folder(schemas)?)?).await?;
+    }
+    let gateway = EnvoyGateway::start(tools, &run_dir.join("envoy-gateway"), &api).await?;
+    Ok((api, gateway))
+}
+
+/// All definitions of a folder.
+fn kinds_in(folder: &Path) -> Result<String> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml") {
+            let text = fs::read_to_string(&file)?;
+            // Some are templates, whose conditions stand on lines of their own.
+            texts.push(text.lines().filter(|line| !line.starts_with("{{")).collect::<Vec<_>>().join("\n"));
+        }
+    }
+    Ok(texts.join("\n---\n"))
+}
+
+/// An error if there is nothing to replace: then the example is another one.
+fn replace(text: &str, from: &str, to: &str) -> Result<String> {
+    ensure!(text.contains(from), "no `{from}` in:\n{text}");
+    Ok(text.replace(from, to))
+}
