@@ -119,14 +119,12 @@ impl Engine {
     }
 }
 
-/// An upstream's name as the host of a request, as much of its end as can be one. Proxies in front of nodes refuse
-/// others, and Istio calls an upstream `outbound|9200||es.search.svc.cluster.local`.
+/// An upstream's name as the host of a request, where it can be one: a proxy in front of the nodes refuses any other.
+/// Istio's names end with the host, as `outbound|9200||es.search.svc.cluster.local` does.
 fn authority(upstream: &str) -> &str {
-    let is_foreign = |letter: char| !letter.is_ascii_alphanumeric() && !"-._:".contains(letter);
-    match upstream.rsplit(is_foreign).next() {
-        None | Some("") => "elasticsearch",
-        Some(end) => end,
-    }
+    let host = upstream.rsplit('|').next().unwrap_or_default();
+    let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
+    if is_host { host } else { "elasticsearch" }
 }
 
 #[cfg(test)]
@@ -139,8 +137,9 @@ mod tests {
             ("es", "es"),
             ("es.internal:9200", "es.internal:9200"),
             ("outbound|9200||any.es.internal", "any.es.internal"),
-            ("httproute/search/es/rule/0", "0"),
+            ("httproute/search/es/rule/0", "elasticsearch"),
             ("outbound|9200||", "elasticsearch"),
+            ("search nodes", "elasticsearch"),
         ] {
             assert_eq!(authority(upstream), host);
         }
