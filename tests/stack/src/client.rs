@@ -73,7 +73,10 @@ impl Client {
         self.exchange(request.map(Pieces::chunked)).await
     }
 
-    async fn exchange(&self, request: Request<Pieces>) -> Result<Response> {
+    async fn exchange(&self, mut request: Request<Pieces>) -> Result<Response> {
+        if let Some(host) = &self.host {
+            request.headers_mut().insert(HOST, host.parse()?);
+        }
         let what = format!("{} {}", request.method(), request.uri());
         let exchange = async {
             let response = self.connections.request(request).await?;
@@ -126,9 +129,6 @@ impl Client {
         let mut request = Request::builder().method(method).uri(url);
         if let Some(content_type) = content_type {
             request = request.header(CONTENT_TYPE, content_type);
-        }
-        if let Some(host) = &self.host {
-            request = request.header(HOST, host);
         }
         self.send(request.body(body)?).await
     }
