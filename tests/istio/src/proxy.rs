@@ -59,6 +59,11 @@ impl Proxy {
         format!("http://{}{path}", self.listener)
     }
 
+    /// Where it takes connections from clients.
+    pub fn listener(&self) -> SocketAddr {
+        self.listener
+    }
+
     /// Waits until it takes connections from clients.
     pub async fn wait_listening(&self) -> Result<()> {
         wait::until(LIMIT, "the proxy does not listen", async || Ok(TcpStream::connect(self.listener).await.ok()))

@@ -21,6 +21,7 @@ mod ledger;
 #[path = "../../../e2e/tests/faults/load.rs"]
 mod load;
 mod mesh;
+mod mistakes;
 mod overlay;
 mod pods;
 mod report;
@@ -73,6 +74,11 @@ async fn what_istiod_delivers_carries_traffic() -> Result<()> {
         report.add(name, "a pod gets another address", pods::moved(&site, overlay)).await;
         report.add(name, "a pod is not ready", pods::not_ready(&site, overlay)).await;
         report.add(name, "istiod is away", ends::istiod(&site, overlay)).await;
+    }
+    for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
+        let overlay = &Overlay::shipped(&site, name)?;
+        report.add(name, "another StatefulSet's name", mistakes::other_names(&site, name)).await;
+        report.add(name, "a client with TLS", mistakes::tls(&site, overlay)).await;
     }
     let overlay = &Overlay::with_component(&site, "gateway-envoyfilter", "tls")?;
     report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(&site, overlay)).await;

@@ -32,6 +32,15 @@ impl Overlay {
         Self::of_folder(site, name, &folder)
     }
 
+    /// The same with other values.
+    pub fn with_values(site: &Site, name: &'static str, change: impl FnOnce(&mut Value)) -> Result<Self> {
+        let folder = Folder::shipped()?;
+        let mut values = folder.values()?;
+        change(&mut values);
+        folder.set_values(&values)?;
+        Self::of_folder(site, name, &folder)
+    }
+
     fn of_folder(site: &Site, name: &'static str, folder: &Folder) -> Result<Self> {
         let kind = if name.starts_with("gateway-") { Kind::Gateway } else { Kind::Sidecar };
         let manifests = folder.manifests(name)?;

@@ -40,6 +40,14 @@ impl Mesh<'_> {
         ))
     }
 
+    /// Sends as many; all documents must be there, wherever.
+    pub async fn check_sent(&self, index: &str) -> Result<()> {
+        self.send(index).await?;
+        let found = self.site.documents_by_node(index).await?;
+        ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
+        Ok(())
+    }
+
     /// Sends as many, which must pass on whole.
     pub async fn check_pass(&self, index: &str) -> Result<()> {
         let before = self.counted("batches_total").await?;

@@ -1,0 +1,51 @@
+//! Mistakes that `istio/README.md` describes, and what each looks like.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::mesh::Mesh;
+use crate::overlay::Overlay;
+use crate::site::{LIMIT, Site};
+
+/// The values name another StatefulSet, so that upstreams are not called like the nodes: everything goes by way of any
+/// node, and a counter tells which upstream is missing.
+pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
+    let name = &format!("{overlay}-other-names");
+    site.make_index(name).await?;
+    let mistaken = Overlay::with_values(site, overlay, |values| {
+        values["elasticsearch"]["statefulSet"] = json!("elastic");
+    })?;
+    let mesh = Mesh::start(site, name, &mistaken).await?;
+    mesh.wait_splitting(name).await?;
+    mesh.check_sent(name).await?;
+    let redirected = mesh.counted_by("batches_redirected", "upstream").await?;
+    for node in ["es-0", "es-1", "es-2"] {
+        ensure!(redirected.get(&Mesh::upstream(node)).is_some_and(|count| *count > 0), "redirected {redirected:?}");
+    }
+    mesh.end().await?;
+    Ok("every request is answered; `batches_redirected_total` names the upstreams that are missing".to_owned())
+}
+
+/// A client speaks TLS to a port where Istio expects HTTP: it is told so in clear text, which is no TLS.
+pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
+    const ERRORS: &str = "downstream_cx_protocol_error";
+    let name = &format!("{}-client-with-tls", overlay.name);
+    site.make_index(name).await?;
+    let mesh = Mesh::start(site, name, overlay).await?;
+    mesh.wait_splitting(name).await?;
+    let before = mesh.sum(ERRORS).await?;
+    let mut connection = TcpStream::connect(mesh.proxy.listener()).await?;
+    connection.write_all(CLIENT_HELLO).await?;
+    let mut answer = Vec::new();
+    tokio::time::timeout(LIMIT, connection.read_to_end(&mut answer)).await??;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    ensure!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer:?}");
+    ensure!(mesh.sum(ERRORS).await? == before + 1, "not counted");
+    mesh.end().await?;
+    Ok(format!("no TLS comes about; `{ERRORS}` counts it"))
+}
+
+/// How every TLS connection begins.
+const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x00\x04\x01\x00\x00\x00";
