@@ -86,7 +86,7 @@ def tools():
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
                    "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="),
         go_program("compose-spec", "2.16.2", 20, "github.com/compose-spec/compose-go/v2",
-                   "h1:pTp1DqQwJzFd85GzlWsSszKA1ABrV/ySqsClujIcWA8=", "cmd"),
+                   "h1:pTp1DqQwJzFd85GzlWsSszKA1ABrV/ySqsClujIcWA8=", "./cmd"),
         go_files("kubernetes-schemas", "1.36.3", 130, "k8s.io/kubernetes",
                  "h1:qDQdoMiluAE2Eab6Fa52YV+WjiGz9mZFFoagEA6cI+o=", "api/openapi-spec/v3"),
         go_files("gateway-schemas", "1.6.3", 20, "sigs.k8s.io/gateway-api",
@@ -221,7 +221,7 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
 
 def go_program(name, version, megabytes, module, checksum, package="."):
     """A program compiled from its Go module."""
-    return Tool(name, version, megabytes, module + checksum, "program",
+    return Tool(name, version, megabytes, module + checksum + package, "program",
                 lambda to: build_go(module, version, checksum, package, to / "program" / name, to), needs=("go",))
 
 
