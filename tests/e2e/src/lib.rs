@@ -17,12 +17,14 @@
 //! ```
 
 mod answer;
+mod authority;
 mod cluster_script;
 mod fake_cluster;
 mod fake_node;
 mod file_limit;
 mod forced_trap;
 mod gate;
+mod guarded_nodes;
 mod health;
 mod http2_client;
 mod http2_nodes;
@@ -33,6 +35,7 @@ mod journal;
 mod kubernetes_pod;
 pub mod lines;
 mod listener_file;
+pub mod load;
 mod raw_client;
 mod reaction;
 mod received;
@@ -40,13 +43,16 @@ mod recorded;
 mod scene;
 mod scene_options;
 mod shipped_files;
+mod wiretap;
 
 pub use answer::Answer;
+pub use authority::{Authority, Identity};
 pub use cluster_script::ClusterScript;
 pub use fake_cluster::FakeCluster;
 pub use file_limit::raise_file_limit;
 pub use forced_trap::forced_trap;
 pub use gate::Gate;
+pub use guarded_nodes::{GuardedNodes, Guests, basic};
 pub use health::check_filter;
 pub use http2_client::Http2Client;
 pub use http2_nodes::reach_nodes_by_http2;
@@ -62,3 +68,4 @@ pub use recorded::Recorded;
 pub use scene::Scene;
 pub use scene_options::SceneOptions;
 pub use shipped_files::ShippedFiles;
+pub use wiretap::Wiretap;

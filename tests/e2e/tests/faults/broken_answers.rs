@@ -1,13 +1,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::load::{Load, Writer};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
 use crate::cutter::Cutter;
-use crate::load::Load;
 use crate::site::{Plan, expect_only};
-use crate::writer::Writer;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

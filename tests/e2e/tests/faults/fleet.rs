@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::load::Writer;
 use bulk_reshuffle_e2e::{ShippedFiles, check_filter};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 use hyper::Request;
 
 use crate::site::Site;
-use crate::writer::Writer;
 
 /// Far more than anything here takes, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);

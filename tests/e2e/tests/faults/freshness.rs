@@ -1,11 +1,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_e2e::load::{Load, Writer};
 use serde_json::{Value, json};
 
-use crate::load::Load;
 use crate::site::{Plan, Site, expect_only};
-use crate::writer::Writer;
 
 const REFRESH: Duration = Duration::from_secs(2);
 

@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_e2e::load::Load;
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
-use crate::load::Load;
 use crate::site::{Plan, Site, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(180);

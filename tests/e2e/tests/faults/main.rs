@@ -8,15 +8,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod broken_answers;
-mod contents;
 mod cutter;
 mod ended_envoy;
 mod fleet;
 mod freshness;
 mod hung_node;
 mod killed_node;
-mod ledger;
-mod load;
 mod oversized_answer;
 mod pods;
 mod refusals;
@@ -26,6 +23,4 @@ mod service;
 mod site;
 mod starved_envoy;
 mod switches;
-mod tally;
 mod witness;
-mod writer;

@@ -1,9 +1,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_e2e::load::Load;
 use serde_json::{Value, json};
 
-use crate::load::Load;
 use crate::site::{Plan, Site, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(180);

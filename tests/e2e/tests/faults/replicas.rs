@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::load::{Load, Tally};
 use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Reaction};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
 use crate::fleet::{Arrangement, Fleet};
-use crate::load::Load;
 use crate::site::{Plan, expect_only};
-use crate::tally::Tally;
 
 const LIMIT: Duration = Duration::from_secs(90);
 

@@ -5,17 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_e2e::check_filter;
+use bulk_reshuffle_e2e::load::{self, Ledger, Load, Tally, Writer};
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::contents;
 use crate::cutter::Cutter;
-use crate::ledger::Ledger;
-use crate::load::Load;
-use crate::tally::Tally;
 use crate::witness::Witness;
-use crate::writer::Writer;
 
 /// Far more than anything here takes, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -252,7 +248,7 @@ impl Site {
 
     /// Ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        contents::documents(&self.client, &self.direct(0, "")?, index).await
+        load::documents(&self.client, &self.direct(0, "")?, index).await
     }
 
     async fn warm_up(&self) -> Result<()> {

@@ -1,11 +1,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::load::{Load, Writer};
 use serde_json::json;
 
-use crate::load::Load;
 use crate::site::{Plan, expect_only};
-use crate::writer::Writer;
 
 /// An Envoy that gets no CPU for a while finds more in its sockets at once than its buffers are meant for.
 #[tokio::test(flavor = "multi_thread")]

@@ -5,15 +5,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Item, Recorded, ShippedFiles};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Item, Recorded, ShippedFiles};
 use bulk_reshuffle_stack::{Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::authority::{Authority, Identity};
-use crate::guarded_nodes::{GuardedNodes, Guests};
 use crate::site::{self, Site};
 use crate::tls_client::TlsClient;
 
@@ -30,12 +28,12 @@ struct Scene {
 impl Scene {
     /// With nodes that offer HTTP/2, or do not. Requests are held for a while, so that they meet.
     async fn start(name: &str, http2: bool) -> Self {
-        let (servers, tenants) = (Authority::new(), Authority::new());
+        let (servers, tenants) = (Authority::new().unwrap(), Authority::new().unwrap());
         let nodes = site::nodes(site::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
-        let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal"))).collect();
+        let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal")).unwrap()).collect();
         let guests = Guests::Certified { authority: servers.certificate.clone(), http2 };
-        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await;
+        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await.unwrap();
         let certificates = write_certificates(name, &servers, &tenants);
         let files = ShippedFiles::new(site::folder(name))
             .unwrap()
@@ -61,7 +59,7 @@ impl Scene {
 
     /// A client of the tenant that this URI names.
     fn certified(&self, uri: &str) -> TlsClient {
-        TlsClient::http2(&self.servers, Some(&self.tenants.sign_uri(uri)))
+        TlsClient::http2(&self.servers, Some(&self.tenants.sign_uri(uri).unwrap()))
     }
 
     /// A client without a certificate.
@@ -93,7 +91,7 @@ impl Scene {
 
     async fn end(self) {
         self.site.end().await;
-        self.guarded.end().await;
+        self.guarded.end().await.unwrap();
     }
 }
 
@@ -101,7 +99,7 @@ impl Scene {
 fn write_certificates(name: &str, servers: &Authority, tenants: &Authority) -> String {
     let folder = site::folder(name).join("certificates");
     std::fs::create_dir_all(&folder).unwrap();
-    let Identity { certificate, key } = servers.sign("127.0.0.1");
+    let Identity { certificate, key } = servers.sign("127.0.0.1").unwrap();
     let files = [
         ("gateway.pem", &certificate),
         ("gateway-key.pem", &key),
@@ -202,7 +200,7 @@ async fn who_is_no_tenant_is_not_let_in() {
     let answer = scene.certified("spiffe://cluster.internal/alice").send(scene.bulk(&[], body())).await.unwrap();
     assert_eq!(answer.status, 401);
     // A certificate of somebody else's tenants; a good key does not make up for that.
-    let elsewhere = Authority::new().sign_uri("spiffe://tenants.internal/alice");
+    let elsewhere = Authority::new().unwrap().sign_uri("spiffe://tenants.internal/alice").unwrap();
     let client = TlsClient::http2(&scene.servers, Some(&elsewhere));
     let refused: Result<Response> = client.send(scene.bulk(&[("x-api-key", "change-me-dave")], body())).await;
     assert!(refused.is_err(), "{refused:?}");

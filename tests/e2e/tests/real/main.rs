@@ -2,13 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod answers;
-mod authority;
 mod buffer;
 mod clients;
 mod compression;
 mod freshness;
 mod gateway;
-mod guarded_nodes;
 mod http2;
 mod levels;
 mod missing_ids;
@@ -20,7 +18,6 @@ mod site;
 mod sizes;
 mod tls;
 mod tls_client;
-mod wiretap;
 mod workers;
 
 /// For a cluster that gets a lot to do.

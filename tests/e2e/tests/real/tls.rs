@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Item, Recorded};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Item, Recorded, basic};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::authority::{Authority, Identity};
-use crate::guarded_nodes::{GuardedNodes, Guests, basic};
 use crate::site::{self, Nodes, Site};
 
 /// The first one is the filter's in the file; the passwords are `change-me`, `wonderland` and `can he fix it`.
@@ -39,8 +37,8 @@ struct Scene {
 impl Scene {
     /// With the file's own configuration of the filter.
     async fn start(name: &str) -> Self {
-        let authority = Authority::new();
-        let identities = names().map(|name| authority.sign(&name)).collect();
+        let authority = Authority::new().unwrap();
+        let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
         Self::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await
     }
 
@@ -54,7 +52,7 @@ impl Scene {
     ) -> Self {
         let nodes = site::nodes(site::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
-        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await;
+        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await.unwrap();
         let envoy = envoy(name, filter, &authority, &guarded, &nodes, edit).await;
         Self { site: Site::of(nodes.clone(), envoy), guarded, nodes, name: name.into(), authority }
     }
@@ -91,7 +89,7 @@ impl Scene {
     async fn end(self) {
         self.check_wire();
         self.site.end().await;
-        self.guarded.end().await;
+        self.guarded.end().await.unwrap();
     }
 }
 
@@ -242,8 +240,8 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
     const REQUESTS: usize = 20;
     const KEYS: [&str; 3] = ["ApiKey ZmlsdGVyOnM=", "ApiKey YWxpY2U6czNjcmV0", "ApiKey Ym9iOnMzY3JldA=="];
     const OUTDATED: &str = "ApiKey b3V0ZGF0ZWQ=";
-    let authority = Authority::new();
-    let identities = names().map(|name| authority.sign(&name)).collect();
+    let authority = Authority::new().unwrap();
+    let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
     let filter = FilterConfig::Value(json!({
         "coordinator": "es", "credentials": {"authorization": OUTDATED},
         // So that requests meet.
@@ -280,8 +278,8 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_wrong_credentials_for_the_state_everything_passes_and_nobody_is_shown_them() {
-    let authority = Authority::new();
-    let identities = names().map(|name| authority.sign(&name)).collect();
+    let authority = Authority::new().unwrap();
+    let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
     let secret = basic("bulk-reshuffle", "not-the-p4ssword");
     let filter = json!({"coordinator": "es", "credentials": {"authorization": secret},
                         "cluster_state": {"refresh": "200ms"}});
@@ -315,9 +313,9 @@ async fn with_wrong_credentials_for_the_state_everything_passes_and_nobody_is_sh
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_with_certificates_of_another_authority_are_told_nothing() {
-    let stranger = Authority::new();
-    let identities = names().map(|name| stranger.sign(&name)).collect();
-    let trusted = Authority::new();
+    let stranger = Authority::new().unwrap();
+    let identities = names().map(|name| stranger.sign(&name).unwrap()).collect();
+    let trusted = Authority::new().unwrap();
     let scene = Scene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, trusted, identities, |_| Ok(())).await;
     let alice = basic("alice", "wonderland");
     let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..10)).await;
@@ -333,9 +331,10 @@ async fn nodes_with_certificates_of_another_authority_are_told_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_of_a_node_that_is_not_who_it_should_be_go_to_the_others() {
-    let authority = Authority::new();
+    let authority = Authority::new().unwrap();
     // Signed by the right authority, for another node.
-    let identities = ["es-0.internal", "es-9.internal", "es-2.internal"].map(|name| authority.sign(name)).into();
+    let identities =
+        ["es-0.internal", "es-9.internal", "es-2.internal"].map(|name| authority.sign(name).unwrap()).into();
     let name = "tls-impostor";
     let scene = Scene::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await;
     scene.site.index("impostor", json!({})).await;

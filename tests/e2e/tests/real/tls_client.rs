@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use bulk_reshuffle_e2e::{Authority, Identity};
 use bulk_reshuffle_stack::Response;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -13,8 +14,6 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
-
-use crate::authority::{Authority, Identity};
 
 /// Speaks TLS only, and perhaps says by a certificate who it is.
 #[derive(Clone)]

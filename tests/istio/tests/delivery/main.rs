@@ -1,25 +1,11 @@
 //! The manifests, delivered by istiod to a real Envoy in front of a real three-node cluster, with traffic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/real/authority.rs"]
-mod authority;
-#[path = "../../../e2e/tests/faults/contents.rs"]
-mod contents;
 mod ends;
 mod failures;
 #[allow(dead_code)]
 #[path = "../manifests/folder.rs"]
 mod folder;
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/real/guarded_nodes.rs"]
-mod guarded_nodes;
-// What writes under load and remembers what it was told, as in the tests of faults.
-#[path = "../../../e2e/tests/faults/ledger.rs"]
-mod ledger;
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/faults/load.rs"]
-mod load;
 mod mesh;
 mod mistakes;
 mod overlay;
@@ -27,17 +13,9 @@ mod pods;
 mod report;
 mod site;
 mod stateful_set;
-#[path = "../../../e2e/tests/faults/tally.rs"]
-mod tally;
 mod tls;
 mod traffic;
 mod update;
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/real/wiretap.rs"]
-mod wiretap;
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/faults/writer.rs"]
-mod writer;
 
 use std::time::Instant;
 

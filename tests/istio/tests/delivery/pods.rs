@@ -1,13 +1,12 @@
 //! What becomes of the nodes' pods.
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_e2e::lines;
+use bulk_reshuffle_e2e::{Wiretap, lines};
 use bulk_reshuffle_stack::{Client, wait};
 
 use crate::mesh::{CONNECTIONS, Mesh};
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, PORT, Site};
-use crate::wiretap::Wiretap;
 
 /// A pod comes back at another address: what is for it goes there.
 pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
@@ -16,7 +15,7 @@ pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
     let ip = site.network.address()?;
-    let elsewhere = Wiretap::start_at((ip, PORT).into(), site.cluster.http_addr(1)?).await;
+    let elsewhere = Wiretap::start_at((ip, PORT).into(), site.cluster.http_addr(1)?).await?;
     let moved = overlay.clone().with_pods(|pods| pods[1].address = ip);
     mesh.apply(&moved).await?;
     mesh.wait_endpoints("es-1", &[elsewhere.address]).await?;

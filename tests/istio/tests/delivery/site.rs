@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::load;
 use bulk_reshuffle_istio::Network;
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::contents;
 use crate::stateful_set::StatefulSet;
 
 /// Far more than anything here takes, even on a busy machine.
@@ -78,7 +78,7 @@ impl Site {
 
     /// Ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        contents::documents(&self.client, &self.direct("")?, index).await
+        load::documents(&self.client, &self.direct("")?, index).await
     }
 
     fn direct(&self, path: &str) -> Result<String> {

@@ -3,14 +3,12 @@
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Wiretap};
 use serde_json::{Value, json};
 
-use crate::authority::Authority;
-use crate::guarded_nodes::{GuardedNodes, Guests};
 use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{NAMESPACE, PORT, Site};
-use crate::wiretap::Wiretap;
 
 /// What every node's certificate says, and `values.yaml` expects.
 const NAME: &str = "es-http.search.svc";
@@ -19,13 +17,13 @@ const NAME: &str = "es-http.search.svc";
 pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-tls", overlay.name);
     site.make_index(name).await?;
-    let authority = Authority::new();
-    let guards = guard(site, name, &authority).await;
+    let authority = Authority::new()?;
+    let guards = guard(site, name, &authority).await?;
     let mut wires = Vec::new();
     let mut overlay = overlay.clone().with_object(secret(&authority));
     for (index, guard) in guards.addresses().into_iter().enumerate() {
         let ip = site.network.address()?;
-        wires.push(Wiretap::start_at((ip, PORT).into(), guard).await);
+        wires.push(Wiretap::start_at((ip, PORT).into(), guard).await?);
         overlay = overlay.with_pods(|pods| pods[index].address = ip);
     }
     let mesh = Mesh::start(site, name, &overlay).await?;
@@ -35,14 +33,14 @@ pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     for heard in wires.iter().flat_map(Wiretap::heard).filter(|heard| !heard.is_empty()) {
         ensure!(heard.starts_with(&[0x16, 3]), "no TLS");
     }
-    guards.end().await;
+    guards.end().await?;
     Ok(proven)
 }
 
 /// Puts guards that end TLS in front of the nodes.
-async fn guard(site: &Site, name: &str, authority: &Authority) -> GuardedNodes {
+async fn guard(site: &Site, name: &str, authority: &Authority) -> Result<GuardedNodes> {
     let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
-    let identities: Vec<_> = nodes.iter().map(|_| authority.sign(NAME)).collect();
+    let identities: Vec<_> = nodes.iter().map(|_| authority.sign(NAME)).collect::<Result<_>>()?;
     GuardedNodes::start(site.folder(&format!("{name}-guards")), &nodes, &identities, Guests::All).await
 }
 

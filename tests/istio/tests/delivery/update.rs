@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::load::{Load, Writer};
 use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
-use crate::load::Load;
 use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
 use crate::traffic::SERVICE;
-use crate::writer::Writer;
 
 const CHANGES: usize = 5;
 

@@ -3,17 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod admission;
-#[path = "../../../e2e/tests/faults/contents.rs"]
-mod contents;
 mod failures;
 #[allow(dead_code)]
 #[path = "../manifests/folder.rs"]
 mod folder;
-#[path = "../../../e2e/tests/faults/ledger.rs"]
-mod ledger;
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/faults/load.rs"]
-mod load;
 mod mesh;
 mod module;
 mod mutual_tls;
@@ -28,16 +21,11 @@ mod site;
 #[allow(dead_code)]
 #[path = "../delivery/stateful_set.rs"]
 mod stateful_set;
-#[path = "../../../e2e/tests/faults/tally.rs"]
-mod tally;
 #[allow(dead_code)]
 #[path = "../delivery/traffic.rs"]
 mod traffic;
 #[path = "../delivery/update.rs"]
 mod update;
-#[allow(dead_code)]
-#[path = "../../../e2e/tests/faults/writer.rs"]
-mod writer;
 
 use std::time::Instant;
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// Counts what happens to a load's requests.
 #[derive(Debug, Default)]
 pub struct Tally {
+    /// Requests that were sent.
     pub requests: Count,
     /// Operations that were acknowledged.
     pub acknowledged: Count,
@@ -21,20 +22,24 @@ pub struct Tally {
     failed: Mutex<BTreeMap<u16, u64>>,
 }
 
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
+    /// Lets it grow.
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
+    /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Tally {
+    /// So many operations failed with this status.
     pub fn fail(&self, status: u16, operations: u64) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += operations;
     }

@@ -1,17 +1,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use bulk_reshuffle_e2e::FakeCluster;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, port};
 use serde_json::{Value, json};
 
 use crate::authority::Identity;
+use crate::fake_cluster::FakeCluster;
 use crate::wiretap::Wiretap;
 
 /// Whom the nodes know.
-#[allow(dead_code, reason = "whoever has these nodes needs one of them")]
+#[derive(Debug)]
 pub enum Guests {
     /// Everybody.
     All,
@@ -20,47 +21,56 @@ pub enum Guests {
     /// Who brings one of these values of the header `authorization`.
     Keys(&'static [&'static str]),
     /// Who shows a certificate that this authority (PEM) has signed. The nodes may offer HTTP/2.
-    Certified { authority: String, http2: bool },
+    Certified {
+        /// Its certificate.
+        authority: String,
+        /// Whether they do.
+        http2: bool,
+    },
 }
 
 /// A real cluster whose nodes are reached by TLS only, and by whom they know. (The servers that the tests run are built
 /// without such guards.) Each node has in front of it: one who hears what comes over the wire, a guard that ends TLS and
 /// asks who is there, and one who writes down what passed the guard.
+#[derive(Debug)]
 pub struct GuardedNodes {
+    /// What came over the wire.
     pub wiretaps: Vec<Wiretap>,
+    /// What passed the guards.
     pub admitted: FakeCluster,
     guards: Envoy,
 }
 
 impl GuardedNodes {
-    pub async fn start(folder: PathBuf, nodes: &[SocketAddr], identities: &[Identity], guests: Guests) -> Self {
-        let admitted = FakeCluster::in_front_of(nodes).await.unwrap();
-        let ports = port::free_ports(nodes.len()).unwrap();
+    /// Puts all of that in front of these nodes, which show these identities.
+    pub async fn start(folder: PathBuf, nodes: &[SocketAddr], identities: &[Identity], guests: Guests) -> Result<Self> {
+        let admitted = FakeCluster::in_front_of(nodes).await?;
+        let ports = port::free_ports(nodes.len())?;
         let guards: Vec<Value> = identities.iter().zip(&ports).map(|(id, port)| guard(*port, id, &guests)).collect();
         let config = json!({
             "admin": {"address": address(0)},
             "static_resources": {"listeners": guards, "clusters": [{"name": null, "connect_timeout": "2s", "load_assignment": null}]},
         });
-        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(&folder)?;
         let path = folder.join("guards.yaml");
         // JSON is YAML.
-        std::fs::write(&path, config.to_string()).unwrap();
+        std::fs::write(&path, config.to_string())?;
         let mut options = EnvoyOptions {
             name: "guards".into(),
             config: Some(path),
-            port: Some(ports[0]),
+            port: Some(*ports.first().context("no nodes")?),
             filter: FilterConfig::Removed,
             ..EnvoyOptions::new(folder)
         };
         for (port, address) in ports.iter().zip(admitted.addresses()) {
             options = options.cluster(&format!("behind-{port}"), [address]);
         }
-        let guards = Envoy::start(&Tools::find().unwrap(), options).await.unwrap();
+        let guards = Envoy::start(&Tools::find()?, options).await?;
         let mut wiretaps = Vec::new();
         for port in ports {
-            wiretaps.push(Wiretap::start(port::loopback(port)).await);
+            wiretaps.push(Wiretap::start(port::loopback(port)).await?);
         }
-        Self { wiretaps, admitted, guards }
+        Ok(Self { wiretaps, admitted, guards })
     }
 
     /// Where the nodes are to be reached.
@@ -68,8 +78,9 @@ impl GuardedNodes {
         self.wiretaps.iter().map(|wiretap| wiretap.address).collect()
     }
 
-    pub async fn end(self) {
-        self.guards.stop().await.unwrap();
+    /// Ends the guards.
+    pub async fn end(self) -> Result<()> {
+        self.guards.stop().await
     }
 }
 
@@ -101,14 +112,18 @@ fn guard(port: u16, identity: &Identity, guests: &Guests) -> Value {
 }
 
 fn tls(identity: &Identity, guests: &Guests) -> Value {
-    let mut context = json!({"tls_certificates": [{
+    let certificates = json!([{
         "certificate_chain": {"inline_string": identity.certificate},
         "private_key": {"inline_string": identity.key},
-    }]});
-    if let Guests::Certified { authority, http2 } = guests {
-        context["validation_context"] = json!({"trusted_ca": {"inline_string": authority}});
-        context["alpn_protocols"] = if *http2 { json!(["h2", "http/1.1"]) } else { json!([]) };
-    }
+    }]);
+    let context = match guests {
+        Guests::Certified { authority, http2 } => json!({
+            "tls_certificates": certificates,
+            "validation_context": {"trusted_ca": {"inline_string": authority}},
+            "alpn_protocols": if *http2 { json!(["h2", "http/1.1"]) } else { json!([]) },
+        }),
+        _ => json!({"tls_certificates": certificates}),
+    };
     json!({
         "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
         "require_client_certificate": matches!(guests, Guests::Certified { .. }),

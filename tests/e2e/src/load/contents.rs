@@ -12,14 +12,18 @@ pub async fn documents(client: &Client, node: &str, index: &str) -> Result<Vec<(
     let mut page = post(&format!("/{index}/_search?scroll=1m"), all).await?;
     let mut documents = Vec::new();
     loop {
-        let hits = page["hits"]["hits"].as_array().context("no hits")?;
+        let hits = page.pointer("/hits/hits").and_then(Value::as_array).context("no hits")?;
         if hits.is_empty() {
             return Ok(documents);
         }
         for hit in hits {
-            let id = hit["_id"].as_str().context("no id")?.to_owned();
-            documents.push((id, hit["_source"]["n"].as_u64().with_context(|| format!("no number in {hit}"))?));
+            let id = hit.get("_id").and_then(Value::as_str).context("no id")?.to_owned();
+            documents.push((
+                id,
+                hit.pointer("/_source/n").and_then(Value::as_u64).with_context(|| format!("no number in {hit}"))?,
+            ));
         }
-        page = post("/_search/scroll", json!({"scroll": "1m", "scroll_id": page["_scroll_id"]})).await?;
+        let next = json!({"scroll": "1m", "scroll_id": page.get("_scroll_id")});
+        page = post("/_search/scroll", next).await?;
     }
 }

@@ -50,26 +50,31 @@ impl Ledger {
     }
 }
 
-#[test]
-fn a_ledger_finds_what_was_lost_what_was_denied_and_what_was_doubled() {
-    let mut told = Ledger::default();
-    told.is("written", Some(1));
-    told.is("removed", None);
-    told.is("refused", None);
-    told.is("old", Some(2));
-    told.may_be(Some("old"), Some(3));
-    told.may_be(None, Some(4));
-    let verify = |found: &[(&str, u64)]| {
-        let found: Vec<_> = found.iter().map(|(id, number)| ((*id).to_owned(), *number)).collect();
-        told.verify(&found).ok()
-    };
-    assert_eq!(verify(&[("written", 1), ("old", 2)]), Some(3));
-    assert_eq!(verify(&[("written", 1), ("old", 3), ("generated", 4)]), Some(3));
-    assert_eq!(verify(&[("old", 2)]), None, "lost");
-    assert_eq!(verify(&[("written", 0), ("old", 2)]), None, "lost an update");
-    assert_eq!(verify(&[("written", 1)]), None, "lost, though only the last operation is in doubt");
-    assert_eq!(verify(&[("written", 1), ("old", 2), ("removed", 7)]), None, "not removed");
-    assert_eq!(verify(&[("written", 1), ("old", 2), ("refused", 8)]), None, "carried out, though refused");
-    assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 4), ("b", 4)]), None, "carried out twice");
-    assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 9)]), None, "carried out, though nobody was told");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_finds_what_was_lost_what_was_denied_and_what_was_doubled() {
+        let mut told = Ledger::default();
+        told.is("written", Some(1));
+        told.is("removed", None);
+        told.is("refused", None);
+        told.is("old", Some(2));
+        told.may_be(Some("old"), Some(3));
+        told.may_be(None, Some(4));
+        let verify = |found: &[(&str, u64)]| {
+            let found: Vec<_> = found.iter().map(|(id, number)| ((*id).to_owned(), *number)).collect();
+            told.verify(&found).ok()
+        };
+        assert_eq!(verify(&[("written", 1), ("old", 2)]), Some(3));
+        assert_eq!(verify(&[("written", 1), ("old", 3), ("generated", 4)]), Some(3));
+        assert_eq!(verify(&[("old", 2)]), None, "lost");
+        assert_eq!(verify(&[("written", 0), ("old", 2)]), None, "lost an update");
+        assert_eq!(verify(&[("written", 1)]), None, "lost, though only the last operation is in doubt");
+        assert_eq!(verify(&[("written", 1), ("old", 2), ("removed", 7)]), None, "not removed");
+        assert_eq!(verify(&[("written", 1), ("old", 2), ("refused", 8)]), None, "carried out, though refused");
+        assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 4), ("b", 4)]), None, "carried out twice");
+        assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 9)]), None, "carried out, though nobody was told");
+    }
 }

@@ -1,13 +1,16 @@
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use anyhow::Result;
 use bulk_reshuffle_stack::port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 /// Stands between Envoy and a node, and keeps what Envoy sends.
+#[derive(Debug)]
 pub struct Wiretap {
+    /// Where Envoy finds it.
     pub address: SocketAddr,
     heard: Heard,
     serving: JoinHandle<()>,
@@ -17,21 +20,22 @@ pub struct Wiretap {
 type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
 
 impl Wiretap {
-    pub async fn start(node: SocketAddr) -> Self {
-        Self::start_at(port::loopback(port::free().unwrap()), node).await
+    /// At a free port.
+    pub async fn start(node: SocketAddr) -> Result<Self> {
+        Self::start_at(port::loopback(port::free()?), node).await
     }
 
     /// At this address.
-    pub async fn start_at(address: SocketAddr, node: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    pub async fn start_at(address: SocketAddr, node: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let heard = Heard::default();
         let serving = tokio::spawn(accept(listener, node, Arc::clone(&heard)));
-        Self { address, heard, serving }
+        Ok(Self { address, heard, serving })
     }
 
     /// What Envoy has sent so far, on each connection.
     pub fn heard(&self) -> Vec<Vec<u8>> {
-        self.heard.lock().unwrap().clone()
+        lock(&self.heard).clone()
     }
 }
 
@@ -53,24 +57,34 @@ async fn accept(listener: TcpListener, node: SocketAddr, heard: Heard) {
 async fn carry(mut envoy: TcpStream, node: SocketAddr, heard: Heard) -> std::io::Result<()> {
     let mut node = TcpStream::connect(node).await?;
     let number = {
-        let mut heard = heard.lock().unwrap();
+        let mut heard = lock(&heard);
         heard.push(Vec::new());
         heard.len() - 1
     };
-    let (mut from_envoy, mut from_node) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let (mut from_envoy, mut from_node) = (Vec::with_capacity(1 << 16), Vec::with_capacity(1 << 16));
     loop {
         tokio::select! {
-            read = envoy.read(&mut from_envoy) => match read? {
-                0 => return Ok(()),
-                length => {
-                    heard.lock().unwrap()[number].extend_from_slice(&from_envoy[..length]);
-                    node.write_all(&from_envoy[..length]).await?;
+            read = envoy.read_buf(&mut from_envoy) => {
+                if read? == 0 {
+                    return Ok(());
                 }
-            },
-            read = node.read(&mut from_node) => match read? {
-                0 => return Ok(()),
-                length => envoy.write_all(&from_node[..length]).await?,
-            },
+                if let Some(connection) = lock(&heard).get_mut(number) {
+                    connection.extend_from_slice(&from_envoy);
+                }
+                node.write_all(&from_envoy).await?;
+                from_envoy.clear();
+            }
+            read = node.read_buf(&mut from_node) => {
+                if read? == 0 {
+                    return Ok(());
+                }
+                envoy.write_all(&from_node).await?;
+                from_node.clear();
+            }
         }
     }
+}
+
+fn lock(heard: &Heard) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,3 +1,10 @@
+//! Clients that write all the time and remember what they were told, and what is in the cluster afterwards.
+
+mod contents;
+mod ledger;
+mod tally;
+mod writer;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,9 +13,10 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
 
-use crate::ledger::Ledger;
-use crate::tally::Tally;
-use crate::writer::Writer;
+pub use contents::documents;
+pub use ledger::Ledger;
+pub use tally::{Count, Tally};
+pub use writer::Writer;
 
 /// How long the throughput is measured.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -21,6 +29,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub struct Load {
     /// The index that they write to.
     pub index: String,
+    /// What became of their requests so far.
     pub tally: Arc<Tally>,
     is_over: Arc<AtomicBool>,
     /// Each writer has it as long as a request of his is on its way.
@@ -29,6 +38,7 @@ pub struct Load {
 }
 
 impl Load {
+    /// Lets all of them write at once.
     pub fn start(index: &str, writers: impl IntoIterator<Item = Writer>) -> Self {
         let (tally, is_over) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
         let way = Arc::new(RwLock::new(()));

@@ -7,8 +7,7 @@ use fastrand::Rng;
 use hyper::Request;
 use serde_json::{Value, json};
 
-use crate::ledger::Ledger;
-use crate::tally::Tally;
+use super::{Ledger, Tally};
 
 /// A client that writes one request after the other, and remembers what it was told.
 ///
@@ -95,7 +94,6 @@ impl Writer {
     }
 
     /// The same for this host, wherever its URL leads.
-    #[allow(dead_code, reason = "for the tests with Istio")]
     pub fn asking_for(self, host: &str) -> Self {
         Self { client: self.client.asking_for(host), ..self }
     }
@@ -195,10 +193,11 @@ impl Writer {
             Some(id) => json!({operation.action: {"_id": id}}),
             None => json!({operation.action: {}}),
         };
-        let mut source = json!({"n": operation.number, "text": "x".repeat(self.bytes)});
-        if self.habit == Habit::Appending {
-            source["@timestamp"] = json!("2024-01-01T00:00:00Z");
-        }
+        let text = "x".repeat(self.bytes);
+        let source = match self.habit {
+            Habit::Appending => json!({"n": operation.number, "text": text, "@timestamp": "2024-01-01T00:00:00Z"}),
+            _ => json!({"n": operation.number, "text": text}),
+        };
         match operation.action {
             "delete" => format!("{line}\n"),
             "update" => format!("{line}\n{}\n", json!({"doc": source})),
@@ -222,32 +221,39 @@ impl Writer {
             return Ok(());
         }
         let answer = response.json()?;
-        let items = answer["items"].as_array().context("no items")?;
+        let items = answer.get("items").and_then(Value::as_array).context("no items")?;
         ensure!(items.len() == operations.len(), "{} items for {} operations", items.len(), operations.len());
         let mut failed = false;
         for (operation, item) in operations.into_iter().zip(items) {
             let told = self.read_item(&operation, item, tally).with_context(|| item.to_string())?;
-            failed |= item[operation.action].get("error").is_some();
+            let fields = item.get(operation.action).with_context(|| format!("no {}", operation.action))?;
+            failed |= fields.get("error").is_some();
             if let (Told::Done, None) = (&told, &operation.id) {
-                let id = item[operation.action]["_id"].as_str().context("no id")?.to_owned();
+                let id = fields.get("_id").and_then(Value::as_str).context("no id")?.to_owned();
                 self.settle(Operation { id: Some(id), ..operation }, &told);
             } else {
                 self.settle(operation, &told);
             }
         }
-        ensure!(answer["errors"] == failed, "`errors` is {}", answer["errors"]);
+        ensure!(answer.get("errors") == Some(&json!(failed)), "`errors` is {:?}", answer.get("errors"));
         Ok(())
     }
 
     fn read_item(&self, operation: &Operation, item: &Value, tally: &Tally) -> Result<Told> {
         let fields = item.get(operation.action).with_context(|| format!("no {}", operation.action))?;
         if let Some(id) = &operation.id {
-            ensure!(fields["_id"] == *id, "not {id}");
+            ensure!(fields.get("_id").is_some_and(|found| found == id), "not {id}");
         }
-        let status = fields["status"].as_u64().and_then(|status| u16::try_from(status).ok()).context("no status")?;
+        let status = fields
+            .get("status")
+            .and_then(Value::as_u64)
+            .and_then(|status| u16::try_from(status).ok())
+            .context("no status")?;
         match (operation.action, status) {
             // A document that was there is there until it is removed; one that was not is not changed.
-            ("update", 200) => ensure!(fields["result"] == "updated", "carried out twice"),
+            ("update", 200) => {
+                ensure!(fields.get("result").is_some_and(|result| result == "updated"), "carried out twice")
+            }
             // One that was removed by a first attempt, of which nobody heard, is gone as well.
             (_, 200 | 201) | ("delete", 404) => {}
             ("create", 409) => {
