@@ -72,9 +72,14 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The URL of a path (`/…`) at the listener.
-    pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.listener)
+    /// Where it takes connections from clients.
+    pub fn listener(&self) -> SocketAddr {
+        self.listener
+    }
+
+    /// Where its Envoy is administered.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
     }
 
     /// The process of the agent.

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "envoy-gateway-system";
 
 /// Where it serves proxies. It cannot be told another port, nor to listen on loopback only.
-const DISCOVERY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 18_000);
+const DISCOVERY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 18_000);
 
 /// Where its proxies are administered.
-const ADMIN: &str = "127.0.0.1:19000";
+const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 19_000);
 
 /// What proxies call it, with and without the dot of a name that is complete.
 const HOST: &str = "envoy-gateway.envoy-gateway-system.svc.cluster.local";
@@ -163,22 +163,19 @@ pub struct GatewayProxy {
 }
 
 impl GatewayProxy {
-    /// The URL of a path (`/…`) at the listener.
-    pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.listener)
+    /// Where it takes connections from clients.
+    pub fn listener(&self) -> SocketAddr {
+        self.listener
+    }
+
+    /// Where it is administered.
+    pub fn admin(&self) -> SocketAddr {
+        ADMIN
     }
 
     /// Its process.
     pub fn process(&self) -> &Process {
         &self.process
-    }
-
-    /// Counters and gauges whose names match a regular expression somewhere.
-    pub async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
-        let answer = self.client.get_json(&format!("http://{ADMIN}/stats?format=json&filter={regex}")).await?;
-        let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
-        let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
-        Ok(stats.iter().filter_map(number).collect())
     }
 
     /// All that it was given.

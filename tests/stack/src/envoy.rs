@@ -209,6 +209,11 @@ impl Envoy {
         format!("http://{}{path}", self.addr())
     }
 
+    /// Where it is administered.
+    pub fn admin(&self) -> SocketAddr {
+        port::loopback(self.admin_port)
+    }
+
     /// The URL of a path (`/…`) at the administration interface.
     pub fn admin_url(&self, path: &str) -> String {
         format!("http://{}{path}", port::loopback(self.admin_port))

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::{forced_trap, lines};
+use bulk_reshuffle_istio::Traffic;
 use bulk_reshuffle_stack::{Client, wait};
 use bytes::Bytes;
 use hyper::header::HOST;
 use hyper::{Request, StatusCode};
 
-use crate::mesh::{CONNECTIONS, Mesh};
+use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
-use crate::traffic::SERVICE;
 
 /// The bulk routes' `idle_timeout` in place of their own, which nobody wants to wait for.
 const LAST_RESORT: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const LAST_RESORT: Duration = Duration::from_secs(5);
 /// The server of configurations is gone: proxies go on with what they have.
 pub async fn istiod(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-alone", overlay.name);
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
     mesh.lose_istiod()?;
@@ -35,18 +35,18 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-dead-vm", overlay.name);
     let (victim, after) = (&format!("{name}-1"), &format!("{name}-2"));
     for index in [victim, after] {
-        site.make_index(index).await?;
+        site.nodes.make_index(index).await?;
     }
     let overlay = overlay.clone().with_module(&forced_trap(env!("CARGO_TARGET_TMPDIR"))?)?;
     let mesh = Mesh::start(site, name, &overlay.with_last_resort(LAST_RESORT)?).await?;
     mesh.wait_splitting(victim).await?;
-    site.cluster.pause(1)?;
+    site.nodes.cluster.pause(1)?;
     let before = mesh.batches_for("es-1").await?;
-    let (held, killed) = tokio::join!(mesh.bulk(&site.client, wide(victim)), async {
+    let (held, killed) = tokio::join!(mesh.bulk(&site.nodes.client, wide(victim)), async {
         mesh.wait_batch_for("es-1", before).await?;
         mesh.kill_vms().await
     });
-    site.cluster.resume(1)?;
+    site.nodes.cluster.resume(1)?;
     let (status, ended) = (held?.status.as_u16(), killed?.elapsed());
     ensure!(status >= 500 && ended < 3 * LAST_RESORT, "{status} after {ended:?}");
     mesh.wait_splitting(after).await?;
@@ -66,8 +66,8 @@ impl Mesh<'_> {
     /// Kills the VM of every worker; returns when that was.
     async fn kill_vms(&self) -> Result<Instant> {
         let killed = Instant::now();
-        for _ in 0..CONNECTIONS {
-            let deadly = Request::get(self.proxy.url("/")).header(HOST, SERVICE).header("x-forced-trap", "1");
+        for _ in 0..Mesh::CONNECTIONS {
+            let deadly = Request::get(self.url("/")).header(HOST, Mesh::SERVICE).header("x-forced-trap", "1");
             let answer = Client::new().send(deadly.body(Bytes::new())?).await?;
             ensure!(answer.status == StatusCode::SERVICE_UNAVAILABLE, "{}", answer.text());
         }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::Traffic;
 use serde_json::json;
 
 use crate::mesh::Mesh;
@@ -81,7 +82,7 @@ pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
 async fn indices<const N: usize>(site: &Site, name: &str) -> Result<[String; N]> {
     let names = std::array::from_fn(|number| format!("{name}-{number}"));
     for name in &names {
-        site.make_index(name).await?;
+        site.nodes.make_index(name).await?;
     }
     Ok(names)
 }

@@ -10,20 +10,18 @@ mod mesh;
 mod mistakes;
 mod overlay;
 mod pods;
-mod report;
 mod site;
 mod stateful_set;
 mod tls;
-mod traffic;
 mod update;
 
 use std::time::Instant;
 
 use anyhow::Result;
+use bulk_reshuffle_istio::{Report, Traffic};
 
 use mesh::Mesh;
 use overlay::Overlay;
-use report::Report;
 use site::Site;
 
 /// One after the other: all of them want the processors that the machine has.
@@ -32,7 +30,7 @@ async fn what_istiod_delivers_carries_traffic() -> Result<()> {
     let started = Instant::now();
     let site = Site::start().await?;
     println!("the cluster is there after {:.0} s", started.elapsed().as_secs_f64());
-    let mut report = Report::new();
+    let mut report = Report::wanted();
     for name in [
         "gateway-envoyfilter",
         "gateway-wasmplugin",
@@ -66,7 +64,7 @@ async fn what_istiod_delivers_carries_traffic() -> Result<()> {
 
 /// Requests are split and merged.
 async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
-    site.make_index(overlay.name).await?;
+    site.nodes.make_index(overlay.name).await?;
     let mesh = Mesh::start(site, overlay.name, overlay).await?;
     mesh.wait_splitting(overlay.name).await?;
     let proven = mesh.check_split(overlay.name).await?;

@@ -1,6 +1,7 @@
 //! Mistakes that `istio/README.md` describes, and what each looks like.
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::Traffic;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,7 +14,7 @@ use crate::site::{LIMIT, Site};
 /// node, and a counter tells which upstream is missing.
 pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
     let name = &format!("{overlay}-other-names");
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let mistaken = Overlay::with_values(site, overlay, |values| {
         values["elasticsearch"]["statefulSet"] = json!("elastic");
     })?;
@@ -32,11 +33,11 @@ pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
 pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
     const ERRORS: &str = "downstream_cx_protocol_error";
     let name = &format!("{}-client-with-tls", overlay.name);
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
     let before = mesh.sum(ERRORS).await?;
-    let mut connection = TcpStream::connect(mesh.proxy.listener()).await?;
+    let mut connection = TcpStream::connect(mesh.listener()).await?;
     connection.write_all(CLIENT_HELLO).await?;
     let mut answer = Vec::new();
     tokio::time::timeout(LIMIT, connection.read_to_end(&mut answer)).await??;

@@ -2,20 +2,21 @@
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::{Wiretap, lines};
+use bulk_reshuffle_istio::Traffic;
 use bulk_reshuffle_stack::{Client, wait};
 
-use crate::mesh::{CONNECTIONS, Mesh};
+use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, PORT, Site};
 
 /// A pod comes back at another address: what is for it goes there.
 pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-moved", overlay.name);
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
     let ip = site.network.address()?;
-    let elsewhere = Wiretap::start_at((ip, PORT).into(), site.cluster.http_addr(1)?).await?;
+    let elsewhere = Wiretap::start_at((ip, PORT).into(), site.nodes.cluster.http_addr(1)?).await?;
     let moved = overlay.clone().with_pods(|pods| pods[1].address = ip);
     mesh.apply(&moved).await?;
     mesh.wait_endpoints("es-1", &[elsewhere.address]).await?;
@@ -31,7 +32,7 @@ pub async fn not_ready(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-not-ready", overlay.name);
     let (without, again) = (&format!("{name}-1"), &format!("{name}-2"));
     for index in [without, again] {
-        site.make_index(index).await?;
+        site.nodes.make_index(index).await?;
     }
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(without).await?;
@@ -39,7 +40,7 @@ pub async fn not_ready(site: &Site, overlay: &Overlay) -> Result<String> {
     mesh.wait_endpoints("es-1", &[]).await?;
     let diverted = mesh.check_diverted(without, "es-1").await?;
     mesh.apply(overlay).await?;
-    mesh.wait_endpoints("es-1", &[site.cluster.http_addr(1)?]).await?;
+    mesh.wait_endpoints("es-1", &[site.nodes.cluster.http_addr(1)?]).await?;
     mesh.wait_direct(again).await?;
     mesh.check_split(again).await?;
     mesh.end().await?;
@@ -55,7 +56,7 @@ impl Mesh<'_> {
         let wide: String = (0..60).map(|number| lines::delete(index, &number.to_string())).collect();
         wait::until(LIMIT, "each node gets its share", async || {
             let before = self.counted(ELSEWHERE).await?;
-            for _ in 0..CONNECTIONS {
+            for _ in 0..Mesh::CONNECTIONS {
                 self.bulk(&Client::new(), wide.clone()).await?;
             }
             Ok((self.counted(ELSEWHERE).await? == before).then_some(()))

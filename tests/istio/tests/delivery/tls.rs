@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Wiretap};
+use bulk_reshuffle_istio::Traffic;
 use serde_json::{Value, json};
 
 use crate::mesh::Mesh;
@@ -16,7 +17,7 @@ const NAME: &str = "es-http.search.svc";
 /// Requests are split, and nothing is said in clear.
 pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-tls", overlay.name);
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let authority = Authority::new()?;
     let guards = guard(site, name, &authority).await?;
     let mut wires = Vec::new();
@@ -39,7 +40,7 @@ pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
 
 /// Puts guards that end TLS in front of the nodes.
 async fn guard(site: &Site, name: &str, authority: &Authority) -> Result<GuardedNodes> {
-    let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
+    let nodes: Vec<_> = site.nodes.cluster.addresses().map(|(_, address)| address).collect();
     let identities: Vec<_> = nodes.iter().map(|_| authority.sign(NAME)).collect::<Result<_>>()?;
     GuardedNodes::start(site.folder(&format!("{name}-guards")), &nodes, &identities, Guests::All).await
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::load::{Load, Writer};
+use bulk_reshuffle_istio::Traffic;
 use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
 use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
-use crate::traffic::SERVICE;
 
 const CHANGES: usize = 5;
 
@@ -23,12 +23,12 @@ const BETWEEN: Duration = Duration::from_millis(500);
 /// configuration must be seen to act.
 pub async fn under_load(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-update", overlay.name);
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
-    let url = mesh.proxy.url(&format!("/{name}/_bulk"));
+    let url = mesh.url(&format!("/{name}/_bulk"));
     let sizes = (1..=10).map(|number| (number, if number < 9 { 1..=50 } else { 300..=600 }));
-    let writer = |number, size| Writer::new(number, url.clone(), size, 200).asking_for(SERVICE);
+    let writer = |number, size| Writer::new(number, url.clone(), size, 200).asking_for(Mesh::SERVICE);
     let load = Load::start(name, sizes.map(|(number, size)| writer(number, size)));
     for _ in 0..CHANGES {
         mesh.change(overlay, &json!({"enabled": false}), SWITCHED_OFF).await?;
@@ -37,7 +37,7 @@ pub async fn under_load(site: &Site, overlay: &Overlay) -> Result<String> {
     // Back to what was delivered first.
     mesh.change(overlay, &json!({}), "batches_total").await?;
     let (ledger, tally) = load.end().await?;
-    let found = site.documents(name).await?;
+    let found = site.nodes.documents(name).await?;
     let verified = ledger.verify(&found)?;
     ensure!(tally.broken.get() == 0 && tally.failed().is_empty(), "{tally}");
     mesh.end().await?;

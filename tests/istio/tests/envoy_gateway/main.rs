@@ -3,31 +3,23 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod mesh;
-#[allow(dead_code)]
-#[path = "../full/module.rs"]
-mod module;
-#[path = "../full/network.rs"]
-mod network;
 mod site;
-#[allow(dead_code)]
-#[path = "../delivery/traffic.rs"]
-mod traffic;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{Traffic, enter_private_network, is_network_private};
 
 use mesh::Mesh;
-use site as nodes;
 use site::Site;
 
 const INDEX: &str = "books";
 
 #[test]
 fn the_example_splits_requests() -> Result<()> {
-    network::enter()?;
-    ensure!(network::is_private(), "Envoy Gateway takes fixed ports of all addresses: allow `unshare --net`");
+    enter_private_network()?;
+    ensure!(is_network_private(), "Envoy Gateway takes fixed ports of all addresses: allow `unshare --net`");
     tokio::runtime::Runtime::new()?.block_on(async {
         let site = Site::start().await?;
-        site.make_index(INDEX).await?;
+        site.nodes.make_index(INDEX).await?;
         site.apply_example().await?;
         let mesh = Mesh::start(&site).await?;
         site.wait_programmed().await?;

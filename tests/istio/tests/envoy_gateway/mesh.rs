@@ -1,19 +1,37 @@
-use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_e2e::lines;
-use bulk_reshuffle_istio::GatewayProxy;
-use bulk_reshuffle_stack::{Client, wait};
+use anyhow::{Result, bail, ensure};
+use bulk_reshuffle_istio::{GatewayProxy, Nodes, Traffic};
+use bulk_reshuffle_stack::Process;
 
-use crate::site::{GATEWAY_PORT, LIMIT, Site};
-
-/// So many that hardly ever all of them belong to the same of the proxy's workers.
-const CONNECTIONS: u64 = 16;
+use crate::site::{GATEWAY_PORT, Site};
 
 /// The example's gateway.
 pub struct Mesh<'a> {
     pub site: &'a Site,
     pub proxy: GatewayProxy,
+}
+
+impl Traffic for Mesh<'_> {
+    fn nodes(&self) -> &Nodes {
+        &self.site.nodes
+    }
+
+    fn listener(&self) -> SocketAddr {
+        self.proxy.listener()
+    }
+
+    fn admin(&self) -> SocketAddr {
+        self.proxy.admin()
+    }
+
+    fn process(&self) -> &Process {
+        self.proxy.process()
+    }
+
+    fn upstream(node: &str) -> String {
+        node.to_owned()
+    }
 }
 
 impl<'a> Mesh<'a> {
@@ -22,39 +40,6 @@ impl<'a> Mesh<'a> {
         let (api, hosts) = (&site.api, site.names());
         let proxy = site.gateway.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
         Ok(Self { site, proxy })
-    }
-
-    /// What Envoy calls the upstream of a node.
-    pub fn upstream(node: &str) -> String {
-        node.to_owned()
-    }
-
-    /// Waits until every worker splits requests for an index.
-    pub async fn wait_splitting(&self, index: &str) -> Result<()> {
-        const MERGED: &str = "requests_merged_total";
-        wait::until(LIMIT, "every worker splits requests", async || {
-            let before = self.counted(MERGED).await?;
-            for _ in 0..CONNECTIONS {
-                // A connection belongs to one worker, so each try needs a new one.
-                self.bulk(&Client::new(), lines::delete(index, "nothing")).await?;
-            }
-            Ok((self.counted(MERGED).await? == before + CONNECTIONS).then_some(()))
-        })
-        .await
-        .with_context(|| self.proxy.process().log_extract())
-    }
-
-    /// A counter of the filter's, over all labels that are not part of the name.
-    pub async fn counted(&self, name: &str) -> Result<u64> {
-        Ok(self.proxy.stats_with(&format!("bulk_reshuffle_{name}")).await?.values().sum())
-    }
-
-    /// A counter of the filter's by label: upstream or reason.
-    pub async fn counted_by(&self, name: &str, label: &str) -> Result<BTreeMap<String, u64>> {
-        let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.{label}.");
-        let stats = self.proxy.stats_with(&format!("bulk_reshuffle_{name}_total")).await?;
-        let labelled = |(name, count): (String, u64)| Some((name.strip_prefix(&prefix)?.to_owned(), count));
-        Ok(stats.into_iter().filter_map(labelled).collect())
     }
 
     /// Ends it. The patch must have been in what it ran with: else each split request costs an upstream request.

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -6,21 +5,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{ApiServer, EnvoyGateway, Manifests};
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools, wait};
+use bulk_reshuffle_istio::{ApiServer, EnvoyGateway, Manifests, Module, Nodes};
+use bulk_reshuffle_stack::{Tools, wait};
 use serde_json::json;
 use tempfile::TempDir;
-
-use crate::module::Module;
 
 /// Far more than anything here takes, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The namespace of everything.
 const NAMESPACE: &str = "search";
-
-/// Where nodes listen.
-const PORT: u16 = 9200;
 
 /// Where the gateway listens. In a cluster that is the nodes' port too, but here it has no address of its own.
 pub const GATEWAY_PORT: u16 = 9300;
@@ -33,9 +27,8 @@ pub struct Site {
     pub tools: Tools,
     pub api: ApiServer,
     pub gateway: EnvoyGateway,
-    pub client: Client,
+    pub nodes: Nodes,
     module: Module,
-    cluster: Cluster,
     _run_dir: TempDir,
 }
 
@@ -46,11 +39,9 @@ impl Site {
         let added = Command::new("ip").args(["address", "add", "10.77.0.0/24", "dev", "lo"]).output()?;
         ensure!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
         let module = Module::publish(&tools, &run_dir.path().join("module")).await?;
-        let mut options = ClusterOptions::new(run_dir.path().join("nodes"));
-        (options.http_hosts, options.http_ports) = (HOSTS.to_vec(), vec![PORT; HOSTS.len()]);
-        let (cluster, (api, gateway)) =
-            tokio::try_join!(Cluster::start(&tools, options), control_plane(&tools, run_dir.path()))?;
-        Ok(Self { tools, api, gateway, client: Client::new(), module, cluster, _run_dir: run_dir })
+        let nodes = Nodes::start(&tools, run_dir.path().join("nodes"), HOSTS.to_vec());
+        let (nodes, (api, gateway)) = tokio::try_join!(nodes, control_plane(&tools, run_dir.path()))?;
+        Ok(Self { tools, api, gateway, nodes, module, _run_dir: run_dir })
     }
 
     /// Names of the pods, as their headless Service makes them known.
@@ -80,7 +71,7 @@ impl Site {
             "kind": "EndpointSlice",
             "metadata": {"name": "es", "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": "es"}},
             "addressType": "IPv4",
-            "ports": [{"name": "http", "port": PORT, "protocol": "TCP"}],
+            "ports": [{"name": "http", "port": Nodes::PORT, "protocol": "TCP"}],
             "endpoints": endpoints,
         });
         let image = self.module.image.trim_start_matches("oci://");
@@ -107,31 +98,10 @@ impl Site {
         }
     }
 
-    /// Makes an index of six shards without copies.
-    pub async fn make_index(&self, name: &str) -> Result<()> {
-        let index = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1}});
-        self.client.put_json(&format!("{}/{name}", self.cluster.base_url(0)?), &index).await?.ok()?;
-        self.cluster.wait_green(LIMIT).await
-    }
-
-    /// How many of an index's documents each node has.
-    pub async fn documents_by_node(&self, index: &str) -> Result<BTreeMap<String, u64>> {
-        let url = |path: &str| -> Result<String> { Ok(format!("{}/{path}", self.cluster.base_url(0)?)) };
-        self.client.post_json(&url(&format!("{index}/_refresh"))?, &json!({})).await?.ok()?;
-        let shards = self.client.get_json(&url(&format!("_cat/shards/{index}?format=json&h=node,docs"))?).await?;
-        let mut counts = BTreeMap::new();
-        for shard in shards.as_array().context("no shards")? {
-            let (node, count) = shard["node"].as_str().zip(shard["docs"].as_str()).context("a shard is nowhere")?;
-            *counts.entry(node.to_owned()).or_default() += count.parse::<u64>()?;
-        }
-        Ok(counts)
-    }
-
     /// Ends what has an end.
     pub async fn stop(self) -> Result<()> {
         self.gateway.stop().await?;
-        self.api.stop().await?;
-        self.cluster.stop().await
+        self.api.stop().await
     }
 }
 

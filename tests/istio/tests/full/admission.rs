@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 
 use crate::folder::{Folder, OVERLAYS};
-use crate::report::Report;
 use crate::site::{Site, yaml_in};
+use bulk_reshuffle_istio::Report;
 
 /// Files, and folders of files.
 const PLAIN: [&str; 6] = [

@@ -2,6 +2,7 @@
 //! configurations that the filter refuses.
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::Traffic;
 use serde_json::json;
 
 use crate::mesh::Mesh;
@@ -82,7 +83,7 @@ fn check_digests(site: &Site, overlay: &Overlay, line: &str) -> Result<()> {
 async fn indices<const N: usize>(site: &Site, name: &str) -> Result<[String; N]> {
     let names = std::array::from_fn(|number| format!("{name}-{number}"));
     for name in &names {
-        site.make_index(name).await?;
+        site.nodes.make_index(name).await?;
     }
     Ok(names)
 }

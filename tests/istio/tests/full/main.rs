@@ -8,37 +8,30 @@ mod failures;
 #[path = "../manifests/folder.rs"]
 mod folder;
 mod mesh;
-mod module;
 mod mutual_tls;
-mod network;
-// The nodes, the requests and the changes are those of the test without Kubernetes.
-#[path = "../delivery/site.rs"]
-mod nodes;
 mod overlay;
-#[path = "../delivery/report.rs"]
-mod report;
+// The nodes and the changes are those of the test without Kubernetes.
+#[path = "../delivery/site.rs"]
+mod place;
 mod site;
 #[allow(dead_code)]
 #[path = "../delivery/stateful_set.rs"]
 mod stateful_set;
-#[allow(dead_code)]
-#[path = "../delivery/traffic.rs"]
-mod traffic;
 #[path = "../delivery/update.rs"]
 mod update;
 
 use std::time::Instant;
 
 use anyhow::Result;
+use bulk_reshuffle_istio::{Report, Traffic, enter_private_network};
 
 use mesh::Mesh;
 use overlay::Overlay;
-use report::Report;
 use site::Site;
 
 #[test]
 fn what_kubectl_applies_carries_traffic() -> Result<()> {
-    network::enter()?;
+    enter_private_network()?;
     tokio::runtime::Runtime::new()?.block_on(everything())
 }
 
@@ -47,7 +40,7 @@ async fn everything() -> Result<()> {
     let started = Instant::now();
     let site = Site::start().await?;
     println!("the cluster, Kubernetes and istiod are there after {:.0} s", started.elapsed().as_secs_f64());
-    let mut report = Report::new();
+    let mut report = Report::wanted();
     admission::check(&site, &mut report).await;
     site.deploy().await?;
     for name in [
@@ -82,7 +75,7 @@ async fn everything() -> Result<()> {
 
 /// Requests are split and merged, and Prometheus gets to know of it.
 async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
-    site.make_index(overlay.name).await?;
+    site.nodes.make_index(overlay.name).await?;
     let mesh = Mesh::start(site, overlay.name, overlay).await?;
     mesh.wait_splitting(overlay.name).await?;
     let proven = mesh.check_split(overlay.name).await?;

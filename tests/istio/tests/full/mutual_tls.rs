@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Agent, Kind, Pod};
+use bulk_reshuffle_istio::{Agent, Kind, Pod, Traffic, stats};
 use bulk_reshuffle_stack::Client;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
@@ -30,7 +30,7 @@ pub async fn split(site: &Site, overlay: &'static str, component: Option<&'stati
 
 async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option<&'static str>) -> Result<String> {
     let name = &format!("{overlay}-mutual-tls");
-    site.make_index(name).await?;
+    site.nodes.make_index(name).await?;
     let (mut relays, mut nodes) = (JoinSet::new(), Vec::new());
     for plain in &site.set.pods {
         let mut pod = plain.clone();
@@ -54,7 +54,7 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
     let proven = mesh.check_split(name).await?;
     for sidecar in &sidecars {
         ensure!(handshakes(sidecar).await? > 0, "nobody came by TLS: {}", sidecar.process().log_extract());
-        let plain = Client::new().get(&sidecar.url("/")).await;
+        let plain = Client::new().get(&format!("http://{}/", sidecar.listener())).await;
         ensure!(plain.is_err() == component.is_some(), "plain text: {plain:?}");
     }
     mesh.end().await?;
@@ -102,5 +102,5 @@ async fn relay(relays: &mut JoinSet<()>, node: Ipv4Addr) -> Result<SocketAddr> {
 }
 
 async fn handshakes(sidecar: &Agent) -> Result<u64> {
-    Ok(sidecar.stats_with(r"listener\..*ssl\.handshake").await?.values().sum())
+    Ok(stats(&Client::new(), sidecar.admin(), r"listener\..*ssl\.handshake").await?.values().sum())
 }

@@ -1,9 +1,8 @@
 use anyhow::Result;
-use bulk_reshuffle_istio::{Kind, Manifests, Pod};
+use bulk_reshuffle_istio::{Kind, Manifests, Module, Pod};
 use serde_json::{Map, Value, json};
 
 use crate::folder::Folder;
-use crate::module::Module;
 use crate::site::Site;
 
 /// What is applied, and for which kind of proxy.

@@ -3,28 +3,27 @@ use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::Result;
-use bulk_reshuffle_istio::{ApiServer, ISTIO_NAMESPACE, Istiod, Manifests};
+use bulk_reshuffle_istio::{ApiServer, ISTIO_NAMESPACE, Istiod, Manifests, Module};
 use bulk_reshuffle_stack::Tools;
 use tempfile::TempDir;
 
-use crate::module::Module;
-use crate::nodes;
-pub use crate::nodes::{LIMIT, NAMESPACE, PORT};
+use crate::place;
+pub use crate::place::{LIMIT, NAMESPACE, PORT};
 
 /// Kubernetes and Istio, and three real nodes in the places of a StatefulSet's pods.
 pub struct Site {
     pub api: ApiServer,
     pub istiod: Istiod,
     pub module: Module,
-    nodes: nodes::Site,
+    place: place::Site,
     _run_dir: TempDir,
 }
 
 impl Deref for Site {
-    type Target = nodes::Site;
+    type Target = place::Site;
 
-    fn deref(&self) -> &nodes::Site {
-        &self.nodes
+    fn deref(&self) -> &place::Site {
+        &self.place
     }
 }
 
@@ -34,8 +33,8 @@ impl Site {
         let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
         let folder = |name: &str| run_dir.path().join(name);
         let module = Module::publish(&tools, &folder("module")).await?;
-        let (nodes, (api, istiod)) = tokio::try_join!(nodes::Site::start(), control_plane(&tools, run_dir.path()))?;
-        Ok(Self { api, istiod, module, nodes, _run_dir: run_dir })
+        let (place, (api, istiod)) = tokio::try_join!(place::Site::start(), control_plane(&tools, run_dir.path()))?;
+        Ok(Self { api, istiod, module, place, _run_dir: run_dir })
     }
 
     /// Makes the example's StatefulSet known, with the nodes in the places of its pods. Its Services stay without

@@ -7,14 +7,14 @@ use anyhow::Result;
 const INSIDE: &str = "BULK_RESHUFFLE_PRIVATE_NETWORK";
 
 /// Whether this process is in a network of its own.
-pub fn is_private() -> bool {
+pub fn is_network_private() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
 /// Starts this program again where it has a network of its own, with nothing but loopback, so that nothing leaves the
 /// machine and no port is taken. Stays where it is if the machine does not allow that.
-pub fn enter() -> Result<()> {
-    if is_private() {
+pub fn enter_private_network() -> Result<()> {
+    if is_network_private() {
         return Ok(());
     }
     if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {

@@ -15,7 +15,7 @@ pub struct Report {
 
 impl Report {
     /// Of all rows, or of those that have the text of the environment variable ROWS.
-    pub fn new() -> Self {
+    pub fn wanted() -> Self {
         Self { rows: Vec::new(), failures: Vec::new(), wanted: env::var("ROWS").unwrap_or_default() }
     }
 

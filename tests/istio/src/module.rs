@@ -2,15 +2,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
 use sha2::{Digest, Sha256};
 
-use crate::nodes::LIMIT;
+/// For a server to start.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Where the filter can be had, on a web server and in a registry, and what values.yaml says of it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Module {
     /// The file's address.
     pub address: String,

@@ -1,0 +1,69 @@
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::load;
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools};
+use serde_json::{Value, json};
+
+/// Far more than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Three real nodes in the places of a StatefulSet's pods. Dropping them kills them.
+#[derive(Debug)]
+pub struct Nodes {
+    /// Who asks them.
+    pub client: Client,
+    /// The nodes themselves.
+    pub cluster: Cluster,
+}
+
+impl Nodes {
+    /// Where nodes listen.
+    pub const PORT: u16 = 9200;
+
+    /// Starts them at these addresses.
+    pub async fn start(tools: &Tools, run_dir: PathBuf, hosts: Vec<Ipv4Addr>) -> Result<Self> {
+        let mut options = ClusterOptions::new(run_dir);
+        (options.http_ports, options.http_hosts) = (vec![Self::PORT; hosts.len()], hosts);
+        Ok(Self { client: Client::new(), cluster: Cluster::start(tools, options).await? })
+    }
+
+    /// Makes an index of six shards without copies, in place of one of that name.
+    pub async fn make_index(&self, name: &str) -> Result<()> {
+        let url = self.url(&format!("/{name}"))?;
+        self.client.delete(&url).await?;
+        let settings = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
+        let properties = json!({
+            "n": {"type": "long"}, "text": {"type": "keyword", "index": false, "doc_values": false},
+        });
+        let index = json!({"settings": settings, "mappings": {"properties": properties}});
+        self.client.put_json(&url, &index).await?.ok()?;
+        self.cluster.wait_green(LIMIT).await
+    }
+
+    /// How many of an index's documents each node has.
+    pub async fn documents_by_node(&self, index: &str) -> Result<BTreeMap<String, u64>> {
+        self.client.post_json(&self.url(&format!("/{index}/_refresh"))?, &json!({})).await?.ok()?;
+        let shards = self.client.get_json(&self.url(&format!("/_cat/shards/{index}?format=json&h=node,docs"))?).await?;
+        let mut counts = BTreeMap::new();
+        for shard in shards.as_array().context("no shards")? {
+            let text = |field| shard.get(field).and_then(Value::as_str);
+            let (node, count) = text("node").zip(text("docs")).context("a shard is nowhere")?;
+            let documents: &mut u64 = counts.entry(node.to_owned()).or_default();
+            *documents += count.parse::<u64>()?;
+        }
+        Ok(counts)
+    }
+
+    /// Ids and numbers of all documents of an index.
+    pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
+        load::documents(&self.client, &self.url("")?, index).await
+    }
+
+    fn url(&self, path: &str) -> Result<String> {
+        Ok(format!("{}{path}", self.cluster.base_url(0)?))
+    }
+}

@@ -1,0 +1,226 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_e2e::{Item, lines};
+use bulk_reshuffle_stack::{Client, Process, Response, wait};
+use bytes::Bytes;
+use hyper::Request;
+use hyper::header::{CONTENT_TYPE, HOST};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::nodes::Nodes;
+
+const CLIENTS: usize = 16;
+const REQUESTS: usize = 20;
+const DOCUMENTS: usize = 12;
+
+/// Far more than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A proxy with the filter in front of nodes: requests through it, where their documents went, and what it counted.
+#[expect(async_fn_in_trait, reason = "whoever runs it waits for it on the same thread")]
+pub trait Traffic {
+    /// What clients call the cluster.
+    const SERVICE: &str = "es-http.search.svc.cluster.local:9200";
+
+    /// So many that hardly ever all of them belong to the same of a proxy's workers.
+    const CONNECTIONS: u64 = 16;
+
+    /// Where the documents go.
+    fn nodes(&self) -> &Nodes;
+
+    /// Where the proxy takes connections from clients.
+    fn listener(&self) -> SocketAddr;
+
+    /// Where it is administered.
+    fn admin(&self) -> SocketAddr;
+
+    /// The proxy, or what has started it.
+    fn process(&self) -> &Process;
+
+    /// What Envoy calls the upstream of a node: by default as Istio does.
+    fn upstream(node: &str) -> String {
+        format!("outbound|9200||{node}.es.internal")
+    }
+
+    /// The URL of a path (`/…`) at the listener.
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.listener())
+    }
+
+    /// Counters and gauges whose names match a regular expression somewhere.
+    async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
+        stats(&self.nodes().client, self.admin(), regex).await
+    }
+
+    /// The sum of all counters whose names match.
+    async fn sum(&self, regex: &str) -> Result<u64> {
+        Ok(self.stats_with(regex).await?.values().sum())
+    }
+
+    /// A counter of the filter's, over all labels that are not part of the name.
+    async fn counted(&self, name: &str) -> Result<u64> {
+        self.sum(&format!("bulk_reshuffle_{name}")).await
+    }
+
+    /// A counter of the filter's by label: upstream or reason.
+    async fn counted_by(&self, name: &str, label: &str) -> Result<BTreeMap<String, u64>> {
+        let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.{label}.");
+        let stats = self.stats_with(&format!("bulk_reshuffle_{name}_total")).await?;
+        let labelled = |(name, count): (String, u64)| Some((name.strip_prefix(&prefix)?.to_owned(), count));
+        Ok(stats.into_iter().filter_map(labelled).collect())
+    }
+
+    /// How often the proxy has taken a new configuration of the filter, and how often it has refused one.
+    async fn deliveries(&self) -> Result<(u64, u64)> {
+        let taken = self.sum("extension_config_discovery.*update_success").await?;
+        Ok((taken, self.sum("extension_config_discovery.*update_rejected").await?))
+    }
+
+    /// Waits until the proxy has taken a configuration since then.
+    async fn wait_taken(&self, since: (u64, u64)) -> Result<()> {
+        let taken = async || Ok((self.deliveries().await?.0 > since.0).then_some(()));
+        wait::until(LIMIT, "the proxy takes the configuration", taken)
+            .await
+            .with_context(|| self.process().log_extract())
+    }
+
+    /// Waits until the proxy has refused so many configurations.
+    async fn wait_refused(&self, count: u64) -> Result<()> {
+        let refused = async || Ok((self.deliveries().await?.1 >= count).then_some(()));
+        wait::until(LIMIT, "the proxy refuses the configuration", refused)
+            .await
+            .with_context(|| self.process().log_extract())
+    }
+
+    /// Waits until every worker splits requests for an index.
+    async fn wait_splitting(&self, index: &str) -> Result<()> {
+        const MERGED: &str = "requests_merged_total";
+        wait::until(LIMIT, "every worker splits requests", async || {
+            let before = self.counted(MERGED).await?;
+            for _ in 0..Self::CONNECTIONS {
+                // A connection belongs to one worker, so each try needs a new one.
+                self.bulk(&Client::new(), lines::delete(index, "nothing")).await?;
+            }
+            Ok((self.counted(MERGED).await? == before + Self::CONNECTIONS).then_some(()))
+        })
+        .await
+        .with_context(|| self.process().log_extract())
+    }
+
+    /// Sends many requests at once. Each document's own item must come back, and each pod must have got what belongs
+    /// to its node, in fewer batches than there were shares.
+    async fn check_split(&self, index: &str) -> Result<String> {
+        const COUNTERS: [&str; 3] = ["batches", "batch_requests", "batch_operations"];
+        let before = self.by_upstream(COUNTERS).await?;
+        self.send(index).await?;
+        let [batches, shares, operations] = growth(&before, &self.by_upstream(COUNTERS).await?);
+        let found = self.found(index).await?;
+        let expected: Counts = found.iter().map(|(node, count)| (Self::upstream(node), *count)).collect();
+        ensure!(operations == expected, "sent {operations:?}, found {found:?}");
+        let (batches, shares) = (batches.values().sum::<u64>(), shares.values().sum::<u64>());
+        ensure!(batches < shares, "{batches} batches for {shares} shares");
+        let pods = found.values().map(u64::to_string).collect::<Vec<_>>().join(" + ");
+        let requests = CLIENTS * REQUESTS;
+        Ok(format!(
+            "{requests} requests split by pod ({pods} documents), {shares} shares merged into {batches} batches"
+        ))
+    }
+
+    /// Sends as many; all documents must be there, wherever.
+    async fn check_sent(&self, index: &str) -> Result<()> {
+        self.send(index).await?;
+        self.found(index).await.map(|_| ())
+    }
+
+    /// Sends as many, which must pass on whole.
+    async fn check_pass(&self, index: &str) -> Result<()> {
+        let before = self.counted("batches_total").await?;
+        self.check_sent(index).await?;
+        ensure!(self.counted("batches_total").await? == before, "they were split");
+        Ok(())
+    }
+
+    /// Sends as many; all that belongs to this node must go by way of any of them. Returns how much that was.
+    async fn check_diverted(&self, index: &str, node: &str) -> Result<u64> {
+        let before = self.by_upstream(["batch_operations"]).await?;
+        self.send(index).await?;
+        let found = self.found(index).await?;
+        let [operations] = growth(&before, &self.by_upstream(["batch_operations"]).await?);
+        ensure!(operations.get(&Self::upstream("any")) == found.get(node), "sent {operations:?}, found {found:?}");
+        found.get(node).copied().context("it has none")
+    }
+
+    /// Sends a bulk request, as a client does that calls the cluster by its name.
+    async fn bulk(&self, client: &Client, body: impl Into<Bytes>) -> Result<Response> {
+        client.send(request(&self.url("/_bulk"), Self::SERVICE, body.into())?).await
+    }
+
+    /// Each client sends one request after the other, all clients at once; every document's own item must come back.
+    async fn send(&self, index: &str) -> Result<()> {
+        let (mut clients, host) = (JoinSet::new(), Self::SERVICE);
+        for client in 0..CLIENTS {
+            let (connection, url, index) = (self.nodes().client.clone(), self.url("/_bulk"), index.to_owned());
+            clients.spawn(async move {
+                for turn in 0..REQUESTS {
+                    let ids: Vec<String> = (0..DOCUMENTS).map(|number| format!("{client}-{turn}-{number}")).collect();
+                    let body: String = ids.iter().map(|id| lines::index(&index, id, turn as u64)).collect();
+                    let items = Item::read_all(&connection.send(request(&url, host, body.into())?).await?)?;
+                    let answered: Vec<(&str, u64)> = items.iter().map(|item| (item.id.as_str(), item.status)).collect();
+                    let expected: Vec<(&str, u64)> = ids.iter().map(|id| (id.as_str(), 201)).collect();
+                    ensure!(answered == expected, "{answered:?} for {expected:?}");
+                }
+                anyhow::Ok(())
+            });
+        }
+        while let Some(client) = clients.join_next().await {
+            client.context("a client gave up")??;
+        }
+        Ok(())
+    }
+
+    /// How many of an index's documents each node has, which must be all that are sent by [`send`](Self::send).
+    async fn found(&self, index: &str) -> Result<Counts> {
+        let found = self.nodes().documents_by_node(index).await?;
+        ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
+        Ok(found)
+    }
+
+    /// Several counters, each by upstream.
+    async fn by_upstream<const N: usize>(&self, names: [&str; N]) -> Result<[Counts; N]> {
+        let mut counts = [const { Counts::new() }; N];
+        for (name, counts) in names.iter().zip(&mut counts) {
+            *counts = self.counted_by(name, "upstream").await?;
+        }
+        Ok(counts)
+    }
+}
+
+/// Counters and gauges of the Envoy that is administered there, whose names match a regular expression somewhere.
+pub async fn stats(client: &Client, admin: SocketAddr, regex: &str) -> Result<Counts> {
+    let answer = client.get_json(&format!("http://{admin}/stats?format=json&filter={regex}")).await?;
+    let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
+    let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
+    Ok(stats.iter().filter_map(number).collect())
+}
+
+/// Numbers by name, upstream or node.
+type Counts = BTreeMap<String, u64>;
+
+fn request(url: &str, host: &str, body: Bytes) -> Result<Request<Bytes>> {
+    Ok(Request::post(url).header(HOST, host).header(CONTENT_TYPE, "application/x-ndjson").body(body)?)
+}
+
+fn growth<const N: usize>(before: &[Counts; N], after: &[Counts; N]) -> [Counts; N] {
+    let mut pairs = before.iter().zip(after);
+    std::array::from_fn(|_| {
+        let Some((before, after)) = pairs.next() else { return Counts::new() };
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let count = |counts: &Counts, name| counts.get(name).copied().unwrap_or_default();
+        let grown = names.into_iter().map(|name| (name.clone(), count(after, name) - count(before, name)));
+        grown.filter(|(_, count)| *count > 0).collect()
+    })
+}
