@@ -23,7 +23,7 @@ pub use api_server::ApiServer;
 pub use discovery::Discovery;
 pub use envoy_gateway::{EnvoyGateway, GatewayProxy};
 pub use istiod::{Istiod, NAMESPACE as ISTIO_NAMESPACE};
-pub use manifests::Manifests;
+pub use manifests::{Manifests, yaml_in};
 pub use module::Module;
 pub use network::Network;
 pub use nodes::Nodes;

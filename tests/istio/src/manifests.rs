@@ -114,6 +114,20 @@ impl Manifests {
     }
 }
 
+/// All YAML files of a folder.
+pub fn yaml_in(folder: &Path) -> Result<String> {
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml") {
+            let text = std::fs::read_to_string(&file)?;
+            // Some are templates, whose conditions stand on lines of their own.
+            texts.push(text.lines().filter(|line| !line.starts_with("{{")).collect::<Vec<_>>().join("\n"));
+        }
+    }
+    Ok(texts.join("\n---\n"))
+}
+
 /// JSON is YAML, too.
 pub(crate) fn yaml<'a>(resources: impl IntoIterator<Item = &'a Value>) -> String {
     // Without the comments Kubernetes' reader would take all of it for JSON.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{ApiServer, EnvoyGateway, Manifests, Module, Nodes};
+use bulk_reshuffle_istio::{ApiServer, EnvoyGateway, Manifests, Module, Nodes, yaml_in};
 use bulk_reshuffle_stack::{Tools, wait};
 use serde_json::json;
 use tempfile::TempDir;
@@ -110,24 +110,10 @@ async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, Envo
     let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
     api.add_namespace(NAMESPACE).await?;
     for schemas in ["gateway-schemas", "envoy-gateway-schemas"] {
-        api.define(&kinds_in(&tools.folder(schemas)?)?).await?;
+        api.define(&yaml_in(&tools.folder(schemas)?)?).await?;
     }
     let gateway = EnvoyGateway::start(tools, &run_dir.join("envoy-gateway"), &api).await?;
     Ok((api, gateway))
-}
-
-/// All definitions of a folder.
-fn kinds_in(folder: &Path) -> Result<String> {
-    let mut texts = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let file = entry?.path();
-        if file.extension().is_some_and(|extension| extension == "yaml") {
-            let text = fs::read_to_string(&file)?;
-            // Some are templates, whose conditions stand on lines of their own.
-            texts.push(text.lines().filter(|line| !line.starts_with("{{")).collect::<Vec<_>>().join("\n"));
-        }
-    }
-    Ok(texts.join("\n---\n"))
 }
 
 /// An error if there is nothing to replace: then the example is another one.

@@ -1,10 +1,10 @@
 //! What the API server and istiod say of each manifest, without keeping it.
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{Report, yaml_in};
 
 use crate::folder::{Folder, OVERLAYS};
-use crate::site::{Site, yaml_in};
-use bulk_reshuffle_istio::Report;
+use crate::site::Site;
 
 /// Files, and folders of files.
 const PLAIN: [&str; 6] = [

@@ -3,7 +3,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::Result;
-use bulk_reshuffle_istio::{ApiServer, ISTIO_NAMESPACE, Istiod, Manifests, Module};
+use bulk_reshuffle_istio::{ApiServer, ISTIO_NAMESPACE, Istiod, Manifests, Module, yaml_in};
 use bulk_reshuffle_stack::Tools;
 use tempfile::TempDir;
 
@@ -78,18 +78,4 @@ async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, Isti
     }
     let istiod = Istiod::start(tools, &run_dir.join("istiod"), &api).await?;
     Ok((api, istiod))
-}
-
-/// All YAML files of a folder.
-pub fn yaml_in(folder: &Path) -> Result<String> {
-    let mut texts = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let file = entry?.path();
-        if file.extension().is_some_and(|extension| extension == "yaml") {
-            let text = fs::read_to_string(&file)?;
-            // Some are templates, whose conditions stand on lines of their own.
-            texts.push(text.lines().filter(|line| !line.starts_with("{{")).collect::<Vec<_>>().join("\n"));
-        }
-    }
-    Ok(texts.join("\n---\n"))
 }
