@@ -37,7 +37,7 @@ impl Counters {
 
     /// Requests that were split and answered by the filter.
     pub fn merged(&self) -> u64 {
-        self.get("requests_merged_total")
+        self.get("requests_total.outcome.merged")
     }
 
     /// Operations in merged requests.
@@ -47,7 +47,7 @@ impl Counters {
 
     /// Requests that went to the cluster as they were, by reason.
     pub fn passed_through(&self) -> BTreeMap<&str, u64> {
-        let prefix = format!("{PREFIX}requests_passed_through_total.reason.");
+        let prefix = format!("{PREFIX}requests_total.outcome.passed_through.reason.");
         let counted = self.0.iter().filter(|(_, count)| **count > 0);
         counted.filter_map(|(name, count)| Some((name.strip_prefix(&prefix)?, *count))).collect()
     }

@@ -13,7 +13,6 @@
 #[cfg(feature = "forced-trap")]
 mod forced_trap;
 mod metrics;
-mod peak;
 mod root;
 mod shared_data;
 mod shell;

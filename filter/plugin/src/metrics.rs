@@ -1,85 +1,108 @@
-use std::time::Duration;
+use std::hash::Hash;
 
-use bulk_reshuffle::engine::{Engine, Metric};
+use bulk_reshuffle::engine::Engine;
+use bulk_reshuffle::engine::metrics::{Counter, Gauge, Histogram, Kind, Workers};
+use bulk_reshuffle::routing::Upstreams;
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::MetricType;
 
-use crate::peak::Peak;
-
-/// Envoy's numbers for the metrics that were counted so far.
-#[derive(Debug)]
+/// Envoy's numbers for the metrics that were moved so far, and where this worker's gauges stand.
+#[derive(Debug, Default)]
 pub struct Metrics {
-    defined: HashMap<Metric, u32>,
-    state_busy: Option<u32>,
-    state_steps: Option<u32>,
-    memory: Peak,
-    vm_memory: Peak,
-}
-
-/// Time that the cluster's state has taken of this VM, and how that was spread over callbacks.
-const STATE_BUSY: &str = "bulk_reshuffle_state_busy_microseconds_total";
-const STATE_STEPS: &str = "bulk_reshuffle_state_step_microseconds";
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            defined: HashMap::new(),
-            state_busy: None,
-            state_steps: None,
-            memory: Peak::new("bulk_reshuffle_memory_peak_bytes"),
-            vm_memory: Peak::new("bulk_reshuffle_vm_memory_peak_bytes"),
-        }
-    }
+    counters: Numbers<Counter>,
+    gauges: Numbers<Gauge>,
+    histograms: Numbers<Histogram>,
+    shown: HashMap<Gauge, u64>,
 }
 
 impl Metrics {
-    /// Adds what the engine has counted to Envoy's counters, and shows what it takes at most.
+    /// Shows what has happened and how things are, if it is time.
     pub fn publish(&mut self, engine: &mut Engine) {
-        self.memory.show(engine.memory_peak());
-        self.vm_memory.show(vm_memory());
-        for (metric, by) in engine.take_metrics() {
-            let number = match self.defined.get(&metric) {
-                Some(number) => *number,
-                None => {
-                    let name = metric.name(engine.upstreams());
-                    let Ok(number) = hostcalls::define_metric(MetricType::Counter, &name) else { continue };
-                    self.defined.insert(metric, number);
-                    number
-                }
-            };
-            if let Ok(by) = i64::try_from(by) {
-                // A counter that cannot be moved is no reason to stop serving.
+        if !engine.is_to_be_shown() {
+            return;
+        }
+        engine.note_vm_memory(vm_memory());
+        let happened = engine.take_happened();
+        let upstreams = engine.upstreams();
+        for (counter, by) in happened.counts {
+            let number = self.counters.of(counter, MetricType::Counter, || counter.name(upstreams));
+            // A counter takes no zero. One that cannot be moved is no reason to stop serving.
+            if let (Some(number), Ok(by @ 1..)) = (number, i64::try_from(by)) {
                 let _ = hostcalls::increment_metric(number, by);
             }
         }
+        for (histogram, value) in happened.samples {
+            let name = || histogram.family().name.to_owned();
+            if let Some(number) = self.histograms.of(histogram, MetricType::Histogram, name) {
+                let _ = hostcalls::record_metric(number, value);
+            }
+        }
+        let now = engine.gauges();
+        let over = self.shown.iter().filter(|(gauge, value)| **value > 0 && !now.contains_key(*gauge));
+        let over: Vec<(Gauge, u64)> = over.map(|(gauge, _)| (*gauge, 0)).collect();
+        for (gauge, value) in now.into_iter().chain(over) {
+            self.show(gauge, value, upstreams);
+        }
     }
 
-    /// Notes how long the cluster's state has kept a callback; no time: not at all.
-    pub fn note_state_step(&mut self, time: Duration) {
-        // A counter takes no zero.
-        let Some(micros) = u64::try_from(time.as_micros()).ok().filter(|micros| *micros > 0) else { return };
-        if let Some(number) = define(&mut self.state_busy, MetricType::Counter, STATE_BUSY) {
-            let _ = hostcalls::increment_metric(number, i64::try_from(micros).unwrap_or(i64::MAX));
+    /// This worker has nothing any more.
+    pub fn withdraw(&mut self, upstreams: &Upstreams) {
+        let shown: Vec<Gauge> = self.shown.keys().copied().collect();
+        for gauge in shown.into_iter().filter(|gauge| gauge.family().kind == Kind::Gauge(Workers::Sum)) {
+            self.show(gauge, 0, upstreams);
         }
-        if let Some(number) = define(&mut self.state_steps, MetricType::Histogram, STATE_STEPS) {
-            let _ = hostcalls::record_metric(number, micros);
+    }
+
+    fn show(&mut self, gauge: Gauge, value: u64, upstreams: &Upstreams) {
+        let shown = self.shown.insert(gauge, value).unwrap_or_default();
+        if shown == value {
+            return;
         }
+        let Some(number) = self.gauges.of(gauge, MetricType::Gauge, || gauge.name(upstreams)) else { return };
+        let _ = match gauge.family().kind {
+            // All workers share a gauge, and each moves it by what changed.
+            Kind::Gauge(Workers::Sum) => hostcalls::increment_metric(number, difference(shown, value)),
+            // Two workers that do this at the same moment may leave the lower; the next change puts it right.
+            Kind::Gauge(Workers::Largest) if hostcalls::get_metric(number).is_ok_and(|largest| largest >= value) => {
+                Ok(())
+            }
+            _ => hostcalls::record_metric(number, value),
+        };
     }
 }
 
-/// A metric's number, which Envoy is asked for once.
-fn define(number: &mut Option<u32>, kind: MetricType, name: &str) -> Option<u32> {
-    if number.is_none() {
-        *number = hostcalls::define_metric(kind, name).ok();
+/// Envoy's numbers for metrics: each is asked for once.
+#[derive(Debug)]
+struct Numbers<M>(HashMap<M, u32>);
+
+impl<M> Default for Numbers<M> {
+    fn default() -> Self {
+        Self(HashMap::new())
     }
-    *number
+}
+
+impl<M: Copy + Eq + Hash> Numbers<M> {
+    fn of(&mut self, metric: M, kind: MetricType, name: impl FnOnce() -> String) -> Option<u32> {
+        if let Some(number) = self.0.get(&metric) {
+            return Some(*number);
+        }
+        let number = hostcalls::define_metric(kind, &name()).ok()?;
+        self.0.insert(metric, number);
+        Some(number)
+    }
+}
+
+fn difference(from: u64, to: u64) -> i64 {
+    let by = i64::try_from(from.abs_diff(to)).unwrap_or(i64::MAX);
+    if from < to { by } else { by.saturating_neg() }
 }
 
 /// Bytes of this VM's memory. It never shrinks.
 #[cfg(target_arch = "wasm32")]
 fn vm_memory() -> u64 {
-    (core::arch::wasm32::memory_size::<0>() as u64).saturating_mul(crate::peak::PAGE)
+    const PAGE: u64 = 64 << 10;
+    (core::arch::wasm32::memory_size::<0>() as u64).saturating_mul(PAGE)
 }
 
 /// There is no VM.

@@ -114,7 +114,10 @@ impl Shell {
         }
         self.note_state_work(&mut noted);
         self.leave_stream();
-        self.metrics.borrow_mut().note_state_step(self.state_time.take());
+        let state_time = self.state_time.take();
+        if !state_time.is_zero() {
+            self.engine.borrow_mut().note_state_step(state_time);
+        }
         self.publish_metrics();
     }
 
@@ -218,6 +221,12 @@ impl Shell {
 
     fn publish_metrics(&self) {
         self.metrics.borrow_mut().publish(&mut self.engine.borrow_mut());
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.metrics.get_mut().withdraw(self.engine.get_mut().upstreams());
     }
 }
 

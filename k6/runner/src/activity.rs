@@ -19,13 +19,13 @@ impl Activity {
     /// As Envoy's statistics say.
     pub async fn read(envoy: &Envoy) -> Result<Self> {
         const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total.upstream.";
-        const PASSED_THROUGH: &str = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        const PASSED_THROUGH: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
         let stats = envoy.stats_with("bulk_reshuffle_").await?;
         let by_label = |prefix: &'static str| {
             stats.iter().filter_map(move |(name, count)| Some((name.strip_prefix(prefix)?.to_owned(), *count)))
         };
         Ok(Self {
-            merged: stats.get("wasmcustom.bulk_reshuffle_requests_merged_total").copied().unwrap_or(0),
+            merged: stats.get("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").copied().unwrap_or(0),
             batches: by_label(BATCHES).map(|(_, count)| count).sum(),
             passed_through: by_label(PASSED_THROUGH).collect(),
         })

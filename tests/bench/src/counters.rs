@@ -41,8 +41,8 @@ impl Counters {
             stats.iter().filter(|(found, _)| found.starts_with(&name)).map(|(_, value)| value).sum()
         };
         Self {
-            merged: sum("requests_merged_total"),
-            passed_through: sum("requests_passed_through_total."),
+            merged: sum("requests_total.outcome.merged"),
+            passed_through: sum("requests_total.outcome.passed_through."),
             batches: sum("batches_total."),
             batch_requests: sum("batch_requests_total."),
         }
@@ -56,12 +56,12 @@ mod tests {
     #[test]
     fn counters_are_summed_over_their_labels() {
         let stats = [
-            ("wasmcustom.bulk_reshuffle_requests_merged_total", 5),
-            ("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.no_state", 1),
-            ("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.pipeline", 2),
+            ("wasmcustom.bulk_reshuffle_requests_total.outcome.merged", 5),
+            ("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state", 1),
+            ("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.pipeline", 2),
             ("wasmcustom.bulk_reshuffle_batches_total.upstream.es-0", 10),
             ("wasmcustom.bulk_reshuffle_batches_total.upstream.es-1", 20),
-            ("wasmcustom.bulk_reshuffle_batches_retried_total.upstream.es-1", 40),
+            ("wasmcustom.bulk_reshuffle_batches_retried_total.reason.busy.upstream.es-1", 40),
             ("wasmcustom.bulk_reshuffle_batch_requests_total.upstream.es-1", 80),
         ];
         let stats = stats.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -68,7 +68,7 @@ impl Scene {
 
     /// How many requests passed through since the start, by reason.
     pub async fn passed_through(&self) -> Result<BTreeMap<String, u64>> {
-        const PREFIX: &str = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        const PREFIX: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
         let stats = self.envoy.stats_with("passed_through").await?;
         let grown = stats.into_iter().filter_map(|(name, count)| {
             let before = self.baseline.get(&name).copied().unwrap_or_default();

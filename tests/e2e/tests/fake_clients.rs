@@ -44,7 +44,7 @@ async fn what_is_held_for_a_client_that_left_is_not_sent() -> Result<()> {
     let stays_too = begin(&scene, &scene.cluster.write_book(0, 3)?).await?;
     scene.wait_for_operations(4).await?;
     drop(leaves);
-    scene.wait_for_count("requests_abandoned_total", 1).await?;
+    scene.wait_for_count("requests_total.outcome.abandoned", 1).await?;
     gate.open();
     assert_eq!(only_number(first).await?, Some(0));
     assert_eq!(only_number(stays).await?, Some(1));
@@ -74,7 +74,7 @@ async fn what_is_on_its_way_for_a_client_that_left_harms_nobody() -> Result<()> 
     scene.wait_for_stat("http.elasticsearch.downstream_cx_active", |active| active <= 1).await?;
     second_gate.open();
     assert_eq!(only_number(stays).await?, Some(2));
-    scene.wait_for_count("requests_abandoned_total", 1).await?;
+    scene.wait_for_count("requests_total.outcome.abandoned", 1).await?;
     let mut numbers = numbers_in(&scene.cluster.bulks());
     numbers[1].sort_unstable();
     assert_eq!(numbers, [vec![0], vec![1, 2]]);
@@ -95,7 +95,7 @@ async fn a_request_of_which_one_share_has_left_is_sent_to_the_end() -> Result<()
     assert_eq!(only_number(first).await?, Some(0));
     let batches = scene.cluster.wait_for_bulks("the share for es-0", |batches| batches.len() == 3).await?;
     assert_eq!(numbers_in(&batches), [[0], [2], [1]]);
-    scene.wait_for_count("requests_abandoned_total", 1).await?;
+    scene.wait_for_count("requests_total.outcome.abandoned", 1).await?;
     scene.finish().await
 }
 
@@ -135,7 +135,7 @@ async fn three_thousand_clients_at_once_each_get_their_own_item() -> Result<()> 
     }
     // All that waited left together.
     assert_eq!(scene.cluster.bulks().len(), 2);
-    assert_eq!(scene.counted("requests_merged_total").await?, CLIENTS);
+    assert_eq!(scene.counted("requests_total.outcome.merged").await?, CLIENTS);
     scene.finish().await
 }
 
@@ -153,7 +153,7 @@ async fn two_workers_each_serve_their_own_clients() -> Result<()> {
         let numbers: Vec<_> = items.iter().map(Item::number).collect();
         assert_eq!(numbers, [Some(number); 3]);
     }
-    assert_eq!(scene.counted("requests_merged_total").await?, 200);
+    assert_eq!(scene.counted("requests_total.outcome.merged").await?, 200);
     assert_eq!(scene.passed_through().await?, [].into());
     scene.finish().await
 }

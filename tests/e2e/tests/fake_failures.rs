@@ -188,7 +188,7 @@ async fn what_a_busy_node_refuses_is_sent_again_until_it_is_taken() -> Result<()
     assert_eq!((Item::read_all(&answer)?[0].number(), Item::read_all(&answer)?[0].status), (Some(0), 201));
     let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
     assert_eq!(bodies, vec![scene.cluster.write_book(0, 0)?; 4]);
-    assert_eq!(scene.counted("batches_retried_total.upstream.es-0").await?, 3);
+    assert_eq!(scene.counted("batches_retried_total.reason.busy.upstream.es-0").await?, 3);
     scene.finish().await
 }
 
@@ -214,7 +214,7 @@ async fn what_a_busy_node_refuses_of_a_batch_is_sent_again_alone() -> Result<()>
     assert_eq!(found, [(Some(0), 201), (Some(1), 201), (Some(0), 201), (Some(2), 201)]);
     let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
     assert_eq!(bodies, [[write(0, 0), write(0, 1), write(0, 2)].concat(), write(0, 1)]);
-    assert_eq!(scene.counted("batches_retried_total.upstream.es-0").await?, 1);
+    assert_eq!(scene.counted("batches_retried_total.reason.busy.upstream.es-0").await?, 1);
     scene.finish().await
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
 
-const PASSED: &str = "requests_passed_through_total.reason.header_pause";
+const PASSED: &str = "requests_total.outcome.passed_through.reason.header_pause";
 
 /// Without `allow_on_headers_stop_iteration`, as where nobody can set it; perhaps with a buffer filter.
 fn without_stop(buffer: bool) -> SceneOptions {
@@ -42,14 +42,14 @@ async fn start(options: SceneOptions) -> Result<Scene> {
 
 /// Sends requests for all nodes; each must be split and answered.
 async fn check_split(scene: &Scene, requests: u64) -> Result<()> {
-    let before = scene.counted("requests_merged_total").await?;
+    let before = scene.counted("requests_total.outcome.merged").await?;
     for number in 0..requests as usize {
         let writes = (0..3).map(|node| scene.cluster.write_book(node, number)).collect::<Result<Vec<_>>>()?;
         let answer = scene.bulk("/_bulk", writes.concat()).await?;
         let statuses: Vec<_> = Item::read_all(&answer)?.iter().map(|item| item.status).collect();
         assert_eq!(statuses, [201, 201, 201]);
     }
-    assert_eq!(scene.counted("requests_merged_total").await?, before + requests);
+    assert_eq!(scene.counted("requests_total.outcome.merged").await?, before + requests);
     Ok(())
 }
 

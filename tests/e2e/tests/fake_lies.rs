@@ -61,9 +61,9 @@ async fn quick_to_look_again() -> Result<Scene> {
 async fn wait_for_trust(scene: &Scene) -> Result<()> {
     scene.cluster.react(|_| Reaction::items());
     until(Duration::from_secs(10), "the index is trusted again", async || {
-        let before = scene.counted("requests_merged_total").await?;
+        let before = scene.counted("requests_total.outcome.merged").await?;
         scene.bulk("/_bulk", scene.cluster.write_book(2, 0)?).await?;
-        Ok((scene.counted("requests_merged_total").await? > before).then_some(()))
+        Ok((scene.counted("requests_total.outcome.merged").await? > before).then_some(()))
     })
     .await?;
     scene.cluster.forget();

@@ -96,7 +96,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
     let numbers: Vec<_> = items.iter().filter_map(Item::number).collect();
     assert_eq!(numbers, [1, 2, 3, 0, 0, 6, 7, 8, 9, 10, 11, 12, 0, 14, 0]);
     assert_eq!(scene.passed_through().await?, [].into());
-    assert_eq!(scene.counted("requests_merged_total").await?, 1);
+    assert_eq!(scene.counted("requests_total.outcome.merged").await?, 1);
     assert_eq!(scene.counted("operations_total").await?, 15);
     scene.finish().await
 }

@@ -117,7 +117,7 @@ async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
         let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
         assert_eq!(found, [(Some(number), 201); 3]);
     }
-    assert!(scene.counted("requests_merged_total").await? >= EACH as u64 + after);
+    scene.wait_for_count("requests_total.outcome.merged", EACH as u64 + after).await?;
     // Only requests that woke it passed through: before it knew the state, or because they are empty.
     assert!(scene.passed_through().await?.keys().all(|reason| ["empty", "no_state"].contains(&reason.as_str())));
 
@@ -140,6 +140,6 @@ async fn the_shipped_filter_has_no_way_to_be_killed() -> Result<()> {
     let marked = [("x-forced-trap", "1")];
     let answer = scene.bulk_with("/_bulk", &marked, scene.cluster.write_book(0, 0)?).await?;
     assert_eq!(Item::read_all(&answer)?[0].number(), Some(0));
-    assert_eq!(scene.counted("requests_merged_total").await?, 1);
+    assert_eq!(scene.counted("requests_total.outcome.merged").await?, 1);
     scene.finish().await
 }

@@ -47,7 +47,7 @@ async fn another_filter_is_taken_and_what_the_former_holds_is_answered() -> Resu
 
     let filter = folder.path().join("envoy/parts/filter.yaml");
     change(&filter, "\"coordinator\"", "\"enabled\": false, \"coordinator\"")?;
-    wait_for(&envoy, "requests_passed_through_total.reason.switched_off").await?;
+    wait_for(&envoy, "requests_total.outcome.passed_through.reason.switched_off").await?;
     assert!(!held.is_finished());
     gate.open();
     let items = Item::read_all(&held.await??)?;

@@ -98,7 +98,7 @@ pub trait Traffic {
 
     /// Waits until every worker splits requests for an index.
     async fn wait_splitting(&self, index: &str) -> Result<()> {
-        const MERGED: &str = "requests_merged_total";
+        const MERGED: &str = "requests_total.outcome.merged";
         wait::until(LIMIT, "every worker splits requests", async || {
             let before = self.counted(MERGED).await?;
             for _ in 0..Self::CONNECTIONS {

@@ -116,7 +116,7 @@ impl Site {
         while let Some(command) = self.engine.poll_stream() {
             self.carry_out(command);
         }
-        self.engine.take_metrics();
+        self.engine.take_happened();
     }
 
     /// The callback for which the engine has asked, and those for which it asks then.
@@ -170,7 +170,7 @@ impl Site {
         while let Some(command) = self.engine.poll_root() {
             self.carry_out(command);
         }
-        self.engine.take_metrics();
+        self.engine.take_happened();
     }
 
     fn carry_out(&mut self, command: Command) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bulk_reshuffle::engine::{Command, Input, Metric, PassThrough, RequestId};
+use bulk_reshuffle::engine::metrics::Counter;
+use bulk_reshuffle::engine::{Command, Input, PassThrough, RequestId};
 
 use crate::agenda::Event;
 use crate::client::NO_BULK;
@@ -159,29 +160,29 @@ impl World {
     }
 
     fn take_metrics(&mut self, engine: usize, passed: Option<(usize, u64)>) -> Result<(), Violation> {
-        let metrics = self.machine(engine)?.engine.take_metrics();
+        let metrics = self.machine(engine)?.engine.take_happened().counts;
         let mut has_reason = false;
         for (metric, times) in metrics {
             match (metric, passed) {
-                (Metric::RequestsPassedThrough(why), Some((number, held))) => {
+                (Counter::RequestsPassedThrough(why), Some((number, held))) => {
                     has_reason = true;
                     self.ledger.passed_because(number, why.name(), held)?;
                     self.coverage.add(&format!("passed through: {}", why.name()), times);
                 }
-                (Metric::RequestsPassedThrough(why), None) => {
+                (Counter::RequestsPassedThrough(why), None) => {
                     Violation::unless(why == PassThrough::HeaderPause, Promise::PassedWhole, || {
                         format!("a request is counted as passed through because of {why:?}, and none did")
                     })?;
                     self.coverage.add("passed through: header_pause", times);
                 }
-                (Metric::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
-                (Metric::RequestsAbandoned, _) => self.coverage.add("outcome: abandoned", times),
-                (Metric::StateLoads, _) => self.coverage.add("state: loaded", times),
-                (Metric::StateTakeovers, _) => {
+                (Counter::RequestsMerged, _) => self.coverage.add("outcome: merged", times),
+                (Counter::RequestsAbandoned, _) => self.coverage.add("outcome: abandoned", times),
+                (Counter::StateLoads, _) => self.coverage.add("state: loaded", times),
+                (Counter::StateTakeovers, _) => {
                     self.machine(engine)?.learns = true;
                     self.coverage.add("state: taken over", times);
                 }
-                (Metric::StateErrors, _) => self.coverage.add("state: errors", times),
+                (Counter::StateErrors, _) => self.coverage.add("state: errors", times),
                 _ => {}
             }
         }

@@ -1,9 +1,10 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Headers, Input, Metric, Origin, Response};
+use bulk_reshuffle::engine::metrics::Happened;
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Headers, Input, Origin, Response};
 use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
 
@@ -178,8 +179,8 @@ impl Saboteur {
     }
 
     /// What was counted, by the metrics' names.
-    pub fn take_metrics(&mut self) -> BTreeMap<Metric, u64> {
-        self.engine.take_metrics()
+    pub fn take_happened(&mut self) -> Happened {
+        self.engine.take_happened()
     }
 
     fn every(&mut self, times: u32) -> bool {

@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 
 use super::failure::Failure;
 use super::holds::{Batch, Held};
+use super::metrics::RetryCause;
 use super::outcome::{NodeAnswer, Outcome};
 use super::share::Selection;
 use super::{Engine, Response};
@@ -46,7 +47,8 @@ impl Engine {
             first = first.saturating_add(held.operations as usize);
         }
         let again: Vec<Held> = busy.iter().flatten().cloned().collect();
-        let is_sent_again = !again.is_empty() && self.retry(Batch { shares: again, ..batch.clone() }).is_ok();
+        let is_sent_again =
+            !again.is_empty() && self.retry(Batch { shares: again, ..batch.clone() }, RetryCause::Busy).is_ok();
         for (held, busy) in batch.shares.iter().zip(busy) {
             if busy.is_none() || !is_sent_again {
                 self.finish(held);

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use super::call::Purpose;
 use super::failure::Failure;
 use super::holds::{Batch, Held, Key};
+use super::metrics::{Counter, RetryCause};
 use super::outcome::Outcome;
-use super::{CallId, Engine, Metric, RequestId, Response};
+use super::{CallId, Engine, RequestId, Response};
 use crate::bulk::{Action, ErrorItem};
 use crate::routing::UpstreamId;
 
@@ -19,6 +20,7 @@ impl Engine {
         match self.calls.remove(&call) {
             Some(Purpose::Question) => self.question_answered(response),
             Some(Purpose::Batch(batch)) => {
+                self.note_return(&batch);
                 self.holds.finished(batch.upstream);
                 match Failure::of(&response) {
                     Some(failure) => self.batch_failed(batch, failure),
@@ -48,6 +50,7 @@ impl Engine {
         match self.calls.remove(&call) {
             Some(Purpose::Question) => self.question_failed(failure),
             Some(Purpose::Batch(batch)) => {
+                self.note_return(&batch);
                 self.holds.finished(batch.upstream);
                 self.batch_failed(batch, failure);
             }
@@ -60,14 +63,14 @@ impl Engine {
         self.state.hurry(self.now);
         match failure {
             Failure::NotSent if batch.not_sent < REDIRECTIONS => {
-                self.count(Metric::BatchesRedirected(batch.upstream), 1);
+                self.count(Counter::BatchesRedirected(batch.upstream), 1);
                 self.release(batch.hold.take());
                 let not_sent = batch.not_sent.saturating_add(1);
                 self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, not_sent, ..batch });
             }
             Failure::NotSent => self.settle_refused(&batch, unavailable()),
             Failure::Lost if self.is_idempotent(&batch) => {
-                if let Err(batch) = self.retry(Batch { lost: true, ..batch }) {
+                if let Err(batch) = self.retry(Batch { lost: true, ..batch }, RetryCause::Lost) {
                     self.settle_unknown(&batch, failure);
                 }
             }
@@ -83,7 +86,7 @@ impl Engine {
             200 if self.is_own_answer(&batch, &response) => self.settle_all(&batch, Outcome::Whole(Rc::new(response))),
             200 => self.batch_accepted(batch, response),
             429 => {
-                if let Err(batch) = self.retry(batch) {
+                if let Err(batch) = self.retry(batch, RetryCause::Busy) {
                     self.settle_refused(&batch, response);
                 }
             }
@@ -95,7 +98,7 @@ impl Engine {
     /// A batch of several requests was refused as a whole, so nothing of it was carried out: each request's share
     /// is sent again alone, and only the offender sees its error.
     fn separate(&mut self, mut batch: Batch) {
-        self.count(Metric::BatchesSeparated(batch.upstream), 1);
+        self.count(Counter::BatchesSeparated(batch.upstream), 1);
         self.release(batch.hold.take());
         for held in std::mem::take(&mut batch.shares).into_iter().rev() {
             self.holds.add_again(Batch { shares: vec![held], ..batch.clone() });
@@ -104,13 +107,13 @@ impl Engine {
 
     /// Sends a batch again after a while that doubles each time, unless it was sent often enough, or its time would
     /// be over by then.
-    pub(super) fn retry(&mut self, batch: Batch) -> Result<(), Batch> {
+    pub(super) fn retry(&mut self, batch: Batch, cause: RetryCause) -> Result<(), Batch> {
         let at = self.now.saturating_add(self.config.retry.backoff(batch.retries, self.next_call));
         let in_time = at < batch.first_sent.saturating_add(self.config.dispatch.timeout);
         if batch.retries >= self.config.retry.attempts || !in_time {
             return Err(batch);
         }
-        self.count(Metric::BatchesRetried(batch.upstream), 1);
+        self.count(Counter::BatchesRetried(cause, batch.upstream), 1);
         let batch = self.redirected(batch);
         self.holds.add_later(Batch { retries: batch.retries.saturating_add(1), ..batch }, at);
         Ok(())
@@ -132,7 +135,7 @@ impl Engine {
     }
 
     pub(super) fn settle_unknown(&mut self, batch: &Batch, failure: Failure) {
-        self.count(Metric::OperationsUnknown(batch.upstream), batch.operations() as usize);
+        self.count(Counter::OperationsUnknown(batch.upstream), batch.operations() as usize);
         let outcome = self.unknown(batch.upstream, failure);
         self.settle_all(batch, outcome);
     }
@@ -181,10 +184,10 @@ impl Engine {
     fn answer(&mut self, id: RequestId) {
         let Some(request) = self.leave(id) else { return };
         if request.abandoned {
-            self.count(Metric::RequestsAbandoned, 1);
+            self.count(Counter::RequestsAbandoned, 1);
             return;
         }
-        self.count(Metric::RequestsMerged, 1);
+        self.count(Counter::RequestsMerged, 1);
         self.responses.insert(id, request.response());
         self.replies.push_back(id);
     }

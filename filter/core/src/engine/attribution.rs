@@ -7,9 +7,10 @@ use hashbrown::HashMap;
 use super::accepting::is_for;
 use super::failure::Failure;
 use super::holds::{Batch, Held};
+use super::metrics::Counter;
 use super::outcome::{NodeAnswer, Outcome};
 use super::share::Selection;
-use super::{Engine, Headers, Metric};
+use super::{Engine, Headers};
 use crate::bulk::{Action, Answer, Operation};
 
 /// By what an item is recognised where its position is no proof.
@@ -19,7 +20,7 @@ impl Engine {
     /// Gives those operations their items that action, index and id leave no doubt of. The others are of unknown
     /// outcome, and nothing is merged for their indices until the cluster's state was looked at again.
     pub(super) fn attribute(&mut self, batch: &Batch, headers: &Headers, answer: Answer) {
-        self.count(Metric::AnswersMismatched(batch.upstream), 1);
+        self.count(Counter::AnswersMismatched(batch.upstream), 1);
         self.distrust(batch, &answer);
         let answer = Rc::new(NodeAnswer::new(headers, answer, &self.memory));
         let found = self.found(batch, &answer.answer);
@@ -39,7 +40,7 @@ impl Engine {
             }
             self.finish(held);
         }
-        self.count(Metric::OperationsUnknown(batch.upstream), lost);
+        self.count(Counter::OperationsUnknown(batch.upstream), lost);
         self.holds.came_back(batch, self.now);
     }
 

@@ -2,7 +2,8 @@
 
 use super::failure::Failure;
 use super::holds::Batch;
-use super::{Call, CallId, Engine, Metric, Response};
+use super::metrics::{Counter, Histogram, micros};
+use super::{Call, CallId, Engine, Response};
 use crate::bulk::gzip;
 use crate::config::Switches;
 use crate::routing::{Errand, News, UpstreamId};
@@ -49,7 +50,8 @@ impl Engine {
     /// The next batch that may leave.
     pub(super) fn next_batch(&mut self) -> Option<Call> {
         let requests = &self.requests;
-        let batch = self.holds.next_batch(self.now, |id| requests.contains_key(&id))?;
+        let mut batch = self.holds.next_batch(self.now, |id| requests.contains_key(&id))?;
+        batch.sent = self.now;
         let upstream = batch.upstream;
         let mut body = Vec::with_capacity(batch.shares.iter().map(|held| held.bytes as usize).sum());
         for held in &batch.shares {
@@ -58,10 +60,7 @@ impl Engine {
                 request.copy_share(held.share, &held.selection, &mut body);
             }
         }
-        self.count(Metric::Batches(upstream), 1);
-        self.count(Metric::BatchOperations(upstream), batch.operations() as usize);
-        self.count(Metric::BatchRequests(upstream), batch.shares.len());
-        self.count(Metric::BatchBytes(upstream), body.len());
+        self.note_departure(&batch, body.len());
         Some(Call {
             // Each request of a batch keeps its caller, so there is one.
             headers: self.callers.get(batch.caller).cloned().unwrap_or_default(),
@@ -92,10 +91,10 @@ impl Engine {
     pub(super) fn follow_state(&mut self) {
         while let Some(news) = self.state.news() {
             match news {
-                News::Loaded => self.count(Metric::StateLoads, 1),
-                News::TakenOver => self.count(Metric::StateTakeovers, 1),
+                News::Loaded => self.count(Counter::StateLoads, 1),
+                News::TakenOver => self.count(Counter::StateTakeovers, 1),
                 News::Failed(error) => {
-                    self.count(Metric::StateErrors, 1);
+                    self.count(Counter::StateErrors, 1);
                     self.warnings.push_back(format!("cluster state: {error}"));
                 }
             }
@@ -109,6 +108,30 @@ impl Engine {
         if let Some(Ok((switches, invalid))) = self.state.new_settings().map(Switches::read) {
             self.switch(switches, invalid);
         }
+    }
+
+    fn note_departure(&mut self, batch: &Batch, bytes: usize) {
+        let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len());
+        self.count(Counter::Batches(upstream), 1);
+        self.count(Counter::BatchOperations(upstream), operations as usize);
+        self.count(Counter::BatchRequests(upstream), requests);
+        self.count(Counter::BatchBytes(upstream), bytes);
+        self.metrics.sample(Histogram::BatchOperations, operations);
+        self.metrics.sample(Histogram::BatchRequests, requests as u64);
+        self.metrics.sample(Histogram::BatchBytes, bytes as u64);
+        // One that is sent again was on its way meanwhile.
+        if let Some(first) = batch.shares.first().filter(|_| batch.is_first_attempt()) {
+            let held = micros(batch.sent.saturating_sub(first.since));
+            self.metrics.count(Counter::HoldMicroseconds(upstream), held);
+            self.metrics.sample(Histogram::HoldMicroseconds, held);
+        }
+    }
+
+    /// A batch's call is over, with an answer or without.
+    pub(super) fn note_return(&mut self, batch: &Batch) {
+        let time = micros(self.now.saturating_sub(batch.sent));
+        self.metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);
+        self.metrics.sample(Histogram::UpstreamMicroseconds, time);
     }
 
     fn next_call(&mut self, purpose: Purpose) -> CallId {

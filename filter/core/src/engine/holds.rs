@@ -73,6 +73,8 @@ pub struct Batch {
     pub hold: Option<Key>,
     /// When it was sent first.
     pub first_sent: Time,
+    /// When it was sent last.
+    pub sent: Time,
     /// How often it could not be sent.
     pub not_sent: u8,
     /// How often it was sent again after a node had it, or refused it.
@@ -86,6 +88,16 @@ impl Batch {
     pub fn operations(&self) -> u64 {
         self.shares.iter().map(|held| held.operations).sum()
     }
+
+    /// Whether it leaves its hold, rather than being sent again, or elsewhere, or in parts.
+    pub fn is_first_attempt(&self) -> bool {
+        self.first_sent == self.sent && self.retries == 0 && self.not_sent == 0
+    }
+
+    /// Bytes of them.
+    pub fn bytes(&self) -> u64 {
+        self.shares.iter().map(|held| held.bytes).sum()
+    }
 }
 
 /// What waits for another upstream now.
@@ -95,6 +107,17 @@ pub struct Redirected {
     pub shares: Vec<(RequestId, u16)>,
     /// What would have left as this many batches, or a few more.
     pub batches: usize,
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Shares of requests.
+    pub requests: u64,
+    /// Operations in them.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -268,6 +291,24 @@ impl Holds {
         }
     }
 
+    /// What waits to be sent, or to be sent again, piece by piece with its upstream.
+    pub fn waiting(&self) -> impl Iterator<Item = (UpstreamId, Waiting)> {
+        let held = self.holds.iter().filter(|(_, hold)| hold.operations > 0).map(|((to, _), hold)| {
+            let requests = hold.shares.len() as u64;
+            (to.upstream, Waiting { requests, operations: hold.operations, bytes: hold.bytes })
+        });
+        let queued = self.ready.values().chain(self.lanes.values().flat_map(|lane| lane.blocked.values()));
+        let again = queued.filter_map(|departure| match departure {
+            Departure::Again(batch) => Some(batch),
+            Departure::Hold(_) => None,
+        });
+        let again = again.chain(self.delayed.values()).map(|batch| {
+            let requests = batch.shares.len() as u64;
+            (batch.upstream, Waiting { requests, operations: batch.operations(), bytes: batch.bytes() })
+        });
+        held.chain(again)
+    }
+
     /// Whether nothing is held and nothing on its way.
     pub fn is_empty(&self) -> bool {
         let waiting = self.ready.len().saturating_add(self.delayed.len());
@@ -397,6 +438,7 @@ impl Holds {
             shares,
             hold: Some(key),
             first_sent: now,
+            sent: now,
             not_sent: 0,
             retries: 0,
             lost: false,

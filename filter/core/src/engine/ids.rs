@@ -46,6 +46,11 @@ impl Ids {
         ids
     }
 
+    /// The wall clock's time, since 1970, when the engine's time was zero.
+    pub fn since_epoch(&self) -> Time {
+        self.origin.since_epoch
+    }
+
     /// It is this late in the engine's time.
     pub fn advance(&mut self, now: Time) {
         let millis = self.origin.since_epoch.saturating_add(now).as_millis();

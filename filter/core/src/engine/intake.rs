@@ -7,9 +7,10 @@ use super::head::{Head, content_length};
 use super::header_pause::Arrival;
 use super::holds::Held;
 use super::ids::Ids;
+use super::metrics::Counter;
 use super::request::{Request, Room};
 use super::share::Selection;
-use super::{Command, Engine, Metric, PassThrough, RequestId};
+use super::{Command, Engine, PassThrough, RequestId};
 use crate::config::Limits;
 
 /// For the operator, once.
@@ -83,9 +84,9 @@ impl Engine {
             self.holds.add((details.destination, request.caller), held);
         }
         let (operations, unrouted) = (request.operations.len(), request.unrouted.clone());
-        self.count(Metric::Operations, operations);
+        self.count(Counter::Operations, operations);
         for (why, operations) in unrouted {
-            self.count(Metric::OperationsUnrouted(why), operations);
+            self.count(Counter::OperationsUnrouted(why), operations);
         }
         redirected.into_iter().for_each(|upstream| self.count_redirected(upstream, 1));
     }
@@ -109,7 +110,7 @@ impl Engine {
             }
         }
         self.leave(id);
-        self.count(Metric::RequestsAbandoned, 1);
+        self.count(Counter::RequestsAbandoned, 1);
     }
 
     /// Lets the headers of requests go of which no body has come, so that none waits for ever.
@@ -117,7 +118,7 @@ impl Engine {
         while let Some(id) = self.header_pauses.next_overdue(self.now) {
             if self.requests.get(&id).is_some_and(|request| request.length() == 0) {
                 self.leave(id);
-                self.count(Metric::RequestsPassedThrough(PassThrough::HeaderPause), 1);
+                self.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
                 self.header_pauses.resume(id, self.now);
                 self.resumes.push_back(id);
             }
@@ -180,7 +181,7 @@ impl Engine {
         if matches!(why, PassThrough::Unrouted(why) if why.may_pass_soon()) && self.learning.len() < LEARNING {
             self.learning.insert(request);
         }
-        self.count(Metric::RequestsPassedThrough(why), 1);
+        self.count(Counter::RequestsPassedThrough(why), 1);
         self.flow = Some(Command::PassThrough { request, body });
     }
 }

@@ -28,7 +28,7 @@ mod ids;
 mod input;
 mod intake;
 mod memory;
-mod metric;
+pub mod metrics;
 mod outcome;
 mod pass_through;
 mod placer;
@@ -43,6 +43,7 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
@@ -56,6 +57,7 @@ use heads::Heads;
 use holds::Holds;
 use ids::Ids;
 use memory::Memory;
+use metrics::{Counter, Gauge, Happened, Histogram, Metrics, micros};
 use request::Request;
 
 pub use caller::TRANSPORT_HEADERS;
@@ -63,7 +65,6 @@ pub use command::{Call, Command, Headers, Response};
 pub use head::may_be_bulk;
 pub use ids::Origin;
 pub use input::{CallId, Input, RequestId};
-pub use metric::Metric;
 pub use pass_through::PassThrough;
 
 /// The most replies that [`Engine::poll_root`] hands out after one input. Envoy answers streams nested in one
@@ -120,7 +121,9 @@ pub struct Engine {
     wake_asked: bool,
     /// When the timer that was set last runs out.
     timer: Option<Time>,
-    metrics: BTreeMap<Metric, u64>,
+    metrics: Metrics,
+    /// Bytes of the VM in which this runs, as far as it was told.
+    vm_memory: u64,
 }
 
 impl Engine {
@@ -157,7 +160,8 @@ impl Engine {
             warnings: VecDeque::new(),
             wake_asked: false,
             timer: None,
-            metrics: BTreeMap::new(),
+            metrics: Metrics::default(),
+            vm_memory: 0,
             config,
         }
     }
@@ -167,6 +171,9 @@ impl Engine {
         self.now = self.now.max(now);
         self.ids.advance(self.now);
         self.replies_left = REPLIES_PER_TURN;
+        if !matches!(input, Input::Woken | Input::Tick) {
+            self.metrics.touch();
+        }
         match input {
             Input::RequestHead { request, headers, end } => self.request_head(request, headers, end),
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
@@ -219,9 +226,68 @@ impl Engine {
         Some(Command::SetTimer(timer.saturating_sub(self.now)))
     }
 
-    /// What has been counted since the last time.
-    pub fn take_metrics(&mut self) -> BTreeMap<Metric, u64> {
-        std::mem::take(&mut self.metrics)
+    /// Whether it is time to show what has [happened](Self::take_happened) and how [things are](Self::gauges).
+    pub fn is_to_be_shown(&self) -> bool {
+        let nothing_under_way = self.requests.is_empty() && self.responses.is_empty();
+        self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
+    }
+
+    /// What has happened since the last time.
+    pub fn take_happened(&mut self) -> Happened {
+        self.metrics.take(self.now)
+    }
+
+    /// How things are. What is not in it is zero.
+    pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
+        let mut gauges = self.gauges_by_upstream();
+        if self.state.is_awake() {
+            let of_worker = [
+                (Gauge::Memory, self.memory.used()),
+                (Gauge::MemoryLimit, self.config.limits.memory),
+                (Gauge::MemoryPeak, self.memory.peak()),
+                (Gauge::VmMemoryPeak, self.vm_memory),
+            ];
+            gauges.extend(of_worker);
+        }
+        if let Some((version, at)) = self.state.verified() {
+            let verified = self.ids.since_epoch().saturating_add(at).as_secs();
+            gauges.extend([(Gauge::StateVersion, version.version), (Gauge::StateVerified, verified)]);
+        }
+        gauges
+    }
+
+    /// What is held and on its way.
+    fn gauges_by_upstream(&self) -> BTreeMap<Gauge, u64> {
+        let mut gauges = BTreeMap::new();
+        let mut add = |gauge: Gauge, by: u64| {
+            let value: &mut u64 = gauges.entry(gauge).or_default();
+            *value = value.saturating_add(by);
+        };
+        for (upstream, waiting) in self.holds.waiting() {
+            add(Gauge::HeldRequests(upstream), waiting.requests);
+            add(Gauge::HeldOperations(upstream), waiting.operations);
+            add(Gauge::HeldBytes(upstream), waiting.bytes);
+        }
+        for purpose in self.calls.values() {
+            if let Purpose::Batch(batch) = purpose {
+                add(Gauge::InFlightBatches(batch.upstream), 1);
+                add(Gauge::InFlightOperations(batch.upstream), batch.operations());
+                add(Gauge::InFlightBytes(batch.upstream), batch.bytes());
+            }
+        }
+        gauges
+    }
+
+    /// For whoever has a clock: the cluster's state has kept a callback for so long.
+    pub fn note_state_step(&mut self, time: Duration) {
+        let micros = micros(time);
+        self.metrics.count(Counter::StateBusyMicroseconds, micros);
+        self.metrics.sample(Histogram::StateStepMicroseconds, micros);
+    }
+
+    /// For whoever has a VM: it takes so many bytes.
+    pub fn note_vm_memory(&mut self, bytes: u64) {
+        self.vm_memory = bytes;
     }
 
     /// Whether the cluster's state was worked on since the last time, so that whoever has a clock can tell how long
@@ -273,7 +339,7 @@ impl Engine {
 
     /// When the timer has to run out, if that is sooner than it will.
     fn needed_timer(&self) -> Option<Time> {
-        let deadlines = [self.state_due(), self.holds.deadline(), self.header_pauses.deadline()];
+        let deadlines = [self.state_due(), self.holds.deadline(), self.header_pauses.deadline(), self.metrics.due()];
         let next = deadlines.into_iter().flatten().min()?;
         self.timer.is_none_or(|timer| next < timer).then_some(next)
     }
@@ -283,8 +349,7 @@ impl Engine {
         self.state.due().filter(|_| !self.is_paused)
     }
 
-    fn count(&mut self, metric: Metric, by: usize) {
-        let count = self.metrics.entry(metric).or_default();
-        *count = count.saturating_add(by as u64);
+    fn count(&mut self, counter: Counter, by: usize) {
+        self.metrics.count(counter, by as u64);
     }
 }

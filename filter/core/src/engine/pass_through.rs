@@ -46,7 +46,35 @@ pub enum PassThrough {
     Unrouted(Unrouted),
 }
 
+/// All reasons but those of single operations.
+const OWN: [PassThrough; 19] = [
+    PassThrough::Disabled,
+    PassThrough::NoState,
+    PassThrough::HeaderPause,
+    PassThrough::TooLarge,
+    PassThrough::Memory,
+    PassThrough::Path,
+    PassThrough::Parameter,
+    PassThrough::ContentType,
+    PassThrough::ContentEncoding,
+    PassThrough::Gzip,
+    PassThrough::Accept,
+    PassThrough::Header,
+    PassThrough::ActionLine,
+    PassThrough::Pipeline,
+    PassThrough::UpdateBody,
+    PassThrough::Incomplete,
+    PassThrough::Empty,
+    PassThrough::SameId,
+    PassThrough::Shards,
+];
+
 impl PassThrough {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        OWN.into_iter().chain(Unrouted::ALL.map(Self::Unrouted))
+    }
+
     /// The word that stands for it in metrics.
     pub fn name(self) -> &'static str {
         match self {

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Engine, Metric};
+use super::Engine;
+use super::metrics::Counter;
 use crate::config::{Config, Switches};
 
 impl Engine {
@@ -13,7 +14,7 @@ impl Engine {
         let is_new = |problem: &&String| !self.invalid_switches.contains(problem);
         let new: Vec<String> = invalid.iter().filter(is_new).cloned().collect();
         if !new.is_empty() {
-            self.count(Metric::SwitchesInvalid, new.len());
+            self.count(Counter::SwitchesInvalid, new.len());
         }
         self.warnings.extend(new);
         self.invalid_switches = invalid;

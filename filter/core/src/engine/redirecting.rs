@@ -1,8 +1,9 @@
 //! What waits for a node that has left the cluster.
 
+use super::Engine;
 use super::destination::Destination;
 use super::holds::Batch;
-use super::{Engine, Metric};
+use super::metrics::Counter;
 use crate::routing::UpstreamId;
 
 impl Engine {
@@ -37,7 +38,7 @@ impl Engine {
 
     pub(super) fn count_redirected(&mut self, upstream: UpstreamId, batches: usize) {
         if batches > 0 {
-            self.count(Metric::BatchesRedirected(upstream), batches);
+            self.count(Counter::BatchesRedirected(upstream), batches);
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct StateCache {
     content: Content,
     watch: Watch,
     known: Option<Version>,
+    /// The state that was the newest when a turn ended last, and when that was.
+    verified: Option<(Version, Time)>,
     step: Step,
     turn_due: Time,
     look_due: Time,
@@ -103,6 +105,7 @@ impl StateCache {
             content: Content::default(),
             watch: Watch::default(),
             known: None,
+            verified: None,
             step: Step::Asleep,
             turn_due: Time::ZERO,
             look_due: Time::ZERO,
@@ -186,6 +189,16 @@ impl StateCache {
         if !turn.asks_again(was_sent) {
             self.turn_failed(RefreshError::Unanswered { question }, now);
         }
+    }
+
+    /// Whether there has been a bulk request.
+    pub fn is_awake(&self) -> bool {
+        !matches!(self.step, Step::Asleep)
+    }
+
+    /// Which state was known last to be the newest, and when that was.
+    pub fn verified(&self) -> Option<(&Version, Time)> {
+        self.verified.as_ref().map(|(version, at)| (version, *at))
     }
 
     /// What is new since the last time.
@@ -339,6 +352,9 @@ impl StateCache {
 
     /// A turn has ended well, here or elsewhere.
     fn turn_ended(&mut self, now: Time) {
+        if let Some(known) = &self.known {
+            self.verified = Some((known.clone(), now));
+        }
         if !self.is_hinted {
             // So that a change is noticed within the interval by those too who have to look for it here.
             self.turn_due = now.saturating_add(self.interval.saturating_sub(self.interval / LOOKS));

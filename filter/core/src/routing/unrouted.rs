@@ -55,6 +55,33 @@ pub enum Unrouted {
 }
 
 impl Unrouted {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::NoIndex,
+        Self::UnknownIndex,
+        Self::DateMath,
+        Self::Alias,
+        Self::AliasRouting,
+        Self::Rollover,
+        Self::CreateOnly,
+        Self::Closed,
+        Self::WriteBlock,
+        Self::Pipeline,
+        Self::IndexMode,
+        Self::RoutingPath,
+        Self::VirtualShards,
+        Self::Split,
+        Self::Resharding,
+        Self::Version,
+        Self::UnknownSettings,
+        Self::RoutingRequired,
+        Self::Partition,
+        Self::Primary,
+        Self::Upstream,
+        Self::Distrusted,
+        Self::Disabled,
+    ];
+
     /// Whether operations of several requests may share a batch for a coordinating node. The index has to be known:
     /// with a pipeline items may come back in another order, and a shard without a primary keeps a whole batch
     /// waiting.

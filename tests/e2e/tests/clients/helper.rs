@@ -99,11 +99,11 @@ fn growth(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTree
 impl Site {
     async fn counts(&self) -> Counts {
         let stats = self.envoy.stats_with("bulk_reshuffle_").await.unwrap();
-        let count = |name: &str| stats.get(&format!("wasmcustom.bulk_reshuffle_{name}_total")).copied().unwrap_or(0);
-        let passed = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        let count = |name: &str| stats.get(&format!("wasmcustom.bulk_reshuffle_{name}")).copied().unwrap_or(0);
+        let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
         Counts {
-            merged: count("requests_merged"),
-            operations: count("operations"),
+            merged: count("requests_total.outcome.merged"),
+            operations: count("operations_total"),
             batches: self.by_upstream("batches").await,
             passed: stats
                 .iter()

@@ -10,7 +10,7 @@ pub async fn check_header(distribution: Distribution, expected: Option<&str>) {
     let site = Site::start_in_front_of(distribution, "product", json!({})).await;
     site.index("product", json!({})).await;
     let body = "{\"index\":{\"_index\":\"product\",\"_id\":\"1\"}}\n{\"n\":1}\n";
-    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
     for (query, is_split) in [("", true), ("?_source=true", false)] {
         let before = site.counter(merged).await;
         let path = format!("/_bulk{query}");

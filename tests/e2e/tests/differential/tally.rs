@@ -27,17 +27,17 @@ impl Site {
     pub async fn counters(&self) -> Counters {
         let stats = self.envoy.stats_with("bulk_reshuffle").await.unwrap();
         let sum = |what: &str| {
-            let start = format!("wasmcustom.bulk_reshuffle_{what}_total");
+            let start = format!("wasmcustom.bulk_reshuffle_{what}");
             stats.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, count)| count).sum()
         };
-        let passed = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.";
+        let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
         let reason = |(name, count): (&String, &u64)| Some((name.strip_prefix(passed)?.to_owned(), *count));
         Counters {
-            merged: sum("requests_merged"),
+            merged: sum("requests_total.outcome.merged"),
             passed: stats.iter().filter_map(reason).collect(),
-            batches: sum("batches"),
-            batch_requests: sum("batch_requests"),
-            separated: sum("batches_separated"),
+            batches: sum("batches_total"),
+            batch_requests: sum("batch_requests_total"),
+            separated: sum("batches_separated_total"),
         }
     }
 }

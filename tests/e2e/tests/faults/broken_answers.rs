@@ -21,7 +21,7 @@ async fn nodes_that_reset_connections_before_and_within_an_answer() -> Result<()
     site.cutters.iter().for_each(|cutter| cutter.cut(7));
     let cuts = || site.cutters.iter().map(Cutter::cuts).sum::<usize>();
     wait::until(LIMIT, "answers of both kinds were broken off", async || {
-        let retried = site.counted("batches_retried").await?;
+        let retried = site.counted("batches_retried_total").await?;
         let unknown = mixed.tally.failed().contains_key(&503);
         Ok((cuts() >= 60 && unknown && retried >= 10).then_some(()))
     })
@@ -29,7 +29,7 @@ async fn nodes_that_reset_connections_before_and_within_an_answer() -> Result<()
     site.cutters.iter().for_each(|cutter| cutter.cut(0));
     let recovered = mixed.recovers(mixed_before).await?.max(idempotent.recovers(idempotent_before).await?);
     let tallies = [mixed.tally.clone(), idempotent.tally.clone()];
-    let retried = site.counted("batches_retried").await?;
+    let retried = site.counted("batches_retried_total").await?;
     println!("answers broken off: {} connections reset, {retried} batches sent again", cuts());
     site.end(vec![mixed, idempotent], recovered).await?;
     for tally in tallies {

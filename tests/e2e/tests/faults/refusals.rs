@@ -32,8 +32,8 @@ async fn nodes_that_refuse_everything_for_ten_seconds_and_a_filter_that_waits_fo
     site.refuse().await?;
     let recovered = load.recovers(before).await?;
     let tally = load.tally.clone();
-    println!("all refused, patient: {} batches sent again", site.counted("batches_retried").await?);
-    ensure!(site.counted("batches_retried").await? > 0, "nothing was refused");
+    println!("all refused, patient: {} batches sent again", site.counted("batches_retried_total").await?);
+    ensure!(site.counted("batches_retried_total").await? > 0, "nothing was refused");
     site.end(vec![load], recovered).await?;
     ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
     expect_only(&tally, &[])

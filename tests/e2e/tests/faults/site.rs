@@ -136,7 +136,7 @@ impl Site {
 
     /// A counter of the filter's, over all upstreams.
     pub async fn counted(&self, name: &str) -> Result<u64> {
-        let stats = self.envoy.stats_with(&format!("bulk_reshuffle_{name}_total")).await?;
+        let stats = self.envoy.stats_with(&format!("bulk_reshuffle_{name}")).await?;
         Ok(stats.values().sum())
     }
 
@@ -255,7 +255,8 @@ impl Site {
         wait::until(LIMIT, "every worker knows the state", async || {
             // A connection belongs to one worker, so each try needs a new one.
             Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
-            Ok((self.counted("state_loads").await? + self.counted("state_takeovers").await? >= WORKERS).then_some(()))
+            Ok((self.counted("state_loads_total").await? + self.counted("state_takeovers_total").await? >= WORKERS)
+                .then_some(()))
         })
         .await
     }

@@ -42,7 +42,7 @@ fn plan(name: &'static str) -> Plan {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
-    const PASSED: &str = "requests_passed_through";
+    const PASSED: &str = "requests_total.outcome.passed_through";
     let site = plan("switched off").index("switched", json!({})).start().await?;
     let mut load = site.load("switched", "");
     let before = load.steady_rate().await?;
@@ -56,10 +56,10 @@ async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
     let by_reason = site.envoy.stats_with("passed_through_total.reason.switched_off").await?;
     ensure!(by_reason.values().sum::<u64>() > 0, "not for this reason: {by_reason:?}");
 
-    let (on, batches) = (Instant::now(), site.counted("batches").await?);
+    let (on, batches) = (Instant::now(), site.counted("batches_total").await?);
     site.switch("persistent", "enabled", Value::Null).await?;
     let passing = site.counted_after(on, PASSED).await?;
-    ensure!(site.counted("batches").await? > batches, "nothing is split again");
+    ensure!(site.counted("batches_total").await? > batches, "nothing is split again");
     println!(
         "switched off: the last batch left {split:.1?} after the switch, the last request passed {passing:.1?} after \
          the switch back; {before:.0} operations in a second, {whole:.0} meanwhile"
@@ -115,7 +115,7 @@ impl Bench {
 
     /// Whether the filter splits requests for this index.
     async fn is_split(&self, index: &str) -> Result<bool> {
-        const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_merged_total";
+        const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
         let before = self.envoy.counter(MERGED).await?;
         self.write(index, 1, 10).await?;
         Ok(self.envoy.counter(MERGED).await? > before)

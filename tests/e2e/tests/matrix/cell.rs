@@ -133,7 +133,7 @@ async fn unrouted(site: &Site, kind: &Kind, keys: &[Key], reason: &'static str, 
     Load::new(rng, kind, keys, 1).direct(site).await?;
     let (bytes, counted) = compare(site, kind, keys, rng).await?;
     let count = |name: &str| counted.get(name).copied().unwrap_or_default();
-    let passed = count(&format!("requests_passed_through_total.reason.{reason}"));
+    let passed = count(&format!("requests_total.outcome.passed_through.reason.{reason}"));
     let merged = count("batch_operations_total.upstream.es");
     let is_whole = passed > 0 && !counted.keys().any(|name| name.starts_with("batch"));
     let is_merged = merged == kind.operations as u64 && !counted.keys().any(|name| name.contains("upstream.es-"));
@@ -174,10 +174,10 @@ async fn make(site: &Site, kind: &Kind, rng: &mut Rng) -> Result<()> {
     let load = Load::new(rng, kind, &keys, 1);
     let before = site.counts().await?;
     load.through_the_filter(site).await?.index()?;
-    let reason = "requests_passed_through_total.reason.unknown_index";
+    let reason = "requests_total.outcome.passed_through.reason.unknown_index";
     ensure!(site.counts().await?.get(reason) > before.get(reason), "the index was known");
     wait::until(Duration::from_secs(10), "the filter does not learn of the index", async || {
-        let merged = |counts: BTreeMap<String, u64>| counts.get("requests_merged_total").copied();
+        let merged = |counts: BTreeMap<String, u64>| counts.get("requests_total.outcome.merged").copied();
         let before = merged(site.counts().await?);
         load.through_the_filter(site).await?;
         Ok((merged(site.counts().await?) > before).then_some(()))

@@ -40,7 +40,7 @@ async fn every_request_is_split_and_none_to_a_node_is_given_up() {
     let (site, received) = Site::start_shipped("buffer", "buffer.yaml", |files| files).await;
     site.index("buffer", json!({})).await;
     received.forget();
-    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
     let before = site.counter(merged).await;
     for number in 0..REQUESTS {
         write(&site, "/_bulk", "buffer", number * 100..(number + 1) * 100, 10).await;
@@ -49,7 +49,10 @@ async fn every_request_is_split_and_none_to_a_node_is_given_up() {
     let nodes = nodes_of(&received);
     assert_eq!((nodes.len(), nodes.iter().collect::<BTreeSet<_>>().len()), (3 * REQUESTS, 3));
     assert_eq!(site.documents("buffer").await, 100 * REQUESTS as u64);
-    assert_eq!(site.counter("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.header_pause").await, 0);
+    assert_eq!(
+        site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.header_pause").await,
+        0
+    );
     assert_eq!(given_up(&site).await, 0);
     site.end().await;
 }

@@ -22,7 +22,7 @@ async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_l
     let body: String = (0..2_000)
         .map(|n| format!("{{\"index\":{{\"_index\":\"zipped\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
         .collect();
-    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
     for accepts in ["identity", "gzip, deflate"] {
         let before = site.counter(merged).await;
         let request = Request::post(site.envoy.url("/_bulk"))

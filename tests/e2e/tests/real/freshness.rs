@@ -9,7 +9,7 @@ use crate::site::Site;
 /// Far more than it takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
-const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_merged_total";
+const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
 impl Site {
     /// Lets a bulk request make an index; returns how long after its answer the filter routes to that.

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::site::{self, Site};
 use crate::tls_client::TlsClient;
 
-const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_merged_total";
+const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
 /// The file's gateway in front of nodes that let in nobody else.
 struct Scene {

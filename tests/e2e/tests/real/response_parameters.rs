@@ -147,7 +147,7 @@ async fn what_a_client_wants_to_see_is_what_the_cluster_would_have_shown() {
     for index in ["seen-d", "seen-f"] {
         site.index(index, json!({})).await;
     }
-    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
     let before = site.counter(merged).await;
     let bodies = bodies();
     for (node, query) in FILTERED.iter().enumerate() {
@@ -162,7 +162,7 @@ async fn what_a_client_wants_to_see_is_what_the_cluster_would_have_shown() {
             site.compare_text(node, query, body).await;
         }
     }
-    let passed = "wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.parameter";
+    let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.parameter";
     assert_eq!(site.counter(passed).await, (PASSED.len() * bodies.len()) as u64);
     // Refusals are not filtered, neither those of a whole request nor those of its pieces.
     for body in [bodies[3].as_str(), "junk\n", "", "{\"index\":{\"_id\":\"0\"}}\n{\"n\":1}"] {

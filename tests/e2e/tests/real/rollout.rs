@@ -32,11 +32,11 @@ async fn both_ports_answer_alike_and_only_one_splits() {
     for (index, url) in [("filtered", site.envoy.url("/_bulk")), ("plain", plain)] {
         site.index(index, json!({})).await;
         received.forget();
-        let merged = site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await;
+        let merged = site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
         let answer = site.client.post_ndjson(&url, documents(index)).await.unwrap();
         let items = Item::read_all(&answer).unwrap();
         answers.push(items.into_iter().map(|item| (item.action, item.id, item.status)).collect::<Vec<_>>());
-        let split = site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await - merged;
+        let split = site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await - merged;
         let bulks: Vec<_> = received.bulks().iter().map(|bulk| bulk.text()).collect();
         match index {
             "filtered" => assert_eq!((split, bulks.len()), (1, 3)),
@@ -64,7 +64,8 @@ async fn prometheus_is_told_the_upstream_the_reason_and_the_port() {
         .iter()
         .map(|(upstream, number)| format!("bulk_reshuffle_batches_total{{upstream=\"{upstream}\"}} {number}"))
         .collect();
-    expected.push("bulk_reshuffle_requests_passed_through_total{reason=\"pipeline\"} 1".to_owned());
+    let passed = r#"bulk_reshuffle_requests_total{outcome="passed_through",reason="pipeline"} 1"#;
+    expected.push(passed.to_owned());
     for port in ["plain", "filtered"] {
         let number = stats[&format!("http.{port}.downstream_rq_completed")];
         let label = format!("envoy_http_conn_manager_prefix=\"{port}\"");

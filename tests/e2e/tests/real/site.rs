@@ -175,7 +175,7 @@ impl Site {
     pub async fn wait_for_routing(&self, name: &str) {
         let line = |n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe-{n}\"}}}}\n");
         let probe: String = (0..64).map(line).collect();
-        let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+        let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
         wait::until(LIMIT, "the filter does not route to the index", async || {
             let before = self.counter(merged).await;
             self.bulk(&probe).await;

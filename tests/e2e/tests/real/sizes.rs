@@ -31,7 +31,7 @@ fn assert_items(answer: &Value, documents: usize) {
 async fn a_body_of_100_mb_is_split_and_answered() {
     let site = Site::start("large").await;
     site.index("large", json!({})).await;
-    let merged = "wasmcustom.bulk_reshuffle_requests_merged_total";
+    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
     let before = site.counter(merged).await;
     let (body, documents) = body("large", 100 << 20, 20_000);
     assert!(body.len() > 99 << 20);

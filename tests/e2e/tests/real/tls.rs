@@ -192,13 +192,13 @@ async fn whom_a_node_does_not_know_gets_that_nodes_answer() {
     let plain = scene.plain_envoy().await;
     let body = documents("alice", "strangers", 0..100);
     for stranger in [None, Some(basic("alice", "looking-glass")), Some(basic("mallory", "wonderland"))] {
-        let merged = scene.site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await;
+        let merged = scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
         let answer = scene.bulk("/_bulk", stranger.as_deref(), &body).await;
         let direct = scene.bulk_by(&plain, "/_bulk", stranger.as_deref(), &body).await;
         assert_eq!(comparable(&answer), comparable(&direct));
         assert_eq!(answer.status, 401);
         assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"http://search.internal/_bulk\"");
-        let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_merged_total").await;
+        let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
         assert_eq!(after, merged + 1, "the filter answered");
     }
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);
@@ -292,13 +292,15 @@ async fn with_wrong_credentials_for_the_state_everything_passes_and_nobody_is_sh
     scene.site.wait_for("bulk_reshuffle_state_errors_total", 2).await;
 
     let alice = basic("alice", "wonderland");
-    let before = scene.site.counter("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.no_state").await;
+    let before =
+        scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
     for number in 0..5 {
         let body = documents("alice", "unknown-state", number * 20..(number + 1) * 20);
         let items = Item::read_all(&scene.bulk("/_bulk", Some(&alice), &body).await).unwrap();
         assert!(items.len() == 20 && items.iter().all(|item| item.status == 201));
     }
-    let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_passed_through_total.reason.no_state").await;
+    let after =
+        scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
     assert_eq!(after - before, 5);
     assert_eq!(scene.site.documents("unknown-state").await, 100);
     assert_eq!(scene.site.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);

@@ -14,7 +14,7 @@ use crate::site::{LIMIT, Site};
 
 const CHANGES: usize = 5;
 
-const SWITCHED_OFF: &str = "requests_passed_through_total.reason.switched_off";
+const SWITCHED_OFF: &str = "requests_total.outcome.passed_through.reason.switched_off";
 
 /// For how long each configuration is written with.
 const BETWEEN: Duration = Duration::from_millis(500);

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::failures::{RESET, envoy_says};
 use super::world::{World, id_on, index, state};
-use crate::engine::{Metric, PassThrough};
+use crate::engine::PassThrough;
+use crate::engine::metrics::Counter;
 use crate::routing::Unrouted;
 
 fn item(action: &str, index: &str, id: &str, status: u16) -> Value {
@@ -47,7 +48,7 @@ fn an_item_is_given_to_the_operation_that_it_must_be_for_and_no_other_is_guessed
         let counted: u64 = world
             .counts
             .iter()
-            .filter(|(metric, _)| matches!(metric, Metric::OperationsUnknown(_)))
+            .filter(|(metric, _)| matches!(metric, Counter::OperationsUnknown(_)))
             .map(|(_, n)| n)
             .sum();
         assert_eq!(counted, unknown as u64, "{items}");
@@ -82,7 +83,7 @@ fn an_alias_is_known_by_its_index() {
 #[test]
 fn nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() {
     let (mut world, _) = answered("/_bulk", &json!([item("index", "i", &id_on(0, 0), 201)]));
-    assert!(world.counts.iter().any(|(metric, count)| matches!(metric, Metric::AnswersMismatched(_)) && *count == 1));
+    assert!(world.counts.iter().any(|(metric, count)| matches!(metric, Counter::AnswersMismatched(_)) && *count == 1));
     for name in ["i", "a"] {
         let body = index(&[id_on(0, 5)]).replace("\"i\"", &format!("\"{name}\""));
         let id = world.request("/_bulk", &body);

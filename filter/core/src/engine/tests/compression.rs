@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
 use crate::bulk::Inflater;
-use crate::engine::{Call, Input, Metric, PassThrough};
+use crate::engine::metrics::Counter;
+use crate::engine::{Call, Input, PassThrough};
 
 fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -114,7 +115,7 @@ fn batches_are_compressed_if_the_configuration_says_so_again_each_time() {
     world.answer_with("es", 200, &answer.replace("ID", &id_on(0, 0)));
     assert_eq!(ids.map(|id| world.items(id)), [[(id_on(0, 0), 201)], [(id_on(0, 0), 200)]]);
     let bytes: u64 =
-        world.counts.iter().filter(|(metric, _)| matches!(metric, Metric::BatchBytes(_))).map(|(_, by)| by).sum();
+        world.counts.iter().filter(|(metric, _)| matches!(metric, Counter::BatchBytes(_))).map(|(_, by)| by).sum();
     assert_eq!(bytes, 3 * lines.len() as u64 * 2);
 }
 

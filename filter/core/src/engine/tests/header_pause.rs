@@ -28,7 +28,7 @@ fn where_no_body_comes_the_request_goes_on_and_later_headers_go_at_once() {
     let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
     let first = world.head("/_bulk", &[]);
     world.woken();
-    assert_eq!(world.timer, Some(PATIENCE));
+    assert!(world.timer.is_some_and(|timer| timer <= PATIENCE));
     world.tick_after(PATIENCE - Duration::from_millis(1));
     assert!(world.resumed.is_empty());
     world.tick_after(Duration::from_millis(1));

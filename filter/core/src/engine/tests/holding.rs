@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
-use crate::engine::Metric;
+use crate::engine::metrics::Counter;
 use crate::routing::UpstreamId;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ fn what_arrives_while_a_batch_is_on_its_way_leaves_together() {
     let batches = world
         .counts
         .iter()
-        .find(|(metric, _)| matches!(metric, Metric::Batches(upstream) if *upstream != UpstreamId::COORDINATOR));
+        .find(|(metric, _)| matches!(metric, Counter::Batches(upstream) if *upstream != UpstreamId::COORDINATOR));
     assert_eq!(batches.unwrap().1, &2);
 }
 

@@ -3,7 +3,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, id_on, index};
-use crate::engine::{Input, Metric, PassThrough, Response};
+use crate::engine::metrics::Counter;
+use crate::engine::{Input, PassThrough, Response};
 use crate::routing::Unrouted;
 
 #[test]
@@ -136,7 +137,7 @@ fn a_question_about_the_state_that_gets_no_answer_is_asked_again() {
                 _ => Input::CallAnswered { call, response: Response { status: 403, ..Response::default() } },
             });
         }
-        assert_eq!(world.counts[&Metric::StateErrors], failure);
+        assert_eq!(world.counts[&Counter::StateErrors], failure);
         world.woken();
         assert!(world.questions.is_empty());
         world.tick_after(Duration::from_secs(2));

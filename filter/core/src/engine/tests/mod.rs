@@ -10,6 +10,7 @@ mod header_pause;
 mod holding;
 mod level;
 mod merging;
+mod metrics;
 mod missing_ids;
 mod redirecting;
 mod response_parameters;

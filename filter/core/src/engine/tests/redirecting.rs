@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::failures::{RESET, envoy_says};
 use super::world::{World, id_on, index};
-use crate::engine::Metric;
+use crate::engine::metrics::Counter;
 use crate::routing::UpstreamId;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -19,10 +19,9 @@ fn world(config: Value) -> World {
 }
 
 fn upstream(world: &World, name: &str) -> UpstreamId {
-    let metric =
-        |metric: &&Metric| matches!(metric, Metric::Batches(id) if world.engine.upstreams().name(*id).as_ref() == name);
+    let metric = |metric: &&Counter| matches!(metric, Counter::Batches(id) if world.engine.upstreams().name(*id).as_ref() == name);
     match world.counts.keys().find(metric) {
-        Some(Metric::Batches(upstream)) => *upstream,
+        Some(Counter::Batches(upstream)) => *upstream,
         _ => panic!("nothing was sent to {name} yet"),
     }
 }
@@ -65,8 +64,8 @@ fn goes_to_the_coordinator_and_what_is_on_its_way_stays() {
         leaves(&mut world, &[gone, UpstreamId::COORDINATOR]);
         assert_eq!(world.upstreams(), ["es-0", "es"]);
         assert_eq!(body(&world, 1), index(&[id_on(0, 0), id_on(0, 0)]));
-        assert_eq!(world.counts[&Metric::BatchesRedirected(gone)], 1);
-        assert!(!world.counts.contains_key(&Metric::BatchesRedirected(UpstreamId::COORDINATOR)));
+        assert_eq!(world.counts[&Counter::BatchesRedirected(gone)], 1);
+        assert!(!world.counts.contains_key(&Counter::BatchesRedirected(UpstreamId::COORDINATOR)));
         world.answer("es");
         assert_eq!(world.replies.len(), 2);
         world.answer("es-0");
@@ -82,7 +81,7 @@ fn leaves_others_where_they_are() {
     leaves(&mut world, &[gone]);
     world.tick_after(50 * MILLISECOND);
     assert_eq!(world.upstreams(), ["es-0"]);
-    assert!(!world.counts.contains_key(&Metric::BatchesRedirected(gone)));
+    assert!(!world.counts.contains_key(&Counter::BatchesRedirected(gone)));
     world.settle();
     assert_eq!(world.items(id).len(), 1);
 }
@@ -99,7 +98,7 @@ fn is_held_since_it_came() {
     assert_eq!((world.calls.len(), world.timer), (0, Some(20 * MILLISECOND)));
     world.tick_after(20 * MILLISECOND);
     assert_eq!((world.upstreams(), body(&world, 0)), (vec!["es"], index(&[id_on(0, 0), id_on(0, 1)])));
-    assert_eq!(world.counts[&Metric::BatchesRedirected(gone)], 2);
+    assert_eq!(world.counts[&Counter::BatchesRedirected(gone)], 2);
     world.settle();
     assert_eq!((world.items(early).len(), world.items(late).len()), (1, 1));
     assert!(world.engine.is_idle());
@@ -223,7 +222,7 @@ fn to_be_sent_again_is_sent_to_the_coordinator_when_it_is_time() {
         assert!(world.calls.is_empty());
         leaves(&mut world, &[gone]);
         assert_eq!((world.upstreams(), body(&world, 0)), (vec!["es"], index(&[id_on(0, 1)])));
-        assert_eq!(world.counts[&Metric::BatchesRedirected(gone)], 2);
+        assert_eq!(world.counts[&Counter::BatchesRedirected(gone)], 2);
         world.tick_after(50 * MILLISECOND);
         assert_eq!((world.upstreams(), body(&world, 1)), (vec!["es", "es"], index(&[id_on(0, 0)])));
         world.settle();

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
 use crate::config::{Config, Switches};
-use crate::engine::{Metric, PassThrough};
+use crate::engine::PassThrough;
+use crate::engine::metrics::Counter;
 use crate::routing::Unrouted;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -243,14 +244,14 @@ fn what_is_wrong_is_said_and_counted_when_it_is_new() {
     world.woken();
     for _ in 0..2 {
         switch(&mut world, json!({"interval": "soon", "max_in_flight": "17", "early_release": "true"}));
-        assert_eq!((world.warnings.len(), world.counts[&Metric::SwitchesInvalid]), (2, 2), "{:?}", world.warnings);
+        assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (2, 2), "{:?}", world.warnings);
     }
     assert!(world.warnings[0].contains(".interval`") && world.warnings[1].contains(".max_in_flight`"));
     // The rest counts.
     assert_eq!(world.calls.len(), 1);
     switch(&mut world, json!({"interval": "later", "max_in_flight": "17"}));
-    assert_eq!((world.warnings.len(), world.counts[&Metric::SwitchesInvalid]), (3, 3));
+    assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (3, 3));
     switch(&mut world, json!({}));
     switch(&mut world, json!({"max_in_flight": "17"}));
-    assert_eq!((world.warnings.len(), world.counts[&Metric::SwitchesInvalid]), (4, 4));
+    assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (4, 4));
 }

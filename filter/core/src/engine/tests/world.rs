@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::Time;
 use crate::config::Config;
-use crate::engine::{Call, Command, Engine, Headers, Input, Metric, Origin, PassThrough, RequestId, Response};
+use crate::engine::metrics::{Counter, Histogram};
+use crate::engine::{Call, Command, Engine, Headers, Input, Origin, PassThrough, RequestId, Response};
 use crate::routing::{Formula, Unshared, hash};
 
 /// An engine, what it asked for, and the clock.
@@ -27,7 +28,8 @@ pub struct World {
     pub warnings: Vec<String>,
     pub timer: Option<Duration>,
     pub wake_ups: usize,
-    pub counts: BTreeMap<Metric, u64>,
+    pub counts: BTreeMap<Counter, u64>,
+    pub samples: Vec<(Histogram, u64)>,
     next_request: u32,
 }
 
@@ -125,6 +127,7 @@ impl World {
             timer: None,
             wake_ups: 0,
             counts: BTreeMap::new(),
+            samples: Vec::new(),
             next_request: 0,
         }
     }
@@ -255,13 +258,15 @@ impl World {
     }
 
     pub fn passed_because(&self, why: PassThrough) -> u64 {
-        self.counts.get(&Metric::RequestsPassedThrough(why)).copied().unwrap_or_default()
+        self.counts.get(&Counter::RequestsPassedThrough(why)).copied().unwrap_or_default()
     }
 
     fn count(&mut self) {
-        for (metric, by) in self.engine.take_metrics() {
+        let happened = self.engine.take_happened();
+        for (metric, by) in happened.counts {
             *self.counts.entry(metric).or_default() += by;
         }
+        self.samples.extend(happened.samples);
     }
 }
 

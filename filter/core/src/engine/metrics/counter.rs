@@ -1,0 +1,220 @@
+use super::family::{self, Family};
+use super::{Label, metric_name};
+use crate::engine::PassThrough;
+use crate::routing::{Unrouted, UpstreamId, Upstreams};
+
+/// What only ever grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Counter {
+    /// Bulk requests that were split and answered here.
+    RequestsMerged,
+    /// Bulk requests that passed on whole, by reason.
+    RequestsPassedThrough(PassThrough),
+    /// Bulk requests whose client went away before the answer.
+    RequestsAbandoned,
+    /// Operations in the requests that were split.
+    Operations,
+    /// Those of them that went to the coordinating upstream because their node is not known, by reason.
+    OperationsUnrouted(Unrouted),
+    /// Batches sent, by upstream.
+    Batches(UpstreamId),
+    /// Operations in them.
+    BatchOperations(UpstreamId),
+    /// Requests that had operations in them.
+    BatchRequests(UpstreamId),
+    /// Bytes of their bodies, before they are compressed.
+    BatchBytes(UpstreamId),
+    /// Microseconds that the first request of each of them was held.
+    HoldMicroseconds(UpstreamId),
+    /// Microseconds from sending each of them to its answer, or to the end of the call without one.
+    UpstreamMicroseconds(UpstreamId),
+    /// Batches that could not be sent to this upstream and went to the coordinating one.
+    BatchesRedirected(UpstreamId),
+    /// Batches that were sent again.
+    BatchesRetried(RetryCause, UpstreamId),
+    /// Batches of several requests that were refused as a whole and sent again one request at a time.
+    BatchesSeparated(UpstreamId),
+    /// Answers of which items did not stand where their operations were sent, by the upstream that was asked.
+    AnswersMismatched(UpstreamId),
+    /// Operations that were answered with an unknown outcome, by the upstream that was asked.
+    OperationsUnknown(UpstreamId),
+    /// New cluster states that were read.
+    StateLoads,
+    /// New cluster states that were taken over from another worker.
+    StateTakeovers,
+    /// Calls for the cluster state that failed.
+    StateErrors,
+    /// Microseconds that following the cluster state has taken.
+    StateBusyMicroseconds,
+    /// Run-time switches that were ignored, each time that they changed.
+    SwitchesInvalid,
+}
+
+/// Why a batch was sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RetryCause {
+    /// The node refused it, or some of its operations, with 429.
+    Busy,
+    /// The connection broke before the answer.
+    Lost,
+}
+
+impl RetryCause {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Busy, Self::Lost];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl Counter {
+    /// Its name with what becomes its labels: `bulk_reshuffle_…_total.reason.X.upstream.Y`.
+    pub fn name(self, upstreams: &Upstreams) -> String {
+        metric_name(self.family(), &self.labels(upstreams))
+    }
+
+    /// The same of another label's value is another counter.
+    pub fn family(self) -> &'static Family {
+        match self {
+            Self::RequestsMerged | Self::RequestsPassedThrough(_) | Self::RequestsAbandoned => &family::REQUESTS,
+            Self::Operations => &family::OPERATIONS,
+            Self::OperationsUnrouted(_) => &family::OPERATIONS_UNROUTED,
+            Self::Batches(_) => &family::BATCHES,
+            Self::BatchOperations(_) => &family::BATCH_OPERATIONS_TOTAL,
+            Self::BatchRequests(_) => &family::BATCH_REQUESTS_TOTAL,
+            Self::BatchBytes(_) => &family::BATCH_BYTES_TOTAL,
+            Self::HoldMicroseconds(_) => &family::HOLD_MICROSECONDS_TOTAL,
+            Self::UpstreamMicroseconds(_) => &family::UPSTREAM_MICROSECONDS_TOTAL,
+            Self::BatchesRedirected(_) => &family::BATCHES_REDIRECTED,
+            Self::BatchesRetried(..) => &family::BATCHES_RETRIED,
+            Self::BatchesSeparated(_) => &family::BATCHES_SEPARATED,
+            Self::AnswersMismatched(_) => &family::ANSWERS_MISMATCHED,
+            Self::OperationsUnknown(_) => &family::OPERATIONS_UNKNOWN,
+            Self::StateLoads => &family::STATE_LOADS,
+            Self::StateTakeovers => &family::STATE_TAKEOVERS,
+            Self::StateErrors => &family::STATE_ERRORS,
+            Self::StateBusyMicroseconds => &family::STATE_BUSY,
+            Self::SwitchesInvalid => &family::SWITCHES_INVALID,
+        }
+    }
+
+    fn labels(self, upstreams: &Upstreams) -> Vec<(Label, String)> {
+        let outcome = |outcome: &str| (Label::Outcome, outcome.to_owned());
+        let reason = |reason: &str| (Label::Reason, reason.to_owned());
+        let upstream = |upstream| (Label::Upstream, upstreams.name(upstream).to_string());
+        match self {
+            Self::RequestsMerged => vec![outcome("merged")],
+            Self::RequestsPassedThrough(why) => vec![outcome("passed_through"), reason(why.name())],
+            Self::RequestsAbandoned => vec![outcome("abandoned")],
+            Self::OperationsUnrouted(why) => vec![reason(why.name())],
+            Self::BatchesRetried(cause, to) => vec![reason(cause.name()), upstream(to)],
+            Self::Batches(to)
+            | Self::BatchOperations(to)
+            | Self::BatchRequests(to)
+            | Self::BatchBytes(to)
+            | Self::HoldMicroseconds(to)
+            | Self::UpstreamMicroseconds(to)
+            | Self::BatchesRedirected(to)
+            | Self::BatchesSeparated(to)
+            | Self::AnswersMismatched(to)
+            | Self::OperationsUnknown(to) => vec![upstream(to)],
+            Self::Operations
+            | Self::StateLoads
+            | Self::StateTakeovers
+            | Self::StateErrors
+            | Self::StateBusyMicroseconds
+            | Self::SwitchesInvalid => vec![],
+        }
+    }
+
+    /// All that there can be with these upstreams.
+    pub fn all(upstreams: &Upstreams) -> impl Iterator<Item = Self> {
+        let single = [
+            Self::RequestsMerged,
+            Self::RequestsAbandoned,
+            Self::Operations,
+            Self::StateLoads,
+            Self::StateTakeovers,
+            Self::StateErrors,
+            Self::StateBusyMicroseconds,
+            Self::SwitchesInvalid,
+        ];
+        let reasons = PassThrough::all().map(Self::RequestsPassedThrough);
+        let unrouted = Unrouted::ALL.iter().copied().map(Self::OperationsUnrouted);
+        single.into_iter().chain(reasons).chain(unrouted).chain(upstreams.ids().flat_map(Self::of_upstream))
+    }
+
+    /// All that an upstream has.
+    fn of_upstream(upstream: UpstreamId) -> impl Iterator<Item = Self> {
+        let counters: [fn(UpstreamId) -> Self; 10] = [
+            Self::Batches,
+            Self::BatchOperations,
+            Self::BatchRequests,
+            Self::BatchBytes,
+            Self::HoldMicroseconds,
+            Self::UpstreamMicroseconds,
+            Self::BatchesRedirected,
+            Self::BatchesSeparated,
+            Self::AnswersMismatched,
+            Self::OperationsUnknown,
+        ];
+        let retried = RetryCause::ALL.into_iter().map(move |cause| Self::BatchesRetried(cause, upstream));
+        counters.into_iter().map(move |counter| counter(upstream)).chain(retried)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::metrics::{Families, Kind};
+
+    fn upstreams() -> Upstreams {
+        let mut upstreams = Upstreams::new("es");
+        upstreams.intern("es-0").unwrap();
+        upstreams
+    }
+
+    #[test]
+    fn names_end_with_what_becomes_labels() {
+        let upstreams = upstreams();
+        let name = |counter: Counter| counter.name(&upstreams);
+        assert_eq!(name(Counter::Operations), "bulk_reshuffle_operations_total");
+        assert_eq!(
+            name(Counter::RequestsPassedThrough(PassThrough::NoState)),
+            "bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state"
+        );
+        assert_eq!(
+            name(Counter::BatchesRetried(RetryCause::Busy, UpstreamId::COORDINATOR)),
+            "bulk_reshuffle_batches_retried_total.reason.busy.upstream.es"
+        );
+    }
+
+    #[test]
+    fn every_counter_is_of_a_family_that_has_its_labels() {
+        let upstreams = upstreams();
+        let mut used: Vec<&str> = Vec::new();
+        for counter in Counter::all(&upstreams) {
+            let family = counter.family();
+            used.push(family.name);
+            assert_eq!(family.kind, Kind::Counter, "{counter:?}");
+            assert!(counter.labels(&upstreams).iter().all(|(label, _)| family.labels.contains(label)), "{counter:?}");
+        }
+        for family in Families::all().filter(|family| family.kind == Kind::Counter) {
+            assert!(used.contains(&family.name), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn no_two_counters_have_one_name() {
+        let upstreams = upstreams();
+        let mut names: Vec<String> = Counter::all(&upstreams).map(|counter| counter.name(&upstreams)).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
