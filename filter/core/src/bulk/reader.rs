@@ -87,6 +87,11 @@ impl Reader {
         self.check_length()
     }
 
+    /// Where the line starts that comes next, or that was not vouched for.
+    pub fn line_start(&self) -> u32 {
+        self.line_start
+    }
+
     /// Says whether the whole body was vouched for, now that nothing more will come.
     pub fn finish<E>(&self, body: &Body, operations: &[Operation]) -> Result<(), ReadError<E>> {
         match self.expected {

@@ -12,6 +12,7 @@ use super::request::{Request, Room};
 use super::share::Selection;
 use super::{Command, Engine, PassThrough, RequestId};
 use crate::config::Limits;
+use crate::routing::RoutingTable;
 
 /// For the operator, once.
 const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on the \
@@ -142,17 +143,8 @@ impl Engine {
     }
 
     fn enter(&mut self, head: Rc<Head>, length: Option<u64>, end: bool) -> Result<Request, PassThrough> {
-        if end {
-            return Err(PassThrough::Empty);
-        }
-        let table = self.table.clone().ok_or(PassThrough::NoState)?;
         let room = room(&self.config.limits, self.memory.used(), 0);
-        if length.is_some_and(|length| length > room.bytes()) {
-            return Err(room.beyond());
-        }
-        if room.of_memory < Request::least_memory(head.gzip) {
-            return Err(PassThrough::Memory);
-        }
+        let table = admit(self.table.as_ref(), &head, length, end, room)?;
         self.turn = self.turn.wrapping_add(1);
         let caller = self.callers.enter(Rc::clone(&head.caller));
         let (config, charge) = (Rc::clone(&self.config), self.memory.charge(0));
@@ -186,7 +178,28 @@ impl Engine {
     }
 }
 
+/// The table for a request that may be read, as far as its headers tell.
+pub(super) fn admit(
+    table: Option<&Rc<RoutingTable>>,
+    head: &Head,
+    length: Option<u64>,
+    end: bool,
+    room: Room,
+) -> Result<Rc<RoutingTable>, PassThrough> {
+    if end {
+        return Err(PassThrough::Empty);
+    }
+    let table = table.ok_or(PassThrough::NoState)?;
+    if length.is_some_and(|length| length > room.bytes()) {
+        return Err(room.beyond());
+    }
+    if room.of_memory < Request::least_memory(head.gzip) {
+        return Err(PassThrough::Memory);
+    }
+    Ok(Rc::clone(table))
+}
+
 /// How much more of a request there is room for, of which so much is here.
-fn room(limits: &Limits, memory: u64, length: u64) -> Room {
+pub(super) fn room(limits: &Limits, memory: u64, length: u64) -> Room {
     Room { of_request: limits.max_request.saturating_sub(length), of_memory: limits.memory.saturating_sub(memory) }
 }

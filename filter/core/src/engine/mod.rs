@@ -18,6 +18,7 @@ mod call;
 mod caller;
 mod command;
 mod destination;
+mod explain;
 mod failure;
 mod gathering;
 mod head;
@@ -62,6 +63,10 @@ use request::Request;
 
 pub use caller::TRANSPORT_HEADERS;
 pub use command::{Call, Command, Headers, Response};
+pub use explain::{
+    ExplainedOperation, Explanation, Fault, LISTED, NodeName, NodeTotal, ShardTotal, Skew, UnroutedTotal, Way, Why,
+    explained_path,
+};
 pub use head::may_be_bulk;
 pub use ids::Origin;
 pub use input::{CallId, Input, RequestId};
@@ -309,6 +314,13 @@ impl Engine {
     /// Where documents live, as far as that is known.
     pub fn table(&self) -> Option<&RoutingTable> {
         self.table.as_deref()
+    }
+
+    /// The routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that fit a
+    /// pattern, with all names that lead to them. `None` before the cluster's state is known.
+    pub fn export_state(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
+        let settings = serde_json::from_slice(self.state.settings()).ok();
+        serde_json::to_vec(&self.table()?.export(pattern, most, self.state.version(), settings)).ok()
     }
 
     /// Whether no request is here and no call on its way.

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use hashbrown::{HashMap, HashSet};
@@ -12,7 +13,7 @@ use super::memory::Charge;
 use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
 use super::share_numbers::ShareNumbers;
-use crate::bulk::{Body, InflateError, Inflater, Operation, Placement, Reader, Splice, Splices};
+use crate::bulk::{Body, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splice, Splices};
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
 
@@ -182,7 +183,7 @@ impl Request {
             compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
         }
         self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
-        if self.has_id_on_both_sides() {
+        if self.same_id().is_some() {
             return Err(PassThrough::SameId);
         }
         self.compressed = None;
@@ -190,17 +191,18 @@ impl Request {
         Ok(())
     }
 
-    /// Whether a routed operation and an unrouted one have the same id. They may mean the same document under two
-    /// names, and then their order counts.
-    fn has_id_on_both_sides(&self) -> bool {
-        let Some(unrouted) = self.share_numbers.find(&self.shares, Destination::COORDINATOR) else { return false };
-        let ids = |routed: bool| {
-            let side =
-                self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed);
-            side.filter_map(|operation| operation.placement.id_hash)
+    /// The first routed operation that has the id of an unrouted one. They may mean the same document under two names,
+    /// and then their order counts.
+    pub fn same_id(&self) -> Option<&Operation> {
+        let unrouted = self.share_numbers.find(&self.shares, Destination::COORDINATOR)?;
+        let side = |routed: bool| {
+            self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed)
         };
-        let of_unrouted: HashSet<u32> = ids(false).collect();
-        !of_unrouted.is_empty() && ids(true).any(|id| of_unrouted.contains(&id))
+        let of_unrouted: HashSet<u32> = side(false).filter_map(|operation| operation.placement.id_hash).collect();
+        if of_unrouted.is_empty() {
+            return None;
+        }
+        side(true).find(|operation| operation.placement.id_hash.is_some_and(|id| of_unrouted.contains(&id)))
     }
 
     /// The body as it arrived.
@@ -217,6 +219,31 @@ impl Request {
     /// The lines of an operation, as one slice.
     pub fn lines<'a>(&'a self, operation: &Operation, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         self.body.contiguous(operation.range(), scratch)
+    }
+
+    /// Where the line starts at which reading has stopped.
+    pub fn line_start(&self) -> u32 {
+        self.reader.line_start()
+    }
+
+    /// How many lines end within a part of the body.
+    pub fn line_ends(&self, part: Range<u32>) -> u32 {
+        let ends = self.body.pieces(part).map(|piece| memchr::memchr_iter(b'\n', piece).count());
+        ends.fold(0, |all, ends| all.saturating_add(u32::try_from(ends).unwrap_or(u32::MAX)))
+    }
+
+    /// The line that starts there, as far as it is here, up to so many bytes.
+    pub fn line_at(&self, start: u32, most: u32) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.body.copy_to(start..start.saturating_add(most), &mut line);
+        let end = memchr::memchr(b'\n', &line).unwrap_or(line.len());
+        line.truncate(end);
+        line
+    }
+
+    /// The table by which its operations are placed.
+    pub fn table(&self) -> &RoutingTable {
+        &self.table
     }
 
     /// Whether an operation writes to this index, by its own name or an alias.
@@ -316,6 +343,11 @@ impl Request {
     /// Bytes of an operation's lines as they are sent.
     pub fn sent_bytes(&self, operation: &Operation) -> u64 {
         sent_bytes(&self.splices, operation)
+    }
+
+    /// What is added to an operation's action line.
+    pub fn parameter(&self, operation: &Operation) -> Option<&Parameter> {
+        self.splices.within(&operation.range()).map(|splice| &splice.parameter)
     }
 
     /// The id that was made for an operation.

@@ -206,6 +206,16 @@ impl StateCache {
         self.news.pop_front()
     }
 
+    /// The cluster's state that was read completely last.
+    pub fn version(&self) -> Option<&Version> {
+        self.known.as_ref()
+    }
+
+    /// What the cluster says of how the filter is switched, as it came; empty if it was not asked yet.
+    pub fn settings(&self) -> &[u8] {
+        &self.content.cluster.settings
+    }
+
     /// What the cluster says of how the filter is switched, as it came, if that is another than last time.
     pub fn new_settings(&mut self) -> Option<&[u8]> {
         let settings = &self.content.cluster.settings;
@@ -228,8 +238,9 @@ impl StateCache {
             let upstream = name.and_then(|name| upstreams.intern(&name)).ok_or(Unrouted::Upstream)?;
             if self.missing.contains(&upstream) { Err(Unrouted::Upstream) } else { Ok(upstream) }
         };
-        let by_node = self.content.cluster.nodes.list().iter().map(upstream).collect();
-        self.table = Some(Rc::new(RoutingTable::new(self.content.sections.clone(), by_node)));
+        let nodes = self.content.cluster.nodes.list();
+        let by_node = nodes.iter().map(upstream).collect();
+        self.table = Some(Rc::new(RoutingTable::new(self.content.sections.clone(), nodes.into(), by_node)));
         self.table.clone()
     }
 

@@ -49,13 +49,23 @@ impl Formula {
     /// The shard for a hash, which has been moved by the partition's offset where the index is partitioned.
     pub fn shard(self, hash: u32) -> u32 {
         // The cluster computes with Java's signed int.
-        let floor_mod = |modulus: u32| i64::from(hash as i32).rem_euclid(i64::from(modulus.max(1))) as u32;
+        let remainder = i64::from(hash as i32).rem_euclid(i64::from(self.modulus().max(1))) as u32;
+        remainder.checked_div(self.factor()).unwrap_or(0)
+    }
+
+    /// How many neighbouring remainders lead to the same shard.
+    pub fn factor(self) -> u32 {
         match self {
-            Self::Factor { shards, routing_shards } => {
-                let factor = routing_shards.checked_div(shards).unwrap_or(1).max(1);
-                floor_mod(routing_shards).checked_div(factor).unwrap_or(0)
-            }
-            Self::Modulo { shards } => floor_mod(shards),
+            Self::Factor { shards, routing_shards } => routing_shards.checked_div(shards).unwrap_or(1).max(1),
+            Self::Modulo { .. } => 1,
+        }
+    }
+
+    /// By what the hash is divided.
+    pub fn modulus(self) -> u32 {
+        match self {
+            Self::Factor { routing_shards, .. } => routing_shards,
+            Self::Modulo { shards } => shards,
         }
     }
 

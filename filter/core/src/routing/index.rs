@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::formula::partitioned;
 use super::index_metadata::IndexMetadata;
 use super::primaries::{Primaries, Primary};
-use super::{Formula, Overrides, Unrouted, hash};
+use super::{Choice, Formula, Overrides, Unrouted, hash};
 
 /// What the table knows of an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,6 +33,16 @@ struct Shards {
     partition_size: u32,
     routing_required: bool,
     primaries: Box<[Primary]>,
+}
+
+/// How an index spreads its documents, as the cluster's state would tell it.
+pub(super) struct Layout {
+    pub shards: u32,
+    pub routing_shards: u32,
+    pub partition_size: u32,
+    pub routing_required: bool,
+    /// A version that makes such indices.
+    pub created: &'static str,
 }
 
 /// The shard of an operation, and the number of the node that holds its primary.
@@ -80,6 +90,35 @@ impl Index {
         let node = shards.primaries.get(shard as usize).and_then(|primary| primary.node());
         let node = node.ok_or(Unrouted::Primary)?;
         Ok(Some(ShardRoute { index: u64::from(self.name_hash), shard, node }))
+    }
+
+    /// How the shard of an operation is worked out; `None` if that is for the cluster to choose.
+    pub fn choice(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<Choice>, Unrouted> {
+        let shards = self.shards.as_ref().map_err(|why| *why)?;
+        let hash = shards.hash(id_hash, routing_hash)?;
+        let partition_size = (shards.partition_size > 1).then_some(shards.partition_size);
+        Ok(hash.map(|hash| Choice::new(shards.formula, hash, partition_size)))
+    }
+
+    /// How it spreads its documents, or why it is unrouted.
+    pub fn layout(&self) -> Result<Layout, Unrouted> {
+        let Shards { formula, partition_size, routing_required, .. } = self.shards.as_ref().map_err(|why| *why)?;
+        let created = match formula {
+            Formula::Factor { .. } => "8000099",
+            Formula::Modulo { .. } => "9064000",
+        };
+        Ok(Layout {
+            shards: formula.shards(),
+            routing_shards: formula.modulus(),
+            partition_size: *partition_size,
+            routing_required: *routing_required,
+            created,
+        })
+    }
+
+    /// By shard.
+    pub fn primaries(&self) -> &[Primary] {
+        self.shards.as_ref().map_or(&[], |shards| &shards.primaries)
     }
 
     /// A routing value that leads to one shard, and where that is: another for each turn.
@@ -134,15 +173,19 @@ impl Shards {
     }
 
     fn shard(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<u32>, Unrouted> {
-        let hash = match (id_hash, routing_hash) {
+        Ok(self.hash(id_hash, routing_hash)?.map(|hash| self.formula.shard(hash)))
+    }
+
+    /// Of what the formula makes a shard.
+    fn hash(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<u32>, Unrouted> {
+        Ok(match (id_hash, routing_hash) {
             (_, None) if self.routing_required => return Err(Unrouted::RoutingRequired),
-            (Some(id), Some(routing)) if self.partition_size > 1 => partitioned(routing, id, self.partition_size),
+            (Some(id), Some(routing)) if self.partition_size > 1 => Some(partitioned(routing, id, self.partition_size)),
             _ if self.partition_size > 1 => return Err(Unrouted::Partition),
-            (_, Some(routing)) => routing,
-            (Some(id), None) => id,
-            (None, None) => return Ok(None),
-        };
-        Ok(Some(self.formula.shard(hash)))
+            (_, Some(routing)) => Some(routing),
+            (Some(id), None) => Some(id),
+            (None, None) => None,
+        })
     }
 }
 

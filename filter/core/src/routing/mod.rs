@@ -11,8 +11,10 @@
 mod aliases;
 mod board;
 mod cache;
+mod choice;
 mod content;
 mod details;
+mod export;
 mod formula;
 mod hash;
 mod index;
@@ -27,6 +29,7 @@ mod question;
 mod seal;
 mod section;
 mod shared_data;
+mod snapshot;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,8 @@ mod version;
 mod write_target;
 
 pub use cache::{Errand, News, StateCache};
+pub use choice::Choice;
+pub use export::Export;
 pub use formula::Formula;
 pub use hash::hash;
 pub use name_kind::NameKind;
@@ -45,6 +50,7 @@ pub use node::{HttpAddress, Node};
 pub use overrides::Overrides;
 pub use question::{Question, RefreshError};
 pub use shared_data::{SharedData, Unshared};
+pub use snapshot::{Snapshot, SnapshotError};
 pub use table::{Route, RoutingTable};
 pub use unrouted::Unrouted;
 pub use upstream::{UpstreamId, Upstreams};

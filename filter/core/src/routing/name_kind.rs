@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a name that operations are for stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NameKind {
     /// An index.
     Index,

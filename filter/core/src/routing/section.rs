@@ -153,6 +153,20 @@ impl Sections {
         self.0.iter().flat_map(|section| section.names.values())
     }
 
+    /// All indices.
+    pub fn indices(&self) -> impl Iterator<Item = (&str, &Index)> {
+        self.names().filter_map(|(name, entry)| Some((name, entry.index()?)))
+    }
+
+    /// All aliases and data streams.
+    pub fn targets(&self) -> impl Iterator<Item = (&str, &Target)> {
+        self.names().filter_map(|(name, entry)| Some((name, entry.target()?)))
+    }
+
+    fn names(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.0.iter().flat_map(|section| &section.names).map(|(name, entry)| (name.as_ref(), entry))
+    }
+
     /// The numbers of all nodes that hold a started primary, some more than once.
     pub fn nodes(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|section| &section.nodes).copied()

@@ -1,16 +1,18 @@
 use std::rc::Rc;
 
 use super::section::{Entry, Sections, Target};
-use super::{NameKind, Unrouted, UpstreamId, WriteTarget};
+use super::{NameKind, Node, Unrouted, UpstreamId, WriteTarget};
 
 /// Where the primary of each shard is, for every name that a bulk operation can write to.
 ///
 /// A snapshot: it stays as it is when the cluster's state changes, but for what is [distrusted](Self::distrust).
 #[derive(Debug)]
 pub struct RoutingTable {
-    sections: Sections,
+    pub(super) sections: Sections,
     /// By the node's number.
     by_node: Rc<[Result<UpstreamId, Unrouted>]>,
+    /// Likewise.
+    nodes: Rc<[Node]>,
     /// Upstreams that hold a started primary.
     upstreams: Vec<UpstreamId>,
 }
@@ -32,8 +34,8 @@ pub enum Route {
 }
 
 impl RoutingTable {
-    /// A table of these sections, with the upstream of each node by its number.
-    pub(super) fn new(sections: Sections, by_node: Rc<[Result<UpstreamId, Unrouted>]>) -> Self {
+    /// A table of these sections, with each node and its upstream by the node's number.
+    pub(super) fn new(sections: Sections, nodes: Rc<[Node]>, by_node: Rc<[Result<UpstreamId, Unrouted>]>) -> Self {
         let mut is_used = vec![false; by_node.len()];
         for node in sections.nodes() {
             is_used.get_mut(usize::from(node)).into_iter().for_each(|is_used| *is_used = true);
@@ -42,21 +44,22 @@ impl RoutingTable {
         let mut upstreams: Vec<UpstreamId> = used.filter_map(|(upstream, _)| upstream.ok()).collect();
         upstreams.sort_unstable();
         upstreams.dedup();
-        Self { sections, by_node, upstreams }
+        Self { sections, by_node, nodes, upstreams }
     }
 
     /// What writing to a name goes to.
     pub fn write_target(&self, name: &str) -> Result<WriteTarget<'_>, Unrouted> {
         let unknown = if name.starts_with('<') { Unrouted::DateMath } else { Unrouted::UnknownIndex };
         let (name, entry) = self.sections.named(name).ok_or(unknown)?;
-        let (index, kind, added_routing) = match entry {
-            Entry::Index(index) => (index, NameKind::Index, None),
-            Entry::Target(Target { index, kind, routing, .. }) => {
-                let index = index.as_deref().map_err(|why| *why)?;
-                (self.sections.index(index).ok_or(Unrouted::UnknownIndex)?, *kind, routing.as_deref())
+        let (index_name, index, kind, added_routing) = match entry {
+            Entry::Index(index) => (name, index, NameKind::Index, None),
+            Entry::Target(Target { index: index_name, kind, routing, .. }) => {
+                let index_name = index_name.as_deref().map_err(|why| *why)?;
+                let index = self.sections.index(index_name).ok_or(Unrouted::UnknownIndex)?;
+                (index_name, index, *kind, routing.as_deref())
             }
         };
-        Ok(WriteTarget { table: self, name, index, kind, added_routing })
+        Ok(WriteTarget { table: self, name, index_name, index, kind, added_routing })
     }
 
     /// Where an operation on a name goes, given the hash of its id and its routing value.
@@ -89,6 +92,21 @@ impl RoutingTable {
     /// All upstreams that hold a started primary, in a fixed order.
     pub fn upstreams(&self) -> &[UpstreamId] {
         &self.upstreams
+    }
+
+    /// The nodes that the cluster has, each with its upstream or why it gets nothing.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Node, Result<UpstreamId, Unrouted>)> + Clone {
+        self.nodes.iter().zip(self.by_node.iter().copied()).filter(|(node, _)| node.present)
+    }
+
+    /// The upstream of the node with this id, if it has one.
+    pub fn upstream_of(&self, id: &str) -> Option<UpstreamId> {
+        self.nodes().find(|(node, _)| node.id == id)?.1.ok()
+    }
+
+    /// The node with this number.
+    pub(super) fn node(&self, number: u16) -> Option<&Node> {
+        self.nodes.get(usize::from(number))
     }
 
     /// Whether it is the upstream of a node.
@@ -147,7 +165,7 @@ mod tests {
                 names.insert(name.into(), entry);
             });
         }
-        (RoutingTable::new(sections, by_node.into()), upstreams)
+        (RoutingTable::new(sections, [].into(), by_node.into()), upstreams)
     }
 
     /// An id of this shard.

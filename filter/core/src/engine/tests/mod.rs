@@ -5,6 +5,7 @@ mod busy;
 mod clients;
 mod compression;
 mod coordinator;
+mod explain;
 mod failures;
 mod header_pause;
 mod holding;

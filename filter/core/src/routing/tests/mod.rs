@@ -2,6 +2,7 @@
 
 mod changes;
 mod cluster;
+mod export;
 mod failures;
 mod leases;
 mod memory;

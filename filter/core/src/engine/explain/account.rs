@@ -1,0 +1,249 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, UnroutedTotal, Way};
+use crate::bulk::{ActionLine, Operation, Parameter};
+use crate::config::MissingId;
+use crate::engine::PassThrough;
+use crate::engine::request::Request;
+use crate::routing::{Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
+
+/// Longer than any action line that is read.
+const LINE: u32 = 16 << 10;
+
+/// Goes through the operations of a request that was read, and sums up where they go.
+pub struct Account<'a> {
+    request: &'a Request,
+    upstreams: &'a Upstreams,
+    most: usize,
+    /// Up to where lines were counted, and how many.
+    counted: (u32, u32),
+    operations: u64,
+    bytes: u64,
+    nodes: BTreeMap<(UpstreamId, Option<&'a str>), NodeTotal>,
+    shards: BTreeMap<(&'a str, u32), ShardTotal>,
+    /// Indices of which all nodes and shards are in there.
+    indices: BTreeSet<&'a str>,
+    unrouted: BTreeMap<Unrouted, u64>,
+    listed: Vec<ExplainedOperation>,
+}
+
+impl<'a> Account<'a> {
+    /// Of all operations that were read, with `most` of them listed.
+    pub fn of(request: &'a Request, upstreams: &'a Upstreams, most: usize) -> Self {
+        let mut account = Self {
+            request,
+            upstreams,
+            most,
+            counted: (0, 0),
+            operations: 0,
+            bytes: 0,
+            nodes: BTreeMap::new(),
+            shards: BTreeMap::new(),
+            indices: BTreeSet::new(),
+            unrouted: BTreeMap::new(),
+            listed: Vec::new(),
+        };
+        for operation in &request.operations {
+            request.read_line(operation, |line, default_index| account.add(operation, line, default_index));
+        }
+        account
+    }
+
+    /// What is to be said of the request, which passes on whole if there is a reason.
+    pub fn into_explanation(mut self, why: Option<PassThrough>) -> Explanation {
+        let because = why.map(|why| self.fault(why));
+        let is_node = |total: &&NodeTotal| total.node.is_some();
+        let skew = Skew {
+            nodes: Skew::of(self.nodes.values().filter(is_node).map(|total| total.operations)),
+            shards: Skew::of(self.shards.values().map(|total| total.operations)),
+        };
+        let unrouted = self.unrouted.into_iter();
+        Explanation {
+            way: if because.is_some() { Way::PassedWhole } else { Way::Split },
+            because,
+            operations: self.operations,
+            bytes: self.bytes,
+            shares: self.request.shares.len(),
+            nodes: self.nodes.into_values().collect(),
+            shards_left_out: self.shards.len().saturating_sub(self.most),
+            shards: self.shards.into_values().take(self.most).collect(),
+            unrouted: unrouted.map(|(why, operations)| UnroutedTotal { why: why.into(), operations }).collect(),
+            skew,
+            left_out: self.operations.saturating_sub(self.listed.len() as u64),
+            listed: self.listed,
+        }
+    }
+
+    fn add(&mut self, operation: &Operation, line: &ActionLine<'_>, default_index: Option<&str>) {
+        let number = self.line_number(operation.start);
+        let explained = self.explain(operation, line, default_index, number);
+        self.operations = self.operations.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(explained.bytes);
+        if self.listed.len() < self.most {
+            self.listed.push(explained);
+        }
+    }
+
+    /// Says where an operation goes, and counts it there.
+    fn explain(
+        &mut self,
+        operation: &Operation,
+        line: &ActionLine<'_>,
+        default_index: Option<&str>,
+        number: u32,
+    ) -> ExplainedOperation {
+        let request = self.request;
+        let name = line.index.as_deref().or(default_index);
+        let target = name.and_then(|name| request.table().write_target(name).ok());
+        let parameter = request.parameter(operation);
+        let made_routing = match parameter {
+            Some(Parameter::Routing(value)) => Some(value.to_string()),
+            _ => None,
+        };
+        let routing = line.routing.as_deref().or(request.head.default_routing.as_deref()).or(made_routing.as_deref());
+        let id_hash = operation.placement.id_hash;
+        let choice = target.and_then(|target| target.choice(id_hash, routing).ok()).flatten();
+        let unrouted = target.and_then(|target| target.route(id_hash, routing).err());
+        let upstream = self.upstream_of(operation);
+        let node = match choice {
+            Some(choice) => target.and_then(|target| target.primary(choice.shard)),
+            None => self.node_of(upstream),
+        };
+        let bytes = request.sent_bytes(operation);
+        self.count(upstream, node, target.zip(choice.map(|choice| choice.shard)), unrouted, bytes);
+        // An id that was made stands in the line as it is read again.
+        let is_made = matches!(parameter, Some(Parameter::Id(_)));
+        let id = line.id.as_deref().filter(|_| !is_made);
+        ExplainedOperation {
+            position: u32::try_from(self.operations).unwrap_or(u32::MAX),
+            line: number,
+            action: operation.action,
+            name: name.map(str::to_owned),
+            kind: target.map(|target| target.kind()),
+            index: target.map(|target| target.index().to_owned()),
+            missing_id: id.is_none().then_some(match parameter {
+                Some(Parameter::Id(_)) => MissingId::Generate,
+                Some(Parameter::Routing(_)) => MissingId::Direct,
+                None => MissingId::Pass,
+            }),
+            id: id.map(str::to_owned),
+            routing: target.and_then(|target| target.added_routing()).or(routing).map(str::to_owned),
+            choice,
+            node: node.map(NodeName::from),
+            upstream: self.upstreams.name(upstream).to_string(),
+            bytes,
+            unrouted: unrouted.map(Into::into),
+        }
+    }
+
+    fn count(
+        &mut self,
+        upstream: UpstreamId,
+        node: Option<&'a Node>,
+        shard: Option<(WriteTarget<'a>, u32)>,
+        unrouted: Option<Unrouted>,
+        bytes: u64,
+    ) {
+        if let Some((target, _)) = shard
+            && self.indices.insert(target.index())
+        {
+            self.list(target);
+        }
+        // What goes to the coordinating upstream is no node's, even if the node is known.
+        let node = node.filter(|_| upstream != UpstreamId::COORDINATOR);
+        let total = self.node(upstream, node);
+        total.operations = total.operations.saturating_add(1);
+        total.bytes = total.bytes.saturating_add(bytes);
+        if let Some((target, shard)) = shard
+            && let Some(total) = self.shards.get_mut(&(target.index(), shard))
+        {
+            total.operations = total.operations.saturating_add(1);
+            total.bytes = total.bytes.saturating_add(bytes);
+        }
+        if let Some(why) = unrouted {
+            let count = self.unrouted.entry(why).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Lists an index's shards, and the nodes that have them, with nothing so far.
+    fn list(&mut self, target: WriteTarget<'a>) {
+        for shard in 0..target.shards() {
+            let node = target.primary(shard);
+            let total = ShardTotal {
+                index: target.index().to_owned(),
+                shard,
+                node: node.map(NodeName::from),
+                operations: 0,
+                bytes: 0,
+            };
+            self.shards.insert((target.index(), shard), total);
+            if let Some(node) = node
+                && let Some(upstream) = self.request.table().upstream_of(&node.id)
+            {
+                self.node(upstream, Some(node));
+            }
+        }
+    }
+
+    fn node(&mut self, upstream: UpstreamId, node: Option<&'a Node>) -> &mut NodeTotal {
+        self.nodes.entry((upstream, node.map(|node| node.id.as_str()))).or_insert_with(|| NodeTotal {
+            node: node.map(NodeName::from),
+            upstream: self.upstreams.name(upstream).to_string(),
+            operations: 0,
+            bytes: 0,
+        })
+    }
+
+    fn upstream_of(&self, operation: &Operation) -> UpstreamId {
+        let share = self.request.shares.get(usize::from(operation.placement.share));
+        share.map_or(UpstreamId::COORDINATOR, |share| share.destination.upstream)
+    }
+
+    fn node_of(&self, upstream: UpstreamId) -> Option<&'a Node> {
+        let mut nodes = self.request.table().nodes();
+        nodes.find(|(_, of)| *of == Ok(upstream)).map(|(node, _)| node)
+    }
+
+    fn fault(&mut self, why: PassThrough) -> Fault {
+        let position = match why {
+            PassThrough::ActionLine
+            | PassThrough::Pipeline
+            | PassThrough::UpdateBody
+            | PassThrough::Incomplete
+            | PassThrough::Shards
+            | PassThrough::Unrouted(_) => Some((self.operations, self.request.line_start())),
+            PassThrough::SameId => self.request.same_id().map(|operation| {
+                let before = self.request.operations.iter().take_while(|other| other.start < operation.start);
+                (before.count() as u64, operation.start)
+            }),
+            _ => None,
+        };
+        let line = position.map(|(_, start)| {
+            self.counted = (0, 0);
+            self.line_number(start)
+        });
+        Fault {
+            why: why.into(),
+            operation: position.and_then(|(operation, _)| u32::try_from(operation).ok()),
+            line,
+            name: position.filter(|_| matches!(why, PassThrough::Unrouted(_))).and_then(|(_, start)| self.name(start)),
+        }
+    }
+
+    /// The name that the action line gives which starts there, or else the path.
+    fn name(&self, start: u32) -> Option<String> {
+        let text = self.request.line_at(start, LINE);
+        let line = ActionLine::read(&text).ok()?;
+        let name = line.index.as_deref().or(self.request.head.default_index.as_deref());
+        name.map(str::to_owned)
+    }
+
+    /// The number of the line that starts there, which is behind those asked for before.
+    fn line_number(&mut self, start: u32) -> u32 {
+        let (until, lines) = self.counted;
+        let lines = lines.saturating_add(self.request.line_ends(until..start));
+        self.counted = (start, lines);
+        lines.saturating_add(1)
+    }
+}

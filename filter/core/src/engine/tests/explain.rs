@@ -1,0 +1,274 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, state};
+use crate::bulk::gzip;
+use crate::config::MissingId;
+use crate::engine::{Call, Explanation, LISTED, Metric, PassThrough, Way, Why, explained_path};
+use crate::routing::{Unrouted, hash};
+
+/// The cluster of [`state`] with more indices: a partitioned one, two that are not routed but merged, and a closed one.
+fn cluster() -> Value {
+    let mut state = state();
+    let like = state["metadata"]["indices"]["i"].clone();
+    let shards = state["routing_table"]["indices"]["i"].clone();
+    for (name, key, value) in [
+        ("parts", "routing_partition_size", json!("2")),
+        ("later", "version", json!({"created": "99999999"})),
+        ("series", "mode", json!("time_series")),
+        ("shut", "blocks", json!({"write": "true"})),
+    ] {
+        let mut index = like.clone();
+        index["aliases"] = json!([]);
+        index["settings"]["index"]["uuid"] = json!(name);
+        index["settings"]["index"][key] = value;
+        state["metadata"]["indices"][name] = index;
+        state["routing_table"]["indices"][name] = shards.clone();
+    }
+    state
+}
+
+fn explain(world: &World, path: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Explanation {
+    explain_first(world, path, headers, body, LISTED)
+}
+
+fn explain_first(
+    world: &World,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl AsRef<[u8]>,
+    listed: usize,
+) -> Explanation {
+    let fixed = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
+    let headers = fixed.iter().chain(headers).map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
+    world.engine.explain(headers.collect(), body.as_ref().to_vec(), listed).unwrap()
+}
+
+fn reason(explanation: &Explanation) -> &'static str {
+    explanation.because.as_ref().unwrap().why.reason
+}
+
+#[test]
+fn tells_for_each_operation_where_it_goes_and_why() {
+    let world = World::knowing(json!({}), &cluster());
+    let [first, second] = [id_on(0, 0), id_on(2, 0)];
+    let body = format!(
+        "{{\"index\":{{\"_index\":\"a\",\"_id\":\"{first}\"}}}}\n{{}}\n\n\
+         {{\"delete\":{{\"_id\":\"x\",\"routing\":\"{second}\"}}}}\n{{\"create\":{{\"_index\":\"later\"}}}}\n{{}}\n"
+    );
+    let explanation = explain(&world, "/i/_bulk", &[], &body);
+    assert_eq!((explanation.way, explanation.operations, explanation.shares), (Way::Split, 3, 3));
+    let [aliased, deleted, later] = explanation.listed.as_slice() else { panic!("{explanation:?}") };
+    assert_eq!((aliased.name.as_deref(), aliased.index.as_deref(), aliased.line), (Some("a"), Some("i"), 1));
+    assert_eq!((aliased.upstream.as_str(), aliased.node.as_ref().unwrap().id.as_str()), ("es-0", "n0"));
+    assert_eq!(aliased.choice.unwrap().hash, hash(&first) as i32);
+    assert_eq!((aliased.choice.unwrap().modulus, aliased.choice.unwrap().factor), (768, 128));
+    assert_eq!((deleted.position, deleted.line, deleted.routing.as_deref()), (1, 4, Some(second.as_str())));
+    assert_eq!((deleted.id.as_deref(), deleted.upstream.as_str()), (Some("x"), "es-2"));
+    assert_eq!((later.line, later.upstream.as_str(), later.unrouted.unwrap().reason), (5, "es", "version"));
+    assert_eq!((later.missing_id, later.node.as_ref()), (Some(MissingId::Pass), None));
+    assert_eq!(explanation.unrouted.iter().map(|total| total.operations).collect::<Vec<_>>(), [1]);
+    let upstreams: Vec<_> = explanation.nodes.iter().map(|total| (total.upstream.as_str(), total.operations)).collect();
+    assert_eq!(upstreams, [("es", 1), ("es-0", 1), ("es-1", 0), ("es-2", 1)]);
+    assert_eq!((explanation.shards.len(), explanation.skew.nodes, explanation.skew.shards), (6, Some(1.5), Some(3.0)));
+}
+
+#[test]
+fn says_why_a_request_passes_on_whole_and_which_line_it_is() {
+    let world = World::knowing(json!({"indices": [{"pattern": "off", "enabled": false}]}), &cluster());
+    let good = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{}}\n\n", id_on(0, 0));
+    for (rest, reason, line, name) in [
+        ("{\"index\":{\"_index\":\"nope\"}}\n{}\n", "unknown_index", 4, Some("nope")),
+        ("{\"index\":{\"_index\":\"shut\"}}\n{}\n", "write_block", 4, Some("shut")),
+        ("{\"index\":{\"_index\":\"off\"}}\n{}\n", "disabled", 4, Some("off")),
+        ("{\"index\":{}}\n{}\n", "no_index", 4, None),
+        ("{\"index\":{\"_index\":\"i\",\"pipeline\":\"p\"}}\n{}\n", "pipeline", 4, None),
+        ("{\"oops\":{}}\n{}\n", "action_line", 4, None),
+        ("{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]\n", "update_body", 5, None),
+        ("{\"index\":{\"_index\":\"i\"}}\n{}", "incomplete", 5, None),
+    ] {
+        let explanation = explain(&world, "/_bulk", &[], format!("{good}{rest}"));
+        let fault = explanation.because.clone().unwrap();
+        assert_eq!((explanation.way, fault.why.reason), (Way::PassedWhole, reason));
+        assert_eq!((fault.operation, fault.line, fault.name.as_deref()), (Some(1), Some(line), name), "{reason}");
+        assert_eq!((explanation.operations, explanation.listed.len()), (1, 1));
+    }
+    let [id, other] = [id_on(0, 0), id_on(1, 0)];
+    let line = |index: &str, id: &str| format!("{{\"delete\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n");
+    let body = [line("later", &id), line("i", &other), line("i", &id)].concat();
+    let same = explain(&world, "/_bulk", &[], body).because.unwrap();
+    assert_eq!((same.why.reason, same.operation, same.line), ("same_id", Some(2), Some(3)));
+}
+
+#[test]
+fn a_request_may_pass_before_its_body_is_read() {
+    let world = World::new(json!({"limits": {"max_request": "100b"}}));
+    let body = "{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n";
+    for (path, headers, body, expected) in [
+        ("/_bulk?pipeline=p", [("x", "y")], body.to_owned(), "pipeline"),
+        ("/i/t/_bulk", [("x", "y")], body.to_owned(), "path"),
+        ("/_bulk", [("accept", "text/plain")], body.to_owned(), "accept"),
+        ("/_bulk", [("content-encoding", "gzip")], body.to_owned(), "gzip"),
+        ("/_bulk", [("content-length", "101")], body.to_owned(), "too_large"),
+        ("/_bulk", [("x", "y")], body.repeat(3), "too_large"),
+        ("/_bulk", [("x", "y")], String::new(), "empty"),
+    ] {
+        let explanation = explain(&world, path, &headers, body);
+        assert_eq!((reason(&explanation), explanation.operations), (expected, 0));
+    }
+    assert_eq!(reason(&explain(&World::without_state(json!({})), "/_bulk", &[], body)), "no_state");
+    assert_eq!(reason(&explain(&World::new(json!({"enabled": false})), "/_bulk", &[], body)), "switched_off");
+    let post = |path: &str| vec![(":method".to_owned(), b"POST".to_vec()), (":path".to_owned(), path.into())];
+    assert_eq!(world.engine.explain(post("/_search"), Vec::new(), LISTED), None);
+}
+
+#[test]
+fn shows_no_header_and_nothing_of_a_document_but_its_id() {
+    let world = World::new(json!({"credentials": {"authorization": "ApiKey secret"}}));
+    let body = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{\"name\":\"secret\"}}\n", id_on(1, 0));
+    let headers = [("authorization", "Basic secret"), ("cookie", "secret")];
+    let told = serde_json::to_string(&explain(&world, "/_bulk?timeout=1m", &headers, body)).unwrap();
+    assert!(told.contains(&id_on(1, 0)) && !told.contains("secret") && !told.contains("1m"), "{told}");
+}
+
+#[test]
+fn lists_as_many_as_it_is_told_to_and_sums_up_all() {
+    let world = World::new(json!({}));
+    let body: String = (0..100).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
+    let all = explain(&world, "/_bulk", &[], &body);
+    let few = explain_first(&world, "/_bulk", &[], &body, 4);
+    assert_eq!((few.listed.len(), few.left_out, few.shards.len(), few.shards_left_out), (4, 96, 4, 2));
+    assert_eq!((&few.nodes, few.operations, few.bytes), (&all.nodes, 100, body.len() as u64));
+    assert_eq!(few.listed, all.listed[..4]);
+    assert_eq!(all.shards.iter().map(|shard| shard.operations).sum::<u64>(), 100);
+}
+
+#[test]
+fn a_path_behind_explain_means_the_one_that_a_client_would_send() {
+    for (rest, path) in [
+        ("", "/_bulk"),
+        ("/", "/_bulk"),
+        ("?routing=a", "/_bulk?routing=a"),
+        ("/logs/_bulk?require_alias=true", "/logs/_bulk?require_alias=true"),
+    ] {
+        assert_eq!(explained_path(rest), path);
+    }
+}
+
+#[test]
+fn every_reason_has_a_sentence() {
+    let reasons = [Why::from(PassThrough::SameId), Why::from(PassThrough::Unrouted(Unrouted::Primary))];
+    assert_eq!(reasons[1], Why::from(Unrouted::Primary));
+    assert!(reasons.iter().all(|why| why.text.ends_with('.')));
+}
+
+/// An operation as a client may send it, and what is wrong with it if it stands in a request.
+fn operation() -> impl Strategy<Value = (&'static str, &'static str, Option<u32>, Option<&'static str>)> {
+    let names = prop_oneof![
+        60 => Just("i"), 20 => Just("a"), 10 => Just(""), 8 => Just("parts"), 8 => Just("later"), 8 => Just("series"),
+        1 => Just("shut"), 1 => Just("nope"),
+    ];
+    let actions = prop_oneof![5 => Just("index"), 3 => Just("create"), 2 => Just("update"), 2 => Just("delete")];
+    let routing = prop_oneof![3 => Just(None), 1 => Just(Some("jane")), 1 => Just(Some("joe"))];
+    (names, actions, proptest::option::weighted(0.9, 0..10_000_u32), routing)
+}
+
+/// Each operation carries its number in its id or its source.
+fn text(operations: &[(&str, &str, Option<u32>, Option<&str>)]) -> String {
+    let mut text = String::new();
+    for (n, (index, action, id, routing)) in operations.iter().enumerate() {
+        let mut parameters = serde_json::Map::new();
+        for (key, value) in [
+            ("_index", Some((*index).to_owned()).filter(|index| !index.is_empty())),
+            ("_id", id.map(|id| format!("{id}-{n}"))),
+            ("routing", routing.map(str::to_owned)),
+        ] {
+            parameters.extend(value.map(|value| (key.to_owned(), json!(value))));
+        }
+        text += &format!("{}\n", json!({ *action: parameters }));
+        match *action {
+            "delete" => {}
+            "update" => text += &format!("{{\"doc\":{{\"n\":{n}}}}}\n"),
+            _ => text += &format!("{{\"n\":{n}}}\n"),
+        }
+    }
+    text
+}
+
+/// The upstream to which each operation was really sent, by its number, and the operations and bytes of each upstream.
+fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>) {
+    let (mut places, mut totals) = (BTreeMap::new(), BTreeMap::<String, (u64, u64)>::new());
+    for call in calls {
+        let upstream = call.upstream.to_string();
+        let total = totals.entry(upstream.clone()).or_default();
+        total.1 += call.body.len() as u64;
+        let mut lines = std::str::from_utf8(&call.body).unwrap().lines().map(|line| line.parse::<Value>().unwrap());
+        while let Some(line) = lines.next() {
+            let (action, parameters) = line.as_object().unwrap().iter().next().unwrap();
+            let number = match action.as_str() {
+                "delete" => parameters["_id"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap(),
+                "update" => lines.next().unwrap()["doc"]["n"].as_u64().unwrap(),
+                _ => lines.next().unwrap()["n"].as_u64().unwrap(),
+            };
+            total.0 += 1;
+            assert!(places.insert(number, upstream.clone()).is_none());
+        }
+    }
+    (places, totals)
+}
+
+/// Lets the engine take the same request, and holds what it does against what was told.
+fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
+    let headers: &[(&str, &str)] = if is_zipped { &[("content-encoding", "gzip")] } else { &[] };
+    let bytes = if is_zipped { gzip(body.as_bytes()) } else { body.as_bytes().to_vec() };
+    let told = explain(world, path, headers, &bytes);
+    let id = world.head(path, headers);
+    world.data(id, &bytes, true);
+    world.woken();
+    let passed = world.counts.keys().find_map(|metric| match metric {
+        Metric::RequestsPassedThrough(why) => Some(why.name()),
+        _ => None,
+    });
+    assert_eq!(told.because.as_ref().map(|fault| fault.why.reason), passed);
+    if passed.is_some() {
+        return;
+    }
+    let (places, totals) = sent(&world.calls);
+    assert_eq!(told.operations, places.len() as u64);
+    assert_eq!(told.shares, world.calls.len());
+    for operation in &told.listed {
+        assert_eq!(operation.upstream, places[&u64::from(operation.position)], "{operation:?}");
+        let of_node = operation.node.as_ref().map(|node| node.name.as_str());
+        assert!(operation.unrouted.is_some() || of_node == Some(&operation.upstream), "{operation:?}");
+        assert_eq!(operation.unrouted.is_some(), operation.upstream == "es");
+    }
+    let of_nodes = told.nodes.iter().filter(|total| total.operations > 0);
+    let of_nodes: BTreeMap<_, _> =
+        of_nodes.map(|total| (total.upstream.clone(), (total.operations, total.bytes))).collect();
+    assert_eq!(of_nodes, totals);
+}
+
+proptest! {
+    #[test]
+    fn what_is_told_is_what_the_engine_does(
+        operations in proptest::collection::vec(operation(), 1..40),
+        missing_id in prop_oneof![Just("pass"), Just("generate"), Just("direct")],
+        level in prop_oneof![Just("node"), Just("shard")],
+        path in prop_oneof![Just("/i/_bulk"), Just("/a/_bulk?routing=mary"), Just("/_bulk")],
+        is_zipped in any::<bool>(),
+    ) {
+        let config = json!({"missing_id": missing_id, "dispatch": {"level": level}});
+        let mut world = World::knowing(config, &cluster());
+        compare(&mut world, path, &text(&operations), is_zipped);
+    }
+
+    #[test]
+    fn nothing_makes_it_panic(path in r"(/[a-z<]{0,3})?/_bulk(\?[?&=a-z]{0,9})?", body in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let world = World::new(json!({}));
+        prop_assert!(explain(&world, &path, &[], &body).way == Way::PassedWhole);
+        let lines = [b"{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n".as_slice(), &body].concat();
+        explain_first(&world, &path, &[], lines, 1);
+    }
+}
