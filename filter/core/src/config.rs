@@ -10,6 +10,7 @@
 //! assert_eq!(error.field, "hold.interval");
 //! ```
 
+mod admin_path;
 mod cluster_state;
 mod credentials;
 mod dispatch;
@@ -24,9 +25,10 @@ mod missing_id;
 mod nodes;
 mod retry;
 mod switches;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::json::{Object, object};
+pub use admin_path::AdminPath;
 pub use cluster_state::ClusterStateConfig;
 pub use credentials::Credentials;
 pub use dispatch::{Dispatch, Level};
@@ -42,8 +44,9 @@ pub use nodes::Nodes;
 pub use retry::Retry;
 pub use switches::Switches;
 
-/// The whole configuration. Every field but `coordinator` has a default.
-#[derive(Debug, Clone, Deserialize)]
+/// The whole configuration. Every field but `coordinator` has a default. It is written as it is read, but for the values
+/// of `credentials`, which are never shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The Envoy cluster that is asked for the cluster state, and takes what no node's own upstream can be sent.
@@ -85,6 +88,9 @@ pub struct Config {
     /// Bounds on what the filter takes in.
     #[serde(default, deserialize_with = "object")]
     pub limits: Limits,
+    /// Below which path the filter tells about itself; empty: nowhere.
+    #[serde(default)]
+    pub admin_path: AdminPath,
 }
 
 impl Config {

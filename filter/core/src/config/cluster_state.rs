@@ -1,18 +1,18 @@
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::field::duration;
+use super::field::{duration, show_duration};
 
 /// How the cluster state is kept fresh.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterStateConfig {
     /// From one look at the cluster's state to the next.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub refresh: Duration,
     /// For each call.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
 }
 

@@ -1,8 +1,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Stands for a value.
+const HIDDEN: &str = "***";
 
 /// Header names and values. They are never shown.
 #[derive(Clone, Default)]
@@ -17,7 +20,13 @@ impl Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_map().entries(self.0.keys().map(|name| (name, "***"))).finish()
+        to.debug_map().entries(self.0.keys().map(|name| (name, HIDDEN))).finish()
+    }
+}
+
+impl Serialize for Credentials {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.keys().map(|name| (name, HIDDEN)))
     }
 }
 

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::field::{count, duration};
+use super::field::{count, duration, show_duration};
 
 /// How batches are sent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dispatch {
     /// What a batch carries the operations of.
@@ -18,7 +18,7 @@ pub struct Dispatch {
     #[serde(deserialize_with = "count")]
     pub max_in_flight_per_node: usize,
     /// For each call.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
     /// Whether their bodies are compressed with gzip.
     pub compress: bool,
@@ -49,7 +49,7 @@ impl Dispatch {
 }
 
 /// What a batch carries the operations of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// All shards of one node.

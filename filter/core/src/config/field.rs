@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serializer};
 
 /// The name of an Envoy cluster.
 pub fn upstream_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -53,6 +53,21 @@ pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     match parse_size::Config::new().with_binary().parse_size(&text) {
         Ok(size) if size > 0 => Ok(size),
         _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
+    }
+}
+
+/// A duration as [`duration`] reads it.
+pub fn show_duration<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&humantime::format_duration(*duration))
+}
+
+/// A size as [`size`] reads it, in the largest unit that leaves no rest.
+pub fn show_size<S: Serializer>(size: &u64, to: S) -> Result<S::Ok, S::Error> {
+    let units = [("gb", 30), ("mb", 20), ("kb", 10)];
+    let fits = |(_, bits): &(&str, u32)| *size > 0 && size.trailing_zeros() >= *bits;
+    match units.into_iter().find(fits) {
+        Some((unit, bits)) => to.collect_str(&format_args!("{}{unit}", size >> bits)),
+        None => to.collect_str(&format_args!("{size}b")),
     }
 }
 

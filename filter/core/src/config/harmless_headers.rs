@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
 
 /// Request headers on which no server acts. They do not keep requests apart, and are left out of batches, so that
 /// nobody ever acts under another's value.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<HeaderName>")]
 pub struct HarmlessHeaders(BTreeSet<String>);
 

@@ -1,19 +1,21 @@
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
 
 use super::MissingId;
 use crate::json::present;
 use crate::wildcard;
 
 /// Settings for some indices. What is not said here is as for the others.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text")]
 pub struct IndexSettings {
     /// Which: those whose names fit.
     pub pattern: IndexPattern,
     /// Whether requests with operations for them are taken in at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// What becomes of their operations that name no document id.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_id: Option<MissingId>,
 }
 
@@ -39,7 +41,7 @@ impl TryFrom<Text> for IndexSettings {
 }
 
 /// The name of an index or alias, in which `*` stands for any characters or none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IndexPattern(String);
 
 impl IndexPattern {

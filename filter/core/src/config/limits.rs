@@ -1,21 +1,21 @@
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::field::size;
+use super::field::{show_size, size};
 
 /// The most that one VM can be given: Envoy bounds its memory at 1 GiB, of which small requests take 1.4 times what is
 /// counted of them, and batches on their way out need room too.
 const MAX_MEMORY: u64 = 640 << 20;
 
 /// Bounds on what the filter takes in; what is beyond them passes through, streamed.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Bytes of all requests held or in flight, per VM (Envoy has one per worker).
-    #[serde(deserialize_with = "size")]
+    #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub memory: u64,
     /// Bytes of one request's body.
-    #[serde(deserialize_with = "size")]
+    #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub max_request: u64,
 }
 

@@ -1,18 +1,18 @@
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::routing::UpstreamTemplate;
 
 /// How nodes map to Envoy clusters.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "NodesText")]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "NodesText", into = "NodesText")]
 pub struct Nodes {
     /// Made from `upstream` (a template) and `upstreams` (exceptions, by node name or id).
     pub template: UpstreamTemplate,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NodesText {
     #[serde(default = "default_template")]
@@ -32,6 +32,12 @@ impl TryFrom<NodesText> for Nodes {
         let template = UpstreamTemplate::new(&text.upstream, text.upstreams)
             .map_err(|error| format!("`upstream` takes {error}"))?;
         Ok(Self { template })
+    }
+}
+
+impl From<Nodes> for NodesText {
+    fn from(Nodes { template }: Nodes) -> Self {
+        Self { upstream: template.to_string(), upstreams: template.into_exceptions() }
     }
 }
 

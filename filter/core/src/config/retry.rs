@@ -1,21 +1,21 @@
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::field::duration;
+use super::field::{duration, show_duration};
 
 /// When a batch is sent again: one that was refused with 429, or one that was lost with its connection and may be
 /// carried out twice. Never after `dispatch.timeout` since it was sent first.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
     /// How often; 0: never.
     pub attempts: u32,
     /// After how long; twice as long each further time.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub backoff: Duration,
     /// After how long at most.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub max_backoff: Duration,
 }
 

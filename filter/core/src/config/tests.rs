@@ -17,6 +17,49 @@ fn only_the_coordinator_must_be_said() {
 }
 
 #[test]
+fn is_written_as_it_is_read() {
+    let whole = serde_json::json!({
+        "coordinator": "es", "enabled": false,
+        "nodes": {"upstream": "a-{name}{id}{host}{ip}{http_port}{attr.zone}", "upstreams": {"es-0": "hot"}},
+        "credentials": {},
+        "harmless_headers": ["x-a"],
+        "cluster_state": {"refresh": "1m 30s", "timeout": "250ms"},
+        "hold": {
+            "interval": "20ms", "flush_threshold_size": "1537b", "flush_threshold_docs": 7, "early_release": false,
+            "gather": "0s",
+        },
+        "dispatch": {
+            "level": "shard", "max_in_flight": 2, "max_in_flight_per_node": 3, "timeout": "1h", "compress": true,
+        },
+        "retry": {"attempts": 1, "backoff": "1ms", "max_backoff": "2s"},
+        "missing_id": "direct",
+        "indices": [{"pattern": "a-*", "enabled": false}, {"pattern": "b", "missing_id": "pass"}],
+        "header_pause": "buffer",
+        "limits": {"memory": "64mb", "max_request": "3kb"},
+        "admin_path": "/_bulk_reshuffle",
+    });
+    let config = Config::read(whole.to_string().as_bytes()).unwrap();
+    assert_eq!(serde_json::to_value(&config).unwrap(), whole);
+}
+
+#[test]
+fn credentials_are_never_written() {
+    let config = Config::read(br#"{"coordinator":"es","credentials":{"authorization":"ApiKey hush"}}"#).unwrap();
+    let written = serde_json::to_value(&config).unwrap();
+    assert_eq!(written["credentials"], serde_json::json!({"authorization": "***"}));
+    assert!(!format!("{written} {config:?}").contains("hush"));
+}
+
+#[test]
+fn the_admin_path_is_one_that_nothing_else_can_be() {
+    for path in ["_admin", "/", "/a/", "//a", "/a?b", "/a b", "/a/_bulk", "/a/../b", "/\u00e4"] {
+        let (field, problem) = error(&format!(r#"{{"coordinator":"es","admin_path":"{path}"}}"#));
+        assert_eq!(field, "admin_path", "{path}");
+        assert!(problem.contains("such as \"/_bulk_reshuffle\""), "{problem}");
+    }
+}
+
+#[test]
 fn sizes_and_durations_as_users_write_them() {
     let config = Config::read(
         br#"{"coordinator":"es","hold":{"interval":"1m 30s","flush_threshold_size":"1.5kb"},

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use super::Node;
 
@@ -56,6 +56,21 @@ impl Part {
     }
 }
 
+impl fmt::Display for UpstreamTemplate {
+    /// As it was written.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts.iter().try_for_each(|part| match part {
+            Part::Text(text) => to.write_str(text),
+            Part::Name => to.write_str("{name}"),
+            Part::Id => to.write_str("{id}"),
+            Part::Host => to.write_str("{host}"),
+            Part::Ip => to.write_str("{ip}"),
+            Part::HttpPort => to.write_str("{http_port}"),
+            Part::Attribute(name) => write!(to, "{{attr.{name}}}"),
+        })
+    }
+}
+
 /// The template is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a name with placeholders {{name}}, {{id}}, {{host}}, {{ip}}, {{http_port}} or {{attr.X}}, found {0:?}")]
@@ -90,6 +105,11 @@ impl UpstreamTemplate {
     /// Whether it takes the nodes' HTTP addresses, which the cluster state does not tell.
     pub fn needs_http(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Host | Part::Ip | Part::HttpPort))
+    }
+
+    /// What goes before it, by node name or id.
+    pub fn into_exceptions(self) -> BTreeMap<String, String> {
+        self.exceptions
     }
 
     /// The upstream of a node; `None` if the node lacks something that the template needs.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::world::{World, id_on, state};
 use crate::bulk::gzip;
 use crate::config::MissingId;
-use crate::engine::{Call, Explanation, LISTED, Metric, PassThrough, Way, Why, explained_path};
+use crate::engine::metrics::Counter;
+use crate::engine::{Call, Explanation, LISTED, PassThrough, Way, Why, explained_path};
 use crate::routing::{Unrouted, hash};
 
 /// The cluster of [`state`] with more indices: a partitioned one, two that are not routed but merged, and a closed one.
@@ -228,7 +229,7 @@ fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
     world.data(id, &bytes, true);
     world.woken();
     let passed = world.counts.keys().find_map(|metric| match metric {
-        Metric::RequestsPassedThrough(why) => Some(why.name()),
+        Counter::RequestsPassedThrough(why) => Some(why.name()),
         _ => None,
     });
     assert_eq!(told.because.as_ref().map(|fault| fault.why.reason), passed);
