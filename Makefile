@@ -10,6 +10,9 @@ DEMO      = cargo run --release --package bulk-reshuffle-demo --
 CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
+# The filter says of which commit it is.
+export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
+
 .DEFAULT_GOAL := help
 .PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-istio-full test-envoy-gateway test-image test-examples k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
@@ -26,11 +29,10 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 
 # SOURCE is the URL of the repository, if the image is to name it; ARCHITECTURE that of the nodes (amd64), if their pods
 # get it as a volume.
-image: REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 image: ARCHITECTURE = amd64
 image: build ## make the OCI image with the filter in dist/image, and print its digest: SOURCE, ARCHITECTURE
 	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
-		--revision "$(REVISION)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
+		--revision "$(BULK_RESHUFFLE_COMMIT)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
 
 # The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
 # that it can never be taken for the filter itself; quick to compile rather than quick.

@@ -10,6 +10,7 @@
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
 #![allow(unsafe_code, missing_docs)]
 
+mod build;
 #[cfg(feature = "forced-trap")]
 mod forced_trap;
 mod metrics;

@@ -1,7 +1,7 @@
 use std::hash::Hash;
 
-use bulk_reshuffle::engine::Engine;
 use bulk_reshuffle::engine::metrics::{Counter, Gauge, Histogram, Kind, Workers};
+use bulk_reshuffle::engine::{Engine, Input, RequestId};
 use bulk_reshuffle::routing::Upstreams;
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
@@ -44,6 +44,22 @@ impl Metrics {
         for (gauge, value) in now.into_iter().chain(over) {
             self.show(gauge, value, upstreams);
         }
+    }
+
+    /// What Envoy has for these, over all workers.
+    pub fn measure(&mut self, engine: &Engine, request: RequestId, counters: &[Counter], gauges: &[Gauge]) -> Input {
+        let upstreams = engine.upstreams();
+        let value = |number: Option<u32>| number.and_then(|number| hostcalls::get_metric(number).ok());
+        let counters = counters.iter().map(|counter| {
+            let number = self.counters.of(*counter, MetricType::Counter, || counter.name(upstreams));
+            (*counter, value(number).unwrap_or_default())
+        });
+        let counters = counters.collect();
+        let gauges = gauges.iter().map(|gauge| {
+            let number = self.gauges.of(*gauge, MetricType::Gauge, || gauge.name(upstreams));
+            (*gauge, value(number).unwrap_or_default())
+        });
+        Input::Measured { request, counters, gauges: gauges.collect() }
     }
 
     /// This worker has nothing any more.

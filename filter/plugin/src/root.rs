@@ -2,9 +2,12 @@ use std::rc::Rc;
 
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::Input;
+use bulk_reshuffle::routing::SharedData;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
 
+use crate::build::build;
+use crate::shared_data::EnvoysSharedData;
 use crate::shell::Shell;
 use crate::stream::Stream;
 use crate::wake_up::WakeUp;
@@ -28,7 +31,7 @@ impl Root {
         let json = self.get_plugin_configuration().unwrap_or_default();
         let config = Config::read(&json).map_err(|error| error.to_string())?;
         let wake_up = WakeUp::register().map_err(|status| format!("no queue for wake-ups: {status:?}"))?;
-        log::info!("bulk-reshuffle {} with {config:?}", env!("CARGO_PKG_VERSION"));
+        announce(&build().announcement(&config));
         Ok(Shell::new(self.context_id, config, wake_up))
     }
 
@@ -40,6 +43,16 @@ impl Root {
             self.leaving = false;
             self.done();
         }
+    }
+}
+
+/// Writes the line with which the filter begins into the log, unless another worker has.
+fn announce(line: &str) {
+    const KEY: &str = "bulk_reshuffle.announced";
+    let shared = EnvoysSharedData;
+    let (last, version) = shared.read(KEY);
+    if last.as_deref() != Some(line.as_bytes()) && shared.write(KEY, line.as_bytes(), version) {
+        log::info!("{line}");
     }
 }
 

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, MapType};
 
+use crate::build::build;
 use crate::metrics::Metrics;
 use crate::shared_data::EnvoysSharedData;
 use crate::wake_up::WakeUp;
@@ -42,12 +43,14 @@ pub struct Shell {
 impl Shell {
     /// The shell of the root with this context id.
     pub fn new(root: u32, config: Config, wake_up: WakeUp) -> Self {
+        let mut engine = Engine::new(config, origin(), Box::new(EnvoysSharedData));
+        engine.set_build(build());
         Self {
             root,
             origin: Instant::now(),
             last_now: Cell::default(),
             wake_up,
-            engine: RefCell::new(Engine::new(config, origin(), Box::new(EnvoysSharedData))),
+            engine: RefCell::new(engine),
             metrics: RefCell::default(),
             state_time: Cell::default(),
             in_stream: Cell::default(),
@@ -63,6 +66,11 @@ impl Shell {
     /// Whether no request is held and no call on its way.
     pub fn is_idle(&self) -> bool {
         self.engine.borrow().is_idle()
+    }
+
+    /// Whether a request with this path is for the engine.
+    pub fn takes(&self, path: &[u8]) -> bool {
+        self.engine.borrow().takes(path)
     }
 
     /// Hands in an input from a stream's callback.
@@ -167,7 +175,8 @@ impl Shell {
             Command::Reply { request, response } => self.reply(request.0, &response),
             Command::Wake => {
                 if let Err(status) = self.wake_up.ask() {
-                    log::warn!("the wake-up queue does not take a message: {status:?}");
+                    let problem = format!("the wake-up queue does not take a message: {status:?}");
+                    self.engine.borrow_mut().warn(problem);
                     // A tick does what the wake-up would have done.
                     let _ = hostcalls::set_tick_period(Duration::from_millis(10));
                 }
@@ -177,6 +186,10 @@ impl Shell {
                 let _ = hostcalls::set_tick_period(after.max(Duration::from_millis(1)));
             }
             Command::Warn(text) => log::warn!("{text}"),
+            Command::Measure { request, counters, gauges } => {
+                let input = self.metrics.borrow_mut().measure(&self.engine.borrow(), request, &counters, &gauges);
+                self.engine.borrow_mut().handle(input, self.last_now.get());
+            }
             Command::Resume { request } => self.in_stream(request.0, || {
                 let _ = hostcalls::resume_http_request();
             }),

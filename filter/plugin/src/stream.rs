@@ -1,6 +1,6 @@
 use std::rc::Rc;
 
-use bulk_reshuffle::engine::{Input, RequestId, may_be_bulk};
+use bulk_reshuffle::engine::{Input, RequestId};
 use proxy_wasm::hostcalls;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::{Action, BufferType, MapType};
@@ -65,7 +65,7 @@ impl HttpContext for Stream {
         // All at once: asking for the path first would cost Envoy another 10,000 instructions, as does each call that
         // brings something back.
         let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
-        if !headers.iter().any(|(name, path)| name == ":path" && may_be_bulk(path)) {
+        if !headers.iter().any(|(name, path)| name == ":path" && self.shell.takes(path)) {
             return Action::Continue;
         }
         (self.known, self.taken) = (true, true);

@@ -86,6 +86,10 @@ impl World {
                 Command::Wake => self.wake(engine),
                 Command::SetTimer(after) => self.set_timer(engine, after)?,
                 Command::Warn(_) => self.coverage.count("engine: warned"),
+                Command::Measure { request, .. } => {
+                    let detail = format!("request {} wants to know how things are", request.0);
+                    return Err(Violation::of(Promise::Bounds, detail));
+                }
                 Command::Resume { request } => self.let_go(engine, request.0 as usize)?,
                 Command::PassThrough { request, .. } | Command::PassHeaders { request } => {
                     let detail = format!("request {} passed through outside its callback", request.0);

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +13,12 @@ impl AdminPath {
     pub fn rest<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
         let rest = path.strip_prefix(self.0.as_bytes()).filter(|_| !self.0.is_empty())?;
         matches!(rest.first(), None | Some(b'/' | b'?')).then_some(rest)
+    }
+}
+
+impl fmt::Display for AdminPath {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
     }
 }
 

@@ -20,9 +20,10 @@ impl Engine {
         match self.calls.remove(&call) {
             Some(Purpose::Question) => self.question_answered(response),
             Some(Purpose::Batch(batch)) => {
-                self.note_return(&batch);
+                let failure = Failure::of(&response);
+                self.note_return(&batch, failure);
                 self.holds.finished(batch.upstream);
-                match Failure::of(&response) {
+                match failure {
                     Some(failure) => self.batch_failed(batch, failure),
                     None => self.batch_answered(batch, response),
                 }
@@ -50,7 +51,7 @@ impl Engine {
         match self.calls.remove(&call) {
             Some(Purpose::Question) => self.question_failed(failure),
             Some(Purpose::Batch(batch)) => {
-                self.note_return(&batch);
+                self.note_return(&batch, Some(failure));
                 self.holds.finished(batch.upstream);
                 self.batch_failed(batch, failure);
             }

@@ -95,7 +95,7 @@ impl Engine {
                 News::TakenOver => self.count(Counter::StateTakeovers, 1),
                 News::Failed(error) => {
                     self.count(Counter::StateErrors, 1);
-                    self.warnings.push_back(format!("cluster state: {error}"));
+                    self.warn(format!("cluster state: {error}"));
                 }
             }
         }
@@ -128,7 +128,8 @@ impl Engine {
     }
 
     /// A batch's call is over, with an answer or without.
-    pub(super) fn note_return(&mut self, batch: &Batch) {
+    pub(super) fn note_return(&mut self, batch: &Batch, failure: Option<Failure>) {
+        self.healths.note(batch.upstream, failure, self.now);
         let time = micros(self.now.saturating_sub(batch.sent));
         self.metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);
         self.metrics.sample(Histogram::UpstreamMicroseconds, time);

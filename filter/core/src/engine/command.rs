@@ -1,6 +1,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::metrics::{Counter, Gauge};
 use super::{CallId, RequestId};
 
 /// What the caller of the engine has to do.
@@ -39,6 +40,15 @@ pub enum Command {
     Wake,
     /// Hand in [`Input::Tick`](super::Input::Tick) after this time; replaces what was set before.
     SetTimer(Duration),
+    /// Hand in what Envoy has for these, over all workers, as [`Input::Measured`](super::Input::Measured).
+    Measure {
+        /// Who wants to know.
+        request: RequestId,
+        /// Counters.
+        counters: Vec<Counter>,
+        /// Gauges.
+        gauges: Vec<Gauge>,
+    },
     /// Tell the operator.
     Warn(String),
 }

@@ -1,4 +1,5 @@
 use super::Response;
+use super::metrics::{Counter, Gauge};
 
 /// A request of a client. The caller of the engine chooses the number, and never uses it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +56,15 @@ pub enum Input {
     CallNotSent {
         /// Which.
         call: CallId,
+    },
+    /// What was to be measured.
+    Measured {
+        /// Who wanted to know.
+        request: RequestId,
+        /// Each counter with what it is at.
+        counters: Vec<(Counter, u64)>,
+        /// Each gauge with what it is at.
+        gauges: Vec<(Gauge, u64)>,
     },
     /// The timer has run out; an early tick does no harm.
     Tick,

@@ -23,6 +23,9 @@ const LEARNING: usize = 1000;
 
 impl Engine {
     pub(super) fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, end: bool) {
+        if self.admin_head(id, &headers, end) {
+            return;
+        }
         let length = content_length(&headers);
         let Some(head) = self.heads.read(headers, &self.config) else {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
@@ -46,6 +49,9 @@ impl Engine {
             self.flow = Some(Command::PassThrough { request: id, body: vec![chunk] });
             return;
         }
+        if self.admin_data(id, &chunk, end) {
+            return;
+        }
         match self.change(id, |request, room, ids| request.take(chunk, room, ids)) {
             Some(Ok(())) if end => self.request_end(id),
             Some(Err(why)) => self.give_back(id, why),
@@ -56,6 +62,9 @@ impl Engine {
     pub(super) fn request_end(&mut self, id: RequestId) {
         if self.follows_headers(id) {
             self.flow = Some(Command::PassThrough { request: id, body: Vec::new() });
+            return;
+        }
+        if self.admin_end(id) {
             return;
         }
         match self.change(id, |request, _, _| request.finish()) {
@@ -94,6 +103,7 @@ impl Engine {
 
     pub(super) fn request_gone(&mut self, id: RequestId) {
         self.responses.remove(&id);
+        self.admin_gone(id);
         self.header_pauses.gone(id);
         if self.learning.remove(&id) {
             // What the cluster has made for it can be learnt now.
@@ -117,6 +127,9 @@ impl Engine {
     /// Lets the headers of requests go of which no body has come, so that none waits for ever.
     pub(super) fn let_headers_go(&mut self) {
         while let Some(id) = self.header_pauses.next_overdue(self.now) {
+            if self.admin_overdue(id) {
+                continue;
+            }
             if self.requests.get(&id).is_some_and(|request| request.length() == 0) {
                 self.leave(id);
                 self.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
@@ -130,7 +143,7 @@ impl Engine {
     fn follows_headers(&mut self, id: RequestId) -> bool {
         let arrival = self.header_pauses.body(id, self.now);
         if arrival == (Arrival::Follow { learnt: true }) {
-            self.warnings.push_back(NO_STOP.to_owned());
+            self.warn(NO_STOP.to_owned());
         }
         arrival != Arrival::Read
     }

@@ -12,6 +12,7 @@
 //! answered.
 
 mod accepting;
+mod admin;
 mod answering;
 mod attribution;
 mod call;
@@ -41,6 +42,7 @@ mod share;
 mod share_numbers;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -51,6 +53,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::Time;
 use crate::config::{Config, Switches};
 use crate::routing::{RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
+use admin::{Admin, Healths};
 use call::Purpose;
 use caller::Callers;
 use header_pause::HeaderPauses;
@@ -60,7 +63,9 @@ use ids::Ids;
 use memory::Memory;
 use metrics::{Counter, Gauge, Happened, Histogram, Metrics, micros};
 use request::Request;
+use warnings::Warnings;
 
+pub use admin::Build;
 pub use caller::TRANSPORT_HEADERS;
 pub use command::{Call, Command, Headers, Response};
 pub use explain::{
@@ -122,13 +127,16 @@ pub struct Engine {
     /// The order in which they leave; one that is no longer in `responses` has lost its client.
     replies: VecDeque<RequestId>,
     replies_left: usize,
-    warnings: VecDeque<String>,
+    warnings: Warnings,
     wake_asked: bool,
     /// When the timer that was set last runs out.
     timer: Option<Time>,
     metrics: Metrics,
     /// Bytes of the VM in which this runs, as far as it was told.
     vm_memory: u64,
+    admin: Admin,
+    healths: Healths,
+    build: Build,
 }
 
 impl Engine {
@@ -162,13 +170,26 @@ impl Engine {
             responses: HashMap::new(),
             replies: VecDeque::new(),
             replies_left: REPLIES_PER_TURN,
-            warnings: VecDeque::new(),
+            warnings: Warnings::default(),
             wake_asked: false,
             timer: None,
             metrics: Metrics::default(),
             vm_memory: 0,
+            admin: Admin::default(),
+            healths: Healths::default(),
+            build: Build::default(),
             config,
         }
+    }
+
+    /// Says of what it was compiled, for whoever asks.
+    pub fn set_build(&mut self, build: Build) {
+        self.build = build;
+    }
+
+    /// Something that the operator should know, unless it was told just now.
+    pub fn warn(&mut self, warning: String) {
+        self.warnings.push(warning, self.now);
     }
 
     /// Takes in what has happened. `now` never goes back.
@@ -187,6 +208,7 @@ impl Engine {
             Input::CallAnswered { call, response } => self.call_answered(call, response),
             Input::CallFailed { call } => self.call_failed(call),
             Input::CallNotSent { call } => self.call_not_sent(call),
+            Input::Measured { request, counters, gauges } => self.measured(request, counters, gauges),
             Input::Woken => (self.wake_asked, self.is_paused) = (false, false),
             Input::Tick => {
                 (self.wake_asked, self.is_paused) = (false, false);
@@ -203,6 +225,7 @@ impl Engine {
             return Some(command);
         }
         let work = !self.replies.is_empty()
+            || self.has_measurement()
             || self.holds.has_ready()
             || self.state_due().is_some_and(|due| due <= self.now)
             || self.needed_timer().is_some();
@@ -211,7 +234,7 @@ impl Engine {
 
     /// What to do in a root callback: call upstreams, answer requests, set the timer.
     pub fn poll_root(&mut self) -> Option<Command> {
-        if let Some(warning) = self.warnings.pop_front() {
+        if let Some(warning) = self.warnings.pop() {
             return Some(Command::Warn(warning));
         }
         if let Some(request) = self.resumes.pop_front() {
@@ -219,6 +242,9 @@ impl Engine {
         }
         if let Some(call) = self.next_question().or_else(|| self.next_batch()) {
             return Some(Command::Call(call));
+        }
+        if let Some(measurement) = self.next_measurement() {
+            return Some(measurement);
         }
         if let Some(reply) = self.next_reply() {
             return Some(reply);

@@ -16,7 +16,7 @@ impl Engine {
         if !new.is_empty() {
             self.count(Counter::SwitchesInvalid, new.len());
         }
-        self.warnings.extend(new);
+        new.into_iter().for_each(|problem| self.warn(problem));
         self.invalid_switches = invalid;
         if switches != self.switches {
             self.reconfigure(Rc::new(self.configured.with(&switches)));

@@ -1,5 +1,6 @@
 //! The engine with scripted nodes, under virtual time.
 
+mod admin;
 mod attribution;
 mod busy;
 mod clients;

@@ -252,6 +252,9 @@ fn what_is_wrong_is_said_and_counted_when_it_is_new() {
     switch(&mut world, json!({"interval": "later", "max_in_flight": "17"}));
     assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (3, 3));
     switch(&mut world, json!({}));
+    // What was said a minute ago may be said again.
+    world.now += Duration::from_secs(60);
+    world.woken();
     switch(&mut world, json!({"max_in_flight": "17"}));
     assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (4, 4));
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Time;
 use crate::config::Config;
-use crate::engine::metrics::{Counter, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Histogram};
 use crate::engine::{Call, Command, Engine, Headers, Input, Origin, PassThrough, RequestId, Response};
 use crate::routing::{Formula, Unshared, hash};
 
@@ -191,10 +191,20 @@ impl World {
                 Command::SetTimer(after) => self.timer = Some(after),
                 Command::Warn(text) => self.warnings.push(text),
                 Command::Resume { request } => self.resumed.push(request.0),
+                Command::Measure { request, counters, gauges } => self.measure(request, &counters, &gauges),
                 Command::PassThrough { .. } | Command::PassHeaders { .. } => panic!("outside the stream's callback"),
             }
         }
         self.count();
+    }
+
+    /// Hands in what this one worker has counted, as if there were no other.
+    fn measure(&mut self, request: RequestId, counters: &[Counter], gauges: &[Gauge]) {
+        let now = self.engine.gauges();
+        let counters = counters.iter().map(|counter| (*counter, self.counts.get(counter).copied().unwrap_or_default()));
+        let gauges = gauges.iter().map(|gauge| (*gauge, now.get(gauge).copied().unwrap_or_default()));
+        let input = Input::Measured { request, counters: counters.collect(), gauges: gauges.collect() };
+        self.engine.handle(input, self.now);
     }
 
     pub fn woken(&mut self) {

@@ -1,0 +1,252 @@
+'use strict';
+// Asks the filter how it is, every two seconds, and shows that. Rates and averages are the growth of counters between
+// two answers of those that were kept, so that they need nothing but the counters themselves.
+
+const PERIOD = 2000; // milliseconds
+const WINDOW = 5; // answers over which rates are taken
+const HISTORY = 90; // points of the small charts
+
+const byId = (id) => document.getElementById(id);
+const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const fine = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+const show = (value) => (value === null ? '–' : (Math.abs(value) < 100 ? fine : number).format(value));
+
+function bytes(value) {
+  const units = ['B', 'kB', 'MB', 'GB'];
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${show(value)} ${units[unit]}`;
+}
+
+function duration(milliseconds) {
+  if (milliseconds === null) return '–';
+  if (milliseconds < 1000) return `${fine.format(milliseconds)} ms`;
+  const seconds = milliseconds / 1000;
+  if (seconds < 120) return `${fine.format(seconds)} s`;
+  return seconds < 7200 ? `${number.format(seconds / 60)} min` : `${number.format(seconds / 3600)} h`;
+}
+
+// An element with attributes and content: texts and other elements.
+function element(name, attributes = {}, ...content) {
+  const svg = ['svg', 'rect', 'polyline'].includes(name);
+  const made = svg ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...content);
+  return made;
+}
+
+function bar(share, kind) {
+  const width = Math.max(0, Math.min(1, share)) * 100;
+  const rect = element('rect', { width, height: 10 });
+  return element('svg', { viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true', class: kind }, rect);
+}
+
+function line(values) {
+  const most = Math.max(1, ...values);
+  const point = (value, place) => `${(place * 100) / (HISTORY - 1)},${20 - (value / most) * 18 - 1}`;
+  const points = values.map(point).join(' ');
+  return element(
+    'svg', { viewBox: '0 0 100 20', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, element('polyline', { points }),
+  );
+}
+
+const kept = []; // answers, the newest last
+const history = new Map(); // values of the small charts, by title
+
+// What all upstreams have of something.
+const sum = (status, key) => upstreams(status).reduce((total, one) => total + one[key], 0);
+const upstreams = (status) => {
+  const all = [status.coordinator, ...status.nodes.filter((node) => node.upstream !== undefined)];
+  return [...new Map(all.map((one) => [one.upstream, one])).values()];
+};
+
+// The growth of something in a second between the oldest answer that was kept and the newest; null if there is but one.
+function rates() {
+  const last = kept[kept.length - 1];
+  const first = kept[Math.max(0, kept.length - 1 - WINDOW)];
+  const seconds = (last.unix_milliseconds - first.unix_milliseconds) / 1000;
+  const growth = (of) => (seconds > 0 ? Math.max(0, of(last) - of(first)) : null);
+  const rate = (of) => {
+    const grown = growth(of);
+    return grown === null ? null : grown / seconds;
+  };
+  const mean = (of, by) => {
+    const [grown, times] = [growth(of), growth(by)];
+    return grown === null || times === 0 ? null : grown / times;
+  };
+  return { last, rate, mean };
+}
+
+function tiles({ last, rate, mean }) {
+  const merged = rate((status) => status.totals.requests_merged);
+  const passed = rate((status) => status.totals.requests_passed_through);
+  const all = merged === null ? null : merged + passed;
+  const batches = (key) => (status) => sum(status, key);
+  const operations = rate(batches('batch_operations'));
+  const coordinated = rate((status) => status.coordinator.batch_operations);
+  return [
+    ['Bulk requests a second', show(all), '', all],
+    ['of them split', all ? `${show((100 * merged) / all)} %` : '–', 'the rest passes through as it came', all ? merged / all : 0],
+    ['Operations a second', show(operations), 'sent in batches', operations],
+    ['straight to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the rest by the coordinating upstream', operations ? 1 - coordinated / operations : 0],
+    ['Requests per batch', show(mean(batches('batch_requests'), batches('batches'))), 'from how many requests a batch is made', mean(batches('batch_requests'), batches('batches'))],
+    ['Held for', duration(perBatch(mean, batches, 'hold_microseconds')), 'the first request of a batch', perBatch(mean, batches, 'hold_microseconds')],
+    ['Answered in', duration(perBatch(mean, batches, 'upstream_microseconds')), 'by the node', perBatch(mean, batches, 'upstream_microseconds')],
+    ['Memory of requests', bytes(last.totals.memory_bytes), `of ${bytes(last.totals.memory_limit_bytes)}`, last.totals.memory_bytes],
+  ];
+}
+
+function perBatch(mean, batches, key) {
+  const micros = mean(batches(key), batches('batches'));
+  return micros === null ? null : micros / 1000;
+}
+
+function showTiles(now) {
+  byId('tiles').replaceChildren(...tiles(now).map(([title, value, hint, plotted]) => {
+    const values = history.get(title) ?? [];
+    values.push(plotted ?? 0);
+    history.set(title, values.slice(-HISTORY));
+    return element('div', { class: 'tile' }, element('span', {}, title), element('b', {}, value), element('small', {}, hint || '\u00a0'), line(values.slice(-HISTORY)));
+  }));
+}
+
+function health(one) {
+  const { last_batch: last, failure, age_milliseconds: age } = one.health;
+  if (last === 'failed') return element('small', { class: 'bad' }, `failed ${duration(age)} ago: ${failure}`);
+  if (last === 'answered') return element('small', { class: 'good' }, `answered ${duration(age)} ago`);
+  return element('small', {}, 'nothing sent yet by this worker');
+}
+
+function row(name, find, most, { last, rate, mean }) {
+  const one = find(last);
+  const head = element('th', { scope: 'row' }, name);
+  if (one.upstream === undefined) {
+    head.append(element('small', { class: 'bad' }, `no upstream of its own (${one.without_upstream}): by the coordinator`));
+    return element('tr', {}, head, ...Array.from({ length: 8 }, () => element('td', {}, '–')));
+  }
+  if (one.upstream !== name) head.append(element('small', {}, `upstream ${one.upstream}`));
+  head.append(health(one));
+  const of = (key) => (status) => (find(status) ?? one)[key] ?? 0;
+  const average = (key) => mean(of(key), of('batches'));
+  const millis = (key) => duration(average(key) === null ? null : average(key) / 1000);
+  const cells = [
+    ['Held', `${show(one.held_operations)} ops`, `${show(one.held_requests)} requests, ${bytes(one.held_bytes)}`, bar(one.held_operations / most, 'held')],
+    ['In flight', `${show(one.in_flight_operations)} ops`, `${show(one.in_flight_batches)} batches, ${bytes(one.in_flight_bytes)}`, bar(one.in_flight_operations / most, '')],
+    ['Batches/s', show(rate(of('batches')))],
+    ['Operations/s', show(rate(of('batch_operations')))],
+    ['Requests per batch', show(average('batch_requests'))],
+    ['Operations per batch', show(average('batch_operations')), average('batch_bytes') === null ? '' : bytes(average('batch_bytes'))],
+    ['Held for', millis('hold_microseconds')],
+    ['Answered in', millis('upstream_microseconds')],
+  ];
+  return element('tr', {}, head, ...cells.map(([title, value, hint, chart]) => {
+    const cell = element('td', { 'data-title': title }, value);
+    if (hint) cell.append(element('small', {}, hint));
+    if (chart) cell.append(chart);
+    return cell;
+  }));
+}
+
+function showNodes(now) {
+  const { last } = now;
+  const busy = (one) => Math.max(one.held_operations ?? 0, one.in_flight_operations ?? 0);
+  const most = Math.max(1, busy(last.coordinator), ...last.nodes.map(busy));
+  const nodes = last.nodes.map((node) => row(node.name, (status) => status.nodes.find(({ id }) => id === node.id), most, now));
+  const coordinator = row(`${last.coordinator.upstream} (coordinator)`, (status) => status.coordinator, most, now);
+  document.querySelector('#nodes tbody').replaceChildren(...nodes, coordinator);
+  byId('left-out').textContent = last.nodes_left_out > 0 ? `and ${last.nodes_left_out} more` : '';
+}
+
+function showReasons(id, reasons, total) {
+  const sorted = Object.entries(reasons).sort(([, one], [, other]) => other - one);
+  byId(id).hidden = sorted.length === 0;
+  byId(`${id}-none`).hidden = sorted.length > 0;
+  document.querySelector(`#${id} tbody`).replaceChildren(...sorted.map(([reason, count]) => {
+    const share = total > 0 ? count / total : 0;
+    return element('tr', {}, element('th', { scope: 'row' }, reason), element('td', {}, show(count)), element('td', {}, `${show(100 * share)} %`, bar(share, '')));
+  }));
+}
+
+function showFacts({ last }) {
+  const { state, totals, worker } = last;
+  const facts = [
+    ['State version', state ? number.format(state.version) : 'not known yet'],
+    ['Known to be the newest', state ? `${duration(state.age_milliseconds)} ago` : '–'],
+    ['States read / taken over / failed', `${show(totals.state_loads)} / ${show(totals.state_takeovers)} / ${show(totals.state_errors)}`],
+    ['Most held by one worker', bytes(totals.memory_peak_bytes)],
+    ['Largest VM', bytes(totals.vm_memory_peak_bytes)],
+    ['Sent again: busy / connection lost', `${show(sum(last, 'batches_retried_busy'))} / ${show(sum(last, 'batches_retried_lost'))}`],
+    ['Sent to the coordinator instead', show(sum(last, 'batches_redirected'))],
+    ['Taken apart after a refusal', show(sum(last, 'batches_separated'))],
+    ['Operations of unknown outcome', show(sum(last, 'operations_unknown'))],
+    ['Clients that went away', show(totals.requests_abandoned)],
+    ['This worker is up', duration(worker.uptime_milliseconds)],
+  ];
+  byId('facts').replaceChildren(...facts.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
+  byId('configuration').textContent = JSON.stringify(last.configuration, null, 2);
+  byId('version').textContent = `${last.build.version} · ${last.build.commit.slice(0, 12)}`;
+}
+
+function showNotices({ last }) {
+  const { state, totals, configuration } = last;
+  const notices = last.ignored_switches.slice();
+  if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
+  if (!state) notices.push('The cluster state is not known yet. It is asked for when the first bulk request comes.');
+  if (state && state.age_milliseconds > 10 * state.refresh_milliseconds) {
+    notices.push(`The cluster state was looked at ${duration(state.age_milliseconds)} ago. Without bulk requests nobody asks for it; with them, it cannot be read.`);
+  }
+  if (totals.memory_limit_bytes > 0 && totals.memory_bytes > 0.8 * totals.memory_limit_bytes) {
+    notices.push('Memory is nearly used up: more requests will pass through whole.');
+  }
+  const lost = last.nodes.filter((node) => node.upstream === undefined).map(({ name }) => name);
+  if (lost.length > 0) notices.push(`Without an upstream of their own: ${lost.join(', ')}.`);
+  const texts = [...byId('notices').children].map((item) => item.textContent);
+  // Left alone while they stay the same, so that nobody is told again and again.
+  if (JSON.stringify(texts) !== JSON.stringify(notices)) {
+    byId('notices').replaceChildren(...notices.map((notice) => element('li', {}, notice)));
+  }
+}
+
+function connection(text, lost) {
+  byId('connection').textContent = text;
+  byId('connection').className = lost ? 'lost' : '';
+}
+
+async function refresh() {
+  try {
+    const answer = await fetch('status', { cache: 'no-store', signal: AbortSignal.timeout(5 * PERIOD) });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    kept.push(await answer.json());
+    kept.splice(0, kept.length - 1 - WINDOW);
+  } catch (error) {
+    connection(`No answer from the filter: ${error.message}`, true);
+    return;
+  }
+  const now = rates();
+  showTiles(now);
+  showNodes(now);
+  showReasons('passed', now.last.totals.passed_through_by_reason, now.last.totals.requests_passed_through);
+  showReasons('unrouted', now.last.totals.unrouted_by_reason, now.last.totals.operations_unrouted);
+  showFacts(now);
+  showNotices(now);
+  connection(`Refreshed every ${PERIOD / 1000} s`, false);
+}
+
+let paused = false;
+byId('pause').addEventListener('click', () => {
+  paused = !paused;
+  byId('pause').setAttribute('aria-pressed', String(paused));
+  if (paused) connection('Paused', false);
+});
+
+async function run() {
+  for (;;) {
+    // Nobody looks at a page in the background.
+    if (!paused && !document.hidden) await refresh();
+    await new Promise((resolve) => { setTimeout(resolve, PERIOD); });
+  }
+}
+run();

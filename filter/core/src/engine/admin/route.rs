@@ -1,0 +1,119 @@
+use super::asset::Asset;
+
+/// What is asked for below the admin path.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Route {
+    /// The live page, or a part of it.
+    Asset(&'static Asset),
+    /// The live page, without the slash that the addresses in it need.
+    Slash,
+    /// How things are.
+    Status,
+    /// The routing table.
+    State {
+        /// Of which indices.
+        pattern: String,
+        /// Of how many at most.
+        most: usize,
+    },
+    /// What would become of the bulk request in the body.
+    Explain {
+        /// What follows `explain`.
+        rest: String,
+    },
+}
+
+/// Why nothing is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such thing.
+    Unknown,
+    /// It is asked for by another method.
+    Method(&'static str),
+    /// A parameter cannot be read.
+    Parameter,
+}
+
+/// How many indices of the routing table are told of, unless the request says.
+const INDICES: usize = 1000;
+
+/// The most that it may ask for: each takes about a kilobyte.
+const MOST_INDICES: usize = 10_000;
+
+impl Route {
+    /// Reads what follows the admin path.
+    pub fn read(method: &[u8], rest: &[u8]) -> Result<Self, Refusal> {
+        let rest = std::str::from_utf8(rest).map_err(|_| Refusal::Unknown)?;
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if let Some(behind) =
+            path.strip_prefix("/explain").filter(|behind| behind.is_empty() || behind.starts_with('/'))
+        {
+            let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+            return expect(method, "POST").map(|()| Self::Explain { rest: format!("{behind}{query}") });
+        }
+        let route = match path {
+            "" => Self::Slash,
+            "/status" => Self::Status,
+            "/state" => Self::state(query)?,
+            _ => Self::Asset(Asset::at(path).ok_or(Refusal::Unknown)?),
+        };
+        expect(method, "GET").map(|()| route)
+    }
+
+    fn state(query: &str) -> Result<Self, Refusal> {
+        let (mut pattern, mut most) = ("*".to_owned(), INDICES);
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            match parameter.split_once('=') {
+                Some(("indices", value)) => {
+                    let value = percent_encoding::percent_decode_str(value).decode_utf8();
+                    pattern = value.map_err(|_| Refusal::Parameter)?.into_owned();
+                }
+                Some(("most", value)) => {
+                    let value = value.parse().ok().filter(|most| (1..=MOST_INDICES).contains(most));
+                    most = value.ok_or(Refusal::Parameter)?;
+                }
+                _ => return Err(Refusal::Parameter),
+            }
+        }
+        Ok(Self::State { pattern, most })
+    }
+}
+
+fn expect(method: &[u8], expected: &'static str) -> Result<(), Refusal> {
+    if method == expected.as_bytes() { Ok(()) } else { Err(Refusal::Method(expected)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_is_asked_for() {
+        let get = |rest: &str| Route::read(b"GET", rest.as_bytes());
+        assert_eq!(get(""), Ok(Route::Slash));
+        assert!(matches!(get("/"), Ok(Route::Asset(page)) if page.content_type.starts_with("text/html")));
+        assert_eq!(get("/status?any"), Ok(Route::Status));
+        assert_eq!(get("/state"), Ok(Route::State { pattern: "*".into(), most: 1000 }));
+        assert_eq!(get("/state?indices=logs%2Da*&most=7"), Ok(Route::State { pattern: "logs-a*".into(), most: 7 }));
+        let post = |rest: &str| Route::read(b"POST", rest.as_bytes());
+        for (rest, explained) in [("/explain", ""), ("/explain?x", "?x"), ("/explain/a/_bulk?x=1", "/a/_bulk?x=1")] {
+            assert_eq!(post(rest), Ok(Route::Explain { rest: explained.into() }), "{rest}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_there_is_not() {
+        let get = |rest: &str| Route::read(b"GET", rest.as_bytes());
+        for rest in ["/stat", "/status/", "//", "/..", "/explained", "/\u{e4}"] {
+            assert_eq!(get(rest), Err(Refusal::Unknown), "{rest}");
+        }
+        assert_eq!(Route::read(b"GET", b"/\xff"), Err(Refusal::Unknown));
+        assert_eq!(get("/explain"), Err(Refusal::Method("POST")));
+        for rest in ["", "/", "/status", "/state"] {
+            assert_eq!(Route::read(b"POST", rest.as_bytes()), Err(Refusal::Method("GET")), "{rest}");
+        }
+        for query in ["most=0", "most=10001", "most=x", "indices", "a=b", "indices=%ff"] {
+            assert_eq!(get(&format!("/state?{query}")), Err(Refusal::Parameter), "{query}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Build;
+use super::health::Health;
+use crate::Time;
+use crate::config::Config;
+use crate::engine::metrics::{Counter, Gauge, RetryCause};
+use crate::engine::{Engine, PassThrough};
+use crate::routing::{Node, Unrouted, UpstreamId, Version};
+
+/// The most nodes of which is told; each takes some twenty calls to Envoy.
+const NODES: usize = 256;
+
+/// What all workers have counted, and how things are with all of them.
+#[derive(Debug)]
+pub struct Totals {
+    /// As Envoy has them.
+    pub counters: BTreeMap<Counter, u64>,
+    /// As Envoy has them.
+    pub gauges: BTreeMap<Gauge, u64>,
+}
+
+impl Totals {
+    fn counter(&self, counter: Counter) -> u64 {
+        self.counters.get(&counter).copied().unwrap_or_default()
+    }
+
+    fn gauge(&self, gauge: Gauge) -> u64 {
+        self.gauges.get(&gauge).copied().unwrap_or_default()
+    }
+
+    /// What is not zero, by its word.
+    fn by_word<T: Copy>(
+        &self,
+        all: impl Iterator<Item = T>,
+        counter: impl Fn(T) -> Counter,
+        word: impl Fn(T) -> &'static str,
+    ) -> BTreeMap<&'static str, u64> {
+        all.map(|one| (word(one), self.counter(counter(one)))).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// How things are.
+#[derive(Debug, Serialize)]
+pub struct Status<'a> {
+    build: &'a Build,
+    /// The wall clock's time, for whoever computes rates.
+    unix_milliseconds: u64,
+    /// What is followed, with what was switched in the cluster's settings.
+    configuration: &'a Config,
+    /// What of the cluster's settings is ignored, and why.
+    ignored_switches: &'a [String],
+    /// Which state of the cluster is known, if one is.
+    state: Option<State<'a>>,
+    totals: All,
+    /// The worker that answers.
+    worker: Worker,
+    coordinator: Upstream,
+    nodes: Vec<OneNode<'a>>,
+    /// How many there are besides.
+    nodes_left_out: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct State<'a> {
+    #[serde(flatten)]
+    version: &'a Version,
+    /// Since it was known to be the newest.
+    age_milliseconds: u64,
+    refresh_milliseconds: u64,
+}
+
+/// Of all workers.
+#[derive(Debug, Serialize)]
+struct All {
+    requests_merged: u64,
+    requests_passed_through: u64,
+    requests_abandoned: u64,
+    passed_through_by_reason: BTreeMap<&'static str, u64>,
+    operations: u64,
+    operations_unrouted: u64,
+    unrouted_by_reason: BTreeMap<&'static str, u64>,
+    state_loads: u64,
+    state_takeovers: u64,
+    state_errors: u64,
+    state_busy_microseconds: u64,
+    switches_invalid: u64,
+    memory_bytes: u64,
+    memory_limit_bytes: u64,
+    memory_peak_bytes: u64,
+    vm_memory_peak_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Worker {
+    uptime_milliseconds: u64,
+    requests: usize,
+    memory_bytes: u64,
+    memory_peak_bytes: u64,
+    memory_limit_bytes: u64,
+    vm_memory_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OneNode<'a> {
+    id: &'a str,
+    name: &'a str,
+    /// None where it gets nothing of its own, for this reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    without_upstream: Option<&'static str>,
+    #[serde(flatten)]
+    upstream: Option<Upstream>,
+}
+
+/// What becomes of an upstream, over all workers.
+#[derive(Debug, Serialize)]
+struct Upstream {
+    upstream: String,
+    health: HealthTold,
+    held_requests: u64,
+    held_operations: u64,
+    held_bytes: u64,
+    in_flight_batches: u64,
+    in_flight_operations: u64,
+    in_flight_bytes: u64,
+    batches: u64,
+    batch_requests: u64,
+    batch_operations: u64,
+    batch_bytes: u64,
+    hold_microseconds: u64,
+    upstream_microseconds: u64,
+    batches_redirected: u64,
+    batches_retried_busy: u64,
+    batches_retried_lost: u64,
+    batches_separated: u64,
+    answers_mismatched: u64,
+    operations_unknown: u64,
+}
+
+/// What became of the last batch, as the worker that answers has seen it.
+#[derive(Debug, Serialize)]
+#[serde(tag = "last_batch", rename_all = "snake_case")]
+enum HealthTold {
+    /// It has sent none.
+    None,
+    Answered {
+        age_milliseconds: u64,
+    },
+    Failed {
+        age_milliseconds: u64,
+        failure: String,
+    },
+}
+
+impl HealthTold {
+    fn of(health: Option<Health>, now: Time) -> Self {
+        let Some(Health { at, failure }) = health else { return Self::None };
+        let age_milliseconds = millis(now.saturating_sub(at));
+        match failure {
+            None => Self::Answered { age_milliseconds },
+            Some(failure) => Self::Failed { age_milliseconds, failure: failure.to_string() },
+        }
+    }
+}
+
+impl Engine {
+    /// How things are.
+    pub(super) fn status(&self, totals: &Totals) -> Status<'_> {
+        let nodes = self.table.iter().flat_map(|table| table.nodes());
+        let count = nodes.clone().count();
+        Status {
+            build: &self.build,
+            unix_milliseconds: millis(self.ids.since_epoch().saturating_add(self.now)),
+            configuration: &self.config,
+            ignored_switches: &self.invalid_switches,
+            state: self.state.verified().map(|(version, at)| State {
+                version,
+                age_milliseconds: millis(self.now.saturating_sub(at)),
+                refresh_milliseconds: millis(self.config.cluster_state.refresh),
+            }),
+            totals: all(totals),
+            worker: self.worker(),
+            coordinator: self.upstream(UpstreamId::COORDINATOR, totals),
+            nodes: nodes.take(NODES).map(|(node, upstream)| self.node(node, upstream, totals)).collect(),
+            nodes_left_out: count.saturating_sub(NODES),
+        }
+    }
+
+    fn worker(&self) -> Worker {
+        Worker {
+            uptime_milliseconds: millis(self.now),
+            requests: self.requests.len(),
+            memory_bytes: self.memory.used(),
+            memory_peak_bytes: self.memory.peak(),
+            memory_limit_bytes: self.config.limits.memory,
+            vm_memory_bytes: self.vm_memory,
+        }
+    }
+
+    fn node<'a>(&self, node: &'a Node, upstream: Result<UpstreamId, Unrouted>, totals: &Totals) -> OneNode<'a> {
+        OneNode {
+            id: &node.id,
+            name: &node.name,
+            without_upstream: upstream.err().map(Unrouted::name),
+            upstream: upstream.ok().map(|upstream| self.upstream(upstream, totals)),
+        }
+    }
+
+    fn upstream(&self, upstream: UpstreamId, totals: &Totals) -> Upstream {
+        let counter = |counter: fn(UpstreamId) -> Counter| totals.counter(counter(upstream));
+        let gauge = |gauge: fn(UpstreamId) -> Gauge| totals.gauge(gauge(upstream));
+        let retried = |cause| totals.counter(Counter::BatchesRetried(cause, upstream));
+        Upstream {
+            upstream: self.upstreams.name(upstream).to_string(),
+            health: HealthTold::of(self.healths.of(upstream), self.now),
+            held_requests: gauge(Gauge::HeldRequests),
+            held_operations: gauge(Gauge::HeldOperations),
+            held_bytes: gauge(Gauge::HeldBytes),
+            in_flight_batches: gauge(Gauge::InFlightBatches),
+            in_flight_operations: gauge(Gauge::InFlightOperations),
+            in_flight_bytes: gauge(Gauge::InFlightBytes),
+            batches: counter(Counter::Batches),
+            batch_requests: counter(Counter::BatchRequests),
+            batch_operations: counter(Counter::BatchOperations),
+            batch_bytes: counter(Counter::BatchBytes),
+            hold_microseconds: counter(Counter::HoldMicroseconds),
+            upstream_microseconds: counter(Counter::UpstreamMicroseconds),
+            batches_redirected: counter(Counter::BatchesRedirected),
+            batches_retried_busy: retried(RetryCause::Busy),
+            batches_retried_lost: retried(RetryCause::Lost),
+            batches_separated: counter(Counter::BatchesSeparated),
+            answers_mismatched: counter(Counter::AnswersMismatched),
+            operations_unknown: counter(Counter::OperationsUnknown),
+        }
+    }
+}
+
+fn all(totals: &Totals) -> All {
+    let passed = totals.by_word(PassThrough::all(), Counter::RequestsPassedThrough, PassThrough::name);
+    let unrouted = totals.by_word(Unrouted::ALL.into_iter(), Counter::OperationsUnrouted, Unrouted::name);
+    All {
+        requests_merged: totals.counter(Counter::RequestsMerged),
+        requests_passed_through: passed.values().sum(),
+        requests_abandoned: totals.counter(Counter::RequestsAbandoned),
+        passed_through_by_reason: passed,
+        operations: totals.counter(Counter::Operations),
+        operations_unrouted: unrouted.values().sum(),
+        unrouted_by_reason: unrouted,
+        state_loads: totals.counter(Counter::StateLoads),
+        state_takeovers: totals.counter(Counter::StateTakeovers),
+        state_errors: totals.counter(Counter::StateErrors),
+        state_busy_microseconds: totals.counter(Counter::StateBusyMicroseconds),
+        switches_invalid: totals.counter(Counter::SwitchesInvalid),
+        memory_bytes: totals.gauge(Gauge::Memory),
+        memory_limit_bytes: totals.gauge(Gauge::MemoryLimit),
+        memory_peak_bytes: totals.gauge(Gauge::MemoryPeak),
+        vm_memory_peak_bytes: totals.gauge(Gauge::VmMemoryPeak),
+    }
+}
+
+fn millis(time: Time) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,207 @@
+//! What is told below the admin path.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index};
+use crate::engine::{Build, Input, PassThrough, RequestId};
+
+fn world() -> World {
+    let mut world = World::new(json!({
+        "admin_path": "/_bulk_reshuffle",
+        "cluster_state": {"refresh": "1h"},
+        "credentials": {"authorization": "ApiKey hush"},
+    }));
+    world.engine.set_build(Build { version: "1.2.3", commit: "abc", features: vec!["simd128"] });
+    world
+}
+
+/// A request without a body: its status, body, and headers.
+fn ask(world: &mut World, method: &str, path: &str) -> (u16, String) {
+    let request = RequestId(5000 + world.replies.len() as u32);
+    let headers = [(":method", method), (":path", path)];
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    world.stream(Input::RequestHead { request, headers, end: true });
+    assert!(!world.passed.contains_key(&request.0), "{path} went to the cluster");
+    world.woken();
+    let response = &world.replies[&request.0];
+    (response.status, String::from_utf8(response.body.clone()).unwrap())
+}
+
+fn status(world: &mut World) -> Value {
+    let (status, body) = ask(world, "GET", "/_bulk_reshuffle/status");
+    assert_eq!(status, 200);
+    serde_json::from_str(&body).unwrap()
+}
+
+#[test]
+fn without_an_admin_path_nothing_is_told() {
+    let mut world = World::new(json!({}));
+    for path in ["/_bulk_reshuffle/status", "/status", "/"] {
+        assert!(!world.engine.takes(path.as_bytes()), "{path}");
+        world.head(path, &[]);
+    }
+    assert_eq!((world.passed.len(), world.replies.len()), (3, 0));
+}
+
+#[test]
+fn the_status_tells_of_nodes_requests_memory_and_the_state() {
+    let mut world = world();
+    assert!(world.engine.takes(b"/_bulk_reshuffle/status") && !world.engine.takes(b"/_search"));
+    world.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
+    world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.woken();
+    world.now += Duration::from_millis(7);
+    world.answer("es-1");
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    let status = status(&mut world);
+    assert_eq!(status["build"], json!({"version": "1.2.3", "commit": "abc", "features": ["simd128"]}));
+    assert_eq!(status["configuration"]["hold"]["interval"], "50ms");
+    assert_eq!(status["configuration"]["credentials"], json!({"authorization": "***"}));
+    assert_eq!((&status["state"]["version"], &status["state"]["age_milliseconds"]), (&json!(1), &json!(7)));
+    let totals = &status["totals"];
+    assert_eq!(totals["requests_passed_through"], 1);
+    assert_eq!(totals["passed_through_by_reason"], json!({"pipeline": 1}));
+    assert_eq!(totals["operations"], 3);
+    assert_eq!(totals["memory_bytes"], world.engine.memory());
+    assert_eq!(status["worker"]["requests"], 2);
+    let names: Vec<_> = status["nodes"].as_array().unwrap().iter().map(|node| node["name"].clone()).collect();
+    assert_eq!(names, ["es-0", "es-1", "es-2"]);
+    let [first, second, third] = [0, 1, 2].map(|node: usize| &status["nodes"][node]);
+    assert_eq!((&first["upstream"], &first["id"]), (&json!("es-0"), &json!("n0")));
+    assert_eq!((&first["held_operations"], &first["in_flight_operations"]), (&json!(1), &json!(1)));
+    assert_eq!((&second["batches"], &second["upstream_microseconds"]), (&json!(1), &json!(7000)));
+    assert_eq!(second["health"], json!({"last_batch": "answered", "age_milliseconds": 0}));
+    assert_eq!(third["health"], json!({"last_batch": "none"}));
+    assert_eq!(status["coordinator"]["upstream"], "es");
+    assert_eq!(status["nodes_left_out"], 0);
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_is_told_of() {
+    let mut world = world();
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.woken();
+    let call = world.take_call("es-0");
+    world.root(Input::CallNotSent { call: call.id });
+    let failed = &status(&mut world)["nodes"][0];
+    // Envoy has no such upstream, so the node has none any more.
+    assert_eq!(failed["without_upstream"], "upstream");
+    world.settle();
+    world.tick_after(Duration::from_secs(3600));
+    world.request("/_bulk", &index(&[id_on(1, 0)]));
+    world.woken();
+    let call = world.take_call("es-1");
+    world.root(Input::CallFailed { call: call.id });
+    let failed = &status(&mut world)["nodes"][1];
+    assert_eq!(failed["health"]["last_batch"], "failed");
+    assert_eq!(failed["health"]["failure"], "the node's answer was lost or too large to read");
+    assert_eq!(failed["operations_unknown"], 1);
+}
+
+#[test]
+fn nothing_secret_is_told() {
+    let mut world = world();
+    world.request_with("/_bulk", &[("authorization", "Basic hush")], &index(&[id_on(0, 0)]));
+    for path in ["/status", "/state", "/"] {
+        let (status, body) = ask(&mut world, "GET", &format!("/_bulk_reshuffle{path}"));
+        assert!(status == 200 && !body.contains("hush"), "{path}: {body}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let mut world = world();
+    for (method, path, expected) in
+        [("GET", "/x", 404), ("GET", "/explain", 405), ("POST", "/status", 405), ("GET", "/state?most=no", 400)]
+    {
+        let (status, body) = ask(&mut world, method, &format!("/_bulk_reshuffle{path}"));
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &body["status"]), (expected, &json!(expected)), "{method} {path}");
+        assert!(body["error"].is_string());
+    }
+    let (status, _) = ask(&mut world, "GET", "/_bulk_reshuffle");
+    assert_eq!(status, 308);
+    let reply = world.replies.values().last().unwrap();
+    assert!(reply.headers.contains(&("location".to_owned(), "/_bulk_reshuffle/".to_owned())));
+}
+
+#[test]
+fn the_page_may_load_nothing_from_elsewhere() {
+    let mut world = world();
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/page.js", "text/javascript; charset=utf-8"),
+        ("/page.css", "text/css; charset=utf-8"),
+    ] {
+        ask(&mut world, "GET", &format!("/_bulk_reshuffle{path}"));
+        let reply = world.replies.values().last().unwrap();
+        let header = |name: &str| &reply.headers.iter().find(|(found, _)| found == name).unwrap().1;
+        assert_eq!(header("content-type"), content_type);
+        assert!(header("content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
+    }
+}
+
+#[test]
+fn a_bulk_request_is_explained_and_not_sent() {
+    let mut world = world();
+    let body = index(&[id_on(0, 0), id_on(1, 0)]);
+    let (first, second) = body.split_at(30);
+    let id = world.head("/_bulk_reshuffle/explain", &[]);
+    world.data(id, first, false);
+    assert!(world.engine.memory() >= 30);
+    world.data(id, second, true);
+    world.woken();
+    let explanation = world.reply(id);
+    assert_eq!(explanation["operations"], 2);
+    assert_eq!(explanation["listed"][1]["id"], id_on(1, 0));
+    assert_eq!(world.engine.memory(), 0);
+    let whole = world.request("/_bulk_reshuffle/explain/i/_bulk?pipeline=p", &body);
+    world.woken();
+    assert_eq!(world.reply(whole)["because"]["reason"], "pipeline");
+    let other = world.request("/_bulk_reshuffle/explain/i/_search", &body);
+    world.woken();
+    assert_eq!(world.replies[&other].status, 404);
+    assert!(world.calls.is_empty() && world.counts.is_empty() && world.engine.is_idle());
+}
+
+#[test]
+fn too_much_is_not_explained() {
+    let mut world = world();
+    let id = world.head("/_bulk_reshuffle/explain", &[]);
+    for _ in 0..11 {
+        world.data(id, vec![b' '; 1 << 20], false);
+    }
+    world.woken();
+    assert_eq!((world.replies[&id].status, world.engine.memory()), (413, 0));
+}
+
+#[test]
+fn before_the_state_is_known_it_is_asked_for() {
+    for path in ["/state", "/explain"] {
+        let mut world = World::without_state(json!({"admin_path": "/_bulk_reshuffle"}));
+        let path = format!("/_bulk_reshuffle{path}");
+        let method = if path.ends_with("state") { "GET" } else { "POST" };
+        let (status, _) = match method {
+            "GET" => ask(&mut world, method, &path),
+            _ => {
+                let id = world.request(&path, &index(&[id_on(0, 0)]));
+                world.woken();
+                (world.replies[&id].status, String::new())
+            }
+        };
+        assert_eq!((status, world.questions.len()), (503, 1), "{path}");
+    }
+}
+
+#[test]
+fn a_question_whose_body_does_not_come_is_answered() {
+    let mut world = world();
+    let id = world.head("/_bulk_reshuffle/explain", &[]);
+    world.tick_after(Duration::from_millis(200));
+    assert_eq!(world.replies[&id].status, 503);
+    assert_eq!(world.passed_because(PassThrough::HeaderPause), 0);
+    world.gone(id);
+    assert!(world.engine.is_idle());
+}

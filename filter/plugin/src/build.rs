@@ -1,0 +1,11 @@
+use bulk_reshuffle::engine::Build;
+
+/// Of what this module was compiled. `make build` tells the commit.
+pub fn build() -> Build {
+    let features = [("simd128", cfg!(target_feature = "simd128")), ("forced-trap", cfg!(feature = "forced-trap"))];
+    Build {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("BULK_RESHUFFLE_COMMIT").filter(|commit| !commit.is_empty()).unwrap_or("unknown"),
+        features: features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect(),
+    }
+}
