@@ -14,7 +14,7 @@ export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=
 export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-istio-full test-envoy-gateway test-image test-examples k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
+.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-istio-full test-envoy-gateway test-image test-examples test-browser k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its exa
 	@python3 tests/tools/fetch.py gateway
 	@cargo test --package bulk-reshuffle-istio --test envoy_gateway -- --nocapture
 
+test-browser: tools build ## open the web pages in a real Chromium; pictures go to .run/browser
+	@python3 tests/tools/fetch.py browser
+	@cargo test --package bulk-reshuffle-browser --test pages -- --nocapture
+
 k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
 	@python3 tests/tools/fetch.py k6
 	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
@@ -152,6 +156,7 @@ lint: ## check formatting and lints
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test examples --test faults --test large_state \
 		--test matrix -- -D warnings
+	@cargo clippy --package bulk-reshuffle-browser --test pages -- -D warnings
 	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
 	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full \
 		--test envoy_gateway -- -D warnings

