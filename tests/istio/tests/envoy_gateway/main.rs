@@ -6,7 +6,8 @@ mod mesh;
 mod site;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Traffic, enter_private_network, is_network_private};
+use bulk_reshuffle_istio::Traffic;
+use bulk_reshuffle_stack::{enter_private_network, is_network_private};
 
 use mesh::Mesh;
 use site::Site;

@@ -23,7 +23,8 @@ mod update;
 use std::time::Instant;
 
 use anyhow::Result;
-use bulk_reshuffle_istio::{Report, Traffic, enter_private_network};
+use bulk_reshuffle_istio::{Report, Traffic};
+use bulk_reshuffle_stack::enter_private_network;
 
 use mesh::Mesh;
 use overlay::Overlay;
