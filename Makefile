@@ -14,13 +14,18 @@ export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=
 export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help tools build image forced-trap demo up down test test-faults test-clients test-matrix test-istio test-istio-full test-envoy-gateway test-image test-examples test-browser k6 test-k6 sim differential fuzz bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth lint clean
+.PHONY: demo up down build image test test-docs test-faults test-clients test-matrix test-examples test-browser test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+##@ Use it
 
-tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
-	@python3 tests/tools/fetch.py
+demo: tools build ## show the filter on a real three-node cluster, with figures and checks
+	@$(DEMO) demo
+
+up: tools build ## start the same cluster and Envoy, and leave them running: 127.0.0.1:9200
+	@$(DEMO) up
+
+down: ## end what `make up` has started
+	@$(DEMO) down
 
 build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
@@ -30,126 +35,153 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 # SOURCE is the URL of the repository, if the image is to name it; ARCHITECTURE that of the nodes (amd64), if their pods
 # get it as a volume.
 image: ARCHITECTURE = amd64
-image: build ## make the OCI image with the filter in dist/image, and print its digest: SOURCE, ARCHITECTURE
+image: build ## make the OCI image of the filter in dist/image, and print its digest
+## SOURCE=https://...  the URL of the repository, which the image is to name
+## ARCHITECTURE=amd64  that of the nodes whose pods get the image as a volume
 	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
 		--revision "$(BULK_RESHUFFLE_COMMIT)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
 
-# The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
-# that it can never be taken for the filter itself; quick to compile rather than quick.
-forced-trap: build
-	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
-		--features forced-trap --target-dir $(COMPILED)/forced-trap \
-		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
+##@ Test it
 
-demo: tools build ## show the filter on a real three-node cluster, with figures and checks
-	@$(DEMO) demo
-
-up: tools build ## start the same cluster and Envoy and leave them running
-	@$(DEMO) up
-
-down: ## end what `make up` started
-	@$(DEMO) down
-
-test: tools forced-trap ## run all tests
+test: tools forced-trap ## run the tests, before the same real parts as in the demo
 	@python3 tests/tools/fetch.py func-e
 	@cargo test --package bulk-reshuffle --package bulk-reshuffle-module --package bulk-reshuffle-image
 	@cargo test --package bulk-reshuffle-routines
 	@cargo test --package bulk-reshuffle-simulator
 	@cargo test --package bulk-reshuffle-fuzz
 	@cargo test --package bulk-reshuffle-stack
+	@cargo test --package bulk-reshuffle-docs
 	@cargo test --package bulk-reshuffle-bench
 	@cargo test --package bulk-reshuffle-istio
 	@cargo test --package bulk-reshuffle-large-state
 	@cargo test --package bulk-reshuffle-growth
 	@cargo test --package bulk-reshuffle-e2e
 
-test-faults: tools build ## kill, hang, cut, starve, replace and change the real parts under load, and count what is lost
+test-docs: tools build ## run the commands of all pages, but for those of this list
+	@cargo build --quiet --release --package bulk-reshuffle-demo
+	@cargo test --package bulk-reshuffle-docs --test walk -- --nocapture
+
+test-faults: tools build ## kill, hang, cut, starve, replace the real parts under load; count the losses
 	@cargo test --package bulk-reshuffle-e2e --test faults -- --test-threads=1 --nocapture
 
 # One cluster at a time: each of them takes memory and processors.
-test-clients: tools build ## run the tests with real clients, against Elasticsearch 7.10 and 8 and OpenSearch 2
+test-clients: tools build ## real clients, with Elasticsearch 7.10 and 8 and OpenSearch 2
 	@python3 tests/tools/fetch.py clients
 	@cargo test --package bulk-reshuffle-e2e --test clients -- opensearch_2
 	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_7_10
 	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_8
 
-test-matrix: tools build ## compare the routing of every kind of index with every release, or with VERSIONS="opensearch-2 …"
+test-matrix: tools build ## the routing of every kind of index, compared with every release
+## VERSIONS="opensearch-2 ..."  only with these
 	@python3 tests/tools/fetch.py servers
 	@VERSIONS="$(VERSIONS)" cargo test --package bulk-reshuffle-e2e --test matrix -- --nocapture
-
-test-image: tools build ## push the image to a registry, pull it as Istio does, and make it twice
-	@python3 tests/tools/fetch.py registry
-	@cargo test --package bulk-reshuffle-image --test registry --test reproducible -- --nocapture
 
 test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway and Docker Compose
 	@python3 tests/tools/fetch.py manifests
 	@cargo test --package bulk-reshuffle-e2e --test examples
 
-test-istio: tools forced-trap ## have istiod deliver the manifests to Envoy and send traffic through them; only those rows with ROWS=…
+test-browser: tools build ## open the web pages in a real Chromium; pictures go to .run/browser
+	@python3 tests/tools/fetch.py browser
+	@cargo test --package bulk-reshuffle-browser --test pages -- --nocapture
+
+test-istio: tools forced-trap ## have istiod deliver the manifests to Envoy, and send traffic through them
+## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio
 	@cargo test --package bulk-reshuffle-istio --test manifests --test replicas
 	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test delivery -- --nocapture
 
 # What a user's cluster does besides: kubectl and the API server, which look at what is applied; istiod's CA; and Istio's
 # agent, which fetches the module. Compiling them takes about ten minutes the first time, on two processors.
-test-istio-full: tools image ## the same with the real kubectl, API server, istiod and Istio's agent; only those rows with ROWS=…
+test-istio-full: tools image ## the same with kubectl, the API server, istiod and Istio's agent
+## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio-full
 	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test full -- --nocapture
 
-test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its example, and send traffic through it
+test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its example, and send traffic
 	@python3 tests/tools/fetch.py gateway
 	@cargo test --package bulk-reshuffle-istio --test envoy_gateway -- --nocapture
 
-test-browser: tools build ## open the web pages in a real Chromium; pictures go to .run/browser
-	@python3 tests/tools/fetch.py browser
-	@cargo test --package bulk-reshuffle-browser --test pages -- --nocapture
+test-image: tools build ## push the image to a registry, pull it as Istio does, and make it twice
+	@python3 tests/tools/fetch.py registry
+	@cargo test --package bulk-reshuffle-image --test registry --test reproducible -- --nocapture
 
-k6: tools build ## send the load of SCRIPT=small to TARGET=http://…, or to a cluster of its own: see k6/README.md
-	@python3 tests/tools/fetch.py k6
-	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
-
-test-k6: tools build ## run every k6 script with small numbers, and see that none takes a wrong answer
+test-k6: tools build ## run every k6 script with small numbers; none may take a wrong answer
 	@python3 tests/tools/fetch.py k6
 	@cargo test --package bulk-reshuffle-k6 --test faults
 	@cargo test --package bulk-reshuffle-k6 --test smoke -- --nocapture
 
-sim: ## run the engine through SEEDS random days (20000), or through one again (SEED=n)
+sim: ## run the engine through random days in virtual time
+## SEEDS=20000  how many
+## SEED=4145  one of them again
 	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 differential: SEEDS = 100
-differential: tools build ## compare random requests with and without the filter: SEEDS (100) of them, or one again (SEED=n)
+differential: tools build ## compare the answers to random requests with and without the filter
+## SEEDS=100  how many
+## SEED=7  one of them again
 	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
 		cargo test --package bulk-reshuffle-e2e --test differential -- --nocapture
 
-fuzz: ## look for inputs that break a property, TIME seconds (60) in each of its targets
+fuzz: ## look for inputs that break a property
+## TIME=60  seconds for each target
 	@python3 tests/tools/fuzz.py $(TIME)
 
+##@ Measure it
+
+k6: tools build ## send load to a cluster of its own, or to TARGET; see k6/README.md
+## SCRIPT=small  bulk-size, concurrency, gateway, trips, small or mixed
+## TARGET=http://...  where to send it instead; the scripts' own variables work too
+	@python3 tests/tools/fetch.py k6
+	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
+
 # Alone on the machine. What can be set is told by `cargo run --package bulk-reshuffle-bench -- --help`.
-bench: tools build ## measure the filter in pairs with plain Envoy and direct writes: WORKLOADS, ROUNDS, SECONDS, SETTINGS …
+bench: tools build ## the filter, plain Envoy and direct writes, in pairs
+## WORKLOADS=1x256,10x64,...  documents in a request x clients
+## TARGETS=direct,plain,filter  the ways, in the order of each round
+## ROUNDS=5  how often each way is measured
+## SECONDS=5  for how long each time
+## IDS=given  or missing: documents without an id
+## SETTINGS={}  JSON for the filter, on top of the shipped configuration
+## WARMUP=200000  documents that do not count
+## OUT=k6/results/...  where the report goes
+## ENVOY_WORKERS=1  threads of each Envoy
+## BASE_WASM=...  another build of the filter, for the target `base`
 	@cargo run --release --package bulk-reshuffle-bench
 
-bench-settings: tools build ## measure each setting's other values in pairs with the shipped ones: WORKLOADS, ROUNDS, SECONDS
+bench-settings: tools build ## each setting's other values in pairs with the shipped ones
+## WORKLOADS=... ROUNDS=5 SECONDS=5  as above
 	@cargo run --release --package bulk-reshuffle-bench -- --sweep
 
-bench-core: ## measure what each part of core takes of a request
+bench-core: ## what each part of core takes of a request
 	@cargo bench --quiet --package bulk-reshuffle --bench core
 
-bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
+bench-vm: tools ## the same natively and inside Envoy's V8, in one table
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-routines-vm
 	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_routines_vm.wasm \
 		cargo bench --quiet --package bulk-reshuffle-routines --bench side_by_side
 
-bench-instructions: ## count the instructions of the same against its limits; RENEW=1 makes these counts the limits
+bench-instructions: ## count the instructions of the same, against its limits; needs valgrind
+## RENEW=1  make these counts the limits
 	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle --bench instructions
 
-bench-state: tools build ## measure what a cluster state of 10,000 indices costs, natively and in Envoy
+bench-state: tools build ## what a cluster state of 10,000 indices costs, natively and in Envoy
 	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing
 	@cargo test --package bulk-reshuffle-large-state --test memory -- --nocapture
 	@cargo test --package bulk-reshuffle-e2e --test large_state -- --nocapture
 
-bench-growth: tools build ## measure what a document costs with many nodes, shards and waiting requests: ROUNDS, SCALE
+bench-growth: tools build ## what a document costs with many nodes, shards and waiting requests
+## ROUNDS=5  how often each case is measured
+## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
 	@cargo run --quiet --release --package bulk-reshuffle-growth
+
+##@ Work on it
+
+help: ## this list
+	@awk -f tests/tools/help.awk $(MAKEFILE_LIST)
+
+tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
+	@python3 tests/tools/fetch.py
 
 lint: ## check formatting and lints
 	@cargo fmt --all --check
@@ -157,10 +189,18 @@ lint: ## check formatting and lints
 	@cargo clippy --package bulk-reshuffle-e2e --test clients --test examples --test faults --test large_state \
 		--test matrix -- -D warnings
 	@cargo clippy --package bulk-reshuffle-browser --test pages -- -D warnings
+	@cargo clippy --package bulk-reshuffle-docs --test walk -- -D warnings
 	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
 	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full \
 		--test envoy_gateway -- -D warnings
 	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
+
+# The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
+# that it can never be taken for the filter itself; quick to compile rather than quick.
+forced-trap: build ## the filter with a way to kill its VM, for the tests of that
+	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
+		--features forced-trap --target-dir $(COMPILED)/forced-trap \
+		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
 
 clean: ## remove what was compiled; .tools/ stays
 	@cargo clean

@@ -1,18 +1,20 @@
-//! The README and the shipped configurations say what is true.
+//! The pages and the shipped configurations say what is true.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::TRANSPORT_HEADERS;
+use bulk_reshuffle::engine::metrics::{Families, Family, Kind, Workers};
+use bulk_reshuffle::engine::{PassThrough, TRANSPORT_HEADERS};
+use bulk_reshuffle::routing::Unrouted;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools};
 use serde_json::{Value, json};
 
-fn readme(tools: &Tools) -> String {
-    std::fs::read_to_string(tools.root.join("README.md")).unwrap()
+fn page(tools: &Tools, path: &str) -> String {
+    std::fs::read_to_string(tools.root.join(path)).unwrap()
 }
 
 /// The rows of the table under a heading, each with its cells.
 fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
-    let section = text.split(&format!("\n## {heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+    let section = text.split(&format!("\n{heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().replace('`', "")).collect()).collect()
 }
@@ -26,7 +28,8 @@ fn nested(field: &str, value: Value) -> Value {
 fn the_configuration_table_has_every_field_with_its_default() {
     let tools = Tools::find().unwrap();
     let minimal = format!("{:?}", Config::read(br#"{"coordinator":"es"}"#).unwrap());
-    let rows = table(&readme(&tools), "Configuration");
+    let page = page(&tools, "filter/README.md");
+    let rows = table(&page, "## Configuration");
     for row in rows.iter().skip(1) {
         let default: Value = serde_json::from_str(&row[1]).unwrap();
         let mut config = nested(&row[0], default);
@@ -35,7 +38,7 @@ fn the_configuration_table_has_every_field_with_its_default() {
         assert_eq!(format!("{config:?}"), minimal, "{}", row[0]);
     }
     for name in TRANSPORT_HEADERS {
-        assert!(readme(&tools).contains(&format!("`{name}`")), "the README lacks {name}");
+        assert!(page.contains(&format!("`{name}`")), "the page lacks {name}");
     }
     // Errors about unknown fields list the known ones.
     for section in ["", "nodes", "cluster_state", "hold", "dispatch", "limits"] {
@@ -48,10 +51,57 @@ fn the_configuration_table_has_every_field_with_its_default() {
     }
 }
 
+#[test]
+fn the_table_of_reasons_has_every_reason_with_what_becomes_of_it() {
+    let tools = Tools::find().unwrap();
+    let mut told: Vec<(String, String)> = table(&page(&tools, "filter/README.md"), "### Reasons")
+        .into_iter()
+        .map(|cells| (cells[0].clone(), cells[1].clone()))
+        .collect();
+    let becomes = |why: PassThrough| match why {
+        PassThrough::Unrouted(why) if Unrouted::may_be_merged(why) => "coordinating",
+        _ => "whole",
+    };
+    let mut expected: Vec<(String, String)> =
+        PassThrough::all().map(|why| (why.name().to_owned(), becomes(why).to_owned())).collect();
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+}
+
+/// The row of a metric.
+fn row(family: &Family) -> String {
+    let kind = match family.kind {
+        Kind::Counter => "counter",
+        Kind::Gauge(Workers::Sum) => "gauge, of all workers",
+        Kind::Gauge(Workers::Largest) => "gauge, of the worker with most",
+        Kind::Gauge(Workers::Last) => "gauge",
+        Kind::Histogram => "histogram",
+    };
+    let labels: Vec<String> = family.labels.iter().map(|label| format!("`{}`", label.name())).collect();
+    format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(", "), family.help)
+}
+
+#[test]
+fn the_table_of_metrics_is_made_of_the_source() {
+    const PAGE: &str = "envoy/README.md";
+    let tools = Tools::find().unwrap();
+    let text = page(&tools, PAGE);
+    let (before, rest) = text.split_once("<!-- metrics -->\n").unwrap();
+    let (table, after) = rest.split_once("<!-- /metrics -->\n").unwrap();
+    let made = format!("| metric | | labels | |\n|---|---|---|---|\n{}", Families::all().map(row).collect::<String>());
+    if std::env::var_os("RENEW").is_some() {
+        let text = format!("{before}<!-- metrics -->\n{made}<!-- /metrics -->\n{after}");
+        std::fs::write(tools.root.join(PAGE), text).unwrap();
+    } else {
+        assert_eq!(table, made, "RENEW=1 writes the table anew");
+    }
+}
+
 #[tokio::test]
 async fn the_readmes_envoy_configuration_is_valid() {
     let tools = Tools::find().unwrap();
-    let yaml = readme(&tools).split("```yaml\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
+    let yaml = page(&tools, "README.md").split("```yaml\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("documents");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("readme.yaml");

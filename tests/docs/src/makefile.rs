@@ -1,0 +1,82 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Targets that `.ci/run` leaves out, and why that is no gap.
+pub const OUTSIDE_CI: [(&str, Need); 15] = [
+    ("help", Need::RunBy("tests/docs/tests/help.rs", "every_target_is_in_the_help")),
+    ("up", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
+    ("down", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
+    ("image", Need::RunBy("filter/image/tests/reproducible.rs", "two_checkouts_of_two_people_make_the_same_image")),
+    (
+        "differential",
+        Need::RunBy("tests/e2e/tests/differential/main.rs", "the_filter_answers_what_the_cluster_answers"),
+    ),
+    ("k6", Need::RunBy("k6/runner/tests/smoke.rs", "every_script_finds_every_answer_right")),
+    ("test-istio-full", Need::Reason("compiles Kubernetes' API server and the rest of Istio, for ten minutes")),
+    ("test-envoy-gateway", Need::Reason("compiles Envoy Gateway, for ten minutes")),
+    ("bench", Need::Reason("measures for a quarter of an hour; its tests are among `make test`")),
+    ("bench-settings", Need::Reason("measures for half an hour, with the program of `make bench`")),
+    ("bench-core", Need::Reason("measures, by routines whose tests are among `make test`")),
+    ("bench-vm", Need::Reason("measures, by the same routines")),
+    ("bench-state", Need::Reason("measures; its tests are among `make test`")),
+    ("bench-growth", Need::Reason("measures; its tests are among `make test`")),
+    ("clean", Need::Reason("removes what the others have made")),
+];
+
+/// Why a target needs not be in `.ci/run`.
+#[derive(Debug, Clone, Copy)]
+pub enum Need {
+    /// This file has this test, which does the same.
+    RunBy(&'static str, &'static str),
+    /// It is for people.
+    Reason(&'static str),
+}
+
+/// The targets of the checkout's `Makefile`.
+#[derive(Debug)]
+pub struct Makefile {
+    /// What each target needs made first.
+    targets: BTreeMap<String, Vec<String>>,
+    /// The targets that `.ci/run` asks for.
+    ci: BTreeSet<String>,
+}
+
+impl Makefile {
+    /// Reads `Makefile` and `.ci/run`.
+    pub fn read(root: &Path) -> Result<Self> {
+        let text = |name: &str| fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"));
+        let (makefile, ci) = (text("Makefile")?, text(".ci/run")?);
+        let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).context("no .PHONY")?;
+        let mut targets: BTreeMap<String, Vec<String>> =
+            phony.split_whitespace().map(|name| (name.to_owned(), Vec::new())).collect();
+        for line in makefile.lines().filter(|line| !line.starts_with(['\t', '#', '.'])) {
+            let Some((name, needs)) = line.split_once(':') else { continue };
+            let needs = needs.split('#').next().unwrap_or_default();
+            if let Some(known) = targets.get_mut(name).filter(|_| !needs.contains('=')) {
+                known.extend(needs.split_whitespace().map(str::to_owned));
+            }
+        }
+        let ci = ci.lines().filter_map(|line| line.trim().strip_prefix("make "));
+        let ci = ci.filter_map(|arguments| arguments.split(' ').next()).map(str::to_owned).collect();
+        Ok(Self { targets, ci })
+    }
+
+    /// All targets that one may ask for.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        self.targets.keys().map(String::as_str)
+    }
+
+    /// Whether there is such a target.
+    pub fn has(&self, target: &str) -> bool {
+        self.targets.contains_key(target)
+    }
+
+    /// Whether `.ci/run` makes it, by itself or for something else.
+    pub fn is_in_ci(&self, target: &str) -> bool {
+        self.ci.contains(target)
+            || self.targets.iter().any(|(other, needs)| needs.iter().any(|need| need == target) && self.is_in_ci(other))
+    }
+}

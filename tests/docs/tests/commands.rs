@@ -1,0 +1,131 @@
+//! Of every command on every page it is known what runs it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::fs;
+
+use bulk_reshuffle_docs::{Block, ELSEWHERE, Makefile, Need, OUTSIDE_CI, Page, root};
+
+/// Fences that hold no commands.
+const NO_COMMANDS: [&str; 4] = ["json", "text", "toml", "yaml"];
+
+/// Folders of the checkout that commands name.
+const FOLDERS: [&str; 6] = ["envoy/", "examples/", "filter/", "istio/", "k6/", "tests/"];
+
+fn blocks() -> Vec<Block> {
+    Page::all(&root()).unwrap().into_iter().flat_map(|page| page.blocks).collect()
+}
+
+fn assert_none(problems: &[String]) {
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// Whether a file of the checkout has this function.
+fn has_test(file: &str, test: &str) -> bool {
+    fs::read_to_string(root().join(file)).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+}
+
+#[test]
+fn every_fence_says_what_it_holds() {
+    let blocks = blocks();
+    let unknown = |block: &&Block| !["sh", "console"].contains(&block.language.as_str());
+    let unknown = blocks.iter().filter(unknown).filter(|block| !NO_COMMANDS.contains(&block.language.as_str()));
+    assert_none(
+        &unknown.map(|block| format!("{}: a fence that says `{}`", block.place(), block.language)).collect::<Vec<_>>(),
+    );
+    assert!(blocks.iter().map(|block| block.commands().len()).sum::<usize>() > 40, "no commands were read");
+}
+
+#[test]
+fn a_shell_can_read_every_command() {
+    let blocks = blocks();
+    let commands = blocks.iter().flat_map(|block| block.commands().into_iter().map(move |command| (block, command)));
+    let unread = commands.filter(|(_, command)| command.words().is_empty() && !command.text.starts_with('#'));
+    assert_none(&unread.map(|(block, command)| format!("{}: {}", block.place(), command.text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_the_pages_make_can_be_made() {
+    let makefile = Makefile::read(&root()).unwrap();
+    let help = fs::read_to_string(root().join("Makefile")).unwrap();
+    let mut problems = Vec::new();
+    for block in blocks() {
+        for (targets, variables) in block.commands().iter().filter_map(|command| command.make()) {
+            for target in targets.iter().filter(|target| !makefile.has(target)) {
+                problems.push(format!("{}: there is no `make {target}`", block.place()));
+            }
+            let script = targets == ["k6"];
+            let name = |variable: &String| variable.split('=').next().unwrap_or_default().to_owned();
+            for variable in variables.iter().map(name).filter(|name| !script && !help.contains(&format!("## {name}=")))
+            {
+                problems.push(format!("{}: `make help` does not tell of {variable}", block.place()));
+            }
+        }
+    }
+    // In the text, too.
+    for page in Page::all(&root()).unwrap() {
+        for code in page.codes.iter().filter_map(|code| code.strip_prefix("make ")) {
+            let target = code.split(' ').next().unwrap_or_default();
+            if !makefile.has(target) {
+                problems.push(format!("{}: there is no `make {target}`", page.path));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn what_can_be_made_is_made_by_ci_or_it_is_said_why_not() {
+    let makefile = Makefile::read(&root()).unwrap();
+    let mut problems = Vec::new();
+    for target in makefile.targets() {
+        let outside = OUTSIDE_CI.iter().any(|(name, _)| *name == target);
+        if makefile.is_in_ci(target) == outside {
+            problems.push(format!("`make {target}` has to be either in .ci/run or in OUTSIDE_CI"));
+        }
+    }
+    for (target, need) in OUTSIDE_CI {
+        if !makefile.has(target) {
+            problems.push(format!("there is no `make {target}`"));
+        }
+        if let Need::RunBy(file, test) = need
+            && !has_test(file, test)
+        {
+            problems.push(format!("{target}: {file} has no {test}"));
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn what_is_not_run_as_it_stands_is_run_elsewhere() {
+    let (blocks, makefile) = (blocks(), Makefile::read(&root()).unwrap());
+    let mut problems = Vec::new();
+    for entry in &ELSEWHERE {
+        let found = blocks.iter().filter(|block| entry.is_of(block)).count();
+        if found != 1 {
+            problems.push(format!("{} has {found} blocks that begin with `{}`", entry.page, entry.begins));
+        }
+        if !has_test(entry.file, entry.test) {
+            problems.push(format!("{} has no test {}", entry.file, entry.test));
+        }
+        if !makefile.has(entry.target) {
+            problems.push(format!("there is no `make {}`", entry.target));
+        }
+    }
+    assert_none(&problems);
+}
+
+/// Also in commands that nobody here can run.
+#[test]
+fn files_that_commands_name_are_there() {
+    let mut problems = Vec::new();
+    for block in blocks() {
+        let words = block.commands().iter().flat_map(|command| command.words()).collect::<Vec<_>>();
+        for word in words.iter().filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder))) {
+            if !root().join(word).exists() {
+                problems.push(format!("{}: there is no {word}", block.place()));
+            }
+        }
+    }
+    assert_none(&problems);
+}

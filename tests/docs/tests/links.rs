@@ -1,0 +1,60 @@
+//! Every link of every page leads somewhere.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::path::{Component, Path, PathBuf};
+
+use bulk_reshuffle_docs::{Page, root};
+
+/// A path without `..`.
+fn plain(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut plain, part| {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+        plain
+    })
+}
+
+/// What is wrong with a link, if it is not one to another site.
+fn problem(pages: &[Page], page: &Page, link: &str) -> Option<String> {
+    if link.starts_with("https://") || link.starts_with("http://") {
+        return None;
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = match path {
+        "" => PathBuf::from(&page.path),
+        path => plain(&Path::new(&page.path).parent()?.join(path)),
+    };
+    let Ok(kind) = root().join(&target).metadata() else { return Some("leads nowhere".into()) };
+    // A folder shows its README.
+    let shown = if kind.is_dir() { target.join("README.md") } else { target };
+    let lacks = || match pages.iter().find(|page| Path::new(&page.path) == shown) {
+        Some(shown) => !shown.anchors.contains(anchor),
+        None => true,
+    };
+    (!anchor.is_empty() && lacks()).then(|| format!("{} has no #{anchor}", shown.display()))
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = Page::all(&root()).unwrap();
+    let problem = |page: &Page, link: &String| Some(format!("{}: {link} {}", page.path, problem(&pages, page, link)?));
+    let problems: Vec<String> =
+        pages.iter().flat_map(|page| page.links.iter().filter_map(|link| problem(page, link))).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(pages.iter().map(|page| page.links.len()).sum::<usize>() > 50, "no links were read");
+}
+
+#[test]
+fn a_wrong_link_is_noticed() {
+    let page = |path: &str, text: &str| Page::parse(path.into(), text);
+    let pages = [page("README.md", "# Top\n"), page("envoy/README.md", "# Here\n\n## `It` and that\n")];
+    let problem = |link: &str| problem(&pages, &pages[1], link);
+    for right in ["#it-and-that", "../README.md#top", "..", "envoy.yaml", "https://example.org/"] {
+        assert_eq!(problem(right), None, "{right}");
+    }
+    assert_eq!(problem("../README.md#bottom"), Some("README.md has no #bottom".into()));
+    assert_eq!(problem("#it"), Some("envoy/README.md has no #it".into()));
+    assert_eq!(problem("README.md/envoy.yaml"), Some("leads nowhere".into()));
+}

@@ -1,0 +1,65 @@
+//! Every command of every page is run as it stands there, in order, before the cluster and the Envoy of `make up`: but for
+//! what `make` is asked for otherwise, and what needs more than this machine.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod before;
+mod output;
+mod shell;
+mod site;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_docs::{Block, Command, ELSEWHERE, Makefile, Page, root};
+use bulk_reshuffle_stack::enter_private_network;
+
+use shell::Shell;
+use site::Site;
+
+/// What starts and ends the site: these are run, whatever else `make` is asked for elsewhere.
+const SITE: [&str; 2] = ["up", "down"];
+
+#[test]
+fn every_command_of_every_page() -> Result<()> {
+    enter_private_network()?;
+    let makefile = Makefile::read(&root())?;
+    let mut count = 0;
+    for page in Page::all(&root())? {
+        let blocks: Vec<(&Block, Vec<Command>)> = page
+            .blocks
+            .iter()
+            .map(|block| (block, to_run(block, &makefile)))
+            .filter(|(_, run)| !run.is_empty())
+            .collect();
+        if blocks.is_empty() {
+            continue;
+        }
+        let starts_it = blocks.iter().flat_map(|(_, commands)| commands).any(|command| asks_for(command, "up"));
+        let site = if starts_it { Site::to_be_started() } else { Site::start()? };
+        for (block, commands) in blocks {
+            println!("{}", block.place());
+            Shell::before(block).run(&commands).with_context(|| format!("{}:\n{}", block.place(), block.text))?;
+            count += commands.len();
+        }
+        site.end()?;
+    }
+    println!("{count} commands");
+    ensure!(count > 5, "there is more to run than that");
+    Ok(())
+}
+
+/// What is left to run of a block.
+fn to_run(block: &Block, makefile: &Makefile) -> Vec<Command> {
+    if ELSEWHERE.iter().any(|entry| entry.is_of(block)) {
+        return Vec::new();
+    }
+    let mut commands = block.commands();
+    commands.retain(|command| match command.make() {
+        // What there is no such target for fails here as it would for a reader.
+        Some((targets, _)) => targets.iter().any(|target| SITE.contains(&target.as_str()) || !makefile.has(target)),
+        None => !command.words().is_empty(),
+    });
+    commands
+}
+
+fn asks_for(command: &Command, target: &str) -> bool {
+    command.make().is_some_and(|(targets, _)| targets.iter().any(|wanted| wanted == target))
+}
