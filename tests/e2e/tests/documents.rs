@@ -1,11 +1,14 @@
 //! The pages and the shipped configurations say what is true.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::collections::BTreeMap;
+
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::metrics::{Families, Family, Kind, Workers};
-use bulk_reshuffle::engine::{PassThrough, TRANSPORT_HEADERS};
-use bulk_reshuffle::routing::Unrouted;
+use bulk_reshuffle::engine::metrics::{Counter, Families, Family, Kind, Label, Workers};
+use bulk_reshuffle::engine::{PassThrough, TRANSPORT_HEADERS, Why};
+use bulk_reshuffle::routing::Upstreams;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools};
+use regex_lite::Regex;
 use serde_json::{Value, json};
 
 fn page(tools: &Tools, path: &str) -> String {
@@ -51,24 +54,6 @@ fn the_configuration_table_has_every_field_with_its_default() {
     }
 }
 
-#[test]
-fn the_table_of_reasons_has_every_reason_with_what_becomes_of_it() {
-    let tools = Tools::find().unwrap();
-    let mut told: Vec<(String, String)> = table(&page(&tools, "filter/README.md"), "### Reasons")
-        .into_iter()
-        .map(|cells| (cells[0].clone(), cells[1].clone()))
-        .collect();
-    let becomes = |why: PassThrough| match why {
-        PassThrough::Unrouted(why) if Unrouted::may_be_merged(why) => "coordinating",
-        _ => "whole",
-    };
-    let mut expected: Vec<(String, String)> =
-        PassThrough::all().map(|why| (why.name().to_owned(), becomes(why).to_owned())).collect();
-    told.sort();
-    expected.sort();
-    assert_eq!(told, expected);
-}
-
 /// The row of a metric.
 fn row(family: &Family) -> String {
     let kind = match family.kind {
@@ -82,19 +67,78 @@ fn row(family: &Family) -> String {
     format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(", "), family.help)
 }
 
+/// The table between `<!-- name -->` and `<!-- /name -->` must be this one; with `RENEW` it is put there.
+fn check_table(path: &str, name: &str, made: &str) {
+    let tools = Tools::find().unwrap();
+    let text = page(&tools, path);
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->\n"));
+    let (before, rest) = text.split_once(&begin).unwrap();
+    let (table, after) = rest.split_once(&end).unwrap();
+    if std::env::var_os("RENEW").is_some() {
+        std::fs::write(tools.root.join(path), [before, &begin, made, &end, after].concat()).unwrap();
+    } else {
+        assert_eq!(table, made, "RENEW=1 writes the table of {path} anew");
+    }
+}
+
 #[test]
 fn the_table_of_metrics_is_made_of_the_source() {
-    const PAGE: &str = "envoy/README.md";
-    let tools = Tools::find().unwrap();
-    let text = page(&tools, PAGE);
-    let (before, rest) = text.split_once("<!-- metrics -->\n").unwrap();
-    let (table, after) = rest.split_once("<!-- /metrics -->\n").unwrap();
-    let made = format!("| metric | | labels | |\n|---|---|---|---|\n{}", Families::all().map(row).collect::<String>());
-    if std::env::var_os("RENEW").is_some() {
-        let text = format!("{before}<!-- metrics -->\n{made}<!-- /metrics -->\n{after}");
-        std::fs::write(tools.root.join(PAGE), text).unwrap();
-    } else {
-        assert_eq!(table, made, "RENEW=1 writes the table anew");
+    let rows: String = Families::all().map(row).collect();
+    check_table("envoy/README.md", "metrics", &format!("| metric | | labels | |\n|---|---|---|---|\n{rows}"));
+}
+
+#[test]
+fn the_table_of_reasons_is_made_of_the_source() {
+    let becomes = |why: PassThrough| match why {
+        PassThrough::Unrouted(why) if why.may_be_merged() => "coordinating",
+        _ => "whole",
+    };
+    let row = |why: PassThrough| {
+        let Why { reason, text } = why.into();
+        format!("| `{reason}` | {} | {text} |\n", becomes(why))
+    };
+    let rows: String = PassThrough::all().map(row).collect();
+    check_table(
+        "filter/README.md",
+        "reasons",
+        &format!("| reason | what becomes of it | when |\n|---|---|---|\n{rows}"),
+    );
+}
+
+/// What Prometheus makes of a metric's name by rules like `metric_relabel_configs`.
+fn relabelled(rules: &Value, name: &str) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([("__name__".to_owned(), name.to_owned())]);
+    for rule in rules.as_array().unwrap() {
+        let regex = Regex::new(&format!("^(?:{})$", rule["regex"].as_str().unwrap())).unwrap();
+        if let Some(found) = regex.captures(&labels["__name__"]) {
+            labels.insert(rule["target_label"].as_str().unwrap().into(), found[1].into());
+        }
+    }
+    labels
+}
+
+#[test]
+fn prometheus_makes_labels_of_what_istios_proxies_tell() {
+    let page = page(&Tools::find().unwrap(), "istio/README.md");
+    let yaml = page.split("```yaml\n").find(|text| text.starts_with("metric_relabel_configs")).unwrap();
+    let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap()).unwrap();
+    let mut upstreams = Upstreams::new("outbound|9200||any.es.internal");
+    upstreams.intern("outbound|9200||es-0.es.internal").unwrap();
+    for counter in Counter::all(&upstreams) {
+        // As Envoy writes names for Prometheus.
+        let name = counter.name(&upstreams);
+        let plain: String = name.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
+        let labels = relabelled(&config["metric_relabel_configs"], &plain);
+        let family = counter.family();
+        assert_eq!(labels["__name__"], family.name);
+        for label in family.labels {
+            let told = name.split_once(&format!(".{}.", label.name())).map(|(_, rest)| match label {
+                Label::Upstream if rest.contains("es-0") => "es_0",
+                Label::Upstream => "any",
+                _ => rest.split('.').next().unwrap(),
+            });
+            assert_eq!(labels.get(label.name()).map(String::as_str), told, "{plain}");
+        }
     }
 }
 
