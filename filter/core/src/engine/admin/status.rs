@@ -168,8 +168,8 @@ impl HealthTold {
 impl Engine {
     /// How things are.
     pub(super) fn status(&self, totals: &Totals) -> Status<'_> {
-        let nodes = self.table.iter().flat_map(|table| table.nodes());
-        let count = nodes.clone().count();
+        let mut nodes: Vec<_> = self.table.iter().flat_map(|table| table.nodes()).collect();
+        nodes.sort_unstable_by_key(|(node, _)| &node.name);
         Status {
             build: &self.build,
             unix_milliseconds: millis(self.ids.since_epoch().saturating_add(self.now)),
@@ -183,8 +183,8 @@ impl Engine {
             totals: all(totals),
             worker: self.worker(),
             coordinator: self.upstream(UpstreamId::COORDINATOR, totals),
-            nodes: nodes.take(NODES).map(|(node, upstream)| self.node(node, upstream, totals)).collect(),
-            nodes_left_out: count.saturating_sub(NODES),
+            nodes_left_out: nodes.len().saturating_sub(NODES),
+            nodes: nodes.into_iter().take(NODES).map(|(node, upstream)| self.node(node, upstream, totals)).collect(),
         }
     }
 

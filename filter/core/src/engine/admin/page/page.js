@@ -11,6 +11,8 @@ const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const show = (value) => (value === null ? '–' : (Math.abs(value) < 100 ? fine : number).format(value));
 
+const some = (count, one, many) => `${show(count)} ${count === 1 ? one : many}`;
+
 function bytes(value) {
   const units = ['B', 'kB', 'MB', 'GB'];
   let unit = 0;
@@ -46,7 +48,9 @@ function bar(share, kind) {
 
 function line(values) {
   const most = Math.max(1, ...values);
-  const point = (value, place) => `${(place * 100) / (HISTORY - 1)},${20 - (value / most) * 18 - 1}`;
+  // The newest at the right edge.
+  const at = (place) => 100 - ((values.length - 1 - place) * 100) / (HISTORY - 1);
+  const point = (value, place) => `${at(place)},${19 - (value / most) * 18}`;
   const points = values.map(point).join(' ');
   return element(
     'svg', { viewBox: '0 0 100 20', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, element('polyline', { points }),
@@ -88,12 +92,12 @@ function tiles({ last, rate, mean }) {
   const operations = rate(batches('batch_operations'));
   const coordinated = rate((status) => status.coordinator.batch_operations);
   return [
-    ['Bulk requests a second', show(all), '', all],
-    ['of them split', all ? `${show((100 * merged) / all)} %` : '–', 'the rest passes through as it came', all ? merged / all : 0],
-    ['Operations a second', show(operations), 'sent in batches', operations],
-    ['straight to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the rest by the coordinating upstream', operations ? 1 - coordinated / operations : 0],
-    ['Requests per batch', show(mean(batches('batch_requests'), batches('batches'))), 'from how many requests a batch is made', mean(batches('batch_requests'), batches('batches'))],
-    ['Held for', duration(perBatch(mean, batches, 'hold_microseconds')), 'the first request of a batch', perBatch(mean, batches, 'hold_microseconds')],
+    ['Bulk requests a second', show(all), 'of all clients', all],
+    ['Of these, split', all ? `${show((100 * merged) / all)} %` : '–', 'the rest passes through', all ? merged / all : 0],
+    ['Operations a second', show(operations), 'of these requests', operations],
+    ['Straight to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the rest by the coordinator', operations ? 1 - coordinated / operations : 0],
+    ['Requests per batch', show(mean(batches('batch_requests'), batches('batches'))), 'how many share one', mean(batches('batch_requests'), batches('batches'))],
+    ['Held for', duration(perBatch(mean, batches, 'hold_microseconds')), 'the first one of a batch', perBatch(mean, batches, 'hold_microseconds')],
     ['Answered in', duration(perBatch(mean, batches, 'upstream_microseconds')), 'by the node', perBatch(mean, batches, 'upstream_microseconds')],
     ['Memory of requests', bytes(last.totals.memory_bytes), `of ${bytes(last.totals.memory_limit_bytes)}`, last.totals.memory_bytes],
   ];
@@ -109,7 +113,10 @@ function showTiles(now) {
     const values = history.get(title) ?? [];
     values.push(plotted ?? 0);
     history.set(title, values.slice(-HISTORY));
-    return element('div', { class: 'tile' }, element('span', {}, title), element('b', {}, value), element('small', {}, hint || '\u00a0'), line(values.slice(-HISTORY)));
+    return element(
+      'div', { class: 'tile' },
+      element('span', {}, title), element('b', {}, value), element('small', {}, hint), line(values.slice(-HISTORY)),
+    );
   }));
 }
 
@@ -117,7 +124,7 @@ function health(one) {
   const { last_batch: last, failure, age_milliseconds: age } = one.health;
   if (last === 'failed') return element('small', { class: 'bad' }, `failed ${duration(age)} ago: ${failure}`);
   if (last === 'answered') return element('small', { class: 'good' }, `answered ${duration(age)} ago`);
-  return element('small', {}, 'nothing sent yet by this worker');
+  return element('small', {}, 'nothing sent by this worker');
 }
 
 function row(name, find, most, { last, rate, mean }) {
@@ -127,14 +134,14 @@ function row(name, find, most, { last, rate, mean }) {
     head.append(element('small', { class: 'bad' }, `no upstream of its own (${one.without_upstream}): by the coordinator`));
     return element('tr', {}, head, ...Array.from({ length: 8 }, () => element('td', {}, '–')));
   }
-  if (one.upstream !== name) head.append(element('small', {}, `upstream ${one.upstream}`));
+  if (!name.startsWith(one.upstream)) head.append(element('small', {}, `upstream ${one.upstream}`));
   head.append(health(one));
   const of = (key) => (status) => (find(status) ?? one)[key] ?? 0;
   const average = (key) => mean(of(key), of('batches'));
   const millis = (key) => duration(average(key) === null ? null : average(key) / 1000);
   const cells = [
-    ['Held', `${show(one.held_operations)} ops`, `${show(one.held_requests)} requests, ${bytes(one.held_bytes)}`, bar(one.held_operations / most, 'held')],
-    ['In flight', `${show(one.in_flight_operations)} ops`, `${show(one.in_flight_batches)} batches, ${bytes(one.in_flight_bytes)}`, bar(one.in_flight_operations / most, '')],
+    ['Held', `${show(one.held_operations)} ops`, `${some(one.held_requests, 'request', 'requests')}, ${bytes(one.held_bytes)}`, bar(one.held_operations / most, 'held')],
+    ['In flight', `${show(one.in_flight_operations)} ops`, `${some(one.in_flight_batches, 'batch', 'batches')}, ${bytes(one.in_flight_bytes)}`, bar(one.in_flight_operations / most, '')],
     ['Batches/s', show(rate(of('batches')))],
     ['Operations/s', show(rate(of('batch_operations')))],
     ['Requests per batch', show(average('batch_requests'))],
