@@ -69,8 +69,8 @@ pub use admin::Build;
 pub use caller::TRANSPORT_HEADERS;
 pub use command::{Call, Command, Headers, Response};
 pub use explain::{
-    ExplainedOperation, Explanation, Fault, LISTED, NodeName, NodeTotal, ShardTotal, Skew, UnroutedTotal, Way, Why,
-    explained_path,
+    ExplainedOperation, Explanation, Fault, LISTED, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
+    Why, explained_path,
 };
 pub use head::may_be_bulk;
 pub use ids::Origin;

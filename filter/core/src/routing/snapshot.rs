@@ -34,6 +34,7 @@ type Indices = BTreeMap<String, Box<RawValue>>;
 struct Metadata {
     #[serde(default)]
     indices: Indices,
+    #[serde(skip_serializing_if = "Option::is_none")]
     data_stream: Option<Box<RawValue>>,
 }
 

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, UnroutedTotal, Way};
+use super::{ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way};
 use crate::bulk::{ActionLine, Operation, Parameter};
 use crate::config::MissingId;
 use crate::engine::PassThrough;
@@ -24,6 +24,7 @@ pub struct Account<'a> {
     /// Indices of which all nodes and shards are in there.
     indices: BTreeSet<&'a str>,
     unrouted: BTreeMap<Unrouted, u64>,
+    any_node: Sum,
     listed: Vec<ExplainedOperation>,
 }
 
@@ -41,6 +42,7 @@ impl<'a> Account<'a> {
             shards: BTreeMap::new(),
             indices: BTreeSet::new(),
             unrouted: BTreeMap::new(),
+            any_node: Sum::default(),
             listed: Vec::new(),
         };
         for operation in &request.operations {
@@ -68,6 +70,7 @@ impl<'a> Account<'a> {
             shards_left_out: self.shards.len().saturating_sub(self.most),
             shards: self.shards.into_values().take(self.most).collect(),
             unrouted: unrouted.map(|(why, operations)| UnroutedTotal { why: why.into(), operations }).collect(),
+            any_node: self.any_node,
             skew,
             left_out: self.operations.saturating_sub(self.listed.len() as u64),
             listed: self.listed,
@@ -163,6 +166,9 @@ impl<'a> Account<'a> {
         if let Some(why) = unrouted {
             let count = self.unrouted.entry(why).or_default();
             *count = count.saturating_add(1);
+        } else if shard.is_none() {
+            self.any_node.operations = self.any_node.operations.saturating_add(1);
+            self.any_node.bytes = self.any_node.bytes.saturating_add(bytes);
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Explanation {
     pub shards_left_out: usize,
     /// Those that go to the coordinating upstream because their node is not known, by reason.
     pub unrouted: Vec<UnroutedTotal>,
+    /// Those that go to any node as they are, because they have no id and thereby no shard yet.
+    pub any_node: Sum,
     /// How unevenly they are spread.
     pub skew: Skew,
     /// The first operations, in the order of the request.
@@ -95,6 +97,15 @@ pub struct ShardTotal {
     pub shard: u32,
     /// The node with its primary.
     pub node: Option<NodeName>,
+    /// How many.
+    pub operations: u64,
+    /// Of their lines, as they are sent.
+    pub bytes: u64,
+}
+
+/// Some operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Sum {
     /// How many.
     pub operations: u64,
     /// Of their lines, as they are sent.
@@ -174,6 +185,7 @@ impl Explanation {
             shards: Vec::new(),
             shards_left_out: 0,
             unrouted: Vec::new(),
+            any_node: Sum::default(),
             skew: Skew::default(),
             listed: Vec::new(),
             left_out: 0,

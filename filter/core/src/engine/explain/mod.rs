@@ -14,7 +14,7 @@ use super::request::Request;
 use super::{Engine, PassThrough};
 use account::Account;
 pub use explanation::{
-    ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, UnroutedTotal, Way,
+    ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
 };
 pub use why::Why;
 

@@ -147,6 +147,17 @@ fn an_exported_table_comes_back_as_one_that_routes_alike() {
 }
 
 #[test]
+fn a_state_may_lack_what_the_cluster_has_none_of() {
+    let mut small = state();
+    small["metadata"].as_object_mut().unwrap().remove("data_stream");
+    for key in ["answers", "version", "state_uuid"] {
+        small.as_object_mut().unwrap().remove(key);
+    }
+    let (table, ..) = load(small.to_string().as_bytes(), "{name}");
+    assert!(table.write_target("alias").is_ok() && table.write_target("logs").is_err());
+}
+
+#[test]
 fn the_state_of_this_test_has_every_reason_in_it() {
     let (table, ..) = load(state().to_string().as_bytes(), "{attr.up}");
     let mut found: Vec<&str> = names(&state())
