@@ -14,7 +14,7 @@ export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=
 export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image test test-docs test-faults test-clients test-matrix test-examples test-browser test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer test test-docs test-faults test-clients test-matrix test-examples test-explorer test-browser test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ Use it
 
@@ -40,6 +40,17 @@ image: build ## make the OCI image of the filter in dist/image, and print its di
 ## ARCHITECTURE=amd64  that of the nodes whose pods get the image as a volume
 	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
 		--revision "$(BULK_RESHUFFLE_COMMIT)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
+
+# wasm-pack finds what it needs, and downloads nothing.
+explorer: ## build the explorer, a page and a package for Node, in dist/explorer
+	@python3 tests/tools/fetch.py explorer
+	@test -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown)" || rustup target add wasm32-unknown-unknown
+	@PATH="$(CURDIR)/.tools/wasm-bindgen-cli/bin:$$PATH" .tools/wasm-pack/bin/wasm-pack --quiet build examples/explorer \
+		--target web --profile wasm --mode no-install --no-pack --out-dir $(CURDIR)/dist/explorer/package --out-name core
+	@cp examples/explorer/page/* dist/explorer/
+	@cp examples/explorer/package/* examples/explorer/README.md LICENSE dist/explorer/package/
+	@rm -f dist/explorer/package/.gitignore dist/explorer/package/core.d.ts dist/explorer/package/core_bg.wasm.d.ts
+	@echo "Look at it: python3 -m http.server --bind 127.0.0.1 --directory dist/explorer 8000, then http://127.0.0.1:8000/"
 
 ##@ Test it
 
@@ -80,7 +91,11 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 	@python3 tests/tools/fetch.py manifests
 	@cargo test --package bulk-reshuffle-e2e --test examples
 
-test-browser: tools build ## open the web pages in a real Chromium; pictures go to .run/browser
+test-explorer: explorer ## test the explorer's package in Node, as npm packs and installs it
+	@cargo test --package bulk-reshuffle-explorer --test questions
+	@cargo test --package bulk-reshuffle-explorer --test package -- --nocapture
+
+test-browser: tools build explorer ## open the web pages in a real Chromium; pictures go to .run/browser
 	@python3 tests/tools/fetch.py browser
 	@cargo test --package bulk-reshuffle-browser --test pages -- --nocapture
 
@@ -190,6 +205,7 @@ lint: ## check formatting and lints
 		--test matrix -- -D warnings
 	@cargo clippy --package bulk-reshuffle-browser --test pages -- -D warnings
 	@cargo clippy --package bulk-reshuffle-docs --test walk -- -D warnings
+	@cargo clippy --package bulk-reshuffle-explorer --test package -- -D warnings
 	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
 	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full \
 		--test envoy_gateway -- -D warnings

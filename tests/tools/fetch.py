@@ -11,6 +11,7 @@
     fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
     fetch.py gateway     Envoy Gateway, and Kubernetes' API server
     fetch.py browser     Chromium, what drives it, and what looks for barriers in a page
+    fetch.py explorer    what compiles and tests the explorer, compiled: about four minutes the first time
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -40,6 +41,7 @@ TOOLS_FOLDER = ROOT / ".tools"
 PYTHON_FOLDER = TOOLS_FOLDER / "python"
 JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
 BROWSER = ROOT / "tests" / "browser"
+EXPLORER = ROOT / "examples" / "explorer" / "tests"
 GO = ROOT / "tests" / "clients" / "go"
 ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
@@ -116,6 +118,10 @@ def tools():
         kubernetes_program("etcd", "3.6.16", "go.etcd.io/etcd/server/v3"),
         kubernetes_program("kube-apiserver", KUBERNETES_VERSION, "k8s.io/kubernetes/cmd/kube-apiserver"),
         kubernetes_program("kubectl", KUBERNETES_VERSION, "k8s.io/kubernetes/cmd/kubectl"),
+        rust_program("wasm-pack", "0.15.1", "22dc697492435807dee410b46b66c57e38194d0311e8275c162a9a04c5ab458d"),
+        rust_program("wasm-bindgen-cli", "0.2.126", "8e2ebf6eef87c34e662347f1dddfbea541304bb7294711ed2c2acd8746cc5b50"),
+        Tool("typescript", "5.9.3", 4, (EXPLORER / "package-lock.json").read_text(), "packages",
+             lambda to: npm_install(EXPLORER, to), needs=("node",)),
         go_files("eck-schemas", "3.5.0", 20, "github.com/elastic/cloud-on-k8s/v3",
                  "h1:sR4oj+gNnwI9hgsKhBwjUlx+5F2T/kND40hrzaogtek=", "config/crds/v1"),
     ]
@@ -130,6 +136,7 @@ GROUPS = {
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
                   "envoy-gateway-schemas"],
     "registry": ["crane", "istio-pull"],
+    "explorer": ["wasm-pack", "wasm-bindgen-cli", "node", "typescript"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
     "gateway": ["envoy-gateway", "crane", "etcd", "kube-apiserver", "kubectl", "gateway-schemas",
                 "envoy-gateway-schemas"],
@@ -256,6 +263,12 @@ def kubernetes_program(name, version, package):
                 needs=("go", "kubernetes-modules"), then="compiling; minutes for the API server")
 
 
+def rust_program(name, version, sha256):
+    """A program compiled from its crate."""
+    return Tool(name, version, 0, version + sha256, "program",
+                lambda to: install_crate(name, version, sha256, to / "program", to), then="compiling; some minutes")
+
+
 def pin(module):
     return (module / "go.mod").read_text() + (module / "go.sum").read_text()
 
@@ -324,6 +337,19 @@ def npm_install(module, target):
 
 def node():
     return str(TOOLS_FOLDER / "node" / "bin" / "node")
+
+
+def install_crate(name, version, sha256, program, target):
+    """Cargo checks what else it gets against the hashes in the crate's own Cargo.lock."""
+    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--root", str(program)], target,
+        "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
+        CARGO_TARGET_DIR=str(target / "target"))
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    crates = list(home.glob("registry/cache/*/{}-{}.crate".format(name, version)))
+    found = {hashlib.sha256(crate.read_bytes()).hexdigest() for crate in crates}
+    if found != {sha256}:
+        raise Failure("{} {} has the SHA-256 {}, expected {}. Do not use it; a proxy on the way may have answered "
+                      "instead of the registry.".format(name, version, ", ".join(found) or "of nothing", sha256))
 
 
 def download_go(target):

@@ -29,7 +29,7 @@ const KUBERNETES: &str = "a Kubernetes cluster with Istio";
 const REGISTRY: &str = "a registry of one's own";
 
 /// Every block of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 15] = [
+pub const ELSEWHERE: [Elsewhere; 17] = [
     in_istio("README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl apply -f istio/examples/statefulset"),
@@ -70,6 +70,22 @@ pub const ELSEWHERE: [Elsewhere; 15] = [
         file: "tests/e2e/tests/examples.rs",
         test: "compose_takes_the_file_and_finds_what_it_mounts",
         target: "test-examples",
+    },
+    Elsewhere {
+        page: "examples/explorer/README.md",
+        begins: "make explorer",
+        needs: "a browser",
+        file: "tests/browser/tests/pages/explorer.rs",
+        test: "the_explorer_shows_what_core_says",
+        target: "test-browser",
+    },
+    Elsewhere {
+        page: "examples/explorer/README.md",
+        begins: "npm pack",
+        needs: "npm, and a project of one's own",
+        file: "examples/explorer/tests/package.rs",
+        test: "the_package_installs_and_says_what_core_says",
+        target: "test-explorer",
     },
     Elsewhere {
         page: "envoy/README.md",

@@ -6,7 +6,7 @@ use std::fs;
 use bulk_reshuffle_docs::{Block, ELSEWHERE, Makefile, Need, OUTSIDE_CI, Page, root};
 
 /// Fences that hold no commands.
-const NO_COMMANDS: [&str; 4] = ["json", "text", "toml", "yaml"];
+const NO_COMMANDS: [&str; 5] = ["js", "json", "text", "toml", "yaml"];
 
 /// Folders of the checkout that commands name.
 const FOLDERS: [&str; 6] = ["envoy/", "examples/", "filter/", "istio/", "k6/", "tests/"];
