@@ -1,5 +1,6 @@
 //! The web pages, as a browser shows them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod explorer;
 mod first;
 mod live;

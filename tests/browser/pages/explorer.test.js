@@ -1,0 +1,153 @@
+'use strict'
+// The explorer, with its own sample and with files that are dropped on it.
+
+const assert = require('node:assert/strict')
+const { readFileSync } = require('node:fs')
+const { test } = require('node:test')
+const { gzipSync } = require('node:zlib')
+const { checkAccessibility } = require('../lib/accessibility')
+const { drop } = require('../lib/drop')
+const { open } = require('../lib/page')
+const { picture } = require('../lib/picture')
+const { serve } = require('../lib/serve')
+
+const { EXPLORER, EXPECTED, EXPORTED, STATE, BODY, BROKEN } = process.env
+// What core says of these files, natively.
+const { explanation, forwarding, broken } = JSON.parse(readFileSync(EXPECTED, 'utf8'))
+const count = (number) => number.toLocaleString('en')
+const percent = (share) => `${Math.round(share * 100)} %`
+
+/// The page, once it has simulated what it shows.
+async function explorer (t, options) {
+  const page = await open(t, await serve(t, EXPLORER), options)
+  await simulated(page)
+  return page
+}
+
+const simulated = (page) => page.locator('#simulated', { hasText: 'virtual seconds' }).waitFor()
+
+/// Waits until the page says this of the request.
+const says = (page, text) => page.locator('#verdict', { hasText: text }).waitFor()
+
+/// The cells of a table, row by row.
+const rows = (page, id) => page.locator(`#${id} tbody tr`).evaluateAll((rows) =>
+  rows.map((row) => [...row.cells].map((cell) => cell.textContent)))
+
+test('it shows something at once', async (t) => {
+  const page = await explorer(t, { width: 1100, height: 1000 })
+  await says(page, '600 operations, 72.1 kB, leave in 3 batches.')
+  assert.equal((await rows(page, 'nodes')).length, 3)
+  await checkAccessibility(page)
+  await picture(page, 'explorer')
+})
+
+test('what it shows of dropped files is what core says', async (t) => {
+  const page = await explorer(t)
+  await drop(page, '#drop', STATE, BODY)
+  await says(page, `${count(explanation.operations)} operations,`)
+  await simulated(page)
+  const of = (total) => [total.node?.name ?? 'any (coordinator)', total.upstream, count(total.operations)]
+  assert.deepEqual((await rows(page, 'nodes')).map(([node, upstream, , number]) => [node, upstream, number]), explanation.nodes.map(of))
+  const shards = await rows(page, 'shards')
+  assert.deepEqual(
+    shards.map(([index, shard, node, , number]) => [index, shard, node, number]),
+    explanation.shards.map(({ index, shard, node, operations }) => [index, `${shard}`, node.name, count(operations)]))
+  assert.match(await page.locator('#crossing').innerText(), new RegExp(`^${percent(forwarding.without.share)} → ${percent(forwarding.with.share)}`))
+  const listed = await rows(page, 'operations')
+  explanation.listed.slice(0, 50).forEach((operation, number) => {
+    const [position, line, action, , id, shard] = listed[number]
+    const { choice } = operation
+    assert.deepEqual(
+      [position, line, action, id, shard],
+      [`${operation.position}`, `${operation.line}`, operation.action, operation.id ?? `none (${operation.missing_id})`, choice ? `${choice.shard}` : '–'])
+  })
+})
+
+test('a compressed body is the same body', async (t) => {
+  const page = await explorer(t)
+  const files = [{ name: 'body.gz', mimeType: 'application/gzip', buffer: gzipSync(readFileSync(BODY)) }]
+  await page.locator('#state-file').setInputFiles(STATE)
+  await page.getByText('state.json: 4 nodes').waitFor()
+  await page.locator('#body-file').setInputFiles(files)
+  await says(page, `${count(explanation.operations)} operations,`)
+})
+
+test('it says why a request passes on whole, and what is no state', async (t) => {
+  const page = await explorer(t)
+  await drop(page, '#drop', BROKEN)
+  const { reason, text, line } = broken.because
+  await says(page, `Passes on whole (${reason}). ${text} Line ${count(line)},`)
+  await checkAccessibility(page)
+  await page.getByText('Paste').first().click()
+  await page.getByLabel('The whole answer to').fill('{"nodes":{}}')
+  await page.getByRole('button', { name: 'Use this state' }).click()
+  await page.getByRole('alert').filter({ hasText: 'missing field' }).waitFor()
+})
+
+test('it can be used with the keyboard alone', async (t) => {
+  const page = await explorer(t)
+  // Wherever the focus goes it goes on from there by the tabulator key.
+  const reach = async (what) => {
+    for (let steps = 0; steps < 150; steps++) {
+      await page.keyboard.press('Tab')
+      const found = await page.evaluate(() => `${document.activeElement.textContent} ${document.activeElement.getAttribute('aria-label')} ${document.activeElement.name}`)
+      if (found.includes(what)) return
+    }
+    assert.fail(`the tabulator key never leads to ${what}`)
+  }
+  await reach('Skip to the figures')
+  await page.keyboard.press('Enter')
+  await reach('rate')
+  await page.keyboard.press('Control+A')
+  await page.keyboard.type('50')
+  await page.keyboard.press('Enter')
+  await page.locator('#batch', { hasText: 'at 50 requests/s' }).waitFor()
+  await reach('Why operation 0')
+  await page.keyboard.press('Enter')
+  const why = page.locator('tr.why')
+  await why.getByText('Hash of the id').waitFor()
+  const [{ hash, modulus, shard }] = await why.getByText('Shard:').evaluateAll((steps) => steps.map(({ textContent }) => {
+    const [, hash, modulus] = /(-?\d+) mod (\d+)/.exec(textContent).map(Number)
+    return { hash, modulus, shard: Number(/shard (\d+)/.exec(textContent)[1]) }
+  }))
+  assert.equal(Math.floor((((hash % modulus) + modulus) % modulus) / 128), shard)
+  await page.keyboard.press('Enter')
+  await why.waitFor({ state: 'detached' })
+  await reach('Next')
+  await page.keyboard.press('Enter')
+  await page.getByText('Page 2 of 12').waitFor()
+})
+
+test('operations can be looked for', async (t) => {
+  const page = await explorer(t)
+  await page.getByLabel('Only those with').fill('o-176')
+  await page.getByText('1 operation', { exact: true }).waitFor()
+  assert.deepEqual((await rows(page, 'operations')).map((row) => row[4]), ['o-176'])
+})
+
+for (const [name, options] of Object.entries({ dark: { dark: true }, phone: { width: 360, height: 740 }, 'dark-phone': { width: 360, height: 740, dark: true } })) {
+  test(`it is legible and fits: ${name}`, async (t) => {
+    const page = await explorer(t, options)
+    await page.locator('#operations button').first().click()
+    await checkAccessibility(page)
+    const { scrollWidth, clientWidth } = await page.evaluate(() => {
+      const { scrollWidth, clientWidth } = document.documentElement
+      return { scrollWidth, clientWidth }
+    })
+    assert.ok(scrollWidth <= clientWidth, `${scrollWidth} wide in ${clientWidth}`)
+    await picture(page, `explorer-${name}`)
+  })
+}
+
+test('it takes what a running filter tells, and says what it does not', async (t) => {
+  const page = await explorer(t)
+  const told = { state: readFileSync(EXPORTED, 'utf8'), sample: readFileSync(BODY, 'utf8'), status: 'nothing' }
+  await page.route('**/admin/*', (route) => route.fulfill({ body: told[new URL(route.request().url()).pathname.split('/').pop()] }))
+  await page.getByText('From a running filter').click()
+  await page.getByLabel('Address of its admin path').fill(new URL('admin/', page.url()).href)
+  await page.getByRole('button', { name: 'Take state' }).click()
+  await page.getByText('sample: taken').waitFor()
+  await page.getByText('status: it tells nothing that can be read').waitFor()
+  await page.getByText('running filter: 4 nodes').waitFor()
+  await says(page, `${count(explanation.operations)} operations,`)
+})
