@@ -10,8 +10,9 @@ use crate::config::Config;
 /// requests may share a batch only if this is equal, and it is what the batch is sent with.
 pub type Caller = Rc<[(String, String)]>;
 
-/// Headers that say how the message itself travels (hop-by-hop, framing, encodings of body and answer). They do not
-/// keep requests apart, and are left out of the batch, which is a message of its own.
+/// Headers that say how the message itself travels (hop-by-hop, framing, encodings of body and answer), or how much is
+/// in it, as Logstash and Beats do. They do not keep requests apart, and are left out of the batch, which is a message
+/// of its own.
 pub const TRANSPORT_HEADERS: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -24,6 +25,8 @@ pub const TRANSPORT_HEADERS: &[&str] = &[
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "x-elastic-event-count",
+    "x-elastic-uncompressed-request-length",
     ":scheme",
 ];
 
@@ -128,6 +131,16 @@ mod tests {
         let same = [("x-request-id", "7"), PLAIN[2], ("user-agent", "x"), PLAIN[1], ("content-length", "9"), PLAIN[0]];
         assert_eq!(of(PLAIN), of(&same));
         assert_eq!(of(&same).len(), 3);
+    }
+
+    /// Else no two requests of a Logstash or a Beat would share a batch, and a batch would tell of another one's size.
+    #[test]
+    fn sizes_of_requests_make_no_difference() {
+        let sized = |events: &'static str, bytes: &'static str| {
+            [PLAIN, &[("x-elastic-event-count", events), ("x-elastic-uncompressed-request-length", bytes)]].concat()
+        };
+        assert_eq!(of(&sized("125", "40960")), of(&sized("7", "981")));
+        assert_eq!(of(&sized("125", "40960")), of(PLAIN));
     }
 
     #[test]
