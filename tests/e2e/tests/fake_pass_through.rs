@@ -38,7 +38,7 @@ const BODIES: &[(&str, &str)] = &[
     ("action_line", "{\"delete\":{\"_index\":\"books\"}}\n"),
     ("action_line", "{\"update\":{\"_index\":\"books\"}}\n{\"doc\":{}}\n"),
     ("action_line", "{\"index\":{\"_index\":\"books\",\"_id\":\"\"}}\n{\"n\":2}\n"),
-    ("action_line", "{\"index\":{\"_index\":\"books\",\"_id\":null}}\n{\"n\":2}\n"),
+    ("action_line", "{\"index\":{\"_index\":null,\"_id\":\"1\"}}\n{\"n\":2}\n"),
     ("action_line", "{\"create\":{\"_id\":\"2\",\"version\":1,\"version_type\":\"external\"}}\n{\"n\":2}\n"),
     ("action_line", "{\"create\":{\"_id\":\"2\",\"if_seq_no\":1,\"if_primary_term\":1}}\n{\"n\":2}\n"),
     ("action_line", "{\"update\":{\"_id\":\"2\",\"version\":1}}\n{\"doc\":{}}\n"),

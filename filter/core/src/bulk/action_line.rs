@@ -4,7 +4,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
 
-use super::Action;
+use super::splice::NULL;
+use super::{Action, Gap, Parameter, Splice};
 use crate::json::{Object, Plain, present};
 
 /// The longest document id that a cluster takes, in bytes of UTF-8.
@@ -29,7 +30,16 @@ pub struct ActionLine<'a> {
     /// Whether the name has to be an alias, if the line says so. A node checks it; where it does not hold, the
     /// operation alone is refused.
     pub require_alias: Option<bool>,
+    nulls: Nulls,
     text: &'a [u8],
+}
+
+/// Where in a line a `null` stands in place of a value. Every cluster takes it as if the parameter were not there.
+/// Logstash writes an id and a routing value like this that it does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Nulls {
+    id: Option<usize>,
+    routing: Option<usize>,
 }
 
 /// Why an action line is not vouched for.
@@ -50,35 +60,57 @@ impl<'a> ActionLine<'a> {
         if parameters.pipeline.is_some() {
             return Err(LineError::Pipeline);
         }
-        let Parameters { index, id, routing, .. } = &parameters;
-        let id_fits = id.as_ref().is_none_or(|Text(id)| !id.is_empty() && id.len() <= MAX_ID);
+        let Parameters { index, id, routing, .. } = parameters;
+        let nulls =
+            Nulls { id: null(line, &NULL_IDS, id.as_ref())?, routing: null(line, &NULL_ROUTINGS, routing.as_ref())? };
+        let (id, routing) = (id.and_then(|Text(id)| id), routing.and_then(|Text(routing)| routing));
+        let id_fits = id.as_ref().is_none_or(|id| !id.is_empty() && id.len() <= MAX_ID);
         let vouched = id_fits
             && (id.is_some() || matches!(action, Action::Index | Action::Create))
-            && index.as_ref().is_none_or(|Text(index)| !index.is_empty())
-            && routing.as_ref().is_none_or(|Text(routing)| !routing.is_empty())
+            && index.as_ref().is_none_or(|Text(index)| index.as_ref().is_some_and(|index| !index.is_empty()))
+            && routing.as_ref().is_none_or(|routing| !routing.is_empty())
             && (parameters.retry_on_conflict.is_none() || action == Action::Update);
         if !vouched {
             return Err(LineError::Line);
         }
-        Ok(Self {
-            action,
-            index: parameters.index.map(|Text(index)| index),
-            id: parameters.id.map(|Text(id)| id),
-            routing: parameters.routing.map(|Text(routing)| routing),
-            require_alias: parameters.require_alias,
-            text: line,
-        })
+        let index = index.and_then(|Text(index)| index);
+        Ok(Self { action, index, id, routing, require_alias: parameters.require_alias, nulls, text: line })
     }
 
-    /// Where in the line a further parameter can be added, in front of the others: right behind the brace with which
-    /// they begin. And whether there are no others, so that no comma has to follow.
-    pub fn gap(&self) -> (usize, bool) {
-        // The first brace is the line's own. No action's name has one, however it is written.
-        let inner = memchr::memchr_iter(b'{', self.text).nth(1).unwrap_or_default();
-        let at = inner.saturating_add(1);
-        let rest = self.text.get(at..).unwrap_or_default();
-        (at, rest.trim_ascii_start().starts_with(b"}"))
+    /// What adds a parameter to this line, which begins at `start` in the body: in place of a `null`, or else in front
+    /// of the others, right behind the brace with which they begin.
+    pub fn splice(&self, start: u32, parameter: Parameter) -> Splice {
+        let null = match parameter {
+            Parameter::Id(_) => self.nulls.id,
+            Parameter::Routing(_) => self.nulls.routing,
+        };
+        let (at, gap) = match null {
+            Some(at) => (at, Gap::Null),
+            None => {
+                // The first brace is the line's own. No action's name has one, however it is written.
+                let inner = memchr::memchr_iter(b'{', self.text).nth(1).unwrap_or_default();
+                let at = inner.saturating_add(1);
+                let rest = self.text.get(at..).unwrap_or_default();
+                (at, if rest.trim_ascii_start().starts_with(b"}") { Gap::Alone } else { Gap::First })
+            }
+        };
+        Splice { at: start.saturating_add(at as u32), gap, parameter }
     }
+}
+
+/// A parameter's name and a `null`. They are found where they stand and nowhere else: within a string a quote has a
+/// backslash in front, and no other key ends like these.
+const NULL_IDS: [&[u8]; 2] = [b"\"_id\":null", b"\"_id\": null"];
+const NULL_ROUTINGS: [&[u8]; 2] = [b"\"routing\":null", b"\"routing\": null"];
+
+/// Where a parameter's `null` stands, if that is its value; an error if it is written in an unusual way.
+fn null(line: &[u8], written: &[&[u8]], value: Option<&Text>) -> Result<Option<usize>, LineError> {
+    let Some(Text(None)) = value else { return Ok(None) };
+    let place = |written: &&[u8]| {
+        let end = memchr::memmem::find(line, written)?.saturating_add(written.len());
+        Some(end.saturating_sub(NULL.len()))
+    };
+    written.iter().find_map(place).map(Some).ok_or(LineError::Line)
 }
 
 #[derive(Debug, PartialEq)]
@@ -107,7 +139,7 @@ impl<'a> Parsed<'a> {
                 &mut parameters.routing
             };
             line.colon()?;
-            let value = Text(Cow::Borrowed(line.string()?));
+            let value = Text(if line.takes(b"null") { None } else { Some(Cow::Borrowed(line.string()?)) });
             if parameter.replace(value).is_some() {
                 return None;
             }
@@ -160,9 +192,9 @@ struct Parameters<'a> {
     retry_on_conflict: Option<u16>,
 }
 
-/// A string, or an integer that a cluster takes as the string of its digits (clients send numeric ids).
+/// A string, or an integer that a cluster takes as the string of its digits (clients send numeric ids), or `null`.
 #[derive(Debug, PartialEq)]
-struct Text<'a>(Cow<'a, str>);
+struct Text<'a>(Option<Cow<'a, str>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -173,31 +205,36 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Cow<'de, str>;
+    type Value = Option<Cow<'de, str>>;
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("a string or an integer")
+        to.write_str("a string, an integer or null")
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
+        Ok(Some(Cow::Borrowed(text)))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
+        Ok(Some(Cow::Owned(text.to_owned())))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(number.to_string()))
+        Ok(Some(Cow::Owned(number.to_string())))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(number.to_string()))
+        Ok(Some(Cow::Owned(number.to_string())))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::DocumentId;
     use super::*;
 
     fn read(line: &str) -> Result<ActionLine<'_>, LineError> {
@@ -227,6 +264,7 @@ mod tests {
         for line in [
             &br#"{"index":{"_index":"books","_id":"1","routing":"jane"}}"#[..],
             br#"{"create": {"_id": "2", "_index": "books"}}"#,
+            br#"{"index":{"_id":null,"_index":"books","routing": null}}"#,
             b"{\"delete\":{}}\n",
         ] {
             assert_eq!(Parsed::plain(line), Parsed::json(line).ok());
@@ -258,19 +296,58 @@ mod tests {
         assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
     }
 
+    /// As Logstash writes what it does not have.
+    #[test]
+    fn takes_null_for_nothing() {
+        let line = read(r#"{"index":{"_id":null,"_index":"books","routing":null}}"#).unwrap();
+        assert_eq!((line.index.as_deref(), line.id, line.routing), (Some("books"), None, None));
+        let line = read(r#"{"delete":{"_id":"\"_id\":null","routing":null}}"#).unwrap();
+        assert_eq!((line.id.as_deref(), line.routing), (Some("\"_id\":null"), None));
+        for line in [
+            r#"{"delete":{"_id":null}}"#,
+            r#"{"update":{"_index":"books","_id":null}}"#,
+            r#"{"index":{"_id":null,"_id":"1"}}"#,
+            r#"{"index":{"_id":null,"_id":null}}"#,
+            r#"{"index":{"_id" :null}}"#,
+            r#"{"index":{"\u005fid":null}}"#,
+            r#"{"index":{"_id":nul}}"#,
+        ] {
+            assert_eq!(read(line), Err(LineError::Line), "{line}");
+        }
+    }
+
+    fn with(line: &str, parameter: Parameter) -> String {
+        let start = 7;
+        let splice = read(line).unwrap().splice(start, parameter);
+        let (at, end) = ((splice.at - start) as usize, (splice.end() - start) as usize);
+        let mut added = Vec::new();
+        splice.write(&mut added);
+        assert_eq!(splice.sent(line.len() as u64), (line.len() - (end - at) + added.len()) as u64);
+        format!("{}{}{}", &line[..at], String::from_utf8(added).unwrap(), &line[end..])
+    }
+
     #[test]
     fn a_parameter_can_be_added_in_front_of_the_others() {
         for (line, expected) in [
             (r#"{"index":{}}"#, r#"{"index":{+}}"#),
             (" { \"create\"\t: {  } } \r\n", " { \"create\"\t: {+  } } \r\n"),
             (r#"{"index":{"_index":"{b}"}}"#, r#"{"index":{+,"_index":"{b}"}}"#),
-            (r#"{"index" : { "routing":"}" }}"#, r#"{"index" : {+, "routing":"}" }}"#),
+            (r#"{"index" : { "_id":"}" }}"#, r#"{"index" : {+, "_id":"}" }}"#),
             (r#"{"\u0069ndex":{"require_alias":false}}"#, r#"{"\u0069ndex":{+,"require_alias":false}}"#),
+            (r#"{"index":{"_id":null}}"#, r#"{"index":{+,"_id":null}}"#),
         ] {
-            let (at, alone) = read(line).unwrap().gap();
-            let (before, after) = line.split_at(at);
-            assert_eq!(format!("{before}+{}{after}", if alone { "" } else { "," }), expected);
+            assert_eq!(with(line, Parameter::Routing(3)), expected.replace('+', r#""routing":"3""#));
         }
+    }
+
+    /// A cluster refuses a whole request in which a parameter is there twice.
+    #[test]
+    fn or_in_place_of_a_null() {
+        let line = r#"{"index":{"_id":null,"_index":"books","routing": null}}"#;
+        let id = "A".repeat(20);
+        let expected = line.replacen("null", &format!("{id:?}"), 1);
+        assert_eq!(with(line, Parameter::Id(DocumentId::new([0; 15]))), expected);
+        assert_eq!(with(line, Parameter::Routing(3)), line.replace(": null", r#": "3""#));
     }
 
     #[test]
@@ -290,7 +367,6 @@ mod tests {
             r#"{"index":{},"delete":{"_id":"1"}}"#,
             r#"{"index":{"_id":"1","_id":"2"}}"#,
             r#"{"index":{"_id":""}}"#,
-            r#"{"index":{"_id":null}}"#,
             r#"{"index":{"_id":1.5}}"#,
             r#"{"index":{"_id":-0}}"#,
             r#"{"index":{"_id":true}}"#,

@@ -39,4 +39,4 @@ pub use operation::{Operation, Placement};
 pub use pretty::pretty;
 pub use reader::{ReadError, Reader};
 pub use reply::{Reply, ReplyHead};
-pub use splice::{Parameter, Splice, Splices};
+pub use splice::{Gap, Parameter, Splice, Splices};

@@ -6,16 +6,30 @@ use super::DocumentId;
 #[derive(Debug, Default)]
 pub struct Splices(Vec<Splice>);
 
-/// A parameter that is added to an action line, before the ones that it has.
+/// A parameter that is added to an action line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Splice {
-    /// Where in the body: right behind the brace with which the line's parameters begin.
+    /// Where in the body.
     pub at: u32,
-    /// Whether there are none so far.
-    pub alone: bool,
+    /// What is there so far.
+    pub gap: Gap,
     /// What is added.
     pub parameter: Parameter,
 }
+
+/// Where a parameter is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gap {
+    /// Right behind the brace with which the line's parameters begin. There are none.
+    Alone,
+    /// The same, and there are others.
+    First,
+    /// Where the parameter is there already, with a `null` for its value.
+    Null,
+}
+
+/// A value that is none.
+pub(super) const NULL: &str = "null";
 
 /// A parameter of an action line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,31 +67,49 @@ impl Splices {
 }
 
 impl Splice {
-    /// Appends what is added.
-    pub fn write(&self, to: &mut Vec<u8>) {
-        match &self.parameter {
-            Parameter::Id(id) => {
-                to.extend_from_slice(br#""_id":""#);
-                to.extend_from_slice(id.as_str().as_bytes());
-            }
-            Parameter::Routing(value) => {
-                to.extend_from_slice(br#""routing":""#);
-                to.extend_from_slice(value.to_string().as_bytes());
-            }
-        }
-        to.extend_from_slice(if self.alone { b"\"" } else { b"\"," });
+    /// Where the body goes on behind what is added.
+    pub fn end(&self) -> u32 {
+        self.at.saturating_add(self.left_out() as u32)
     }
 
-    /// Bytes of what is added.
-    pub fn bytes(&self) -> usize {
-        let parameter = match &self.parameter {
-            Parameter::Id(id) => r#""_id":"""#.len().saturating_add(id.as_str().len()),
-            Parameter::Routing(value) => {
-                let digits = value.checked_ilog10().unwrap_or_default().saturating_add(1) as usize;
-                r#""routing":"""#.len().saturating_add(digits)
-            }
+    /// Appends what is added.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        let is_new = self.gap != Gap::Null;
+        if is_new {
+            to.extend_from_slice(self.parameter.key().as_bytes());
+        }
+        to.push(b'"');
+        match &self.parameter {
+            Parameter::Id(id) => to.extend_from_slice(id.as_str().as_bytes()),
+            Parameter::Routing(value) => to.extend_from_slice(value.to_string().as_bytes()),
+        }
+        to.extend_from_slice(if self.gap == Gap::First { b"\"," } else { b"\"" });
+    }
+
+    /// How many bytes are sent of lines that have this many.
+    pub fn sent(&self, bytes: u64) -> u64 {
+        let key = if self.gap == Gap::Null { 0 } else { self.parameter.key().len() };
+        let value = match &self.parameter {
+            Parameter::Id(id) => id.as_str().len(),
+            Parameter::Routing(value) => value.checked_ilog10().unwrap_or_default().saturating_add(1) as usize,
         };
-        parameter.saturating_add(usize::from(!self.alone))
+        let quotes = if self.gap == Gap::First { "\"\"," } else { "\"\"" }.len();
+        let added = key.saturating_add(value).saturating_add(quotes) as u64;
+        bytes.saturating_sub(self.left_out() as u64).saturating_add(added)
+    }
+
+    /// Bytes that what is added takes the place of.
+    fn left_out(&self) -> usize {
+        if self.gap == Gap::Null { NULL.len() } else { 0 }
+    }
+}
+
+impl Parameter {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Id(_) => "\"_id\":",
+            Self::Routing(_) => "\"routing\":",
+        }
     }
 }
 
@@ -95,12 +127,16 @@ mod tests {
             (Parameter::Routing(10), r#""routing":"10""#),
             (Parameter::Routing(u32::MAX), r#""routing":"4294967295""#),
         ] {
-            for (alone, end) in [(true, ""), (false, ",")] {
-                let splice = Splice { at: 0, alone, parameter };
+            let value = expected.split_once(':').unwrap().1;
+            for (gap, expected, left_out) in
+                [(Gap::Alone, expected, 0), (Gap::First, &format!("{expected},"), 0), (Gap::Null, value, 4)]
+            {
+                let splice = Splice { at: 10, gap, parameter };
                 let mut text = Vec::new();
                 splice.write(&mut text);
-                assert_eq!(String::from_utf8(text).unwrap(), format!("{expected}{end}"));
-                assert_eq!(splice.bytes(), expected.len() + end.len());
+                assert_eq!(String::from_utf8(text).unwrap(), expected);
+                assert_eq!(splice.end(), 10 + left_out);
+                assert_eq!(splice.sent(100), 100 + expected.len() as u64 - u64::from(left_out));
             }
         }
     }
@@ -109,7 +145,7 @@ mod tests {
     fn is_found_in_the_operation_that_it_is_for() {
         let mut splices = Splices::default();
         for at in [10, 50] {
-            splices.push(Splice { at, alone: true, parameter: Parameter::Routing(at) });
+            splices.push(Splice { at, gap: Gap::Alone, parameter: Parameter::Routing(at) });
         }
         let within = |lines: Range<u32>| splices.within(&lines).map(|splice| splice.at);
         assert_eq!((within(0..30), within(30..40), within(40..60), within(60..70)), (Some(10), None, Some(50), None));

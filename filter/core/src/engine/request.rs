@@ -13,7 +13,7 @@ use super::memory::Charge;
 use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
 use super::share_numbers::ShareNumbers;
-use crate::bulk::{Body, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splice, Splices};
+use crate::bulk::{Body, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices};
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
 
@@ -276,8 +276,7 @@ impl Request {
         reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
             let Place { id_hash, destination, parameter } = placer.place(line).map_err(PassThrough::Unrouted)?;
             if let Some(parameter) = parameter {
-                let (gap, alone) = line.gap();
-                splices.push(Splice { at: start.saturating_add(gap as u32), alone, parameter });
+                splices.push(line.splice(start, parameter));
             }
             let share = match share_numbers.find(shares, destination) {
                 Some(share) => share,
@@ -334,7 +333,7 @@ impl Request {
             Some(splice) => {
                 self.body.copy_to(lines.start..splice.at, to);
                 splice.write(to);
-                self.body.copy_to(splice.at..lines.end, to);
+                self.body.copy_to(splice.end()..lines.end, to);
             }
             None => self.body.copy_to(lines, to),
         }
@@ -357,6 +356,6 @@ impl Request {
 }
 
 fn sent_bytes(splices: &Splices, operation: &Operation) -> u64 {
-    let added = splices.within(&operation.range()).map_or(0, Splice::bytes);
-    u64::from(operation.len).saturating_add(added as u64)
+    let bytes = u64::from(operation.len);
+    splices.within(&operation.range()).map_or(bytes, |splice| splice.sent(bytes))
 }

@@ -29,7 +29,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A value or no field at all: a cluster reads `null` differently from an absent parameter.
+/// A value or no field at all: whether `null` is a value, its type says.
 pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }

@@ -204,12 +204,25 @@ fn where_an_id_decides_too_nothing_is_made_of_a_routing_value() {
     assert_ne!(world.upstreams(), ["es"]);
 }
 
+/// Logstash writes these for what it does not have. A cluster refuses a whole request in which a parameter is there twice.
 #[test]
-fn a_request_with_a_null_id_passes_through_as_it_is() {
-    let mut world = World::new(json!({"missing_id": "generate"}));
-    let body = "{\"index\":{\"_index\":\"i\"}}\n{}\n{\"index\":{\"_index\":\"i\",\"_id\":null}}\n{}\n";
-    let id = world.request("/_bulk", body);
-    assert_eq!(world.passed[&id], body.as_bytes());
+fn what_is_added_takes_the_place_of_a_null() {
+    let body = "{\"index\":{\"_id\":null,\"_index\":\"i\",\"routing\":null}}\n{\"n\":1}\n";
+    for (mode, added) in [("generate", "_id"), ("direct", "routing"), ("pass", "")] {
+        let mut world = World::new(json!({"missing_id": mode}));
+        let id = world.request("/_bulk", body);
+        world.woken();
+        let [call] = world.calls.as_slice() else { panic!("{mode}: {:?}", world.calls) };
+        let (sent, _) = operations(call).remove(0);
+        for name in ["_id", "routing"] {
+            assert_eq!(sent[name].is_string(), name == added, "{mode}: {sent}");
+        }
+        let value = sent.get(added).and_then(Value::as_str).unwrap_or_default();
+        let expected = body.replacen(&format!("\"{added}\":null"), &format!("\"{added}\":\"{value}\""), 1);
+        assert_eq!(text(call), expected, "{mode}");
+        world.settle();
+        assert_eq!(world.items(id).len(), 1);
+    }
 }
 
 /// What an operation on this name gets, by the parameters that are added to its action line.
