@@ -14,7 +14,7 @@ export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=
 export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer test test-docs test-faults test-clients test-matrix test-examples test-explorer test-browser test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer test test-docs test-faults test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ Use it
 
@@ -81,6 +81,18 @@ test-clients: tools build ## real clients, with Elasticsearch 7.10 and 8 and Ope
 	@cargo test --package bulk-reshuffle-e2e --test clients -- opensearch_2
 	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_7_10
 	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_8
+
+test-example-clients: tools build ## the examples of clients and shippers, as their pages say
+	@python3 tests/tools/fetch.py examples
+	@cargo test --package bulk-reshuffle-e2e --test example_clients -- clients::
+	@cargo test --package bulk-reshuffle-e2e --test example_clients -- --skip clients::
+
+# Filebeat is compiled first, which takes about three minutes; the others are programs that you have.
+test-shippers-full: tools build ## the same with Filebeat, and with programs that you name
+## FLUENT_BIT, LOGSTASH, VECTOR  paths of the programs
+	@python3 tests/tools/fetch.py elasticsearch-7.17 filebeat
+	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
+		cargo test --package bulk-reshuffle-e2e --test example_clients -- --ignored --nocapture --test-threads=1
 
 test-matrix: tools build ## the routing of every kind of index, compared with every release
 ## VERSIONS="opensearch-2 ..."  only with these
@@ -201,8 +213,8 @@ tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 lint: ## check formatting and lints
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets -- -D warnings
-	@cargo clippy --package bulk-reshuffle-e2e --test clients --test examples --test faults --test large_state \
-		--test matrix -- -D warnings
+	@cargo clippy --package bulk-reshuffle-e2e --test clients --test example_clients --test examples --test faults \
+		--test large_state --test matrix -- -D warnings
 	@cargo clippy --package bulk-reshuffle-browser --test pages -- -D warnings
 	@cargo clippy --package bulk-reshuffle-docs --test walk -- -D warnings
 	@cargo clippy --package bulk-reshuffle-explorer --test package -- -D warnings

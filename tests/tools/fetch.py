@@ -4,6 +4,8 @@
     fetch.py             what the demo and most tests need
     fetch.py clients     what the tests with real clients need besides
     fetch.py servers     every release of OpenSearch and Elasticsearch that is tested
+    fetch.py examples    what the examples of clients and shippers need besides
+    fetch.py filebeat    Filebeat, compiled: about three minutes
     fetch.py k6          the load generator
     fetch.py registry    what pushes and pulls the image
     fetch.py manifests   what checks the examples
@@ -47,6 +49,7 @@ ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
 KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
 KUBERNETES_VERSION = "1.36.3"
+RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
 GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: programs of one module have much of it in common
 
 
@@ -87,6 +90,11 @@ def tools():
         wheel("go", "1.26.6", 70, "go"),
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
+        java_client("elasticsearch-java", "8.19.6", 18),
+        java_client("ecj", "3.40.0", 3),
+        Tool("rsyslog", "of this Debian", 2, " ".join(RSYSLOG), "files", unpack_rsyslog),
+        go_program("filebeat", "7.17.29", 700, "github.com/elastic/beats/v7",
+                   "h1:xZD9AOJSheSUy96zjPo3K1UlwM2ROihnosUfTctGmv8=", "./filebeat"),
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
                    "h1:TlTVVCSX/I+SBg6NWtU8On7EjrGz2/kxHQUtOo5tl1U=", "./cmd/func-e"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
@@ -131,6 +139,8 @@ GROUPS = {
     "base": ["envoy", "java", "opensearch-2"],
     "clients": ["elasticsearch-7.10", "elasticsearch-8", "elasticsearch-py-8", "elasticsearch-py-7", "opensearch-py",
                 "javascript-clients", "go-clients"],
+    "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
+                 "ecj", "rsyslog"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
@@ -222,6 +232,11 @@ def python_client(name, version):
     return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
 
 
+def java_client(name, version, megabytes):
+    """A Java library with all that it needs, as a list of artifacts and hashes says."""
+    return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to))
+
+
 def server(name, version, megabytes, sha256, finish=lambda folder: None):
     """OpenSearch or Elasticsearch, as its makers publish it for tests."""
     product = name.partition("-")[0]
@@ -309,18 +324,54 @@ def pip():
 
 
 def unzip_artifact(coordinates, sha256, target):
+    archive = target / "artifact.zip"
+    download_artifact(coordinates, sha256, archive, maven_client(target), target)
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(target)
+
+
+def download_jars(name, target):
+    jars, client = target / "jars", maven_client(target)
+    jars.mkdir()
+    for line in requirements(name).splitlines():
+        if not line.startswith("#"):
+            coordinates, sha256 = line.split()
+            _, artifact, _, version = coordinates.split(":")
+            download_artifact(coordinates, sha256, jars / "{}-{}.jar".format(artifact, version), client, target)
+
+
+def maven_client(target):
     client = target / "client"
     pip_install("maven-artifact", client, binary_only=False)
-    archive = target / "artifact.zip"
-    run([sys.executable, "-m", "maven_artifact.main", coordinates, str(archive)], target,
+    return client
+
+
+def download_artifact(coordinates, sha256, file, client, target):
+    run([sys.executable, "-m", "maven_artifact.main", coordinates, str(file)], target,
         "Maven Central did not deliver {}. Check the network and try again.".format(coordinates),
         PYTHONPATH=str(client))
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != sha256:
         raise Failure("{} has the SHA-256 {}, expected {}. Do not use it; a proxy on the way may have answered "
                       "instead of the repository.".format(coordinates, found, sha256))
-    with zipfile.ZipFile(archive) as opened:
-        opened.extractall(target)
+
+
+def unpack_rsyslog(target):
+    """Debian's packages, and those of their dependencies that this machine lacks, unpacked and not installed. apt checks
+    them against Debian's signatures; they are of whichever release this machine has."""
+    advice = ("Install {} (on Fedora: rsyslog, rsyslog-elasticsearch), or on Debian and Ubuntu fetch their lists: "
+              "apt-get update.".format(" and ".join(RSYSLOG)))
+    files, plan = target / "files", target / "plan"
+    files.mkdir()
+    if not shutil.which("apt-get") and Path("/usr/sbin/rsyslogd").exists():
+        return  # the tests find what is installed
+    run(["sh", "-c", 'apt-get install --simulate --no-install-recommends "$@" > plan', "sh"] + list(RSYSLOG), target,
+        advice, cwd=target, LC_ALL="C")
+    missing = [line.split()[1] for line in plan.read_text().splitlines() if line.startswith("Inst ")]
+    if missing:
+        run(["apt-get", "download"] + missing, target, advice, cwd=target)
+    for package in sorted(target.glob("*.deb")):
+        run(["dpkg", "-x", str(package), str(files)], target, advice)
 
 
 def npm_install(module, target):
@@ -451,9 +502,13 @@ def share_class_data(java):
 
 # --- running, and telling about it
 
-def run(command, temporary, advice, **environment):
+def run(command, temporary, advice, cwd=None, **environment):
     environment = dict(os.environ, TMPDIR=str(temporary), PIP_DISABLE_PIP_VERSION_CHECK="1", **environment)
-    result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    cwd = str(cwd) if cwd else None
+    try:
+        result = subprocess.run(command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:  # no such program
+        raise Failure("{}\n\n{}".format(error, advice))
     if result.returncode != 0:
         raise Failure(result.stdout.decode(errors="replace").rstrip() + "\n\n" + advice)
 

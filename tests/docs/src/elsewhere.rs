@@ -29,7 +29,7 @@ const KUBERNETES: &str = "a Kubernetes cluster with Istio";
 const REGISTRY: &str = "a registry of one's own";
 
 /// Every block of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 17] = [
+pub const ELSEWHERE: [Elsewhere; 22] = [
     in_istio("README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl apply -f istio/examples/statefulset"),
@@ -103,7 +103,23 @@ pub const ELSEWHERE: [Elsewhere; 17] = [
         test: "every_kind_on_every_version",
         target: "test-matrix",
     },
+    example_client("python3 python/"),
+    example_client("node javascript/"),
+    example_client("go -C go"),
+    example_client("java -cp"),
+    example_client("curl/index-documents.sh"),
 ];
+
+const fn example_client(begins: &'static str) -> Elsewhere {
+    Elsewhere {
+        page: "examples/clients/README.md",
+        begins,
+        needs: "clients of its language",
+        file: "tests/e2e/tests/example_clients/clients.rs",
+        test: "every_program_tells_what_was_not_indexed_and_sends_again_what_was_refused",
+        target: "test-example-clients",
+    }
+}
 
 const fn in_istio(page: &'static str, begins: &'static str) -> Elsewhere {
     Elsewhere {

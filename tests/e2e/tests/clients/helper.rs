@@ -68,50 +68,7 @@ fn file_of(operations: &[Operation]) -> NamedTempFile {
     file
 }
 
-/// What the filter has counted.
-#[derive(Debug)]
-struct Counts {
-    merged: u64,
-    operations: u64,
-    /// By upstream.
-    batches: BTreeMap<String, u64>,
-    /// By reason.
-    passed: BTreeMap<String, u64>,
-}
-
-impl Counts {
-    fn since(&self, earlier: &Self) -> Self {
-        Self {
-            merged: self.merged - earlier.merged,
-            operations: self.operations - earlier.operations,
-            batches: growth(&self.batches, &earlier.batches),
-            passed: growth(&self.passed, &earlier.passed),
-        }
-    }
-}
-
-/// Those that have grown, and by how much.
-fn growth(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let growth = now.iter().map(|(name, count)| (name.clone(), count - earlier.get(name).copied().unwrap_or(0)));
-    growth.filter(|(_, count)| *count > 0).collect()
-}
-
 impl Site {
-    async fn counts(&self) -> Counts {
-        let stats = self.envoy.stats_with("bulk_reshuffle_").await.unwrap();
-        let count = |name: &str| stats.get(&format!("wasmcustom.bulk_reshuffle_{name}")).copied().unwrap_or(0);
-        let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
-        Counts {
-            merged: count("requests_total.outcome.merged"),
-            operations: count("operations_total"),
-            batches: self.by_upstream("batches").await,
-            passed: stats
-                .iter()
-                .filter_map(|(name, count)| Some((name.strip_prefix(passed)?.to_owned(), *count)))
-                .collect(),
-        }
-    }
-
     /// All documents of an index. Those with generated ids go by their number.
     async fn documents_of(&self, index: &str) -> BTreeMap<String, Document> {
         self.documents(index).await;

@@ -3,6 +3,7 @@
 //! `make test-clients` fetches what they need and runs them, one cluster after the other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod counts;
 mod elasticsearch_7_10;
 mod elasticsearch_8;
 mod helper;

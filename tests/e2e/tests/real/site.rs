@@ -114,7 +114,17 @@ impl Site {
         config: Value,
         change: impl FnOnce(EnvoyOptions) -> EnvoyOptions,
     ) -> (Self, FakeCluster) {
-        let nodes = nodes(distribution()).await;
+        Self::start_recorded_in_front_of(distribution(), name, config, change).await
+    }
+
+    /// The same as [`start_recorded`](Self::start_recorded), in front of this distribution.
+    pub async fn start_recorded_in_front_of(
+        distribution: Distribution,
+        name: &str,
+        config: Value,
+        change: impl FnOnce(EnvoyOptions) -> EnvoyOptions,
+    ) -> (Self, FakeCluster) {
+        let nodes = nodes(distribution).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
         let received = FakeCluster::in_front_of(&addresses).await.unwrap();
         let in_between = nodes.iter().map(|(name, _)| name.clone()).zip(received.addresses()).collect();

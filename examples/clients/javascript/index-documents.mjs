@@ -1,0 +1,30 @@
+// Indexes the documents of a file: one JSON object in each line, with an "id".
+//
+//     ELASTICSEARCH_URL=http://127.0.0.1:9200 node index-documents.mjs INDEX FILE
+
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { Client } from '@elastic/elasticsearch'
+
+const { ELASTICSEARCH_URL: node = 'http://127.0.0.1:9200', ELASTICSEARCH_API_KEY: apiKey } = process.env
+const [index, file] = process.argv.slice(2)
+
+// One client for all of the program: it keeps its connections open.
+const client = new Client({ node, ...(apiKey && { auth: { apiKey } }), requestTimeout: 120_000 })
+
+const { successful, failed } = await client.helpers.bulk({
+  datasource: documents(file),
+  onDocument: ({ id }) => ({ index: { _index: index, _id: id } }), // with ids, whatever is in doubt can be sent again
+  flushBytes: 1_000_000,
+  concurrency: 4,
+  retries: 5, // of what was refused with 429 …
+  wait: 500, // … after so many milliseconds
+  // The request as a whole was answered with 200: only this tells of the documents that were not indexed.
+  onDrop: ({ operation, status, error }) => console.error(operation.index._id, status, error?.type ?? 'refused')
+})
+console.log(`${successful} indexed, ${failed} failed`)
+process.exitCode = failed > 0 ? 1 : 0
+
+async function * documents (file) {
+  for await (const line of createInterface({ input: createReadStream(file) })) yield JSON.parse(line)
+}

@@ -1,0 +1,204 @@
+//! One small program for each language.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bulk_reshuffle_e2e::Recorded;
+use bulk_reshuffle_stack::Distribution::Elasticsearch8;
+use bulk_reshuffle_stack::Tools;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::readme;
+use crate::shipper::refuse_on_demand;
+use crate::site::Site;
+
+/// Far more than any of them takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Enough for several requests of each program.
+const DOCUMENTS: u64 = 3_000;
+
+/// The index has `n` as a number.
+fn is_bad(n: u64) -> bool {
+    n % 500 == 123
+}
+
+fn document(n: u64) -> Value {
+    let number = if is_bad(n) { json!("many") } else { json!(n) };
+    json!({"id": format!("book-{n}"), "n": number, "text": format!("{n:0350}")})
+}
+
+/// The examples with documents of ours, and with what the programs of all languages are made of.
+struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (bench, tools) = (Self { folder: TempDir::new().unwrap() }, Tools::find().unwrap());
+        let (place, tool) = (|name: &str| bench.folder.path().join(name), |name: &str| tools.folder(name).unwrap());
+        copy(&readme::folder("clients"), bench.folder.path());
+        symlink(tool("javascript-clients").join("node_modules"), place("javascript/node_modules")).unwrap();
+        symlink(tool("elasticsearch-java"), place("java/lib")).unwrap();
+        fs::create_dir(place("bin")).unwrap();
+        symlink(tool("node").join("bin/node"), place("bin/node")).unwrap();
+        symlink(tool("go").join("bin/go"), place("bin/go")).unwrap();
+        // `java File.java` is a compiler's work, and a runtime has none.
+        let (java, compiler) = (tools.java.join("bin/java"), tool("ecj").join("ecj-3.40.0.jar"));
+        let script = format!(
+            "#!/bin/sh\nset -e\n\
+             '{java}' -jar '{compiler}' -21 -cp \"$(echo java/lib/*.jar | tr ' ' ':')\" -d java/classes \"$3\"\n\
+             shift 3\nexec '{java}' -cp 'java/classes:java/lib/*' IndexDocuments \"$@\"\n",
+            java = java.display(),
+            compiler = compiler.display()
+        );
+        fs::write(place("bin/java"), script).unwrap();
+        fs::set_permissions(place("bin/java"), fs::Permissions::from_mode(0o755)).unwrap();
+        bench
+    }
+
+    fn write(&self, documents: impl Iterator<Item = u64>) {
+        let lines: String = documents.map(|n| format!("{}\n", document(n))).collect();
+        fs::write(self.folder.path().join("documents.ndjson"), lines).unwrap();
+    }
+
+    /// Runs a command of the README, in an environment that has nothing of ours but what it needs.
+    async fn run(&self, command: &str, url: &str, api_key: Option<&str>) -> Output {
+        let tools = Tools::find().unwrap();
+        let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
+        let path = std::env::var("PATH").unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(self.folder.path()).stdin(Stdio::null()).kill_on_drop(true);
+        shell
+            .env_clear()
+            .env("PATH", format!("{}:{path}", self.folder.path().join("bin").display()))
+            .env("ELASTICSEARCH_URL", url)
+            .envs(api_key.map(|key| ("ELASTICSEARCH_API_KEY", key)))
+            .env("PYTHONPATH", tools.folder("elasticsearch-py-8").unwrap())
+            .env("HOME", &compiled)
+            .env("GOCACHE", compiled.join("cache"))
+            .env("GOMODCACHE", tools.folder("go-clients").unwrap())
+            // Most of the time of compiling goes into interfaces that nobody here calls.
+            .env("GOFLAGS", "-mod=readonly '-gcflags=all=-N -l'")
+            .envs([("CGO_ENABLED", "0"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")]);
+        tokio::time::timeout(LIMIT, shell.output()).await.expect(command).unwrap()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let place = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &place),
+            false => drop(fs::copy(entry.path(), place).unwrap()),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_program_tells_what_was_not_indexed_and_sends_again_what_was_refused() {
+    // The filter itself sends such batches again, so that clients rarely see a 429.
+    let config = json!({"retry": {"attempts": 0}});
+    let (site, nodes) = Site::start_recorded_in_front_of(Elasticsearch8, "example-clients", config, |to| to).await;
+    let (bench, refuse) = (Bench::new(), refuse_on_demand(&nodes, &site));
+    let commands = readme::commands(&readme::folder("clients"));
+    let languages: Vec<_> = commands.iter().map(|command| language(command)).collect();
+    assert_eq!(languages, ["python", "javascript", "go", "java", "curl"]);
+    for (command, language) in commands.iter().zip(languages) {
+        let index = format!("books-{language}");
+        let command = command.replacen(" books ", &format!(" {index} "), 1);
+        site.index(&index, json!({"number_of_shards": 5})).await;
+        nodes.forget();
+        let before = site.counts().await;
+
+        bench.write(0..DOCUMENTS);
+        refuse.store(true, Ordering::Relaxed);
+        let output = bench.run(&command, &site.envoy.url(""), Some("c2VjcmV0")).await;
+        assert!(!refuse.load(Ordering::Relaxed), "nothing was refused");
+        check_failures(language, &output);
+        // What is all right, or sent once more: there is nothing left to tell.
+        bench.write((0..DOCUMENTS).filter(|n| !is_bad(*n)));
+        let again = bench.run(&command, &site.envoy.url(""), None).await;
+        assert!(again.status.success(), "{language}: {}{}", text(&again.stdout), text(&again.stderr));
+
+        assert_eq!(site.sources(&index).await, expected(), "{language}");
+        let counted = site.counts().await.since(&before);
+        println!("{language}: {counted:?}");
+        assert_eq!(counted.passed, BTreeMap::new(), "{language}: requests that passed through whole");
+        assert!(counted.operations >= 2 * DOCUMENTS - 6, "{language}: {counted:?}");
+        assert_eq!(counted.batches.len(), 3, "{language}: upstreams that got a share: {counted:?}");
+        // The name of a scheme may be written as one likes.
+        let key = |bulk: &Recorded| bulk.header("authorization").map(|key| key.replacen("APIKey", "ApiKey", 1));
+        let keys: BTreeSet<_> = nodes.bulks().iter().map(key).collect();
+        assert_eq!(keys, BTreeSet::from([None, Some("ApiKey c2VjcmV0".to_owned())]), "{language}");
+    }
+    site.end().await;
+}
+
+fn language(command: &str) -> &'static str {
+    let program = command.split_whitespace().next().unwrap();
+    let known = ["python", "node", "go", "java", "curl"].into_iter().find(|name| program.starts_with(name));
+    known.map_or_else(|| panic!("{command}"), |name| if name == "node" { "javascript" } else { name })
+}
+
+/// The program has told of each document that was not indexed, and of no other one.
+fn check_failures(language: &str, output: &Output) {
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{language}: {printed}{errors}");
+    let bad = (0..DOCUMENTS).filter(|n| is_bad(*n));
+    if language == "curl" {
+        // It prints the errors of each request. It leaves it to whoever reads that to send again what was refused.
+        assert_eq!(errors.matches("document_parsing_exception").count(), bad.clone().count(), "{errors}");
+        bad.for_each(|n| assert!(errors.contains(&format!("'book-{n}'")), "{n}: {errors}"));
+        assert!(errors.contains("es_rejected_execution_exception"), "{errors}");
+        return;
+    }
+    let told: BTreeSet<_> = errors.lines().filter(|line| line.starts_with("book-")).map(str::to_owned).collect();
+    let expected: BTreeSet<_> = bad.map(|n| format!("book-{n} 400 document_parsing_exception")).collect();
+    assert_eq!(told, expected, "{language}: {errors}");
+    let counts = format!("{} indexed, {} failed\n", DOCUMENTS - told.len() as u64, told.len());
+    assert_eq!(printed, counts, "{language}: {errors}");
+}
+
+/// All documents by id.
+fn expected() -> BTreeMap<String, Value> {
+    let good = (0..DOCUMENTS).filter(|n| !is_bad(*n));
+    good.map(|n| (format!("book-{n}"), document(n))).collect()
+}
+
+#[test]
+fn the_programs_name_the_releases_that_are_tested() {
+    let (tools, folder) = (Tools::find().unwrap(), readme::folder("clients"));
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    let json = |path: &Path| -> Value { serde_json::from_str(&read(path)).unwrap() };
+    let requirement = read(&folder.join("python/requirements.txt"));
+    let installed = tools.folder("elasticsearch-py-8").unwrap();
+    let distribution = format!("{}.dist-info", requirement.trim().replace("==", "-"));
+    assert!(installed.join(&distribution).is_dir(), "{distribution}");
+    let package = "@elastic/elasticsearch";
+    let installed = tools.folder("javascript-clients").unwrap().join("node_modules").join(package);
+    let named = &json(&folder.join("javascript/package.json"))["dependencies"][package];
+    assert_eq!(*named, json(&installed.join("package.json"))["version"]);
+    // Go reads go.mod itself, and has nothing but what is there.
+    let java = read(&folder.join("README.md"));
+    let jars = fs::read_dir(tools.folder("elasticsearch-java").unwrap()).unwrap();
+    let jars: Vec<_> = jars.map(|jar| jar.unwrap().file_name().into_string().unwrap()).collect();
+    for artifact in ["elasticsearch-java", "jackson-databind"] {
+        let (_, version) = java.split_once(&format!(":{artifact}:")).expect(artifact);
+        let version: String = version.chars().take_while(|char| char.is_ascii_digit() || *char == '.').collect();
+        assert!(jars.contains(&format!("{artifact}-{version}.jar")), "{artifact} {version}: {jars:?}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Fluent Bit, Logstash and Vector, where somebody has them: FLUENT_BIT, LOGSTASH and VECTOR name the programs. No
+//! registry has them, so what they send is tested in `recorded` besides.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use bulk_reshuffle_stack::Distribution::OpenSearch2;
+use bulk_reshuffle_stack::{Lifetime, Process};
+use serde_json::{Value, json};
+
+use crate::readme;
+use crate::shipper::Shipment;
+
+/// Runs the program that a variable names with a configuration; or tells that it does not.
+async fn check(variable: &str, index: &str, file: &str, arguments: &[&str], retries: Value) {
+    let Some(program) = std::env::var_os(variable).map(PathBuf::from).filter(|program| program.is_file()) else {
+        println!("{variable} names no program: left out");
+        return;
+    };
+    let shipment = Shipment::start_with(OpenSearch2, index, json!({"retry": retries})).await;
+    shipment.write("app.json");
+    shipment.refuse_next();
+    let envoy = shipment.site.envoy.addr();
+    fs::create_dir(shipment.folder().join("state")).unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .arg(readme::folder("shippers").join(file))
+        .current_dir(shipment.folder())
+        .env("LOG_FILES", shipment.folder().join("app*.json"))
+        .env("STATE_DIRECTORY", shipment.folder().join("state"))
+        .env("ELASTICSEARCH_URL", format!("http://{envoy}"))
+        .env("ELASTICSEARCH_HOST", envoy.ip().to_string())
+        .env("ELASTICSEARCH_PORT", envoy.port().to_string());
+    let process = Process::start(file, command, &shipment.folder().join("log"), Lifetime::WithParent).unwrap();
+    shipment.wait_indexed(&process).await;
+    process.stop().await.unwrap();
+    shipment.check_documents().await;
+    shipment.check_split().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Fluent Bit: make test-shippers-full"]
+async fn fluent_bit_indexes_everything() {
+    // It does not look at single documents, so it needs a filter that does.
+    check("FLUENT_BIT", "logs-fluent-bit", "fluent-bit.yaml", &["-c"], json!({})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Logstash: make test-shippers-full"]
+async fn logstash_indexes_everything() {
+    let arguments = ["--path.data", "state", "-f"];
+    check("LOGSTASH", "logs-logstash", "logstash.conf", &arguments, json!({"attempts": 0})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Vector: make test-shippers-full"]
+async fn vector_indexes_everything() {
+    check("VECTOR", "logs-vector", "vector.yaml", &["--config"], json!({"attempts": 0})).await;
+}

@@ -1,0 +1,237 @@
+//! The requests of Logstash, Fluent Bit and Vector, which no registry has: as their sources make them, those of Fluent Bit
+//! also as it sent them when it was compiled by hand. What they look at in the answers is looked at here.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+
+use bulk_reshuffle_stack::Distribution::{Elasticsearch8, OpenSearch2};
+use bulk_reshuffle_stack::{Client, Response};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use hyper::{Method, Request};
+use serde_json::{Value, json};
+
+use crate::readme;
+use crate::shipper::{ENTRIES, Shipment, document, is_bad};
+
+/// What a shipper's bulk requests look like.
+struct Shipper {
+    config: &'static str,
+    index: &'static str,
+    path: &'static str,
+    headers: &'static [(&'static str, &'static str)],
+    /// The action line of a document with this id.
+    action: fn(index: &str, id: &Value) -> String,
+    /// Whether a header tells of the documents, and another one of the bytes.
+    tells_sizes: bool,
+    gzip: bool,
+    /// What else it asks a server.
+    questions: &'static [(Method, &'static str)],
+}
+
+const LOGSTASH: Shipper = Shipper {
+    config: "logstash.conf",
+    index: "logs-logstash",
+    path: "/_bulk?filter_path=errors,items.*.error,items.*.status",
+    headers: &[
+        ("content-type", "application/json"),
+        ("x-elastic-product-origin", "logstash-output-elasticsearch"),
+        ("user-agent", "Elastic-logstash/9.1.0 (OS=Linux) logstash-output-elasticsearch/12.1.6"),
+        ("connection", "Keep-Alive"),
+        ("accept-encoding", "gzip,deflate"),
+    ],
+    // What it does not have it writes as null.
+    action: |index, id| format!("{{\"index\":{{\"_id\":{id},\"_index\":\"{index}\",\"routing\":null}}}}"),
+    tells_sizes: true,
+    gzip: false,
+    questions: &[
+        (Method::HEAD, "/"),
+        (Method::GET, "/"),
+        (Method::GET, "/_license"),
+        (Method::HEAD, "/_index_template/ecs-logstash"),
+    ],
+};
+
+const FLUENT_BIT: Shipper = Shipper {
+    config: "fluent-bit.yaml",
+    index: "logs-fluent-bit",
+    path: "/_bulk",
+    headers: &[("content-type", "application/x-ndjson"), ("user-agent", "Fluent-Bit"), ("connection", "keep-alive")],
+    action: |index, id| format!("{{\"create\":{{\"_index\":\"{index}\",\"_id\":{id}}}}}"),
+    tells_sizes: false,
+    gzip: false,
+    questions: &[],
+};
+
+const VECTOR: Shipper = Shipper {
+    config: "vector.yaml",
+    index: "logs-vector",
+    path: "/_bulk?timeout=160s",
+    headers: &[("content-type", "application/x-ndjson"), ("user-agent", "Vector/0.50.0 (x86_64-unknown-linux-gnu)")],
+    action: |index, id| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":{id}}}}}"),
+    tells_sizes: false,
+    gzip: false,
+    questions: &[(Method::GET, "/"), (Method::GET, "/_cluster/health")],
+};
+
+impl Shipper {
+    fn request(&self, url: &str, entries: &[u64], with_ids: bool) -> Request<Bytes> {
+        let lines: String = entries
+            .iter()
+            .map(|n| {
+                let document = document(*n);
+                let id = if with_ids { document["id"].clone() } else { Value::Null };
+                format!("{}\n{document}\n", (self.action)(self.index, &id))
+            })
+            .collect();
+        let mut request = Request::post(format!("{url}{}", self.path));
+        for (name, value) in self.headers {
+            request = request.header(*name, *value);
+        }
+        if self.tells_sizes {
+            request = request.header("x-elastic-event-count", entries.len());
+            request = request.header("x-elastic-uncompressed-request-length", lines.len());
+        }
+        if !self.gzip {
+            return request.body(lines.into()).unwrap();
+        }
+        let mut body = GzEncoder::new(Vec::new(), Compression::fast());
+        body.write_all(lines.as_bytes()).unwrap();
+        request.header("content-encoding", "gzip").body(body.finish().unwrap().into()).unwrap()
+    }
+
+    /// Sends some entries until none of them is refused with 429; returns the numbers of those that cannot be indexed.
+    async fn send(&self, client: Client, url: String, mut entries: Vec<u64>) -> Vec<u64> {
+        let mut bad = Vec::new();
+        while !entries.is_empty() {
+            let answer = client.send(self.request(&url, &entries, true)).await.unwrap().ok().unwrap();
+            let text = text(&answer);
+            let found: Value = serde_json::from_str(&text).unwrap();
+            let items = found["items"].as_array().unwrap();
+            assert_eq!(items.len(), entries.len());
+            // Vector looks for this text.
+            let has_errors = text.contains("\"errors\":true");
+            let mut refused = Vec::new();
+            for (item, n) in items.iter().zip(&entries) {
+                let item = item.as_object().unwrap().values().next().unwrap();
+                let status = item["status"].as_u64().unwrap();
+                assert!(status < 300 || has_errors);
+                match status {
+                    200 | 201 => assert!(item.get("error").is_none() && !is_bad(*n), "{item}"),
+                    400 => bad.push(*n),
+                    429 => refused.push(*n),
+                    _ => panic!("{item}"),
+                }
+                let names: BTreeSet<_> = item.as_object().unwrap().keys().map(String::as_str).collect();
+                let is_filtered = self.path.contains("filter_path");
+                assert!(!is_filtered || names.is_subset(&BTreeSet::from(["error", "status"])), "{item}");
+            }
+            entries = refused;
+        }
+        bad
+    }
+
+    /// Everything in requests of different sizes, all at the same time, as several workers do it.
+    async fn check(&'static self) {
+        let shipment = Shipment::start_in_front_of(OpenSearch2, self.index).await;
+        shipment.refuse_next();
+        let (url, client) = (shipment.site.envoy.url(""), shipment.site.client.clone());
+        let mut left = (0..ENTRIES).collect::<Vec<_>>();
+        let mut workers = Vec::new();
+        while !left.is_empty() {
+            let rest = left.split_off(left.len().min(100 + workers.len()));
+            let entries = std::mem::replace(&mut left, rest);
+            workers.push(tokio::spawn(self.send(client.clone(), url.clone(), entries)));
+        }
+        let mut bad = Vec::new();
+        for worker in workers {
+            bad.extend(worker.await.unwrap());
+        }
+        bad.sort_unstable();
+        assert_eq!(bad, shipment.bad().collect::<Vec<_>>());
+        for (method, path) in self.questions {
+            let mut answers = Vec::new();
+            for url in [shipment.site.direct(0, path), shipment.site.envoy.url(path)] {
+                let request = Request::builder().method(method).uri(url).body(Bytes::new()).unwrap();
+                answers.push(client.send(request).await.unwrap().status);
+            }
+            assert_eq!(answers[0], answers[1], "{method} {path}");
+        }
+        shipment.check_documents().await;
+        shipment.check_merged().await;
+        shipment.check_split().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_as_logstash_sends_them_are_split_and_share_batches() {
+    LOGSTASH.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_as_logstash_sends_them_compressed_are_split_and_share_batches() {
+    const COMPRESSED: Shipper = Shipper { index: "logs-logstash-gzip", gzip: true, ..LOGSTASH };
+    COMPRESSED.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_as_fluent_bit_sends_them_are_split_and_share_batches() {
+    FLUENT_BIT.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_as_vector_sends_them_are_split_and_share_batches() {
+    VECTOR.check().await;
+}
+
+/// An answer's body, as it was before it was compressed for who accepts that.
+fn text(answer: &Response) -> String {
+    let mut text = String::new();
+    match answer.headers.get("content-encoding") {
+        Some(_) => GzDecoder::new(answer.body.as_ref()).read_to_string(&mut text).unwrap(),
+        None => answer.body.as_ref().read_to_string(&mut text).unwrap(),
+    };
+    text
+}
+
+/// Without `document_id`, which is how most people use it.
+#[tokio::test(flavor = "multi_thread")]
+async fn logstash_without_ids_gets_them_from_the_filter() {
+    for distribution in [OpenSearch2, Elasticsearch8] {
+        const WITHOUT: Shipper = Shipper { index: "logs-logstash-generated", ..LOGSTASH };
+        let shipment = Shipment::start_in_front_of(distribution, WITHOUT.index).await;
+        let entries: Vec<_> = (0..ENTRIES).filter(|n| !is_bad(*n)).collect();
+        let request = WITHOUT.request(&shipment.site.envoy.url(""), &entries, false);
+        let answer = shipment.site.client.send(request).await.unwrap().ok().unwrap();
+        assert!(text(&answer).contains("\"errors\":false"));
+        let sources = shipment.site.sources(WITHOUT.index).await;
+        assert!(sources.keys().all(|id| id.len() == 20));
+        let found: BTreeSet<_> = sources.values().map(Value::to_string).collect();
+        assert_eq!(found, entries.iter().map(|n| document(*n).to_string()).collect());
+        shipment.check_split().await;
+    }
+}
+
+/// They name the index that is tested, and their syntax is what it says it is, as far as that can be told here.
+#[test]
+fn the_configurations_can_be_read() {
+    let read = |name: &str| fs::read_to_string(readme::folder("shippers").join(name)).unwrap();
+    let yaml = |name: &str| -> Value { serde_saphyr::from_str(&read(name)).unwrap() };
+    assert_eq!(yaml(VECTOR.config)["sinks"]["elasticsearch"]["bulk"]["index"], VECTOR.index);
+    let fluent_bit = yaml(FLUENT_BIT.config);
+    let output = &fluent_bit["pipeline"]["outputs"][0];
+    assert_eq!((&output["index"], &output["suppress_type_name"]), (&json!(FLUENT_BIT.index), &json!(true)));
+    assert_eq!(yaml("filebeat.yml")["output.elasticsearch"]["index"], "logs-filebeat");
+    let logstash = read(LOGSTASH.config);
+    let code: Vec<_> = logstash.lines().map(|line| line.split(" #").next().unwrap().trim()).collect();
+    let code: Vec<_> = code.into_iter().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert!(code.contains(&format!("index => \"{}\"", LOGSTASH.index).as_str()));
+    let is_known = |line: &str| line == "}" || line.ends_with('{') || line.split_once(" => ").is_some();
+    assert!(code.iter().all(|line| is_known(line)), "{code:?}");
+    let braces = |brace: char| code.iter().filter(|line| line.ends_with(brace)).count();
+    assert_eq!(braces('{'), 4);
+    assert_eq!(code.iter().filter(|line| **line == "}").count(), 4);
+}

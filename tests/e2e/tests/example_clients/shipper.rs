@@ -1,0 +1,164 @@
+//! What every shipper is given, and what must come of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bulk_reshuffle_e2e::{FakeCluster, Reaction, Recorded};
+use bulk_reshuffle_stack::Distribution;
+use bulk_reshuffle_stack::{Client, Process, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::counts::Counts;
+use crate::site::Site;
+
+/// Far more than any of them takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Log entries; enough for several requests of each shipper.
+pub const ENTRIES: u64 = 3_000;
+
+/// The index has `n` as a number.
+pub fn is_bad(n: u64) -> bool {
+    n % 500 == 123
+}
+
+/// A log entry.
+pub fn document(n: u64) -> Value {
+    let number = if is_bad(n) { json!("many") } else { json!(n) };
+    json!({"id": format!("entry-{n}"), "n": number, "text": format!("line {n} of “app”")})
+}
+
+/// Log entries on their way through the filter, to an index with six shards on three nodes.
+pub struct Shipment {
+    pub site: Site,
+    /// What the nodes receive.
+    pub nodes: FakeCluster,
+    index: String,
+    folder: TempDir,
+    before: Counts,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Shipment {
+    /// An index, a folder and a filter that leaves it to clients to send again what was refused with 429.
+    pub async fn start_in_front_of(distribution: Distribution, index: &str) -> Self {
+        Self::start_with(distribution, index, json!({"retry": {"attempts": 0}})).await
+    }
+
+    /// The same with these fields in the filter's configuration.
+    pub async fn start_with(distribution: Distribution, index: &str, config: Value) -> Self {
+        let (site, nodes) = Site::start_recorded_in_front_of(distribution, index, config, |to| to).await;
+        site.index(index, json!({})).await;
+        let refuses = refuse_on_demand(&nodes, &site);
+        nodes.forget();
+        let before = site.counts().await;
+        Self { site, nodes, index: index.to_owned(), folder: TempDir::new().unwrap(), before, refuses }
+    }
+
+    /// A folder of the shipper's own.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Puts all entries into a file, one in each line.
+    pub fn write(&self, file: &str) {
+        let lines: String = (0..ENTRIES).map(|n| format!("{}\n", document(n))).collect();
+        fs::write(self.folder().join(file), lines).unwrap();
+    }
+
+    /// Has a node refuse the next batch with 429.
+    pub fn refuse_next(&self) {
+        self.refuses.store(true, Ordering::Relaxed);
+    }
+
+    /// The entries that the index cannot take.
+    pub fn bad(&self) -> impl Iterator<Item = u64> + use<> {
+        (0..ENTRIES).filter(|n| is_bad(*n))
+    }
+
+    /// Waits until all entries are indexed that can be.
+    pub async fn wait_indexed(&self, process: &Process) {
+        let expected = ENTRIES - self.bad().count() as u64;
+        let waited = wait::until(LIMIT, "not everything is indexed", async || {
+            process.ensure_running()?;
+            Ok((self.site.documents(&self.index).await >= expected).then_some(()))
+        });
+        waited.await.unwrap_or_else(|error| panic!("{error}\n{}", process.log_extract()));
+    }
+
+    /// Waits until a file of the folder is as it should be; returns its text.
+    pub async fn wait_file(&self, name: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let path = self.folder().join(name);
+        let read = || fs::read_to_string(&path).unwrap_or_default();
+        let waited = wait::until(LIMIT, name, async || Ok(Some(read()).filter(|text| is_so(text))));
+        waited.await.unwrap_or_else(|error| panic!("{error}\n{}", read()))
+    }
+
+    /// The index has every entry that it can take, under its id, with what was in it.
+    pub async fn check_documents(&self) {
+        // Some shippers add fields of their own, and some take the id out.
+        let bare = |mut source: Value| {
+            source.as_object_mut().unwrap().retain(|name, _| ["n", "text"].contains(&name.as_str()));
+            source
+        };
+        let found: BTreeMap<_, _> =
+            self.site.sources(&self.index).await.into_iter().map(|(id, source)| (id, bare(source))).collect();
+        let good = (0..ENTRIES).filter(|n| !is_bad(*n));
+        let expected: BTreeMap<_, _> = good.map(|n| (format!("entry-{n}"), bare(document(n)))).collect();
+        assert_eq!(found, expected);
+    }
+
+    /// Requests that came at the same time have shared batches.
+    pub async fn check_merged(&self) {
+        let sum = async |name| self.site.by_upstream(name).await.values().sum::<u64>();
+        let (batches, requests) = (sum("batches").await, sum("batch_requests").await);
+        assert!(batches * 2 < requests, "{requests} requests' shares in {batches} batches");
+    }
+
+    /// Every bulk request was split, one batch was refused if one was to be, and no VM has died.
+    pub async fn check_split(self) {
+        assert!(!self.refuses.load(Ordering::Relaxed), "nothing was refused");
+        let counted = self.site.counts().await.since(&self.before);
+        println!("{}: {counted:?}", self.index);
+        assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through whole");
+        let good = ENTRIES - self.bad().count() as u64;
+        assert!(counted.operations >= good, "{counted:?}");
+        assert_eq!(counted.batches.len(), 3, "upstreams that got a share: {counted:?}");
+        self.site.end().await;
+    }
+}
+
+impl Site {
+    /// A node's own address.
+    pub fn address(&self, node: usize) -> SocketAddr {
+        self.direct(node, "").trim_start_matches("http://").parse().unwrap()
+    }
+
+    /// The documents of an index by id, at most 10,000.
+    pub async fn sources(&self, index: &str) -> BTreeMap<String, Value> {
+        self.documents(index).await;
+        let found = self.client.get_json(&self.direct(0, &format!("/{index}/_search?size=10000"))).await.unwrap();
+        let hits = found["hits"]["hits"].as_array().unwrap();
+        hits.iter().map(|hit| (hit["_id"].as_str().unwrap().to_owned(), hit["_source"].clone())).collect()
+    }
+}
+
+/// Has one node refuse the next batch that it gets, once for each time that it is asked to.
+pub fn refuse_on_demand(nodes: &FakeCluster, to: &Site) -> Arc<AtomicBool> {
+    let (demand, client) = (Arc::new(AtomicBool::new(false)), Client::new());
+    let addresses: Vec<_> = (0..3).map(|node| to.address(node)).collect();
+    let asked = Arc::clone(&demand);
+    nodes.react(move |request: &Recorded| {
+        if request.node == 1 && asked.swap(false, Ordering::Relaxed) {
+            return Reaction::refusal(429, "es_rejected_execution_exception", "the queue is full");
+        }
+        Reaction::Forward(Box::new(client.clone()), addresses[request.node])
+    });
+    demand
+}
