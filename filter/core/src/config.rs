@@ -91,6 +91,9 @@ pub struct Config {
     /// Below which path the filter tells about itself; empty: nowhere.
     #[serde(default)]
     pub admin_path: AdminPath,
+    /// Whether what becomes of each request is kept for the access log.
+    #[serde(default)]
+    pub access_log: bool,
 }
 
 impl Config {

@@ -95,6 +95,8 @@ impl Shell {
             match command {
                 Command::PassThrough { body, .. } => flow = Flow::All(body),
                 Command::PassHeaders { .. } => flow = Flow::Headers,
+                // Envoy is in this very stream.
+                Command::Note { field, value, .. } => note(field, &value),
                 other => self.carry_out(other),
             }
         }
@@ -186,6 +188,7 @@ impl Shell {
                 let _ = hostcalls::set_tick_period(after.max(Duration::from_millis(1)));
             }
             Command::Warn(text) => log::warn!("{text}"),
+            Command::Note { request, field, value } => self.in_stream(request.0, || note(field, &value)),
             Command::Measure { request, counters, gauges } => {
                 let input = self.metrics.borrow_mut().measure(&self.engine.borrow(), request, &counters, &gauges);
                 self.engine.borrow_mut().handle(input, self.last_now.get());
@@ -241,6 +244,11 @@ impl Drop for Shell {
     fn drop(&mut self) {
         self.metrics.get_mut().withdraw(self.engine.get_mut().upstreams());
     }
+}
+
+/// Keeps a field for the access log: `%FILTER_STATE(wasm.bulk_reshuffle.FIELD:PLAIN)%`.
+fn note(field: &str, value: &str) {
+    let _ = hostcalls::set_property(vec![&format!("bulk_reshuffle.{field}")], Some(value.as_bytes()));
 }
 
 /// The wall clock's time, and what tells this VM from all others.

@@ -86,6 +86,7 @@ impl World {
                 Command::Wake => self.wake(engine),
                 Command::SetTimer(after) => self.set_timer(engine, after)?,
                 Command::Warn(_) => self.coverage.count("engine: warned"),
+                Command::Note { .. } => {}
                 Command::Measure { request, .. } => {
                     let detail = format!("request {} wants to know how things are", request.0);
                     return Err(Violation::of(Promise::Bounds, detail));

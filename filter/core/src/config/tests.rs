@@ -37,6 +37,7 @@ fn is_written_as_it_is_read() {
         "header_pause": "buffer",
         "limits": {"memory": "64mb", "max_request": "3kb"},
         "admin_path": "/_bulk_reshuffle",
+        "access_log": true,
     });
     let config = Config::read(whole.to_string().as_bytes()).unwrap();
     assert_eq!(serde_json::to_value(&config).unwrap(), whole);

@@ -189,6 +189,7 @@ impl Engine {
             return;
         }
         self.count(Counter::RequestsMerged, 1);
+        self.note_merged(id, &request);
         self.responses.insert(id, request.response());
         self.replies.push_back(id);
     }

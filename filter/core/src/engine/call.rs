@@ -57,6 +57,7 @@ impl Engine {
         for held in &batch.shares {
             if let Some(request) = self.requests.get_mut(&held.request) {
                 request.dispatched = true;
+                request.held = request.held.max(self.now.saturating_sub(held.since));
                 request.copy_share(held.share, &held.selection, &mut body);
             }
         }

@@ -49,6 +49,15 @@ pub enum Command {
         /// Gauges.
         gauges: Vec<Gauge>,
     },
+    /// Keep this of a request for the access log. Before the request passes through or is answered.
+    Note {
+        /// Which one.
+        request: RequestId,
+        /// What it is.
+        field: &'static str,
+        /// How that is.
+        value: String,
+    },
     /// Tell the operator.
     Warn(String),
 }

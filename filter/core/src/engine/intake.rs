@@ -99,6 +99,7 @@ impl Engine {
             self.count(Counter::OperationsUnrouted(why), operations);
         }
         redirected.into_iter().for_each(|upstream| self.count_redirected(upstream, 1));
+        self.show_sample(id);
     }
 
     pub(super) fn request_gone(&mut self, id: RequestId) {
@@ -133,6 +134,7 @@ impl Engine {
             if self.requests.get(&id).is_some_and(|request| request.length() == 0) {
                 self.leave(id);
                 self.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
+                self.note_passed_through(id, PassThrough::HeaderPause);
                 self.header_pauses.resume(id, self.now);
                 self.resumes.push_back(id);
             }
@@ -187,6 +189,7 @@ impl Engine {
             self.learning.insert(request);
         }
         self.count(Counter::RequestsPassedThrough(why), 1);
+        self.note_passed_through(request, why);
         self.flow = Some(Command::PassThrough { request, body });
     }
 }

@@ -12,6 +12,7 @@
 //! answered.
 
 mod accepting;
+mod access_log;
 mod admin;
 mod answering;
 mod attribution;
@@ -119,6 +120,8 @@ pub struct Engine {
     header_pauses: HeaderPauses,
     /// Requests that passed on whole and make the cluster change.
     learning: HashSet<RequestId>,
+    /// For the access log.
+    notes: VecDeque<Command>,
     /// What becomes of the stream whose input was just handled.
     flow: Option<Command>,
     /// Requests whose headers are to be let go.
@@ -165,6 +168,7 @@ impl Engine {
             memory: Memory::default(),
             header_pauses: HeaderPauses::new(config.header_pause),
             learning: HashSet::new(),
+            notes: VecDeque::new(),
             flow: None,
             resumes: VecDeque::new(),
             responses: HashMap::new(),
@@ -215,12 +219,16 @@ impl Engine {
                 self.timer = None;
                 self.holds.tick(self.now);
                 self.let_headers_go();
+                self.end_samples();
             }
         }
     }
 
     /// What to do in a stream's callback: let this request pass, ask for a wake-up.
     pub fn poll_stream(&mut self) -> Option<Command> {
+        if let Some(note) = self.notes.pop_front() {
+            return Some(note);
+        }
         if let Some(command) = self.flow.take() {
             return Some(command);
         }
@@ -236,6 +244,9 @@ impl Engine {
     pub fn poll_root(&mut self) -> Option<Command> {
         if let Some(warning) = self.warnings.pop() {
             return Some(Command::Warn(warning));
+        }
+        if let Some(note) = self.notes.pop_front() {
+            return Some(note);
         }
         if let Some(request) = self.resumes.pop_front() {
             return Some(Command::Resume { request });
@@ -377,7 +388,13 @@ impl Engine {
 
     /// When the timer has to run out, if that is sooner than it will.
     fn needed_timer(&self) -> Option<Time> {
-        let deadlines = [self.state_due(), self.holds.deadline(), self.header_pauses.deadline(), self.metrics.due()];
+        let deadlines = [
+            self.state_due(),
+            self.holds.deadline(),
+            self.header_pauses.deadline(),
+            self.metrics.due(),
+            self.admin.samplers.deadline(),
+        ];
         let next = deadlines.into_iter().flatten().min()?;
         self.timer.is_none_or(|timer| next < timer).then_some(next)
     }

@@ -13,6 +13,7 @@ use super::memory::Charge;
 use super::placer::{Place, Placer};
 use super::share::{Selection, Share};
 use super::share_numbers::ShareNumbers;
+use crate::Time;
 use crate::bulk::{Body, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices};
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
@@ -34,6 +35,8 @@ pub struct Request {
     pub pending: usize,
     /// Whether any share has left.
     pub dispatched: bool,
+    /// How long the share was held that was held longest.
+    pub held: Time,
     /// Whether the client has gone; what is on its way goes on, and nobody is told.
     pub abandoned: bool,
     /// What its headers say.
@@ -116,6 +119,7 @@ impl Request {
             shares: Vec::with_capacity(1),
             pending: 0,
             dispatched: false,
+            held: Time::ZERO,
             abandoned: false,
             head,
             reader: Reader::default(),

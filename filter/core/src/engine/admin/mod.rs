@@ -5,6 +5,7 @@ mod asset;
 mod build;
 mod health;
 mod route;
+mod sample;
 mod status;
 
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use super::memory::Charge;
 use super::metrics::{Counter, Gauge};
 use super::{Command, Engine, RequestId, Response};
 use route::{Refusal, Route};
+use sample::Samplers;
 use status::Totals;
 
 pub use build::Build;
@@ -31,6 +33,8 @@ pub(super) struct Admin {
     questions: HashMap<RequestId, Question>,
     /// Who waits for the status.
     statuses: VecDeque<RequestId>,
+    /// Who waits for a bulk request to look at.
+    pub samplers: Samplers,
 }
 
 #[derive(Debug)]
@@ -59,6 +63,7 @@ impl Engine {
                 self.state.wake(self.now);
                 self.tell(id, state.map_or_else(no_state, Response::json));
             }
+            Ok(Route::Sample) => self.admin.samplers.enter(id, self.now),
             Ok(Route::Explain { rest }) => self.question(id, headers, &rest, end),
             Err(refusal) => self.tell(id, refusal.into()),
         }
@@ -128,6 +133,7 @@ impl Engine {
     pub(super) fn admin_gone(&mut self, id: RequestId) {
         self.admin.questions.remove(&id);
         self.admin.statuses.retain(|waiting| *waiting != id);
+        self.admin.samplers.leave(id);
     }
 
     /// What has to be measured before somebody can be told how things are.
@@ -165,9 +171,10 @@ fn no_state() -> Response {
 impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Unknown => {
-                Self::problem(404, "there is: GET /, GET /status, GET /state, POST /explain[/{index}/_bulk]")
-            }
+            Refusal::Unknown => Self::problem(
+                404,
+                "there is: GET /, GET /status, GET /state, GET /sample, POST /explain[/{index}/_bulk]",
+            ),
             Refusal::Parameter => Self::problem(400, "expected `indices`, a pattern, and `most`, a number up to 10000"),
             Refusal::Method(allowed) => {
                 let mut response = Self::problem(405, &format!("this is asked for by {allowed}"));

@@ -16,6 +16,8 @@ pub enum Route {
         /// Of how many at most.
         most: usize,
     },
+    /// The operations of the next bulk request.
+    Sample,
     /// What would become of the bulk request in the body.
     Explain {
         /// What follows `explain`.
@@ -54,6 +56,7 @@ impl Route {
         let route = match path {
             "" => Self::Slash,
             "/status" => Self::Status,
+            "/sample" => Self::Sample,
             "/state" => Self::state(query)?,
             _ => Self::Asset(Asset::at(path).ok_or(Refusal::Unknown)?),
         };

@@ -205,3 +205,75 @@ fn a_question_whose_body_does_not_come_is_answered() {
     world.gone(id);
     assert!(world.engine.is_idle());
 }
+
+/// A body with everything that a sample has to leave out or to keep.
+const SAMPLED: &str = concat!(
+    r#"{"index":{"_index":"i","_id":"d1","routing":"r"}}"#,
+    "\n",
+    r#"{"secret":"hush"}"#,
+    "\n",
+    r#"{"create":{}}"#,
+    "\n",
+    "{}\n",
+    r#"{"update":{"_id":"d2"}}"#,
+    "\n",
+    r#"{"doc":{"secret":"hush"}}"#,
+    "\n",
+    r#"{"delete":{"_id":"d3"}}"#,
+    "\n",
+);
+
+#[test]
+fn the_next_bulk_request_is_shown_without_its_documents() {
+    let mut world = world();
+    let asking = RequestId(7000);
+    let headers = [(":method", "GET"), (":path", "/_bulk_reshuffle/sample")];
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    world.stream(Input::RequestHead { request: asking, headers, end: true });
+    world.request("/i/_bulk?pipeline=p", SAMPLED);
+    world.request("/i/_bulk", SAMPLED);
+    world.woken();
+    let sample = String::from_utf8(world.replies[&asking.0].body.clone()).unwrap();
+    let lines: Vec<&str> = sample.lines().collect();
+    let expected = [
+        r#"{"index":{"_id":"d1","_index":"i","routing":"r"}}"#,
+        "{               }",
+        r#"{"create":{"_index":"i"}}"#,
+        "{}",
+        r#"{"update":{"_id":"d2","_index":"i"}}"#,
+        r#"{"doc":{               }}"#,
+        r#"{"delete":{"_id":"d3","_index":"i"}}"#,
+    ];
+    assert_eq!(lines, expected);
+    let documents = |body: &str| {
+        body.lines()
+            .filter(|line| !line.contains("_i") && *line != r#"{"create":{}}"#)
+            .map(str::len)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(documents(&sample), documents(SAMPLED));
+    // What is shown can be explained.
+    let explained = world.request("/_bulk_reshuffle/explain", &sample);
+    world.woken();
+    assert_eq!(world.reply(explained)["way"], "split");
+}
+
+#[test]
+fn nobody_waits_for_ever_for_a_bulk_request() {
+    let mut world = world();
+    let asking = RequestId(7000);
+    let headers = [(":method", "GET"), (":path", "/_bulk_reshuffle/sample")];
+    let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    world.stream(Input::RequestHead { request: asking, headers: headers.clone(), end: true });
+    world.woken();
+    world.tick_after(Duration::from_millis(9_999));
+    assert!(world.replies.is_empty());
+    world.tick_after(Duration::from_millis(1));
+    assert_eq!(world.replies[&asking.0].status, 504);
+    let leaving = RequestId(7001);
+    world.stream(Input::RequestHead { request: leaving, headers, end: true });
+    world.stream(Input::RequestGone { request: leaving });
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    world.woken();
+    assert!(!world.replies.contains_key(&leaving.0));
+}

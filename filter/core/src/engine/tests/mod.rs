@@ -1,5 +1,6 @@
 //! The engine with scripted nodes, under virtual time.
 
+mod access_log;
 mod admin;
 mod attribution;
 mod busy;

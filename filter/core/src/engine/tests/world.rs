@@ -30,6 +30,8 @@ pub struct World {
     pub wake_ups: usize,
     pub counts: BTreeMap<Counter, u64>,
     pub samples: Vec<(Histogram, u64)>,
+    /// What was kept of each request for the access log.
+    pub notes: BTreeMap<u32, Vec<String>>,
     next_request: u32,
 }
 
@@ -128,6 +130,7 @@ impl World {
             wake_ups: 0,
             counts: BTreeMap::new(),
             samples: Vec::new(),
+            notes: BTreeMap::new(),
             next_request: 0,
         }
     }
@@ -171,6 +174,7 @@ impl World {
                 }
                 Command::PassHeaders { request } => self.headers_gone.push(request.0),
                 Command::Wake => self.wake_ups += 1,
+                Command::Note { request, field, value } => self.note(request, field, value),
                 other => panic!("{other:?} in a stream's callback"),
             }
         }
@@ -191,11 +195,18 @@ impl World {
                 Command::SetTimer(after) => self.timer = Some(after),
                 Command::Warn(text) => self.warnings.push(text),
                 Command::Resume { request } => self.resumed.push(request.0),
+                Command::Note { request, field, value } => self.note(request, field, value),
                 Command::Measure { request, counters, gauges } => self.measure(request, &counters, &gauges),
                 Command::PassThrough { .. } | Command::PassHeaders { .. } => panic!("outside the stream's callback"),
             }
         }
         self.count();
+    }
+
+    fn note(&mut self, request: RequestId, field: &str, value: String) {
+        let RequestId(id) = request;
+        assert!(!self.replies.contains_key(&id) && !self.passed.contains_key(&id), "too late for the access log");
+        self.notes.entry(id).or_default().push(format!("{field}={value}"));
     }
 
     /// Hands in what this one worker has counted, as if there were no other.

@@ -1,0 +1,108 @@
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::Response;
+use crate::Time;
+use crate::bulk::{Action, ActionLine, Operation, Parameter};
+use crate::engine::request::Request;
+use crate::engine::{Engine, RequestId};
+
+/// How long somebody waits for a bulk request to look at.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most operations of it that are shown.
+const OPERATIONS: usize = 1000;
+
+/// The most bytes: documents are replaced by spaces, but as many.
+const BYTES: usize = 1 << 20;
+
+/// Who waits for a sample, oldest first.
+#[derive(Debug, Default)]
+pub struct Samplers(Vec<(Time, RequestId)>);
+
+impl Samplers {
+    /// Waits from now on.
+    pub fn enter(&mut self, request: RequestId, now: Time) {
+        self.0.push((now.saturating_add(PATIENCE), request));
+    }
+
+    /// Does not wait any longer.
+    pub fn leave(&mut self, request: RequestId) {
+        self.0.retain(|(_, waiting)| *waiting != request);
+    }
+
+    /// When the first has waited long enough.
+    pub fn deadline(&self) -> Option<Time> {
+        self.0.first().map(|(deadline, _)| *deadline)
+    }
+
+    fn overdue(&mut self, now: Time) -> Option<RequestId> {
+        let is_overdue = self.deadline().is_some_and(|deadline| deadline <= now);
+        is_overdue.then(|| self.0.remove(0).1)
+    }
+}
+
+impl Engine {
+    /// Shows a bulk request that has just been read to those who wait for one.
+    pub(in crate::engine) fn show_sample(&mut self, id: RequestId) {
+        if self.admin.samplers.0.is_empty() {
+            return;
+        }
+        let Some(body) = self.requests.get(&id).map(|request| sample(request)) else { return };
+        for (_, waiting) in std::mem::take(&mut self.admin.samplers.0) {
+            self.tell(waiting, Response::told(200, "application/x-ndjson", body.clone()));
+        }
+    }
+
+    /// Tells those who have waited long enough that no bulk request came.
+    pub(in crate::engine) fn end_samples(&mut self) {
+        while let Some(waiting) = self.admin.samplers.overdue(self.now) {
+            let problem = "no bulk request that is split came to this worker within 10 seconds";
+            self.tell(waiting, Response::problem(504, problem));
+        }
+    }
+}
+
+/// The request's operations as they are routed, with documents of the same size that say nothing.
+fn sample(request: &Request) -> Vec<u8> {
+    let mut body = Vec::new();
+    for operation in request.operations.iter().take(OPERATIONS) {
+        request.read_line(operation, |line, default_index| add(&mut body, request, operation, line, default_index));
+        if body.len() > BYTES {
+            break;
+        }
+    }
+    body
+}
+
+fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &ActionLine<'_>, default_index: Option<&str>) {
+    let mut fields = Map::new();
+    let mut field = |name: &str, value: Option<&str>| {
+        fields.extend(value.map(|value| (name.to_owned(), Value::from(value))));
+    };
+    field("_index", line.index.as_deref().or(default_index));
+    // Ids and routing values that were made are none of the client's.
+    let made = request.parameter(operation);
+    field("_id", line.id.as_deref().filter(|_| !matches!(made, Some(Parameter::Id(_)))));
+    let routing = line.routing.as_deref().filter(|_| !matches!(made, Some(Parameter::Routing(_))));
+    field("routing", routing.or(request.head.default_routing.as_deref()));
+    let name = line.action.name();
+    to.extend_from_slice(json!({ name: fields }).to_string().as_bytes());
+    to.push(b'\n');
+    if line.action.has_source() {
+        let action_line = request.line_at(operation.start, operation.len).len();
+        // Without the two newlines.
+        let bytes = (operation.len as usize).saturating_sub(action_line).saturating_sub(2);
+        add_filler(to, line.action, bytes);
+        to.push(b'\n');
+    }
+}
+
+/// An object of this size, or the smallest there is.
+fn add_filler(to: &mut Vec<u8>, action: Action, bytes: usize) {
+    let (begin, end) = if action == Action::Update { ("{\"doc\":{", "}}") } else { ("{", "}") };
+    to.extend_from_slice(begin.as_bytes());
+    to.extend(std::iter::repeat_n(b' ', bytes.saturating_sub(begin.len()).saturating_sub(end.len()).min(BYTES)));
+    to.extend_from_slice(end.as_bytes());
+}
