@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::{Report, yaml_in};
 
 use crate::folder::{Folder, OVERLAYS};
+use crate::pages;
 use crate::site::Site;
 
 /// Files, and folders of files.
@@ -48,6 +49,9 @@ pub async fn check(site: &Site, report: &mut Report) {
     report.add("examples/kubernetes", DRY_RUN, built(site, "examples/kubernetes")).await;
     for path in PLAIN {
         report.add(path, DRY_RUN, plain(site, path)).await;
+    }
+    for page in pages::PAGES {
+        report.add(page, DRY_RUN, pages::apply(&site.api, page)).await;
     }
     report.add("with one mistake each", DRY_RUN, mistakes(site)).await;
 }

@@ -10,6 +10,7 @@ mod folder;
 mod mesh;
 mod mutual_tls;
 mod overlay;
+mod pages;
 // The nodes and the changes are those of the test without Kubernetes.
 #[path = "../delivery/site.rs"]
 mod place;

@@ -7,6 +7,7 @@ use bulk_reshuffle_istio::{ApiServer, ISTIO_NAMESPACE, Istiod, Manifests, Module
 use bulk_reshuffle_stack::Tools;
 use tempfile::TempDir;
 
+use crate::pages;
 use crate::place;
 pub use crate::place::{LIMIT, NAMESPACE, PORT};
 
@@ -70,6 +71,7 @@ impl Site {
 /// The API server with all kinds of resources that the manifests have, and istiod.
 async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, Istiod)> {
     let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
+    pages::make_namespace(&api).await?;
     for namespace in [ISTIO_NAMESPACE, NAMESPACE] {
         api.add_namespace(namespace).await?;
     }
