@@ -11,6 +11,20 @@ pub struct Block {
     pub text: String,
 }
 
+/// What ends a command within a line.
+const OPERATORS: [&str; 5] = ["&&", "||", "|", ";", "&"];
+
+/// A call of `make`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Make {
+    /// What it is asked for.
+    pub targets: Vec<String>,
+    /// `NAME=value`.
+    pub variables: Vec<String>,
+    /// Whether there is nothing else in the command.
+    pub is_all: bool,
+}
+
 /// One command, perhaps over several lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Command {
@@ -56,12 +70,14 @@ impl Command {
         shlex::split(&self.text).unwrap_or_default()
     }
 
-    /// What `make` is asked for, and the variables that it is given; none if this is no call of `make`.
-    pub fn make(&self) -> Option<(Vec<String>, Vec<String>)> {
+    /// What `make` is asked for; none if this does not begin with `make`.
+    pub fn make(&self) -> Option<Make> {
         let words = self.words();
-        let (first, rest) = words.split_first()?;
-        let (variables, targets) = rest.iter().cloned().partition(|word| word.contains('='));
-        (first == "make").then_some((targets, variables))
+        let rest = words.strip_prefix(&["make".to_owned()])?;
+        let (own, more) =
+            rest.split_at(rest.iter().position(|word| OPERATORS.contains(&word.as_str())).unwrap_or(rest.len()));
+        let (variables, targets) = own.iter().cloned().partition(|word| word.contains('='));
+        Some(Make { targets, variables, is_all: more.is_empty() })
     }
 }
 
@@ -93,8 +109,10 @@ mod tests {
 
     #[test]
     fn targets_are_told_from_variables_and_comments() {
-        let make = command("make bench TARGETS='a, b' # or: make it", "").make();
-        assert_eq!(make, Some((vec!["bench".into()], vec!["TARGETS=a, b".into()])));
-        assert_eq!(command("cmake bench", "").make(), None);
+        let make = |text| command(text, "").make();
+        let bench = Make { targets: vec!["bench".into()], variables: vec!["TARGETS=a, b".into()], is_all: true };
+        assert_eq!(make("make bench TARGETS='a, b' # or: make it"), Some(bench.clone()));
+        assert_eq!(make("make bench TARGETS='a, b' && rm *"), Some(Make { is_all: false, ..bench }));
+        assert_eq!(make("cmake bench"), None);
     }
 }

@@ -9,7 +9,7 @@ mod elsewhere;
 mod makefile;
 mod page;
 
-pub use block::{Block, Command};
+pub use block::{Block, Command, Make};
 pub use elsewhere::{ELSEWHERE, Elsewhere};
 pub use makefile::{Makefile, Need, OUTSIDE_CI};
 pub use page::Page;

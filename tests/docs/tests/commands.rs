@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use bulk_reshuffle_docs::{Block, ELSEWHERE, Makefile, Need, OUTSIDE_CI, Page, root};
+use bulk_reshuffle_docs::{Block, ELSEWHERE, Make, Makefile, Need, OUTSIDE_CI, Page, root};
 
 /// Fences that hold no commands.
 const NO_COMMANDS: [&str; 5] = ["js", "json", "text", "toml", "yaml"];
@@ -49,7 +49,7 @@ fn what_the_pages_make_can_be_made() {
     let help = fs::read_to_string(root().join("Makefile")).unwrap();
     let mut problems = Vec::new();
     for block in blocks() {
-        for (targets, variables) in block.commands().iter().filter_map(|command| command.make()) {
+        for Make { targets, variables, .. } in block.commands().iter().filter_map(|command| command.make()) {
             for target in targets.iter().filter(|target| !makefile.has(target)) {
                 problems.push(format!("{}: there is no `make {target}`", block.place()));
             }

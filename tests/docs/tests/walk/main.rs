@@ -54,12 +54,15 @@ fn to_run(block: &Block, makefile: &Makefile) -> Vec<Command> {
     let mut commands = block.commands();
     commands.retain(|command| match command.make() {
         // What there is no such target for fails here as it would for a reader.
-        Some((targets, _)) => targets.iter().any(|target| SITE.contains(&target.as_str()) || !makefile.has(target)),
+        Some(make) => {
+            let is_site = |target: &String| SITE.contains(&target.as_str());
+            !make.is_all || make.targets.iter().any(|target| is_site(target) || !makefile.has(target))
+        }
         None => !command.words().is_empty(),
     });
     commands
 }
 
 fn asks_for(command: &Command, target: &str) -> bool {
-    command.make().is_some_and(|(targets, _)| targets.iter().any(|wanted| wanted == target))
+    command.make().is_some_and(|make| make.targets.iter().any(|wanted| wanted == target))
 }
