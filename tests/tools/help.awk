@@ -11,3 +11,9 @@ BEGIN { print "usage: make TARGET [NAME=value ...]" }
     cut = index(text, "  ")
     printf "    %-28s %s\n", substr(text, 1, cut - 1), substr(text, cut + 2)
 }
+END {
+    print "\nFor example"
+    print "    make k6 SCRIPT=small TARGET=http://127.0.0.1:9200"
+    print "    make test-matrix VERSIONS=\"opensearch-2 elasticsearch-8\""
+    print "    make bench WORKLOADS=1x256,100x32 ROUNDS=3"
+}

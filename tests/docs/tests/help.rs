@@ -30,6 +30,20 @@ fn every_target_is_in_the_help() {
 }
 
 #[test]
+fn its_examples_can_be_made() {
+    let (help, makefile) = (help(), Makefile::read(&root()).unwrap());
+    let examples = help.split("\nFor example\n").nth(1).unwrap();
+    for example in examples.lines() {
+        let mut words = example.split_whitespace();
+        assert_eq!(words.next(), Some("make"), "{example}");
+        assert!(makefile.has(words.next().unwrap()), "{example}");
+        for variable in words.filter_map(|word| word.split_once('=').map(|(name, _)| name)) {
+            assert!(help.contains(&format!("\n    {variable}=")), "{variable}");
+        }
+    }
+}
+
+#[test]
 fn the_help_fits_the_window() {
     let help = help();
     let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > COLUMNS).collect();
