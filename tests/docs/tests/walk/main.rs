@@ -9,7 +9,7 @@ mod site;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_docs::{Block, Command, ELSEWHERE, Makefile, Page, root};
-use bulk_reshuffle_stack::enter_private_network;
+use bulk_reshuffle_stack::{ProcessRecord, enter_private_network};
 
 use shell::Shell;
 use site::Site;
@@ -19,6 +19,8 @@ const SITE: [&str; 2] = ["up", "down"];
 
 #[test]
 fn every_command_of_every_page() -> Result<()> {
+    let is_up = ProcessRecord::read_all(&root().join(".run/up"))?.iter().any(ProcessRecord::is_running);
+    ensure!(!is_up, "what `make up` has started is still there, and would be lost sight of: `make down` first");
     enter_private_network()?;
     let makefile = Makefile::read(&root())?;
     let mut count = 0;
