@@ -50,7 +50,7 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 	@cp examples/explorer/page/* dist/explorer/
 	@cp examples/explorer/package/* examples/explorer/README.md LICENSE dist/explorer/package/
 	@rm -f dist/explorer/package/.gitignore dist/explorer/package/core.d.ts dist/explorer/package/core_bg.wasm.d.ts
-	@echo "Look at it: python3 -m http.server --bind 127.0.0.1 --directory dist/explorer 8000, then http://127.0.0.1:8000/"
+	@echo "To look at it: python3 examples/explorer/serve.py"
 
 ##@ Test it
 

@@ -90,9 +90,9 @@ async function fetchFrom(address) {
   const tell = (what, text) => told.append(element('li', {}, `${what}: ${text}`));
   const get = async (what) => {
     const response = await fetch(`${base}/${what}`).catch(() => {
-      throw new Error('the browser could not read it. Save it with curl and open the file, unless this page comes from the filter’s own address');
+      throw new Error('the browser may not read it from another address. Give it to serve.py and take it from /filter, or save it and open the file');
     });
-    if (!response.ok) throw new Error(`the filter answers ${response.status}; it has no such page, or knows no state yet`);
+    if (!response.ok) throw new Error(`not told, status ${response.status}: the filter has no such page, or knows no state yet`);
     return response.text();
   };
   const [status, state, sample] = await Promise.allSettled(['status', 'state', 'sample'].map(get));
@@ -147,10 +147,10 @@ function showVerdict({ way, because, operations, bytes, shares, unrouted, any_no
     : parts));
   $('crossing').replaceChildren(
     element('span', { class: 'without' }, percent(without.share)), element('span', { class: 'arrow' }, ' → '),
-    element('span', { class: 'with' }, percent(filtered.share)), element('small', {}, 'of the operations, directly → with the filter'));
+    element('span', { class: 'with' }, percent(filtered.share)), element('small', {}, 'of the operations: directly → filtered'));
   const times = (value) => (value === null ? '–' : `× ${decimal(value, 2)}`);
-  $('node-skew').replaceChildren(times(skew.nodes), element('small', {}, `the average of ${nodes.filter((total) => total.node).length} nodes`));
-  $('shard-skew').replaceChildren(times(skew.shards), element('small', {}, 'the average of the shards written to'));
+  $('node-skew').replaceChildren(times(skew.nodes), element('small', {}, `the average of ${nodes.filter((total) => total.node).length}`));
+  $('shard-skew').replaceChildren(times(skew.shards), element('small', {}, 'the average shard written to'));
 }
 
 function showForwarding({ without, with: filtered, range, nodes }, { operations }) {

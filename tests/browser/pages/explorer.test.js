@@ -2,7 +2,12 @@
 // The explorer, with its own sample and with files that are dropped on it.
 
 const assert = require('node:assert/strict')
+const { spawn } = require('node:child_process')
+const { once } = require('node:events')
 const { readFileSync } = require('node:fs')
+const { createServer } = require('node:http')
+const { join } = require('node:path')
+const { createInterface } = require('node:readline')
 const { test } = require('node:test')
 const { gzipSync } = require('node:zlib')
 const { checkAccessibility } = require('../lib/accessibility')
@@ -13,7 +18,7 @@ const { serve } = require('../lib/serve')
 
 const { EXPLORER, EXPECTED, EXPORTED, STATE, BODY, BROKEN } = process.env
 // What core says of these files, natively.
-const { explanation, forwarding, broken } = JSON.parse(readFileSync(EXPECTED, 'utf8'))
+const { configuration, explanation, forwarding, broken } = JSON.parse(readFileSync(EXPECTED, 'utf8'))
 const count = (number) => number.toLocaleString('en')
 const percent = (share) => `${Math.round(share * 100)} %`
 
@@ -139,15 +144,26 @@ for (const [name, options] of Object.entries({ dark: { dark: true }, phone: { wi
   })
 }
 
-test('it takes what a running filter tells, and says what it does not', async (t) => {
-  const page = await explorer(t)
-  const told = { state: readFileSync(EXPORTED, 'utf8'), sample: readFileSync(BODY, 'utf8'), status: 'nothing' }
-  await page.route('**/admin/*', (route) => route.fulfill({ body: told[new URL(route.request().url()).pathname.split('/').pop()] }))
+/// What serve.py serves, with the admin path at that address behind it.
+async function served (t, admin) {
+  const script = join(EXPLORER, '../../examples/explorer/serve.py')
+  const server = spawn('python3', [script, admin], { env: { ...process.env, PORT: '0' } })
+  t.after(() => server.kill())
+  const [line] = await once(createInterface({ input: server.stdout }), 'line')
+  return line
+}
+
+test('it takes what a running filter tells', async (t) => {
+  const told = { state: readFileSync(EXPORTED), sample: readFileSync(BODY), status: JSON.stringify({ configuration }) }
+  const filter = createServer(({ url }, response) => response.end(told[url.replace('/admin/', '')]))
+  await once(filter.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => filter.close())
+  const page = await open(t, await served(t, `http://127.0.0.1:${filter.address().port}/admin/`))
+  await simulated(page)
   await page.getByText('From a running filter').click()
-  await page.getByLabel('Address of its admin path').fill(new URL('admin/', page.url()).href)
   await page.getByRole('button', { name: 'Take state' }).click()
   await page.getByText('sample: taken').waitFor()
-  await page.getByText('status: it tells nothing that can be read').waitFor()
+  await page.getByText('status: the configuration is the filter’s').waitFor()
   await page.getByText('running filter: 4 nodes').waitFor()
   await says(page, `${count(explanation.operations)} operations,`)
 })

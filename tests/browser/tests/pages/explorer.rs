@@ -20,10 +20,12 @@ async fn the_explorer_shows_what_core_says() {
     let folder = tempfile::tempdir().unwrap();
     let body = format!("{}{{\"index\":{{\"_index\":\"logs\"}}}}\n{{}}\n", sample::body());
     let broken = format!("{body}{{\"index\":{{\"_index\":\"nothing\"}}}}\n{{}}\n");
-    let cluster = Cluster::new(&state(), "").unwrap();
+    let cluster =
+        Cluster::new(&state(), r#"{"credentials": {"authorization": "ApiKey x"}, "missing_id": "generate"}"#).unwrap();
     let explain = |body: &str| cluster.explain("/_bulk", body.as_bytes(), 1000).unwrap();
     let explanation = explain(&body);
     let expected = json!({
+        "configuration": cluster.config(),
         "forwarding": cluster.forwarding(&explanation), "explanation": explanation, "broken": explain(&broken),
     });
     let exported = cluster.engine(cluster.config(), 0).unwrap().export_state("*", 1000).unwrap();
