@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::{ActionLine, Inflater};
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
+use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response, Way};
 use bulk_reshuffle::routing::Unshared;
 use serde_json::{Value, json};
 
@@ -31,6 +31,7 @@ pub struct Day {
 /// One request of a client.
 struct Stream {
     stage: Stage,
+    headers: Vec<(String, Vec<u8>)>,
     /// All of its body that was handed in.
     body: Vec<u8>,
     /// Whether that was all.
@@ -59,8 +60,8 @@ impl Day {
     pub fn head(&mut self, headers: &[(&str, &[u8])], end: bool) {
         let request = RequestId(self.streams.len() as u32);
         let plain = !headers.iter().any(|(name, _)| *name == "content-encoding");
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
-        self.streams.push(Stream { stage: Stage::Here, body: Vec::new(), ended: end, plain });
+        let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
+        self.streams.push(Stream { stage: Stage::Here, headers: headers.clone(), body: Vec::new(), ended: end, plain });
         self.stream(request, Input::RequestHead { request, headers, end }, 0);
     }
 
@@ -70,7 +71,25 @@ impl Day {
         stream.body.extend_from_slice(&chunk);
         stream.ended = end;
         let length = chunk.len();
+        if end {
+            self.explain(number);
+        }
         self.stream(request, Input::RequestData { request, chunk, end }, length);
+    }
+
+    /// Somebody asks what would become of a request that has ended: the sums fit one another, and no more is listed than
+    /// was asked for.
+    fn explain(&self, number: usize) {
+        let Some(Stream { headers, body, .. }) = number.checked_rem(self.streams.len()).map(|at| &self.streams[at])
+        else {
+            return;
+        };
+        let Some(told) = self.engine.explain(headers.clone(), body.clone(), 2) else { return };
+        assert_eq!(told.operations, told.nodes.iter().map(|node| node.operations).sum::<u64>());
+        assert_eq!(told.operations, told.left_out + told.listed.len() as u64);
+        assert!(told.listed.len() <= 2 && told.shards.len() <= 2);
+        assert_eq!(told.way == Way::PassedWhole, told.because.is_some());
+        serde_json::to_string(&told).expect("an explanation is JSON");
     }
 
     /// A request's body ends, with trailers.

@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, Question, Route, RoutingTable, StateCache, Unshared, Upstreams, hash};
+use bulk_reshuffle::routing::{Errand, Question, Route, RoutingTable, Snapshot, StateCache, Unshared, Upstreams, hash};
 use serde_json::Value;
 
 use crate::pieces::line;
@@ -12,7 +12,7 @@ use crate::pieces::line;
 /// to one kind of question instead: `!overview`, `!details`, `!settings`, `!nodes` or `!version`, then a space and the
 /// answer. A second look at the cluster follows then.
 ///
-/// Tables of the same state route alike. Whatever is routed goes to the node of which the state says, to an
+/// Tables of the same state route alike, and so does one that was exported and read again. Whatever is routed goes to the node of which the state says, to an
 /// independent JSON reader, that it holds the started primary of that shard.
 pub fn state(input: &[u8]) {
     let (state, rest) = line(input);
@@ -23,6 +23,11 @@ pub fn state(input: &[u8]) {
     let operations: Vec<_> = operations.split(|byte| *byte == b'\n').filter_map(Operation::read).collect();
     for operation in &operations {
         assert_eq!(cluster.route(operation), again.route(operation), "{operation:?}");
+    }
+    let exported = serde_json::to_vec(&cluster.table.export("*", usize::MAX, None, None)).expect("it is JSON");
+    let returned = Cluster::returned(&exported, template(&others));
+    for operation in &operations {
+        assert_eq!(cluster.route(operation), returned.route(operation), "{operation:?}");
     }
     if !others.is_empty() {
         return;
@@ -91,11 +96,7 @@ struct Cluster {
 impl Cluster {
     /// What is known when the cluster has answered each question with these.
     fn read(state: &[u8], aliases: &[u8], others: &Others<'_>) -> Option<Self> {
-        let template = if others.answer(&Question::Http).is_some() { "up-{name}-{http_port}" } else { "up-{name}" };
-        let config = format!(r#"{{"coordinator":"es","nodes":{{"upstream":"{template}"}}}}"#);
-        let config = Config::read(config.as_bytes()).expect("a configuration");
-        let mut cache = StateCache::new(&config, 1, Box::new(Unshared));
-        cache.wake(Time::ZERO);
+        let mut cache = cache(template(others));
         for now in [Time::ZERO, Time::from_secs(60)].into_iter().take(if others.is_empty() { 1 } else { 2 }) {
             while let Some(errand) = cache.next(now) {
                 let Errand::Ask(question) = errand else { continue };
@@ -112,6 +113,18 @@ impl Cluster {
         Some(Self { table, upstreams })
     }
 
+    /// What is known of one that was exported.
+    fn returned(exported: &[u8], template: &str) -> Self {
+        let (mut cache, mut upstreams) = (cache(template), Upstreams::new("es"));
+        let snapshot = Snapshot::read(exported).expect("what was exported can be read");
+        while let Some(errand) = cache.next(Time::ZERO) {
+            let Errand::Ask(question) = errand else { continue };
+            cache.answered(200, snapshot.answer(&question.path()), Time::ZERO);
+        }
+        let table = cache.new_table(&mut upstreams).expect("a table can be made of what was exported");
+        Self { table, upstreams }
+    }
+
     /// The shard and the upstream, if it has one.
     fn route(&self, operation: &Operation<'_>) -> Option<(String, String)> {
         let Operation { index, id, routing } = operation;
@@ -123,6 +136,18 @@ impl Cluster {
             Ok(Route::AnyNode) | Err(_) => None,
         }
     }
+}
+
+fn template(others: &Others<'_>) -> &'static str {
+    if others.answer(&Question::Http).is_some() { "up-{name}-{http_port}" } else { "up-{name}" }
+}
+
+fn cache(template: &str) -> StateCache {
+    let config = format!(r#"{{"coordinator":"es","nodes":{{"upstream":"{template}"}}}}"#);
+    let config = Config::read(config.as_bytes()).expect("a configuration");
+    let mut cache = StateCache::new(&config, 1, Box::new(Unshared));
+    cache.wake(Time::ZERO);
+    cache
 }
 
 /// The index of this name, and those behind an alias or a data stream of this name.
