@@ -13,7 +13,7 @@
     fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
     fetch.py gateway     Envoy Gateway, and Kubernetes' API server
     fetch.py browser     Chromium, what drives it, and what looks for barriers in a page
-    fetch.py explorer    what compiles and tests the explorer, compiled: about four minutes the first time
+    fetch.py explorer    what compiles and tests the explorer, compiled: about five minutes the first time
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the

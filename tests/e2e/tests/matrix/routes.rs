@@ -6,7 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, News, Route, RoutingTable, StateCache, Unrouted, Unshared, Upstreams, hash};
+use bulk_reshuffle::routing::{
+    Errand, News, Route, RoutingTable, Snapshot, StateCache, Unrouted, Unshared, Upstreams, hash,
+};
+
+use serde_json::json;
 
 use crate::key::Key;
 use crate::site::Site;
@@ -14,6 +18,13 @@ use crate::site::Site;
 /// The filter's table of a cluster.
 #[derive(Debug)]
 pub struct Routes {
+    known: Known,
+    /// The same by other ways: from the cluster's whole state in one piece, and from what the filter exports.
+    again: [Known; 2],
+}
+
+#[derive(Debug)]
+struct Known {
     table: Rc<RoutingTable>,
     upstreams: Upstreams,
 }
@@ -29,13 +40,43 @@ pub struct Place {
 impl Routes {
     /// Asks for the state as the filter does.
     pub async fn load(site: &Site) -> Result<Self> {
+        let known = Known::load(async |path| {
+            let answer = site.client.get(&site.direct(0, &path)?).await?;
+            Ok((answer.status.as_u16(), answer.body.to_vec()))
+        })
+        .await?;
+        let mut state = site.client.get_json(&site.direct(0, "/_cluster/state")?).await?;
+        let aliases = site.client.get_json(&site.direct(0, "/_alias")?).await?;
+        state["answers"] = json!({ "/_alias": aliases });
+        let exported = serde_json::to_vec(&known.table.export("*", usize::MAX, None, None))?;
+        let again = [Known::of(state.to_string().as_bytes()).await?, Known::of(&exported).await?];
+        Ok(Self { known, again })
+    }
+
+    /// Where the operation of an action line goes, once that was read as the key which it was written for.
+    pub fn place(&self, line: &str, key: &Key) -> Result<Result<Place, Unrouted>> {
+        let read = ActionLine::read(line.as_bytes()).with_context(|| line.to_owned())?;
+        ensure!(read.id.as_deref() == key.id.as_deref() && read.routing.as_deref() == key.routing.as_deref(), "{line}");
+        let index = read.index.as_deref().context("the line names no index")?;
+        let place = self.known.place(index, key)?;
+        for again in &self.again {
+            let found = again.place(index, key)?;
+            ensure!(found == place, "{line} is {place:?}, but {found:?} by another way");
+        }
+        Ok(place)
+    }
+}
+
+impl Known {
+    /// What the answers to the filter's questions, by their paths, amount to.
+    async fn load(answer: impl AsyncFn(String) -> Result<(u16, Vec<u8>)>) -> Result<Self> {
         let mut cache = StateCache::new(&Config::read(br#"{"coordinator":"es"}"#)?, 1, Box::new(Unshared));
         cache.wake(Time::ZERO);
         loop {
             match cache.next(Time::ZERO) {
                 Some(Errand::Ask(question)) => {
-                    let answer = site.client.get(&site.direct(0, &question.path())?).await?;
-                    cache.answered(answer.status.as_u16(), answer.body.to_vec(), Time::ZERO);
+                    let (status, body) = answer(question.path()).await?;
+                    cache.answered(status, body, Time::ZERO);
                 }
                 Some(Errand::Pause) => {}
                 None => bail!("the filter asks no more and knows nothing"),
@@ -51,16 +92,18 @@ impl Routes {
         Ok(Self { table, upstreams })
     }
 
-    /// Where the operation of an action line goes, once that was read as the key which it was written for.
-    pub fn place(&self, line: &str, key: &Key) -> Result<Result<Place, Unrouted>> {
-        let read = ActionLine::read(line.as_bytes()).with_context(|| line.to_owned())?;
-        ensure!(read.id.as_deref() == key.id.as_deref() && read.routing.as_deref() == key.routing.as_deref(), "{line}");
-        let index = read.index.as_deref().context("the line names no index")?;
-        Ok(match self.table.route(index, read.id.as_deref().map(hash), read.routing.as_deref()) {
+    /// What a state in one piece amounts to.
+    async fn of(state: &[u8]) -> Result<Self> {
+        let snapshot = Snapshot::read(state)?;
+        Self::load(async |path| Ok((200, snapshot.answer(&path)))).await
+    }
+
+    fn place(&self, index: &str, key: &Key) -> Result<Result<Place, Unrouted>> {
+        Ok(match self.table.route(index, key.id.as_deref().map(hash), key.routing.as_deref()) {
             Ok(Route::Primary { shard, upstream, .. }) => {
                 Ok(Place { shard: shard.into(), node: self.upstreams.name(upstream).to_string() })
             }
-            Ok(Route::AnyNode) => bail!("{line} may go to any node"),
+            Ok(Route::AnyNode) => bail!("{key:?} of {index} may go to any node"),
             Err(why) => Err(why),
         })
     }
