@@ -89,7 +89,10 @@ fn plain(response: &Response) -> Vec<u8> {
 
 impl Body {
     fn read(bytes: &[u8], side: Side) -> Self {
-        let Ok(text) = std::str::from_utf8(bytes) else { return Self::Binary(bytes[..3].to_vec()) };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            // An empty object is shorter.
+            return Self::Binary(bytes[..bytes.len().min(3)].to_vec());
+        };
         let text = text.replace(side.twin(), "twin");
         let yaml = || text.starts_with("---").then(|| serde_saphyr::from_str(&text).ok()).flatten();
         match serde_json::from_str::<Value>(&text).ok().or_else(yaml) {
