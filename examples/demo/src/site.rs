@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, Lifetime, Tools, port, wait};
+use bulk_reshuffle_stack::{
+    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port, wait,
+};
 use serde_json::json;
 
 use crate::counters::Counters;
@@ -15,6 +17,8 @@ use crate::up;
 pub const LISTENER: u16 = 9200;
 /// Envoy's administration interface.
 pub const ADMIN: u16 = 9901;
+/// Where the filter tells about itself.
+pub const PAGE: &str = "/_bulk_reshuffle";
 /// The nodes.
 pub const NODES: [u16; 3] = [9201, 9202, 9203];
 
@@ -56,6 +60,7 @@ impl Site {
 
         let step = Step::start("Envoy with the filter");
         let mut options = EnvoyOptions::new(run_dir).in_front_of(&cluster);
+        options.filter = FilterConfig::Merged(json!({"admin_path": PAGE}));
         options.port = Some(LISTENER);
         options.admin_port = Some(ADMIN);
         options.concurrency = WORKERS;

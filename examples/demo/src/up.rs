@@ -6,7 +6,7 @@ use anyhow::Result;
 use bulk_reshuffle_stack::{Lifetime, ProcessRecord, Tools, stop_left_running};
 
 use crate::progress::Step;
-use crate::site::{ADMIN, LISTENER, NODES, Site, run_dir};
+use crate::site::{ADMIN, LISTENER, NODES, PAGE, Site, run_dir};
 
 const RUN_DIR: &str = "up";
 const INDEX: &str = "books";
@@ -49,7 +49,8 @@ fn addresses() -> String {
         r#"
   Envoy with the filter   http://127.0.0.1:{LISTENER}
   the nodes               {nodes}
-  what the filter does    http://127.0.0.1:{ADMIN}/stats?filter=bulk_reshuffle
+  what the filter does    http://127.0.0.1:{LISTENER}{PAGE}/
+  in numbers              http://127.0.0.1:{ADMIN}/stats?filter=bulk_reshuffle
   configuration and logs  .run/{RUN_DIR}
 
 Try:
