@@ -17,7 +17,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "dist" / "explorer"
 TOLD = ("/filter/status", "/filter/state", "/filter/sample")
-TIMEOUT = 10  # seconds
+TIMEOUT = 15  # seconds; the filter waits for ten until there is a request to show
 
 
 class Handler(SimpleHTTPRequestHandler):

@@ -1,6 +1,6 @@
 use std::hash::Hash;
 
-use bulk_reshuffle::engine::metrics::{Counter, Gauge, Histogram, Kind, Workers};
+use bulk_reshuffle::engine::metrics::{Counter, Gauge, Happened, Histogram, Kind, Workers};
 use bulk_reshuffle::engine::{Engine, Input, RequestId};
 use bulk_reshuffle::routing::Upstreams;
 use hashbrown::HashMap;
@@ -14,6 +14,8 @@ pub struct Metrics {
     gauges: Numbers<Gauge>,
     histograms: Numbers<Histogram>,
     shown: HashMap<Gauge, u64>,
+    /// What was taken of the engine last.
+    happened: Happened,
 }
 
 impl Metrics {
@@ -23,21 +25,23 @@ impl Metrics {
             return;
         }
         engine.note_vm_memory(vm_memory());
-        let happened = engine.take_happened();
+        let mut happened = std::mem::take(&mut self.happened);
+        engine.take_happened(&mut happened);
         let upstreams = engine.upstreams();
-        for (counter, by) in happened.counts {
-            let number = self.counters.of(counter, MetricType::Counter, || counter.name(upstreams));
+        for (counter, by) in &happened.counts {
+            let number = self.counters.of(*counter, MetricType::Counter, || counter.name(upstreams));
             // A counter takes no zero. One that cannot be moved is no reason to stop serving.
-            if let (Some(number), Ok(by @ 1..)) = (number, i64::try_from(by)) {
+            if let (Some(number), Ok(by @ 1..)) = (number, i64::try_from(*by)) {
                 let _ = hostcalls::increment_metric(number, by);
             }
         }
-        for (histogram, value) in happened.samples {
+        for (histogram, value) in &happened.samples {
             let name = || histogram.family().name.to_owned();
-            if let Some(number) = self.histograms.of(histogram, MetricType::Histogram, name) {
-                let _ = hostcalls::record_metric(number, value);
+            if let Some(number) = self.histograms.of(*histogram, MetricType::Histogram, name) {
+                let _ = hostcalls::record_metric(number, *value);
             }
         }
+        self.happened = happened;
         let now = engine.gauges();
         let over = self.shown.iter().filter(|(gauge, value)| **value > 0 && !now.contains_key(*gauge));
         let over: Vec<(Gauge, u64)> = over.map(|(gauge, _)| (*gauge, 0)).collect();

@@ -2,16 +2,14 @@
 // The explorer, with its own sample and with files that are dropped on it.
 
 const assert = require('node:assert/strict')
-const { spawn } = require('node:child_process')
 const { once } = require('node:events')
 const { readFileSync } = require('node:fs')
 const { createServer } = require('node:http')
-const { join } = require('node:path')
-const { createInterface } = require('node:readline')
 const { test } = require('node:test')
 const { gzipSync } = require('node:zlib')
 const { checkAccessibility } = require('../lib/accessibility')
 const { drop } = require('../lib/drop')
+const { serveExplorer, simulated } = require('../lib/explorer')
 const { open } = require('../lib/page')
 const { picture } = require('../lib/picture')
 const { serve } = require('../lib/serve')
@@ -28,8 +26,6 @@ async function explorer (t, options) {
   await simulated(page)
   return page
 }
-
-const simulated = (page) => page.locator('#simulated', { hasText: 'virtual seconds' }).waitFor()
 
 /// Waits until the page says this of the request.
 const says = (page, text) => page.locator('#verdict', { hasText: text }).waitFor()
@@ -144,21 +140,12 @@ for (const [name, options] of Object.entries({ dark: { dark: true }, phone: { wi
   })
 }
 
-/// What serve.py serves, with the admin path at that address behind it.
-async function served (t, admin) {
-  const script = join(EXPLORER, '../../examples/explorer/serve.py')
-  const server = spawn('python3', [script, admin], { env: { ...process.env, PORT: '0' } })
-  t.after(() => server.kill())
-  const [line] = await once(createInterface({ input: server.stdout }), 'line')
-  return line
-}
-
 test('it takes what a running filter tells', async (t) => {
   const told = { state: readFileSync(EXPORTED), sample: readFileSync(BODY), status: JSON.stringify({ configuration }) }
   const filter = createServer(({ url }, response) => response.end(told[url.replace('/admin/', '')]))
   await once(filter.listen(0, '127.0.0.1'), 'listening')
   t.after(() => filter.close())
-  const page = await open(t, await served(t, `http://127.0.0.1:${filter.address().port}/admin/`))
+  const page = await open(t, await serveExplorer(t, `http://127.0.0.1:${filter.address().port}/admin/`))
   await simulated(page)
   await page.getByText('From a running filter').click()
   await page.getByRole('button', { name: 'Take state' }).click()

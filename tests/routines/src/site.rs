@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
+use bulk_reshuffle::engine::metrics::Happened;
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use bulk_reshuffle::routing::{RoutingTable, Unshared};
 
@@ -35,6 +36,7 @@ const HEADERS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub struct Site {
     engine: Engine,
+    happened: Happened,
     next_request: u32,
     /// Requests without an answer.
     unanswered: usize,
@@ -68,6 +70,7 @@ impl Site {
         let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
         let mut site = Self {
             engine,
+            happened: Happened::default(),
             next_request: 0,
             unanswered: 0,
             is_waking: false,
@@ -116,7 +119,7 @@ impl Site {
         while let Some(command) = self.engine.poll_stream() {
             self.carry_out(command);
         }
-        self.engine.take_happened();
+        self.engine.take_happened(&mut self.happened);
     }
 
     /// The callback for which the engine has asked, and those for which it asks then.
@@ -170,7 +173,7 @@ impl Site {
         while let Some(command) = self.engine.poll_root() {
             self.carry_out(command);
         }
-        self.engine.take_happened();
+        self.engine.take_happened(&mut self.happened);
     }
 
     fn carry_out(&mut self, command: Command) {

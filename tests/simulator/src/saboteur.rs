@@ -180,7 +180,9 @@ impl Saboteur {
 
     /// What was counted, by the metrics' names.
     pub fn take_happened(&mut self) -> Happened {
-        self.engine.take_happened()
+        let mut happened = Happened::default();
+        self.engine.take_happened(&mut happened);
+        happened
     }
 
     fn every(&mut self, times: u32) -> bool {

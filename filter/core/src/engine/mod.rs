@@ -274,9 +274,9 @@ impl Engine {
         self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
     }
 
-    /// What has happened since the last time.
-    pub fn take_happened(&mut self) -> Happened {
-        self.metrics.take(self.now)
+    /// What has happened since the last time, in place of what was taken then.
+    pub fn take_happened(&mut self, into: &mut Happened) {
+        self.metrics.take(into, self.now);
     }
 
     /// How things are. What is not in it is zero.

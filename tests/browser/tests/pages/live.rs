@@ -83,6 +83,7 @@ async fn the_live_page_shows_what_the_filter_does_under_load() -> Result<()> {
     }
     let url = site.envoy.url("/_bulk_reshuffle/");
     look_at(&tools, "live", &[("PAGE_URL", url.as_str())]).await?;
+    look_at(&tools, "live_explorer", &[("PAGE_URL", url.as_str())]).await?;
     is_over.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client??;

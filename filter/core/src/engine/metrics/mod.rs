@@ -67,10 +67,12 @@ impl Metrics {
         self.is_new.then_some(due)
     }
 
-    /// All of it.
-    pub fn take(&mut self, now: Time) -> Happened {
+    /// All of it, in place of what was taken before, whose memory is used again.
+    pub fn take(&mut self, into: &mut Happened, now: Time) {
         (self.is_new, self.last) = (false, now);
-        std::mem::take(&mut self.happened)
+        into.counts.clear();
+        into.samples.clear();
+        std::mem::swap(&mut self.happened, into);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, id_on, index};
-use crate::engine::metrics::{Counter, Gauge, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
 use crate::engine::{Input, PassThrough, RequestId};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -43,8 +43,9 @@ fn what_happens_is_shown_at_once_when_nothing_is_under_way() {
     assert!(!world.engine.is_to_be_shown());
     world.engine.handle(Input::RequestEnd { request }, world.now);
     assert!(world.engine.is_to_be_shown(), "it is empty, and passes through");
-    let counts = world.engine.take_happened().counts;
-    assert_eq!(counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
+    let mut happened = Happened::default();
+    world.engine.take_happened(&mut happened);
+    assert_eq!(happened.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
     assert!(!world.engine.is_to_be_shown());
 }
 
@@ -63,7 +64,7 @@ fn else_ten_times_a_second_and_there_is_a_timer_for_it() {
     world.now += MILLISECOND;
     world.engine.handle(Input::Tick, world.now);
     assert!(world.engine.is_to_be_shown());
-    world.engine.take_happened();
+    world.engine.take_happened(&mut Happened::default());
     // Time alone is no news.
     world.now += INTERVAL;
     world.engine.handle(Input::Tick, world.now);
@@ -115,7 +116,7 @@ fn what_waits_to_be_sent_again_is_held() {
 #[test]
 fn each_batch_is_measured_once() {
     let mut world = world();
-    world.engine.take_happened();
+    world.engine.take_happened(&mut Happened::default());
     world.samples.clear();
     let (one, two) = (index(&[id_on(0, 0)]), index(&[id_on(0, 1), id_on(0, 2)]));
     world.request("/_bulk", &one);

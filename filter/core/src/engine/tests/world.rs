@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Time;
 use crate::config::Config;
-use crate::engine::metrics::{Counter, Gauge, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
 use crate::engine::{Call, Command, Engine, Headers, Input, Origin, PassThrough, RequestId, Response};
 use crate::routing::{Formula, Unshared, hash};
 
@@ -283,7 +283,8 @@ impl World {
     }
 
     fn count(&mut self) {
-        let happened = self.engine.take_happened();
+        let mut happened = Happened::default();
+        self.engine.take_happened(&mut happened);
         for (metric, by) in happened.counts {
             *self.counts.entry(metric).or_default() += by;
         }
