@@ -14,7 +14,7 @@ export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=
 export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer test test-docs test-faults test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer test test-docs test-faults test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ Use it
 
@@ -110,6 +110,11 @@ test-explorer: explorer ## test the explorer's package in Node, as npm packs and
 test-browser: tools build explorer ## open the web pages in a real Chromium; pictures go to .run/browser
 	@python3 tests/tools/fetch.py browser
 	@cargo test --package bulk-reshuffle-browser --test pages -- --nocapture
+
+test-observability: tools forced-trap ## have a real Prometheus watch Envoys, for dashboard and alerts
+	@python3 tests/tools/fetch.py dashboards
+	@cargo test --package bulk-reshuffle-observability
+	@cargo test --package bulk-reshuffle-observability --test observability -- --nocapture
 
 test-istio: tools forced-trap ## have istiod deliver the manifests to Envoy, and send traffic through them
 ## ROWS=...  only the rows with this text
@@ -222,6 +227,7 @@ lint: ## check formatting and lints
 	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full \
 		--test envoy_gateway -- -D warnings
 	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
+	@cargo clippy --package bulk-reshuffle-observability --test observability -- -D warnings
 
 # The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
 # that it can never be taken for the filter itself; quick to compile rather than quick.

@@ -14,6 +14,7 @@
     fetch.py gateway     Envoy Gateway, and Kubernetes' API server
     fetch.py browser     Chromium, what drives it, and what looks for barriers in a page
     fetch.py explorer    what compiles and tests the explorer, compiled: about five minutes the first time
+    fetch.py dashboards  Prometheus and promtool, compiled: about three minutes; and Grafana's types
     fetch.py NAME ...    tools by name
 
 Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
@@ -44,6 +45,7 @@ PYTHON_FOLDER = TOOLS_FOLDER / "python"
 JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
 BROWSER = ROOT / "tests" / "browser"
 EXPLORER = ROOT / "examples" / "explorer" / "tests"
+GRAFANA = ROOT / "tests" / "observability" / "grafana"
 GO = ROOT / "tests" / "clients" / "go"
 ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
@@ -130,6 +132,12 @@ def tools():
         rust_program("wasm-bindgen-cli", "0.2.126", "8e2ebf6eef87c34e662347f1dddfbea541304bb7294711ed2c2acd8746cc5b50"),
         Tool("typescript", "5.9.3", 4, (EXPLORER / "package-lock.json").read_text(), "packages",
              lambda to: npm_install(EXPLORER, to), needs=("node",)),
+        # Without the ways to discover targets, which need the libraries of every cloud.
+        go_programs("prometheus", "0.315.0", 1000, "github.com/prometheus/prometheus",
+                    "h1:sFGZWmC2Hk9N1NBJGCnXYZb5hyLCq8yuAMoEjLAg6ac=", ["./cmd/prometheus", "./cmd/promtool"],
+                    "remove_all_sd"),
+        Tool("grafana-types", "13.2.3", 30, (GRAFANA / "package-lock.json").read_text(), "packages",
+             lambda to: npm_install(GRAFANA, to), needs=("node",)),
         go_files("eck-schemas", "3.5.0", 20, "github.com/elastic/cloud-on-k8s/v3",
                  "h1:sR4oj+gNnwI9hgsKhBwjUlx+5F2T/kND40hrzaogtek=", "config/crds/v1"),
     ]
@@ -148,6 +156,7 @@ GROUPS = {
     "registry": ["crane", "istio-pull"],
     "explorer": ["wasm-pack", "wasm-bindgen-cli", "node", "typescript"],
     "istio": ["istioctl", "istio-discovery", "kustomize"],
+    "dashboards": ["prometheus", "grafana-types"],
     "gateway": ["envoy-gateway", "crane", "etcd", "kube-apiserver", "kubectl", "gateway-schemas",
                 "envoy-gateway-schemas"],
     "istio-full": ["kustomize", "istio-files", "pilot-discovery", "pilot-agent", "crane", "etcd", "kube-apiserver",
@@ -249,7 +258,14 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
 def go_program(name, version, megabytes, module, checksum, package="."):
     """A program compiled from its Go module."""
     return Tool(name, version, megabytes, module + checksum + package, "program",
-                lambda to: build_go(module, version, checksum, package, to / "program" / name, to), needs=("go",))
+                lambda to: build_go(module, version, checksum, [package], to / "program" / name, to), needs=("go",))
+
+
+def go_programs(name, version, megabytes, module, checksum, packages, tags):
+    """Several programs compiled from one Go module, called like their packages."""
+    return Tool(name, version, megabytes, " ".join([module, checksum, tags] + packages), "programs",
+                lambda to: build_go(module, version, checksum, packages, "{}/".format(to / "programs"), to, tags),
+                needs=("go",), then="compiling")
 
 
 def go_files(name, version, megabytes, module, checksum, keep):
@@ -442,12 +458,13 @@ def go_environment(modules, cache):
                 CGO_ENABLED="0")
 
 
-def build_go(module, version, checksum, package, program, target):
+def build_go(module, version, checksum, packages, output, target, tags=""):
     """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
     source = download_go_module(module, version, checksum, target)
     run([go(), "-C", str(source), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-         "-o", str(program), package], target, "Go could not compile {}. Check the network, `go env GOPROXY` and the "
-        "space in {}.".format(program.name, TOOLS_FOLDER), **go_environment(target / "modules", target / "cache"))
+         "-tags", tags, "-o", str(output)] + packages, target, "Go could not compile {}. Check the network, "
+        "`go env GOPROXY` and the space in {}.".format(module, TOOLS_FOLDER),
+        **go_environment(target / "modules", target / "cache"))
 
 
 def copy_go(module, version, checksum, kept, files, target):

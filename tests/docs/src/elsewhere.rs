@@ -29,7 +29,7 @@ const KUBERNETES: &str = "a Kubernetes cluster with Istio";
 const REGISTRY: &str = "a registry of one's own";
 
 /// Every block of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 22] = [
+pub const ELSEWHERE: [Elsewhere; 23] = [
     in_istio("README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl apply -f istio/examples/statefulset"),
@@ -86,6 +86,14 @@ pub const ELSEWHERE: [Elsewhere; 22] = [
         file: "examples/explorer/tests/package.rs",
         test: "the_package_installs_and_says_what_core_says",
         target: "test-explorer",
+    },
+    Elsewhere {
+        page: "examples/observability/README.md",
+        begins: "prometheus --config.file=examples/observability/prometheus.yaml",
+        needs: "minutes to compile Prometheus, and never ends",
+        file: "tests/observability/tests/observability/live.rs",
+        test: "the_dashboard_and_the_alerts_see_what_real_envoys_tell",
+        target: "test-observability",
     },
     Elsewhere {
         page: "envoy/README.md",

@@ -1,0 +1,162 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Items, Reaction, Recorded, Scene, lines};
+use bulk_reshuffle_stack::Client;
+use serde_json::{Value, json};
+
+use crate::load::Load;
+
+/// How Envoy's clusters are called in Istio's proxies, by their names elsewhere.
+const IN_MESH: [(&str, &str); 4] = [
+    ("es", "outbound|9200||any.es.internal"),
+    ("es-0", "outbound|9200||es-0.es.internal"),
+    ("es-1", "outbound|9200||es-1.es.internal"),
+    ("es-2", "outbound|9200||es-2.es.internal"),
+];
+
+/// Longer than anything takes but what a dead VM held.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Of [`MEMORY`] that a request takes which is never answered, and one for which there is no room then.
+const MEMORY: usize = 1 << 20;
+const MOST: usize = MEMORY / 100 * 87;
+const MUCH: usize = MEMORY / 2;
+
+/// Envoy in front of nodes that refuse, break off, lie and hang, under load: whatever the filter can count, it counts.
+#[derive(Debug)]
+pub struct Trouble {
+    load: Load,
+    scene: Scene,
+}
+
+impl Trouble {
+    /// Starts it with this compiled filter. In a mesh upstreams are called as Istio calls them, and Envoy makes no labels
+    /// of names.
+    pub async fn start(wasm: PathBuf, is_mesh: bool) -> Result<Self> {
+        let name =
+            |name: &'static str| IN_MESH.iter().find(|(plain, _)| is_mesh && *plain == name).map_or(name, |it| it.1);
+        let options = Scene::of(script()).wasm(wasm).without_upstream(2).config(json!({
+            "coordinator": name("es"),
+            "nodes": {"upstream": if is_mesh { "outbound|9200||{name}.es.internal" } else { "{name}" }},
+            "cluster_state": {"refresh": "200ms"},
+            "dispatch": {"timeout": "2s", "max_in_flight_per_node": 64},
+            "retry": {"backoff": "10ms"},
+            "limits": {"memory": "1mb", "max_request": "1mb"},
+        }));
+        let scene = options.edit(move |config| if is_mesh { rename(config) } else { Ok(()) }).start().await?;
+        scene.cluster.react(react);
+        scene.cluster.react_to_questions(answer);
+        // Settings are asked for with a new state only.
+        scene.cluster.change(|_| {});
+        let mut load = Load::default();
+        for body in bodies(&scene)? {
+            for client in 0..2 {
+                let (http, url) = (Client::new().with_timeout(PATIENCE), scene.envoy.url("/_bulk"));
+                let (piped, body) = (scene.envoy.url("/_bulk?pipeline=p"), body.clone());
+                load.client(move |number| {
+                    let url = if number % 4 == client { piped.clone() } else { url.clone() };
+                    let (http, body) = (http.clone(), body.clone());
+                    async move {
+                        // What becomes of it is not what this is about.
+                        http.post_ndjson(&url, body).await.ok();
+                        Ok(())
+                    }
+                });
+            }
+        }
+        Ok(Self { load, scene })
+    }
+
+    /// Where Envoy is administered.
+    pub fn admin(&self) -> SocketAddr {
+        self.scene.envoy.admin()
+    }
+
+    /// Ends the load, and lets the VM die.
+    pub async fn kill_vm(&mut self) -> Result<()> {
+        std::mem::take(&mut self.load).end().await?;
+        // The second one gets another VM; what answers the first does not count.
+        for headers in [&[("x-forced-trap", "1")][..], &[]] {
+            self.scene.bulk_with("/_bulk", headers, "\n").await.ok();
+        }
+        Ok(())
+    }
+
+    /// Ends all of it.
+    pub async fn stop(self) -> Result<()> {
+        self.load.end().await?;
+        self.scene.envoy.stop().await
+    }
+}
+
+/// What the cluster says of itself. Operations on `series` have no node that the filter could know.
+fn script() -> ClusterScript {
+    let index = |name: &str| Index::new(name, [0, 1, 2]);
+    ClusterScript::three_nodes().index(index("lies")).index(index("series").setting("mode", "another"))
+}
+
+/// What the clients send, each of them always the same.
+fn bodies(scene: &Scene) -> Result<Vec<String>> {
+    let script = scene.cluster.script();
+    let id = |index: &str, node| script.ids(index, node)?.next().context("no id");
+    let (first, second, third) = (id("books", 0)?, id("books", 1)?, id("books", 2)?);
+    Ok(vec![
+        lines::index("books", &first, 1),
+        lines::index("books", &second, 1),
+        lines::index("books", &third, 1),
+        // May not be sent twice.
+        lines::with_source("update", "books", &second, r#"{"script":{"source":"broken"}}"#),
+        lines::with_source("index", "books", &first, r#"{"text":"offence"}"#),
+        [
+            lines::index("lies", &id("lies", 1)?, 1),
+            lines::index("lies", &script.ids("lies", 1)?.nth(1).context("no id")?, 2),
+        ]
+        .concat(),
+        lines::index("series", "1", 1),
+        lines::with_source(
+            "index",
+            "books",
+            &first,
+            &json!({"text": "hang".to_owned() + &"x".repeat(MOST)}).to_string(),
+        ),
+        lines::large("books", &first, MUCH),
+    ])
+}
+
+/// What the nodes make of a bulk request.
+fn react(request: &Recorded) -> Reaction {
+    let text = request.text();
+    match () {
+        () if text.contains("hang") => Reaction::hang(),
+        () if text.contains("offence") => Reaction::refusal(400, "illegal_argument_exception", "an offence"),
+        () if text.contains("\"lies\"") => Reaction::Items(Items::default().change(|items| items.reverse())),
+        () if text.contains("broken") => Reaction::Reset,
+        () if request.target.contains("pipeline") => Reaction::refusal(503, "unavailable_exception", "not now"),
+        () if fastrand::u8(..) < 64 => Reaction::refusal(429, "busy_exception", "too much"),
+        () if fastrand::u8(..) < 32 => Reaction::Reset,
+        () => Reaction::items().late(Duration::from_millis(5)),
+    }
+}
+
+/// What they say to questions, where it is not the truth.
+fn answer(request: &Recorded) -> Option<Reaction> {
+    if request.path() == "/_cluster/settings" {
+        let settings = json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": {"interval": "never"}}}}});
+        return Some(Reaction::raw(settings.to_string()));
+    }
+    (fastrand::u8(..) < 64).then(|| Reaction::refusal(503, "unavailable_exception", "not now"))
+}
+
+/// As in Istio's proxies.
+fn rename(config: &mut Value) -> Result<()> {
+    let config_object = config.as_object_mut().context("no configuration")?;
+    config_object.remove("stats_config").context("no stats_config")?;
+    let text = IN_MESH.iter().fold(config.to_string(), |text, (plain, in_mesh)| {
+        text.replace(&format!("\"{plain}\""), &format!("\"{in_mesh}\""))
+    });
+    *config = serde_json::from_str(&text)?;
+    Ok(())
+}

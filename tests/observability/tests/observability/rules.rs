@@ -1,0 +1,100 @@
+//! The alerts and the configuration, by Prometheus' own tool.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bulk_reshuffle_observability::{Rule, Rules, example};
+use bulk_reshuffle_stack::Tools;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What promtool says, and whether it is content.
+fn promtool(folder: &Path, arguments: &[&str]) -> (bool, String) {
+    let program = Tools::find().unwrap().folder("prometheus").unwrap().join("promtool");
+    let output = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[track_caller]
+fn assert_content(arguments: &[&str]) {
+    let (is_content, said) = promtool(&example(""), arguments);
+    assert!(is_content, "{said}");
+}
+
+#[test]
+fn prometheus_takes_the_configuration_and_the_rules() {
+    assert_content(&["check", "config", "--lint=all", "--lint-fatal", "prometheus.yaml"]);
+    assert_content(&["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]);
+}
+
+#[test]
+fn each_alert_is_raised_when_it_should_be_and_not_otherwise() {
+    assert_content(&["test", "rules", "rules.test.yaml"]);
+}
+
+/// Ways to spoil a rule: never, at once, and for each number in turn, for less than that.
+fn spoilt(rule: &Rule) -> Vec<Value> {
+    let with = |field: &str, value: Value| {
+        let mut spoilt = rule.json.clone();
+        spoilt[field] = value;
+        spoilt
+    };
+    let expression = &rule.expression;
+    let mut all = vec![with("expr", json!(format!("({expression}) and on () vector(0) > 1")))];
+    if rule.json.get("for").is_some() {
+        all.push(with("for", json!("0s")));
+    }
+    for (place, _) in expression.match_indices(" > ") {
+        let (before, after) = expression.split_at(place + 3);
+        let rest = after.trim_start_matches(|one: char| one.is_ascii_digit() || one == '.');
+        all.push(with("expr", json!(format!("{before}-1{rest}"))));
+    }
+    all
+}
+
+#[test]
+fn the_tests_notice_every_rule_that_is_spoilt() {
+    let rules = Rules::read().unwrap();
+    let folder = TempDir::new().unwrap();
+    fs::copy(example("rules.test.yaml"), folder.path().join("rules.test.yaml")).unwrap();
+    for rule in rules.iter() {
+        let others = rules.iter().filter(|other| other.alert != rule.alert).map(|other| other.json.clone());
+        let others: Vec<Value> = others.collect();
+        for spoilt in spoilt(rule) {
+            let all = [&others[..], std::slice::from_ref(&spoilt)].concat();
+            let file = json!({"groups": [{"name": "spoilt", "rules": all}]});
+            fs::write(folder.path().join("rules.yaml"), file.to_string()).unwrap();
+            let (is_content, said) = promtool(folder.path(), &["test", "rules", "rules.test.yaml"]);
+            assert!(!is_content && said.contains(&rule.alert), "nobody notices {spoilt}: {said}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_says_what_is_wrong_and_what_to_do() {
+    let mut names = BTreeSet::new();
+    for rule in Rules::read().unwrap().iter() {
+        assert!(names.insert(rule.alert.clone()), "{}", rule.alert);
+        for annotation in ["summary", "description", "action"] {
+            assert!(rule.json["annotations"][annotation].is_string(), "{} has no {annotation}", rule.alert);
+        }
+        let severity = rule.json["labels"]["severity"].as_str().unwrap();
+        assert!(["warning", "critical"].contains(&severity), "{}: {severity}", rule.alert);
+    }
+}
+
+#[test]
+fn the_page_lists_every_alert() {
+    let page = fs::read_to_string(example("README.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `BulkReshuffle")).map(|row| {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        (format!("BulkReshuffle{}", cells[0].trim_end_matches('`')), cells[1].to_owned())
+    });
+    let rules = Rules::read().unwrap();
+    let alerts =
+        rules.iter().map(|rule| (rule.alert.clone(), rule.json["labels"]["severity"].as_str().unwrap().into()));
+    assert_eq!(rows.collect::<Vec<_>>(), alerts.collect::<Vec<_>>());
+}
