@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Targets that `.ci/run` leaves out, and why that is no gap.
-pub const OUTSIDE_CI: [(&str, Need); 16] = [
+pub const OUTSIDE_CI: [(&str, Need); 17] = [
     ("help", Need::RunBy("tests/docs/tests/help.rs", "every_target_is_in_the_help")),
     ("up", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
     ("down", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
@@ -16,6 +16,7 @@ pub const OUTSIDE_CI: [(&str, Need); 16] = [
     ),
     ("k6", Need::RunBy("k6/runner/tests/smoke.rs", "every_script_finds_every_answer_right")),
     ("test-shippers-full", Need::Reason("compiles Filebeat, and runs shippers that no registry has")),
+    ("test-observability", Need::Reason("compiles Prometheus first, for three minutes")),
     ("test-istio-full", Need::Reason("compiles Kubernetes' API server and the rest of Istio, for ten minutes")),
     ("test-envoy-gateway", Need::Reason("compiles Envoy Gateway, for ten minutes")),
     ("bench", Need::Reason("measures for a quarter of an hour; its tests are among `make test`")),
