@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::holds::Batch;
-use super::metrics::{Counter, Histogram, micros};
+use super::metrics::Counter;
 use super::{Call, CallId, Engine, Response};
 use crate::bulk::gzip;
 use crate::config::Switches;
@@ -109,31 +109,6 @@ impl Engine {
         if let Some(Ok((switches, invalid))) = self.state.new_settings().map(Switches::read) {
             self.switch(switches, invalid);
         }
-    }
-
-    fn note_departure(&mut self, batch: &Batch, bytes: usize) {
-        let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len());
-        self.count(Counter::Batches(upstream), 1);
-        self.count(Counter::BatchOperations(upstream), operations as usize);
-        self.count(Counter::BatchRequests(upstream), requests);
-        self.count(Counter::BatchBytes(upstream), bytes);
-        self.metrics.sample(Histogram::BatchOperations, operations);
-        self.metrics.sample(Histogram::BatchRequests, requests as u64);
-        self.metrics.sample(Histogram::BatchBytes, bytes as u64);
-        // One that is sent again was on its way meanwhile.
-        if let Some(first) = batch.shares.first().filter(|_| batch.is_first_attempt()) {
-            let held = micros(batch.sent.saturating_sub(first.since));
-            self.metrics.count(Counter::HoldMicroseconds(upstream), held);
-            self.metrics.sample(Histogram::HoldMicroseconds, held);
-        }
-    }
-
-    /// A batch's call is over, with an answer or without.
-    pub(super) fn note_return(&mut self, batch: &Batch, failure: Option<Failure>) {
-        self.healths.note(batch.upstream, failure, self.now);
-        let time = micros(self.now.saturating_sub(batch.sent));
-        self.metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);
-        self.metrics.sample(Histogram::UpstreamMicroseconds, time);
     }
 
     fn next_call(&mut self, purpose: Purpose) -> CallId {

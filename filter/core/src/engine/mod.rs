@@ -30,6 +30,7 @@ mod holds;
 mod ids;
 mod input;
 mod intake;
+mod measuring;
 mod memory;
 pub mod metrics;
 mod outcome;
@@ -45,9 +46,8 @@ mod share_numbers;
 mod tests;
 mod warnings;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
@@ -62,7 +62,7 @@ use heads::Heads;
 use holds::Holds;
 use ids::Ids;
 use memory::Memory;
-use metrics::{Counter, Gauge, Happened, Histogram, Metrics, micros};
+use metrics::{Counter, Metrics};
 use request::Request;
 use warnings::Warnings;
 
@@ -268,70 +268,6 @@ impl Engine {
         Some(Command::SetTimer(timer.saturating_sub(self.now)))
     }
 
-    /// Whether it is time to show what has [happened](Self::take_happened) and how [things are](Self::gauges).
-    pub fn is_to_be_shown(&self) -> bool {
-        let nothing_under_way = self.requests.is_empty() && self.responses.is_empty();
-        self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
-    }
-
-    /// What has happened since the last time, in place of what was taken then.
-    pub fn take_happened(&mut self, into: &mut Happened) {
-        self.metrics.take(into, self.now);
-    }
-
-    /// How things are. What is not in it is zero.
-    pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
-        let mut gauges = self.gauges_by_upstream();
-        if self.state.is_awake() {
-            let of_worker = [
-                (Gauge::Memory, self.memory.used()),
-                (Gauge::MemoryLimit, self.config.limits.memory),
-                (Gauge::MemoryPeak, self.memory.peak()),
-                (Gauge::VmMemoryPeak, self.vm_memory),
-            ];
-            gauges.extend(of_worker);
-        }
-        if let Some((version, at)) = self.state.verified() {
-            let verified = self.ids.since_epoch().saturating_add(at).as_secs();
-            gauges.extend([(Gauge::StateVersion, version.version), (Gauge::StateVerified, verified)]);
-        }
-        gauges
-    }
-
-    /// What is held and on its way.
-    fn gauges_by_upstream(&self) -> BTreeMap<Gauge, u64> {
-        let mut gauges = BTreeMap::new();
-        let mut add = |gauge: Gauge, by: u64| {
-            let value: &mut u64 = gauges.entry(gauge).or_default();
-            *value = value.saturating_add(by);
-        };
-        for (upstream, waiting) in self.holds.waiting() {
-            add(Gauge::HeldRequests(upstream), waiting.requests);
-            add(Gauge::HeldOperations(upstream), waiting.operations);
-            add(Gauge::HeldBytes(upstream), waiting.bytes);
-        }
-        for purpose in self.calls.values() {
-            if let Purpose::Batch(batch) = purpose {
-                add(Gauge::InFlightBatches(batch.upstream), 1);
-                add(Gauge::InFlightOperations(batch.upstream), batch.operations());
-                add(Gauge::InFlightBytes(batch.upstream), batch.bytes());
-            }
-        }
-        gauges
-    }
-
-    /// For whoever has a clock: the cluster's state has kept a callback for so long.
-    pub fn note_state_step(&mut self, time: Duration) {
-        let micros = micros(time);
-        self.metrics.count(Counter::StateBusyMicroseconds, micros);
-        self.metrics.sample(Histogram::StateStepMicroseconds, micros);
-    }
-
-    /// For whoever has a VM: it takes so many bytes.
-    pub fn note_vm_memory(&mut self, bytes: u64) {
-        self.vm_memory = bytes;
-    }
-
     /// Whether the cluster's state was worked on since the last time, so that whoever has a clock can tell how long
     /// that takes.
     pub fn take_state_work(&mut self) -> bool {
@@ -357,7 +293,8 @@ impl Engine {
     /// pattern, with all names that lead to them. `None` before the cluster's state is known.
     pub fn export_state(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
         let settings = serde_json::from_slice(self.state.settings()).ok();
-        serde_json::to_vec(&self.table()?.export(pattern, most, self.state.version(), settings)).ok()
+        let version = self.state.verified().map(|(version, _)| version);
+        serde_json::to_vec(&self.table()?.export(pattern, most, version, settings)).ok()
     }
 
     /// Whether no request is here and no call on its way.

@@ -206,11 +206,6 @@ impl StateCache {
         self.news.pop_front()
     }
 
-    /// The cluster's state that was read completely last.
-    pub fn version(&self) -> Option<&Version> {
-        self.known.as_ref()
-    }
-
     /// What the cluster says of how the filter is switched, as it came; empty if it was not asked yet.
     pub fn settings(&self) -> &[u8] {
         &self.content.cluster.settings
