@@ -25,6 +25,8 @@ pub struct Site {
     large: Arc<LargeCluster>,
 }
 
+const MERGED: &str = "requests_total.outcome.merged";
+
 impl Site {
     /// Starts it, and returns when the filter knows where each shard is.
     pub async fn start(large: LargeCluster) -> Result<Self> {
@@ -50,13 +52,16 @@ impl Site {
         let gate = Gate::closed();
         let waiting = self.let_wait(load.waiting, &gate).await?;
         let bodies = Arc::new(self.bodies(load));
+        let merged = self.count(MERGED).await?;
         self.send(load, &bodies).await?;
+        self.wait_for_merged(merged + load.requests as u64).await?;
         self.scene.cluster.forget();
         let (batches, shares) = (self.count("batches_total").await?, self.count("batch_requests_total").await?);
         let pid = self.scene.envoy.process().pid();
         let before = worker::processor_time(pid)?;
         self.send(load, &bodies).await?;
         let time = worker::processor_time(pid)?.saturating_sub(before);
+        self.wait_for_merged(merged + 2 * load.requests as u64).await?;
         let documents = self.count_documents_at_home()?;
         ensure!(documents == load.all_documents(), "{documents} of {} documents arrived", load.all_documents());
         let measured = Measurement {
@@ -119,6 +124,12 @@ impl Site {
             ended??;
         }
         Ok(())
+    }
+
+    /// Waits until so many requests were counted, and with them their batches: not at once while others wait.
+    async fn wait_for_merged(&self, requests: u64) -> Result<()> {
+        let counted = async || Ok((self.count(MERGED).await? >= requests).then_some(()));
+        wait::until(LIMIT, "all requests are counted", counted).await
     }
 
     /// How many documents the nodes have received; an error if one is not on the node that has its primary.

@@ -7,7 +7,7 @@ use super::health::Health;
 use crate::Time;
 use crate::config::Config;
 use crate::engine::metrics::{Counter, Gauge, RetryCause};
-use crate::engine::{Engine, PassThrough};
+use crate::engine::{Engine, PassThrough, Why};
 use crate::routing::{Node, Unrouted, UpstreamId, Version};
 
 /// The most nodes of which is told; each takes some twenty calls to Envoy.
@@ -82,6 +82,8 @@ struct All {
     operations: u64,
     operations_unrouted: u64,
     unrouted_by_reason: BTreeMap<&'static str, u64>,
+    /// What these reasons mean.
+    reasons: BTreeMap<&'static str, &'static str>,
     state_loads: u64,
     state_takeovers: u64,
     state_errors: u64,
@@ -240,7 +242,10 @@ impl Engine {
 fn all(totals: &Totals) -> All {
     let passed = totals.by_word(PassThrough::all(), Counter::RequestsPassedThrough, PassThrough::name);
     let unrouted = totals.by_word(Unrouted::ALL.into_iter(), Counter::OperationsUnrouted, Unrouted::name);
+    let texts = PassThrough::all().map(Why::from).map(|why| (why.reason, why.text));
+    let reasons = texts.filter(|(reason, _)| passed.contains_key(reason) || unrouted.contains_key(reason)).collect();
     All {
+        reasons,
         requests_merged: totals.counter(Counter::RequestsMerged),
         requests_passed_through: passed.values().sum(),
         requests_abandoned: totals.counter(Counter::RequestsAbandoned),

@@ -167,13 +167,13 @@ function showNodes(now) {
   byId('left-out').textContent = last.nodes_left_out > 0 ? `and ${last.nodes_left_out} more` : '';
 }
 
-function showReasons(id, reasons, total) {
+function showReasons(id, reasons, total, texts) {
   const sorted = Object.entries(reasons).sort(([, one], [, other]) => other - one);
   byId(id).hidden = sorted.length === 0;
   byId(`${id}-none`).hidden = sorted.length > 0;
   document.querySelector(`#${id} tbody`).replaceChildren(...sorted.map(([reason, count]) => {
     const share = total > 0 ? count / total : 0;
-    return element('tr', {}, element('th', { scope: 'row' }, reason), element('td', {}, show(count)), element('td', {}, `${show(100 * share)} %`, bar(share, '')));
+    return element('tr', {}, element('th', { scope: 'row' }, reason, element('small', {}, texts[reason] ?? '')), element('td', {}, show(count)), element('td', {}, `${show(100 * share)} %`, bar(share, '')));
   }));
 }
 
@@ -235,8 +235,8 @@ async function refresh() {
   const now = rates();
   showTiles(now);
   showNodes(now);
-  showReasons('passed', now.last.totals.passed_through_by_reason, now.last.totals.requests_passed_through);
-  showReasons('unrouted', now.last.totals.unrouted_by_reason, now.last.totals.operations_unrouted);
+  showReasons('passed', now.last.totals.passed_through_by_reason, now.last.totals.requests_passed_through, now.last.totals.reasons);
+  showReasons('unrouted', now.last.totals.unrouted_by_reason, now.last.totals.operations_unrouted, now.last.totals.reasons);
   showFacts(now);
   showNotices(now);
   connection(`Refreshed every ${PERIOD / 1000} s`, false);
