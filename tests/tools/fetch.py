@@ -94,7 +94,7 @@ def tools():
              needs=("go",)),
         java_client("elasticsearch-java", "8.19.6", 18),
         java_client("ecj", "3.40.0", 3),
-        Tool("rsyslog", "of this Debian", 2, " ".join(RSYSLOG), "files", unpack_rsyslog),
+        Tool("rsyslog", "of this Debian", 16, " ".join(RSYSLOG), "files", unpack_rsyslog),
         go_program("filebeat", "7.17.29", 700, "github.com/elastic/beats/v7",
                    "h1:xZD9AOJSheSUy96zjPo3K1UlwM2ROihnosUfTctGmv8=", "./filebeat"),
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
@@ -374,18 +374,23 @@ def download_artifact(coordinates, sha256, file, client, target):
 
 def unpack_rsyslog(target):
     """Debian's packages, and those of their dependencies that this machine lacks, unpacked and not installed. apt checks
-    them against Debian's signatures; they are of whichever release this machine has."""
-    advice = ("Install {} (on Fedora: rsyslog, rsyslog-elasticsearch), or on Debian and Ubuntu fetch their lists: "
-              "apt-get update.".format(" and ".join(RSYSLOG)))
-    files, plan = target / "files", target / "plan"
+    them against Debian's signatures; they are of whichever release this machine has. The lists of packages are fetched
+    for this alone: those of the machine may be old or missing, and belong to root."""
+    advice = ("Install {} (on Fedora: rsyslog, rsyslog-elasticsearch), or see to apt's sources.".format(
+        " and ".join(RSYSLOG)))
+    files, plan, lists, cache = target / "files", target / "plan", target / "lists", target / "cache"
     files.mkdir()
+    (lists / "partial").mkdir(parents=True)
+    (cache / "archives" / "partial").mkdir(parents=True)
     if not shutil.which("apt-get") and Path("/usr/sbin/rsyslogd").exists():
         return  # the tests find what is installed
-    run(["sh", "-c", 'apt-get install --simulate --no-install-recommends "$@" > plan', "sh"] + list(RSYSLOG), target,
-        advice, cwd=target, LC_ALL="C")
+    apt = ["apt-get", "-o", "Dir::State::Lists={}".format(lists), "-o", "Dir::Cache={}".format(cache)]
+    run(apt + ["update"], target, advice)
+    run(["sh", "-c", '"$@" > plan', "sh"] + apt + ["install", "--simulate", "--no-install-recommends"] + list(RSYSLOG),
+        target, advice, cwd=target, LC_ALL="C")
     missing = [line.split()[1] for line in plan.read_text().splitlines() if line.startswith("Inst ")]
     if missing:
-        run(["apt-get", "download"] + missing, target, advice, cwd=target)
+        run(apt + ["download"] + missing, target, advice, cwd=target)
     for package in sorted(target.glob("*.deb")):
         run(["dpkg", "-x", str(package), str(files)], target, advice)
 

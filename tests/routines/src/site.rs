@@ -119,7 +119,7 @@ impl Site {
         while let Some(command) = self.engine.poll_stream() {
             self.carry_out(command);
         }
-        self.engine.take_happened(&mut self.happened);
+        self.show();
     }
 
     /// The callback for which the engine has asked, and those for which it asks then.
@@ -173,7 +173,14 @@ impl Site {
         while let Some(command) = self.engine.poll_root() {
             self.carry_out(command);
         }
-        self.engine.take_happened(&mut self.happened);
+        self.show();
+    }
+
+    /// Takes what has happened when the shell would.
+    fn show(&mut self) {
+        if self.engine.is_to_be_shown() {
+            self.engine.take_happened(&mut self.happened);
+        }
     }
 
     fn carry_out(&mut self, command: Command) {

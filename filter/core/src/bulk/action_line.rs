@@ -139,7 +139,9 @@ impl<'a> Parsed<'a> {
                 &mut parameters.routing
             };
             line.colon()?;
-            let value = Text(if line.takes(b"null") { None } else { Some(Cow::Borrowed(line.string()?)) });
+            // Nearly always a string, so that one byte has to tell.
+            let is_null = line.rest().first() == Some(&b'n') && line.takes(b"null");
+            let value = Text(if is_null { None } else { Some(Cow::Borrowed(line.string()?)) });
             if parameter.replace(value).is_some() {
                 return None;
             }

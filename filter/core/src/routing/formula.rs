@@ -49,8 +49,11 @@ impl Formula {
     /// The shard for a hash, which has been moved by the partition's offset where the index is partitioned.
     pub fn shard(self, hash: u32) -> u32 {
         // The cluster computes with Java's signed int.
-        let remainder = i64::from(hash as i32).rem_euclid(i64::from(self.modulus().max(1))) as u32;
-        remainder.checked_div(self.factor()).unwrap_or(0)
+        let floor_mod = |modulus: u32| i64::from(hash as i32).rem_euclid(i64::from(modulus.max(1))) as u32;
+        match self {
+            Self::Factor { routing_shards, .. } => floor_mod(routing_shards).checked_div(self.factor()).unwrap_or(0),
+            Self::Modulo { shards } => floor_mod(shards),
+        }
     }
 
     /// How many neighbouring remainders lead to the same shard.
