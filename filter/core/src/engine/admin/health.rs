@@ -1,12 +1,10 @@
-use std::collections::BTreeMap;
-
 use crate::Time;
 use crate::engine::failure::Failure;
 use crate::routing::UpstreamId;
 
-/// What became of the last batch to each upstream, as this worker has seen it.
+/// What became of the last batch to each upstream, by its number, as this worker has seen it.
 #[derive(Debug, Default)]
-pub struct Healths(BTreeMap<UpstreamId, Health>);
+pub struct Healths(Vec<Option<Health>>);
 
 /// What became of the last batch to an upstream.
 #[derive(Debug, Clone, Copy)]
@@ -20,11 +18,17 @@ pub struct Health {
 impl Healths {
     /// A batch is over.
     pub fn note(&mut self, upstream: UpstreamId, failure: Option<Failure>, at: Time) {
-        self.0.insert(upstream, Health { at, failure });
+        let place = upstream.index();
+        if self.0.len() <= place {
+            self.0.resize(place.saturating_add(1), None);
+        }
+        if let Some(health) = self.0.get_mut(place) {
+            *health = Some(Health { at, failure });
+        }
     }
 
     /// Of this upstream.
     pub fn of(&self, upstream: UpstreamId) -> Option<Health> {
-        self.0.get(&upstream).copied()
+        self.0.get(upstream.index()).copied().flatten()
     }
 }

@@ -8,8 +8,9 @@ mod family;
 mod gauge;
 mod histogram;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
+
+use hashbrown::HashMap;
 
 use crate::Time;
 
@@ -28,7 +29,7 @@ const MANY: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Happened {
     /// By how much each counter has grown.
-    pub counts: BTreeMap<Counter, u64>,
+    pub counts: HashMap<Counter, u64>,
     /// Values for histograms.
     pub samples: Vec<(Histogram, u64)>,
 }
