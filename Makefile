@@ -11,7 +11,8 @@ CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
 # The filter says of which commit it is.
-export BULK_RESHUFFLE_COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
+REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
+export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
 .PHONY: demo up down build image explorer test test-docs test-faults test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
@@ -39,7 +40,7 @@ image: build ## make the OCI image of the filter in dist/image, and print its di
 ## SOURCE=https://...  the URL of the repository, which the image is to name
 ## ARCHITECTURE=amd64  that of the nodes whose pods get the image as a volume
 	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
-		--revision "$(BULK_RESHUFFLE_COMMIT)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
+		--revision "$(REVISION)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
 
 # wasm-pack finds what it needs, and downloads nothing.
 explorer: ## build the explorer, a page and a package for Node, in dist/explorer

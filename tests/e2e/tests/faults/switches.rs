@@ -53,7 +53,7 @@ async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
     let split = site.counted_after(off, "batches").await?;
     let whole = load.rate().await?;
     ensure!(site.counted(PASSED).await? > passed, "nothing passed through");
-    let by_reason = site.envoy.stats_with("passed_through_total.reason.switched_off").await?;
+    let by_reason = site.envoy.stats_with("passed_through.reason.switched_off").await?;
     ensure!(by_reason.values().sum::<u64>() > 0, "not for this reason: {by_reason:?}");
 
     let (on, batches) = (Instant::now(), site.counted("batches_total").await?);
@@ -230,7 +230,7 @@ async fn switches_and_mappings_say_what_becomes_of_documents_without_an_id() -> 
     meta(json!({"enabled": false})).await?;
     bench.soon("passed on whole", async || Ok(!bench.is_split("six").await?)).await?;
     ensure!(bench.is_split("one").await?, "another index is left alone too");
-    let passed = bench.envoy.stats_with("passed_through_total.reason.disabled").await?;
+    let passed = bench.envoy.stats_with("passed_through.reason.disabled").await?;
     ensure!(passed.values().sum::<u64>() > 0, "not for this reason");
     meta(json!({})).await?;
     bench.soon("split again", async || bench.is_split("six").await).await?;
