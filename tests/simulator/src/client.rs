@@ -207,7 +207,7 @@ fn odd_lines(dice: &mut Dice, oddity: Option<&str>) -> String {
             "not json",
             r#"{"index":{"_index":"i","_id":"1","version":3}}"#,
             r#"{"delete":{"_index":"i"}}"#,
-            r#"{"index":{"_index":"i","_id":null}}"#,
+            r#"{"delete":{"_index":"i","_id":null}}"#,
         ]),
         Some("pipeline") => r#"{"index":{"_index":"i","_id":"1","pipeline":"p"}}"#,
         Some("update_body") => "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]",
