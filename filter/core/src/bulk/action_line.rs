@@ -30,6 +30,9 @@ pub struct ActionLine<'a> {
     /// Whether the name has to be an alias, if the line says so. A node checks it; where it does not hold, the
     /// operation alone is refused.
     pub require_alias: Option<bool>,
+    /// Whether it has to be a data stream, if the line says so; likewise, in Elasticsearch from 8.13 on. Other clusters
+    /// refuse the whole request, so whoever vouches for the line has to know that there is none.
+    pub require_data_stream: Option<bool>,
     nulls: Nulls,
     text: &'a [u8],
 }
@@ -74,7 +77,8 @@ impl<'a> ActionLine<'a> {
             return Err(LineError::Line);
         }
         let index = index.and_then(|Text(index)| index);
-        Ok(Self { action, index, id, routing, require_alias: parameters.require_alias, nulls, text: line })
+        let Parameters { require_alias, require_data_stream, .. } = parameters;
+        Ok(Self { action, index, id, routing, require_alias, require_data_stream, nulls, text: line })
     }
 
     /// What adds a parameter to this line, which begins at `start` in the body: in place of a `null`, or else in front
@@ -191,6 +195,8 @@ struct Parameters<'a> {
     #[serde(default, deserialize_with = "present")]
     require_alias: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    require_data_stream: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
     retry_on_conflict: Option<u16>,
 }
 
@@ -295,6 +301,7 @@ mod tests {
         assert_eq!(read(r#"{"index":{"_id":-3}}"#).unwrap().id.as_deref(), Some("-3"));
         assert!(read(r#"{"index":{"require_alias":false}}"#).is_ok());
         assert!(read(r#"{"index":{"require_alias":true}}"#).is_ok());
+        assert_eq!(read(r#"{"create":{"require_data_stream":true}}"#).unwrap().require_data_stream, Some(true));
         assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
     }
 
@@ -382,6 +389,8 @@ mod tests {
             r#"{"index":{"if_seq_no":3,"if_primary_term":1}}"#,
             r#"{"index":{"require_alias":"true"}}"#,
             r#"{"index":{"require_alias":null}}"#,
+            r#"{"create":{"require_data_stream":"true"}}"#,
+            r#"{"create":{"require_data_stream":null}}"#,
             r#"{"index":{"retry_on_conflict":3}}"#,
             r#"{"index":{"unknown":3}}"#,
             r#"{"delete":{}}"#,

@@ -15,6 +15,8 @@ pub struct Head {
     pub default_routing: Option<String>,
     /// Whether names have to be aliases, for action lines that do not say.
     pub require_alias: bool,
+    /// Whether names have to be data streams, for action lines that do not say; `None` if the query does not say either.
+    pub require_data_stream: Option<bool>,
     /// What the client wants to see of the answer. The nodes are asked for all of it.
     pub filter_path: FilterPath,
     /// Whether the client wants it printed for human eyes. The nodes are not asked for that either.
@@ -44,7 +46,8 @@ impl Head {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
-        let Query { default_routing, require_alias, filter_path, pretty, sent } = Query::read(query)?;
+        let Query { default_routing, require_alias, require_data_stream, filter_path, pretty, sent } =
+            Query::read(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         let gzip = is_gzip(&headers)?;
@@ -52,7 +55,16 @@ impl Head {
             *value = path.into_bytes();
         }
         let caller = caller(headers, config).ok_or(PassThrough::Header)?;
-        Ok(Self { caller, default_index, default_routing, require_alias, filter_path, pretty, gzip })
+        Ok(Self {
+            caller,
+            default_index,
+            default_routing,
+            require_alias,
+            require_data_stream,
+            filter_path,
+            pretty,
+            gzip,
+        })
     }
 }
 
@@ -85,6 +97,7 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
 struct Query {
     default_routing: Option<String>,
     require_alias: bool,
+    require_data_stream: Option<bool>,
     filter_path: FilterPath,
     pretty: bool,
     /// What the nodes are sent of it.
@@ -108,8 +121,9 @@ impl Query {
             match (name, value) {
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these is neither true nor false.
-                ("human" | "error_trace", "" | "true" | "false") | ("format", "json") => {}
+                ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
                 ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
+                ("require_data_stream", "" | "true" | "false") => read.require_data_stream = Some(value != "false"),
                 ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
                 ("pipeline", _) => return Err(PassThrough::Pipeline),
                 ("pretty", "" | "true" | "false") => {
@@ -258,7 +272,9 @@ mod tests {
             "error_trace=banana",
             "format=yaml",
             "unknown=1",
+            "include_source_on_error=no",
             "require_alias=yes",
+            "require_data_stream=1",
             "routing=",
             "routing=a&routing=b",
             "timeout=1%6d",

@@ -21,6 +21,8 @@ pub struct Placer<'a> {
     pub default_routing: Option<&'a str>,
     /// Whether names have to be aliases, for action lines that do not say.
     pub require_alias: bool,
+    /// Whether they have to be data streams, likewise, if the query says so.
+    pub require_data_stream: Option<bool>,
     /// Whose turn it is to take the request's operations without an id.
     pub turn: usize,
     /// What was worked out of [`RoutingTable::direct`].
@@ -101,6 +103,11 @@ impl<'a> Placer<'a> {
     }
 
     fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>) -> Result<Place, Unrouted> {
+        if let Some(required) = self.require_data_stream(line)
+            && (required && line.action == Action::Update || !self.table.knows_require_data_stream())
+        {
+            return Err(Unrouted::RequireDataStream);
+        }
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
@@ -118,13 +125,18 @@ impl<'a> Placer<'a> {
         }
     }
 
+    fn require_data_stream(&self, line: &ActionLine<'_>) -> Option<bool> {
+        line.require_data_stream.or(self.require_data_stream)
+    }
+
     /// What becomes of an operation that names no id. What the cluster refuses before it makes an id gets none here
-    /// either, so that its refusal shows none: where an alias is required, in data streams where there is a routing
-    /// value.
+    /// either, so that its refusal shows none: where an alias or a data stream is required, in data streams where there
+    /// is a routing value.
     fn missing_id(&self, line: &ActionLine<'_>, named: Named<'_>, routing: Option<&str>) -> MissingId {
         let kind = named.target.kind();
         let lacks_alias = line.require_alias.unwrap_or(self.require_alias) && !kind.is_alias();
-        match lacks_alias || (kind.is_data_stream() && routing.is_some()) {
+        let lacks_stream = self.require_data_stream(line) == Some(true) && !kind.is_data_stream();
+        match lacks_alias || lacks_stream || (kind.is_data_stream() && routing.is_some()) {
             true => MissingId::Pass,
             false => named.missing_id,
         }

@@ -269,6 +269,7 @@ impl Request {
             default_index: self.head.default_index.as_deref(),
             default_routing: self.head.default_routing.as_deref(),
             require_alias: self.head.require_alias,
+            require_data_stream: self.head.require_data_stream,
             turn: self.turn,
             direct: &mut self.direct,
             ids,

@@ -30,6 +30,7 @@ pub struct Export<'a> {
 struct NodeState<'a> {
     name: &'a str,
     ephemeral_id: &'a str,
+    version: Option<&'a str>,
     attributes: &'a BTreeMap<String, String>,
 }
 
@@ -73,8 +74,8 @@ impl RoutingTable {
         let names = Names::of(self, pattern, most);
         let nodes = self.nodes().map(|(node, _)| node);
         let state = |node: &'a Node| {
-            let Node { name, ephemeral_id, attributes, .. } = node;
-            (node.id.as_str(), NodeState { name, ephemeral_id, attributes })
+            let Node { name, ephemeral_id, version, attributes, .. } = node;
+            (node.id.as_str(), NodeState { name, ephemeral_id, version: version.as_deref(), attributes })
         };
         Export {
             version,

@@ -12,12 +12,23 @@ pub struct Node {
     pub ephemeral_id: String,
     /// `node.name`.
     pub name: String,
+    /// Its release, such as `8.19.2`, where the cluster's state tells it: in Elasticsearch from 8.8 on.
+    pub version: Option<String>,
     /// `node.attr.*`.
     pub attributes: BTreeMap<String, String>,
     /// Where it takes HTTP requests, if that was asked for.
     pub http: Option<HttpAddress>,
     /// Whether the cluster still has it.
     pub present: bool,
+}
+
+impl Node {
+    /// Whether it knows the parameter `require_data_stream` of bulk requests and their operations, which Elasticsearch
+    /// has from 8.13 on. Other nodes refuse a whole request that has it.
+    pub fn knows_require_data_stream(&self) -> bool {
+        let mut numbers = self.version.iter().flat_map(|version| version.split('.')).map(str::parse::<u32>);
+        matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (8, 13))
+    }
 }
 
 /// Where a node takes HTTP requests: its `http.publish_address`.
@@ -132,6 +143,15 @@ mod tests {
         assert_eq!(nodes.list()[1].http, None);
         let again = Nodes::from(Vec::from(nodes.clone()));
         assert_eq!((again.number("c"), again.list()), (Some(2), nodes.list()));
+    }
+
+    #[test]
+    fn some_releases_know_a_parameter() {
+        let knows = |version: Option<&str>| {
+            Node { version: version.map(str::to_owned), ..Node::default() }.knows_require_data_stream()
+        };
+        assert!([Some("8.13.0"), Some("8.19.2"), Some("9.0.0-SNAPSHOT"), Some("10.1")].into_iter().all(knows));
+        assert!(![None, Some("8.12.2"), Some("7.17.29"), Some("8"), Some("f2c9a1"), Some("")].into_iter().any(knows));
     }
 
     #[test]

@@ -63,6 +63,7 @@ struct NodeOverview {
     name: String,
     #[serde(default)]
     ephemeral_id: String,
+    version: Option<String>,
     #[serde(default)]
     attributes: BTreeMap<String, String>,
 }
@@ -91,7 +92,7 @@ impl Overview {
     /// Where to ask.
     pub const PATH: &str = concat!(
         "/_cluster/state/version,nodes,metadata?filter_path=",
-        "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.attributes,",
+        "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.version,nodes.*.attributes,",
         "metadata.indices.*.version,metadata.indices.*.aliases,metadata.indices.*.settings.index.uuid,",
         "metadata.data_stream.data_stream.*.indices.index_name,",
         "metadata.data_stream.data_stream.*.rollover_on_write,",
@@ -119,8 +120,9 @@ impl Overview {
             if walk.is_in(&["metadata", "indices"]) {
                 self.read_index(key, walk.value()?, (known, turn), &wanted);
             } else if walk.is_in(&["nodes"]) {
-                let NodeOverview { name, ephemeral_id, attributes } = walk.value()?;
-                let node = Node { id: key.clone(), ephemeral_id, name, attributes, http: None, present: true };
+                let NodeOverview { name, ephemeral_id, version, attributes } = walk.value()?;
+                let id = key.clone();
+                let node = Node { id, ephemeral_id, name, version, attributes, http: None, present: true };
                 self.nodes.insert(key, node);
             } else if walk.is_in(&["metadata", "data_stream", "data_stream"]) {
                 let DataStream { indices, rollover_on_write } = walk.value()?;

@@ -15,6 +15,7 @@ pub struct RoutingTable {
     nodes: Rc<[Node]>,
     /// Upstreams that hold a started primary.
     upstreams: Vec<UpstreamId>,
+    knows_require_data_stream: bool,
 }
 
 /// Where an operation goes.
@@ -44,7 +45,9 @@ impl RoutingTable {
         let mut upstreams: Vec<UpstreamId> = used.filter_map(|(upstream, _)| upstream.ok()).collect();
         upstreams.sort_unstable();
         upstreams.dedup();
-        Self { sections, by_node, nodes, upstreams }
+        let mut present = nodes.iter().filter(|node| node.present).peekable();
+        let knows_require_data_stream = present.peek().is_some() && present.all(Node::knows_require_data_stream);
+        Self { sections, by_node, nodes, upstreams, knows_require_data_stream }
     }
 
     /// What writing to a name goes to.
@@ -87,6 +90,11 @@ impl RoutingTable {
     /// Routes to all indices again.
     pub fn trust(&self) {
         self.sections.entries().filter_map(Entry::index).for_each(|index| index.distrusted.set(false));
+    }
+
+    /// Whether [all nodes do](Node::knows_require_data_stream).
+    pub fn knows_require_data_stream(&self) -> bool {
+        self.knows_require_data_stream
     }
 
     /// All upstreams that hold a started primary, in a fixed order.

@@ -18,6 +18,9 @@ pub enum Unrouted {
     /// Data streams take nothing but `create`. The index that a refusal of something else shows depends on whether a
     /// `create` stands before it in the same body.
     CreateOnly,
+    /// The operation or the request has `require_data_stream`, and not all nodes know it, or it is said of an update.
+    /// Then the whole request is refused, with the number of the line.
+    RequireDataStream,
     /// The index is not open.
     Closed,
     /// The index takes no operations: `index.blocks`. Some of the refusals look as if it would soon.
@@ -56,7 +59,7 @@ pub enum Unrouted {
 
 impl Unrouted {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NoIndex,
         Self::UnknownIndex,
         Self::DateMath,
@@ -64,6 +67,7 @@ impl Unrouted {
         Self::AliasRouting,
         Self::Rollover,
         Self::CreateOnly,
+        Self::RequireDataStream,
         Self::Closed,
         Self::WriteBlock,
         Self::Pipeline,
@@ -114,6 +118,7 @@ impl Unrouted {
             Self::AliasRouting => "alias_routing",
             Self::Rollover => "rollover",
             Self::CreateOnly => "create_only",
+            Self::RequireDataStream => "require_data_stream",
             Self::Closed => "closed",
             Self::WriteBlock => "write_block",
             Self::Pipeline => "index_pipeline",

@@ -175,6 +175,23 @@ fn data_streams() -> Vec<Kind> {
     };
     vec![
         Kind { action: "create", ..stream("data stream, `create`", "stream") },
+        Kind {
+            action: "create",
+            parameters: ",\"require_data_stream\":true",
+            ..stream("`require_data_stream` in the operation", "stream-by-line").only_on(has_modes)
+        },
+        Kind {
+            action: "create",
+            query: "?require_data_stream=true&include_source_on_error=false",
+            ..stream("`require_data_stream` in the query", "stream-by-query").only_on(has_modes)
+        },
+        Kind {
+            query: "?require_data_stream=true",
+            ..Kind::new("`require_data_stream`, and there is none (refused)", "no-stream")
+                .index("no-stream", json!({}))
+                .only_on(has_modes)
+                .expect(Refused)
+        },
         stream("data stream, `index`", "stream-index").expect(Passed("create_only")),
         Kind { action: "create", ..stream("data stream, routing value (refused)", "stream-routed") }
             .routing(Routing::All)

@@ -58,6 +58,10 @@ impl From<Unrouted> for Why {
             Unrouted::AliasRouting => "The alias has a routing value of its own, and the operation another.",
             Unrouted::Rollover => "The next operation makes the data stream begin a new index.",
             Unrouted::CreateOnly => "Data streams take nothing but `create`.",
+            Unrouted::RequireDataStream => {
+                "The operation or the query has `require_data_stream`, and not all nodes know it (Elasticsearch does from \
+                 8.13 on), or it is said of an update."
+            }
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index takes no operations: it has a block.",
             Unrouted::Pipeline => "The index has an ingest pipeline, which may change where documents go.",

@@ -226,7 +226,7 @@ fn what_is_added_takes_the_place_of_a_null() {
 }
 
 /// What an operation on this name gets, by the parameters that are added to its action line.
-fn added(world: &mut World, name: &str, action: &str, parameters: &Value) -> Vec<String> {
+pub fn added(world: &mut World, name: &str, action: &str, parameters: &Value) -> Vec<String> {
     let mut line = parameters.clone();
     line["_index"] = json!(name);
     let id = world.request("/_bulk", &format!("{}\n{{}}\n", json!({action: line})));

@@ -16,6 +16,7 @@ mod merging;
 mod metrics;
 mod missing_ids;
 mod redirecting;
+mod require_data_stream;
 mod response_parameters;
 mod switches;
 mod world;

@@ -71,7 +71,7 @@ fn state() -> Value {
         "cluster_name": "c", "version": 9, "state_uuid": "s", "cluster_uuid": "c", "blocks": {},
         "nodes": {
             "n0": {"name": "es-0", "attributes": {"up": "first"}, "transport_address": "127.0.0.1:9300"},
-            "n1": {"name": "es-1", "attributes": {"up": "second"}}, "n2": {"name": "es-2", "attributes": {}},
+            "n1": {"name": "es-1", "attributes": {"up": "second"}, "version": "8.19.2"}, "n2": {"name": "es-2", "attributes": {}},
         },
         "metadata": {
             "cluster_uuid": "c", "templates": {}, "indices": indices,

@@ -1,0 +1,107 @@
+//! The parameter `require_data_stream`, in the query and in action lines: the OpenTelemetry collector's exporter sends it.
+
+use serde_json::{Value, json};
+
+use super::missing_ids::added;
+use super::world::{World, id_on, index, state};
+use crate::engine::PassThrough;
+use crate::routing::Unrouted;
+
+/// Nodes of these releases, and besides "i" a data stream "stream" with an alias "streams".
+fn world(config: Value, versions: [&str; 3]) -> World {
+    let mut state = state();
+    for (node, version) in versions.iter().enumerate() {
+        state["nodes"][format!("n{node}")]["version"] = json!(version);
+    }
+    state["metadata"]["data_stream"] = json!({
+        "data_stream": {"stream": {"indices": [{"index_name": ".ds-stream-1"}]}},
+        "data_stream_aliases": {"streams": {"write_data_stream": "stream"}},
+    });
+    for part in ["metadata", "routing_table"] {
+        state[part]["indices"][".ds-stream-1"] = state[part]["indices"]["i"].clone();
+    }
+    state["metadata"]["indices"][".ds-stream-1"]["aliases"] = json!([]);
+    World::knowing(config, &state)
+}
+
+fn operation(action: &str, name: &str, required: bool) -> String {
+    let line = json!({action: {"_index": name, "_id": id_on(0, 0), "require_data_stream": required}});
+    let document = if action == "update" { "{\"doc\":{}}\n" } else { "{}\n" };
+    format!("{line}\n{}", if action == "delete" { "" } else { document })
+}
+
+const KNOW_IT: [&str; 3] = ["8.13.0", "8.19.2", "9.5.3"];
+
+#[test]
+fn goes_to_nodes_that_know_it() {
+    for (path, name, required) in [
+        ("/_bulk", "stream", true),
+        ("/_bulk?require_data_stream", "streams", true),
+        ("/_bulk?require_data_stream=true", "stream", false),
+        ("/_bulk?require_data_stream=false", "i", true),
+    ] {
+        let mut world = world(json!({}), KNOW_IT);
+        let body = operation("create", name, required);
+        world.request(path, &body);
+        world.woken();
+        let call = &world.calls[0];
+        assert_eq!((call.upstream.as_ref(), call.body.as_slice()), ("es-0", body.as_bytes()));
+        assert_eq!(call.headers.iter().find(|(name, _)| name == ":path").unwrap().1, path);
+    }
+}
+
+#[test]
+fn passes_with_the_request_where_a_node_does_not_know_it() {
+    for third in ["8.12.2", "7.17.29"] {
+        for (path, body) in [
+            ("/_bulk", operation("create", "stream", true)),
+            ("/_bulk", operation("create", "i", false)),
+            ("/_bulk?require_data_stream=true", index(&[id_on(0, 0)])),
+            ("/_bulk?require_data_stream=false", index(&[id_on(0, 0)])),
+        ] {
+            let mut world = world(json!({}), ["8.13.0", "8.13.0", third]);
+            let id = world.request(path, &body);
+            assert_eq!(world.passed[&id], body.as_bytes(), "{path} {body}");
+            assert_eq!(world.passed_because(PassThrough::Unrouted(Unrouted::RequireDataStream)), 1);
+        }
+    }
+    let mut silent = World::new(json!({}));
+    let id = silent.request("/_bulk?require_data_stream=true", &index(&[id_on(0, 0)]));
+    assert!(silent.passed.contains_key(&id));
+}
+
+/// A cluster refuses the whole request in which an update has it, and takes no notice of it in a deletion.
+#[test]
+fn passes_with_the_request_if_it_is_said_of_an_update() {
+    for (path, action, required, passes) in [
+        ("/_bulk", "update", true, true),
+        ("/_bulk", "update", false, false),
+        ("/_bulk?require_data_stream=true", "update", false, false),
+        ("/_bulk?require_data_stream=false", "update", true, true),
+        ("/_bulk?require_data_stream=true", "delete", true, false),
+    ] {
+        let mut world = world(json!({}), KNOW_IT);
+        let id = world.request(path, &operation(action, "i", required));
+        assert_eq!(world.passed.contains_key(&id), passes, "{path} {action} {required}");
+    }
+    let mut world = world(json!({}), KNOW_IT);
+    let body = "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n{\"doc\":{}}\n";
+    let id = world.request("/_bulk?require_data_stream=true", body);
+    assert_eq!(world.passed[&id], body.as_bytes());
+}
+
+/// The refusal of what is no data stream shows no id then.
+#[test]
+fn where_it_is_refused_no_id_is_made() {
+    let required = json!({"require_data_stream": true});
+    for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
+        let mut world = world(json!({"missing_id": mode}), KNOW_IT);
+        assert_eq!(added(&mut world, "i", "index", &json!({"require_data_stream": false})), [makes]);
+        assert_eq!(added(&mut world, "i", "index", &required), [""; 0]);
+        assert_eq!(added(&mut world, "a", "index", &required), [""; 0]);
+        for name in ["stream", "streams"] {
+            let made: &[&str] = if mode == "generate" { &["_id"] } else { &[] };
+            assert_eq!(added(&mut world, name, "create", &required), made);
+        }
+    }
+}
