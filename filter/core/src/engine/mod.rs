@@ -22,7 +22,6 @@ mod command;
 mod destination;
 mod explain;
 mod failure;
-mod gathering;
 mod head;
 mod header_pause;
 mod heads;

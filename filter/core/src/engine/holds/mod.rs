@@ -1,3 +1,12 @@
+mod batch;
+mod departure;
+mod gathering;
+mod held;
+mod hold;
+mod lane;
+mod redirecting;
+mod waiting;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -6,11 +15,16 @@ use hashbrown::HashMap;
 use super::RequestId;
 use super::caller::CallerId;
 use super::destination::Destination;
-use super::gathering::Gathering;
-use super::share::Selection;
 use crate::Time;
 use crate::config::{Dispatch, Hold as HoldConfig};
 use crate::routing::UpstreamId;
+pub use batch::Batch;
+use departure::{Departure, Turn};
+use gathering::Gathering;
+pub use held::Held;
+use hold::Hold;
+use lane::Lane;
+pub use waiting::Waiting;
 
 /// What is held for each destination and caller, and what may leave when.
 ///
@@ -38,121 +52,6 @@ pub struct Holds {
 
 /// One hold: of a destination and a caller.
 pub type Key = (Destination, CallerId);
-
-/// When something was queued, the latest highest; what is sent again is below zero. It keeps its turn, so that nobody
-/// who waits is overtaken again and again.
-type Turn = i64;
-
-/// A share of a request, on hold or on its way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// Whose it is.
-    pub request: RequestId,
-    /// Which of its shares.
-    pub share: u16,
-    /// How much of it.
-    pub selection: Selection,
-    /// Bytes.
-    pub bytes: u64,
-    /// Operations.
-    pub operations: u64,
-    /// Since when it is held.
-    pub since: Time,
-}
-
-/// What leaves for an upstream together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
-    /// Where to.
-    pub upstream: UpstreamId,
-    /// On whose behalf.
-    pub caller: CallerId,
-    /// Whose operations, in the order in which they are sent.
-    pub shares: Vec<Held>,
-    /// The hold that it left and that counts it as on its way, until it is settled or goes elsewhere.
-    pub hold: Option<Key>,
-    /// When it was sent first.
-    pub first_sent: Time,
-    /// When it was sent last.
-    pub sent: Time,
-    /// How often it could not be sent.
-    pub not_sent: u8,
-    /// How often it was sent again after a node had it, or refused it.
-    pub retries: u32,
-    /// Whether a node may have carried it out already.
-    pub lost: bool,
-}
-
-impl Batch {
-    /// How many operations are in it.
-    pub fn operations(&self) -> u64 {
-        self.shares.iter().map(|held| held.operations).sum()
-    }
-
-    /// Whether it leaves its hold, rather than being sent again, or elsewhere, or in parts.
-    pub fn is_first_attempt(&self) -> bool {
-        self.first_sent == self.sent && self.retries == 0 && self.not_sent == 0
-    }
-
-    /// Bytes of them.
-    pub fn bytes(&self) -> u64 {
-        self.shares.iter().map(|held| held.bytes).sum()
-    }
-}
-
-/// What waits for another upstream now.
-#[derive(Debug, Default)]
-pub struct Redirected {
-    /// Shares that are held elsewhere.
-    pub shares: Vec<(RequestId, u16)>,
-    /// What would have left as this many batches, or a few more.
-    pub batches: usize,
-}
-
-/// How much waits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Waiting {
-    /// Shares of requests.
-    pub requests: u64,
-    /// Operations in them.
-    pub operations: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-#[derive(Debug, Default)]
-struct Hold {
-    shares: VecDeque<Held>,
-    bytes: u64,
-    operations: u64,
-    in_flight: usize,
-    /// Whether it stands in `ready` or in its lane's `blocked`.
-    queued: bool,
-    gathering: Gathering,
-}
-
-/// What concerns one upstream, whatever the shard and whoever the caller.
-#[derive(Debug, Default)]
-struct Lane {
-    in_flight: usize,
-    /// What would leave if fewer batches were on their way.
-    blocked: BTreeMap<Turn, Departure>,
-}
-
-#[derive(Debug)]
-enum Departure {
-    Hold(Key),
-    Again(Batch),
-}
-
-impl Departure {
-    fn upstream(&self) -> UpstreamId {
-        match self {
-            Self::Hold((destination, _)) => destination.upstream,
-            Self::Again(batch) => batch.upstream,
-        }
-    }
-}
 
 impl Holds {
     /// Nothing is held.
@@ -201,11 +100,9 @@ impl Holds {
     /// Holds a share.
     pub fn add(&mut self, key: Key, held: Held) {
         let hold = self.holds.entry(key).or_default();
-        hold.bytes = hold.bytes.saturating_add(held.bytes);
-        hold.operations = hold.operations.saturating_add(held.operations);
         let now = held.since;
         hold.gathering.arrived(now);
-        hold.shares.push_back(held);
+        hold.push(held);
         if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
         }
@@ -214,8 +111,7 @@ impl Holds {
     /// A held share will not be sent. It stays in its hold, where `is_here` tells it apart, but no longer counts.
     pub fn forget(&mut self, key: Key, bytes: u64, operations: u64) {
         if let Some(hold) = self.holds.get_mut(&key) {
-            hold.bytes = hold.bytes.saturating_sub(bytes);
-            hold.operations = hold.operations.saturating_sub(operations);
+            hold.forget(bytes, operations);
         }
     }
 
@@ -231,82 +127,12 @@ impl Holds {
         self.next_delayed = self.next_delayed.wrapping_add(1);
     }
 
-    /// Lets what waits for this upstream wait for the coordinating one, if its request is still here. What is on its
-    /// way stays there.
-    pub fn redirect(&mut self, from: UpstreamId, now: Time, is_here: impl Fn(RequestId) -> bool) -> Redirected {
-        let mut redirected = Redirected::default();
-        if let Some(lane) = self.lanes.get_mut(&from) {
-            self.ready.append(&mut lane.blocked);
-        }
-        let is_held = |departure: &Departure| matches!(departure, Departure::Hold((to, _)) if to.upstream == from);
-        self.ready.retain(|_, departure| !is_held(departure));
-        let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.upstream == from).copied().collect();
-        keys.sort_unstable();
-        for key in keys {
-            let shares = self.empty(key, &is_here);
-            redirected.batches = redirected.batches.saturating_add(usize::from(!shares.is_empty()));
-            redirected.shares.extend(shares.iter().map(|held| (held.request, held.share)));
-            self.join((Destination::COORDINATOR, key.1), shares, now);
-        }
-        let again = self.ready.values_mut().filter_map(|departure| match departure {
-            Departure::Again(batch) => Some(batch),
-            Departure::Hold(_) => None,
-        });
-        let batches = again.chain(self.delayed.values_mut()).filter(|batch| batch.upstream == from);
-        let mut settled = Vec::new();
-        for batch in batches {
-            batch.upstream = UpstreamId::COORDINATOR;
-            redirected.batches = redirected.batches.saturating_add(1);
-            settled.extend(batch.hold.take());
-        }
-        settled.into_iter().for_each(|key| self.settled(key, now));
-        redirected
-    }
-
-    /// Takes everything out of a hold that is not queued any more.
-    fn empty(&mut self, key: Key, is_here: impl Fn(RequestId) -> bool) -> Vec<Held> {
-        let Some(hold) = self.holds.get_mut(&key) else { return Vec::new() };
-        let shares = std::mem::take(&mut hold.shares);
-        (hold.bytes, hold.operations, hold.queued) = (0, 0, false);
-        if hold.in_flight == 0 {
-            self.holds.remove(&key);
-        }
-        shares.into_iter().filter(|held| is_here(held.request)).collect()
-    }
-
-    /// Holds shares that were held elsewhere, each since then.
-    fn join(&mut self, key: Key, shares: Vec<Held>, now: Time) {
-        if shares.is_empty() {
-            return;
-        }
-        let hold = self.holds.entry(key).or_default();
-        for held in shares {
-            hold.bytes = hold.bytes.saturating_add(held.bytes);
-            hold.operations = hold.operations.saturating_add(held.operations);
-            hold.shares.push_back(held);
-        }
-        hold.shares.make_contiguous().sort_by_key(|held| held.since);
-        if !self.queue_if_ready(key, now) {
-            self.wait_for_interval(key);
-        }
-    }
-
     /// What waits to be sent, or to be sent again, piece by piece with its upstream.
     pub fn waiting(&self) -> impl Iterator<Item = (UpstreamId, Waiting)> {
-        let held = self.holds.iter().filter(|(_, hold)| hold.operations > 0).map(|((to, _), hold)| {
-            let requests = hold.shares.len() as u64;
-            (to.upstream, Waiting { requests, operations: hold.operations, bytes: hold.bytes })
-        });
+        let held = self.holds.iter().map(|((to, _), hold)| (to.upstream, hold.waiting()));
         let queued = self.ready.values().chain(self.lanes.values().flat_map(|lane| lane.blocked.values()));
-        let again = queued.filter_map(|departure| match departure {
-            Departure::Again(batch) => Some(batch),
-            Departure::Hold(_) => None,
-        });
-        let again = again.chain(self.delayed.values()).map(|batch| {
-            let requests = batch.shares.len() as u64;
-            (batch.upstream, Waiting { requests, operations: batch.operations(), bytes: batch.bytes() })
-        });
-        held.chain(again)
+        let again = queued.filter_map(Departure::again).chain(self.delayed.values());
+        held.filter(|(_, waiting)| waiting.operations > 0).chain(again.map(|batch| (batch.upstream, batch.waiting())))
     }
 
     /// Whether nothing is held and nothing on its way.
@@ -465,52 +291,5 @@ impl Holds {
             self.next_turn = self.next_turn.saturating_add(1);
         }
         hold.queued
-    }
-}
-
-impl Lane {
-    /// Lets what has waited longest go before what became ready meanwhile.
-    fn unblock(&mut self, ready: &mut BTreeMap<Turn, Departure>) {
-        if let Some((turn, departure)) = self.blocked.pop_first() {
-            ready.insert(turn, departure);
-        }
-    }
-}
-
-impl Hold {
-    /// Whether nothing is held and nothing on its way.
-    fn is_empty(&self) -> bool {
-        self.shares.is_empty() && self.in_flight == 0 && !self.queued
-    }
-
-    fn take(&mut self, config: &HoldConfig, is_here: impl Fn(RequestId) -> bool) -> Vec<Held> {
-        let (mut shares, mut bytes, mut operations) = (Vec::new(), 0_u64, 0_u64);
-        while let Some(held) = self.shares.front() {
-            if !is_here(held.request) {
-                self.shares.pop_front();
-                continue;
-            }
-            let (more_bytes, more_operations) =
-                (bytes.saturating_add(held.bytes), operations.saturating_add(held.operations));
-            let fits = more_bytes <= config.flush_threshold_size
-                && (config.flush_threshold_docs == 0 || more_operations <= config.flush_threshold_docs);
-            if !shares.is_empty() && !fits {
-                break;
-            }
-            (bytes, operations) = (more_bytes, more_operations);
-            shares.extend(self.shares.pop_front());
-        }
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.operations = self.operations.saturating_sub(operations);
-        shares
-    }
-
-    fn is_ready(&self, hold: &HoldConfig, dispatch: &Dispatch, now: Time) -> bool {
-        let Some(oldest) = self.shares.front() else { return false };
-        let idle = hold.early_release && self.in_flight == 0 && self.gathering.is_enough(self.shares.len(), now);
-        let large = self.bytes >= hold.flush_threshold_size
-            || (hold.flush_threshold_docs > 0 && self.operations >= hold.flush_threshold_docs);
-        let due = oldest.since.saturating_add(hold.interval) <= now;
-        self.in_flight < dispatch.max_in_flight && (idle || large || due)
     }
 }
