@@ -29,7 +29,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import zipfile
@@ -170,14 +169,11 @@ class Failure(Exception):
 
 def main(names):
     TOOLS_FOLDER.mkdir(exist_ok=True)
-    missing = [tool for tool in wanted(names or ["base"]) if not is_fetched(tool)]
-    if not missing:
-        return
-    with open(TOOLS_FOLDER / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second run waits, then finds everything fetched
-        for left_over in TOOLS_FOLDER.glob(".fetching-*"):
-            shutil.rmtree(left_over, ignore_errors=True)
-        for tool in missing:
+    for tool in wanted(names or ["base"]):
+        if is_fetched(tool):
+            continue
+        with open(TOOLS_FOLDER / ".lock-{}".format(tool.name), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a second run waits for this tool, then finds it fetched
             if not is_fetched(tool):
                 fetch(tool)
 
@@ -212,10 +208,11 @@ def stamp(tool):
 
 def fetch(tool):
     started = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix=".fetching-", dir=TOOLS_FOLDER))
+    folder = TOOLS_FOLDER / ".fetching-{}".format(tool.name)
+    shutil.rmtree(folder, ignore_errors=True)  # left over from a run that was interrupted
     try:
         package = folder / "package"
-        package.mkdir()
+        package.mkdir(parents=True)
         with_progress(tool, folder, lambda: tool.unpack(package))
         made = package / tool.keep
         tool.finish(made)
