@@ -5,6 +5,7 @@
 const PERIOD = 2000; // milliseconds
 const WINDOW = 5; // answers over which rates are taken
 const HISTORY = 90; // points of the small charts
+const AT_FIRST = 15; // how many there is room for at first
 
 const byId = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
@@ -49,7 +50,8 @@ function bar(share, kind) {
 function line(values) {
   const most = Math.max(1, ...values);
   // The newest at the right edge.
-  const at = (place) => 100 - ((values.length - 1 - place) * 100) / (HISTORY - 1);
+  const steps = Math.max(values.length, AT_FIRST) - 1;
+  const at = (place) => 100 - ((values.length - 1 - place) * 100) / steps;
   const point = (value, place) => `${at(place)},${19 - (value / most) * 18}`;
   const points = values.map(point).join(' ');
   return element(
@@ -93,9 +95,9 @@ function tiles({ last, rate, mean }) {
   const coordinated = rate((status) => status.coordinator.batch_operations);
   return [
     ['Bulk requests a second', show(all), 'of all clients', all],
-    ['Of these, split', all ? `${show((100 * merged) / all)} %` : '–', 'the rest passes through', all ? merged / all : 0],
+    ['Of these, split', all ? `${show((100 * merged) / all)} %` : '–', 'the rest passes through', all ? merged / all : null],
     ['Operations a second', show(operations), 'of these requests', operations],
-    ['Straight to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the rest by the coordinator', operations ? 1 - coordinated / operations : 0],
+    ['Straight to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the rest by the coordinator', operations ? 1 - coordinated / operations : null],
     ['Requests per batch', show(mean(batches('batch_requests'), batches('batches'))), 'how many share one', mean(batches('batch_requests'), batches('batches'))],
     ['Held for', duration(perBatch(mean, batches, 'hold_microseconds')), 'the first one of a batch', perBatch(mean, batches, 'hold_microseconds')],
     ['Answered in', duration(perBatch(mean, batches, 'upstream_microseconds')), 'by the node', perBatch(mean, batches, 'upstream_microseconds')],
@@ -111,7 +113,8 @@ function perBatch(mean, batches, key) {
 function showTiles(now) {
   byId('tiles').replaceChildren(...tiles(now).map(([title, value, hint, plotted]) => {
     const values = history.get(title) ?? [];
-    values.push(plotted ?? 0);
+    // It begins with what is known first.
+    if (plotted !== null || values.length > 0) values.push(plotted ?? 0);
     history.set(title, values.slice(-HISTORY));
     return element(
       'div', { class: 'tile' },
