@@ -10,7 +10,7 @@ mod status;
 
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::explain::{LISTED, explained_path};
 use super::memory::Charge;
@@ -26,9 +26,14 @@ pub(super) use health::Healths;
 /// Bytes of a bulk request that is explained. It is read in one step, at about a gigabyte a second.
 const MOST_EXPLAINED: usize = 10 << 20;
 
+/// Requests that a worker answers at a time, besides those for the page itself: each may take ten megabytes.
+const MOST_AT_A_TIME: usize = 16;
+
 /// Requests below the admin path that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Admin {
+    /// Those that count as being answered, until they are over.
+    open: HashSet<RequestId>,
     /// Bulk requests that are to be explained, while their bodies come.
     questions: HashMap<RequestId, Question>,
     /// Who waits for the status.
@@ -44,6 +49,13 @@ struct Question {
     charge: Charge,
 }
 
+impl Admin {
+    /// Whether there is room for another request.
+    fn enter(&mut self, id: RequestId) -> bool {
+        self.open.len() < MOST_AT_A_TIME && self.open.insert(id)
+    }
+}
+
 impl Engine {
     /// Whether a request with this path is for the engine.
     pub fn takes(&self, path: &[u8]) -> bool {
@@ -54,7 +66,13 @@ impl Engine {
     pub(super) fn admin_head(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], end: bool) -> bool {
         let value = |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_slice());
         let Some(rest) = value(":path").and_then(|path| self.config.admin_path.rest(path)) else { return false };
-        match Route::read(value(":method").unwrap_or_default(), rest) {
+        let route = Route::read(value(":method").unwrap_or_default(), rest);
+        if route.as_ref().is_ok_and(|route| !route.is_page()) && !self.admin.enter(id) {
+            let problem = format!("this worker answers {MOST_AT_A_TIME} such requests at a time");
+            self.tell(id, Response::problem(429, &problem));
+            return true;
+        }
+        match route {
             Ok(Route::Asset(asset)) => self.tell(id, Response::asset(asset)),
             Ok(Route::Slash) => self.tell(id, Response::see(&format!("{}/", self.config.admin_path))),
             Ok(Route::Status) => self.admin.statuses.push_back(id),
@@ -131,6 +149,7 @@ impl Engine {
     }
 
     pub(super) fn admin_gone(&mut self, id: RequestId) {
+        self.admin.open.remove(&id);
         self.admin.questions.remove(&id);
         self.admin.statuses.retain(|waiting| *waiting != id);
         self.admin.samplers.leave(id);

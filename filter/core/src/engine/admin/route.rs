@@ -63,6 +63,11 @@ impl Route {
         expect(method, "GET").map(|()| route)
     }
 
+    /// Whether it is the live page or leads to it: small, and here at once.
+    pub fn is_page(&self) -> bool {
+        matches!(self, Self::Asset(_) | Self::Slash)
+    }
+
     fn state(query: &str) -> Result<Self, Refusal> {
         let (mut pattern, mut most) = ("*".to_owned(), INDICES);
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {

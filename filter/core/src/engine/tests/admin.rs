@@ -17,15 +17,21 @@ fn world() -> World {
     world
 }
 
-/// A request without a body: its status, body, and headers.
-fn ask(world: &mut World, method: &str, path: &str) -> (u16, String) {
-    let request = RequestId(5000 + world.replies.len() as u32);
+/// A request without a body.
+fn send(world: &mut World, id: u32, method: &str, path: &str) {
     let headers = [(":method", method), (":path", path)];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    world.stream(Input::RequestHead { request, headers, end: true });
-    assert!(!world.passed.contains_key(&request.0), "{path} went to the cluster");
+    world.stream(Input::RequestHead { request: RequestId(id), headers, end: true });
+}
+
+/// The same, and what is told: status and body.
+fn ask(world: &mut World, method: &str, path: &str) -> (u16, String) {
+    let id = 5000 + world.replies.len() as u32;
+    send(world, id, method, path);
+    assert!(!world.passed.contains_key(&id), "{path} went to the cluster");
     world.woken();
-    let response = &world.replies[&request.0];
+    world.gone(id);
+    let response = &world.replies[&id];
     (response.status, String::from_utf8(response.body.clone()).unwrap())
 }
 
@@ -227,14 +233,11 @@ const SAMPLED: &str = concat!(
 #[test]
 fn the_next_bulk_request_is_shown_without_its_documents() {
     let mut world = world();
-    let asking = RequestId(7000);
-    let headers = [(":method", "GET"), (":path", "/_bulk_reshuffle/sample")];
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    world.stream(Input::RequestHead { request: asking, headers, end: true });
+    send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
     world.request("/i/_bulk?pipeline=p", SAMPLED);
     world.request("/i/_bulk", SAMPLED);
     world.woken();
-    let sample = String::from_utf8(world.replies[&asking.0].body.clone()).unwrap();
+    let sample = String::from_utf8(world.replies[&7000].body.clone()).unwrap();
     let lines: Vec<&str> = sample.lines().collect();
     let expected = [
         r#"{"index":{"_id":"d1","_index":"i","routing":"r"}}"#,
@@ -262,19 +265,34 @@ fn the_next_bulk_request_is_shown_without_its_documents() {
 #[test]
 fn nobody_waits_for_ever_for_a_bulk_request() {
     let mut world = world();
-    let asking = RequestId(7000);
-    let headers = [(":method", "GET"), (":path", "/_bulk_reshuffle/sample")];
-    let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    world.stream(Input::RequestHead { request: asking, headers: headers.clone(), end: true });
+    send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
     world.woken();
     world.tick_after(Duration::from_millis(9_999));
     assert!(world.replies.is_empty());
     world.tick_after(Duration::from_millis(1));
-    assert_eq!(world.replies[&asking.0].status, 504);
-    let leaving = RequestId(7001);
-    world.stream(Input::RequestHead { request: leaving, headers, end: true });
-    world.stream(Input::RequestGone { request: leaving });
+    assert_eq!(world.replies[&7000].status, 504);
+    send(&mut world, 7001, "GET", "/_bulk_reshuffle/sample");
+    world.gone(7001);
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.woken();
-    assert!(!world.replies.contains_key(&leaving.0));
+    assert!(!world.replies.contains_key(&7001));
+}
+
+#[test]
+fn only_so_many_are_answered_at_a_time() {
+    let mut world = world();
+    for id in 7000..7016 {
+        send(&mut world, id, "GET", "/_bulk_reshuffle/sample");
+    }
+    for path in ["status", "state", "sample"] {
+        assert_eq!(ask(&mut world, "GET", &format!("/_bulk_reshuffle/{path}")).0, 429, "{path}");
+    }
+    assert_eq!(ask(&mut world, "GET", "/_bulk_reshuffle/").0, 200);
+    world.gone(7007);
+    assert_eq!(ask(&mut world, "GET", "/_bulk_reshuffle/status").0, 200);
+    world.request("/_bulk", &index(&[id_on(0, 0)]));
+    while world.replies.keys().filter(|id| (7000..7016).contains(*id)).count() < 15 {
+        world.woken();
+    }
+    assert!((7000..7016).all(|id| id == 7007 || world.replies[&id].status == 200));
 }
