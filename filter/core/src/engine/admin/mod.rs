@@ -26,6 +26,9 @@ pub(super) use health::Healths;
 /// Bytes of a bulk request that is explained. It is read in one step, at about a gigabyte a second.
 const MOST_EXPLAINED: usize = 10 << 20;
 
+/// Lines of it: an operation takes about a microsecond.
+const MOST_LINES: usize = 50_000;
+
 /// Requests that a worker answers at a time, besides those for the page itself: each may take ten megabytes.
 const MOST_AT_A_TIME: usize = 16;
 
@@ -112,8 +115,7 @@ impl Engine {
         let size = question.body.len().saturating_add(chunk.len());
         if size > MOST_EXPLAINED || chunk.len() as u64 > room {
             self.admin.questions.remove(&id);
-            let problem = format!("the body is too large to be explained: {MOST_EXPLAINED} bytes at most");
-            self.tell(id, Response::problem(413, &problem));
+            self.tell(id, Response::too_large());
             return true;
         }
         question.body.extend_from_slice(chunk);
@@ -127,13 +129,26 @@ impl Engine {
     /// Whether the end of a body was for the admin path.
     pub(super) fn admin_end(&mut self, id: RequestId) -> bool {
         let Some(Question { headers, body, .. }) = self.admin.questions.remove(&id) else { return false };
-        let response = match (&self.table, self.explain(headers, body, LISTED)) {
+        let response = self.explain_or_refuse(headers, body);
+        self.tell(id, response);
+        true
+    }
+
+    fn explain_or_refuse(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Response {
+        // How much work is in a compressed body shows too late.
+        let is_gzip =
+            |(name, value): &(String, Vec<u8>)| name == "content-encoding" && value.eq_ignore_ascii_case(b"gzip");
+        if headers.iter().any(is_gzip) {
+            return Response::problem(415, "the body has to be uncompressed to be explained");
+        }
+        if memchr::memchr_iter(b'\n', &body).count() > MOST_LINES {
+            return Response::too_large();
+        }
+        match (&self.table, self.explain(headers, body, LISTED)) {
             (None, Some(_)) => no_state(),
             (_, Some(explanation)) => Response::of(&explanation),
             (_, None) => Response::problem(404, "what follows `explain` is not the path of a bulk request"),
-        };
-        self.tell(id, response);
-        true
+        }
     }
 
     /// Whether this was a request whose body does not come because its headers were held back.
@@ -246,6 +261,13 @@ impl Response {
         let mut response = Self::told(308, "text/plain", Vec::new());
         response.headers = response.headers.iter().cloned().chain([header("location", path)]).collect();
         response
+    }
+
+    fn too_large() -> Self {
+        let problem = format!(
+            "too large to be explained: {MOST_EXPLAINED} bytes and {MOST_LINES} lines at most; the explorer takes more"
+        );
+        Self::problem(413, &problem)
     }
 
     fn problem(status: u16, problem: &str) -> Self {

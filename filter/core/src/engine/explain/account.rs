@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way};
@@ -5,7 +6,7 @@ use crate::bulk::{ActionLine, Operation, Parameter};
 use crate::config::MissingId;
 use crate::engine::PassThrough;
 use crate::engine::request::Request;
-use crate::routing::{Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
+use crate::routing::{Choice, Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
 
 /// Longer than any action line that is read.
 const LINE: u32 = 16 << 10;
@@ -26,6 +27,17 @@ pub struct Account<'a> {
     unrouted: BTreeMap<Unrouted, u64>,
     any_node: Sum,
     listed: Vec<ExplainedOperation>,
+}
+
+/// Where an operation goes.
+struct Found<'a, 'b> {
+    target: Option<WriteTarget<'a>>,
+    routing: Option<Cow<'b, str>>,
+    choice: Option<Choice>,
+    unrouted: Option<Unrouted>,
+    upstream: UpstreamId,
+    node: Option<&'a Node>,
+    bytes: u64,
 }
 
 impl<'a> Account<'a> {
@@ -78,50 +90,57 @@ impl<'a> Account<'a> {
     }
 
     fn add(&mut self, operation: &Operation, line: &ActionLine<'_>, default_index: Option<&str>) {
-        let number = self.line_number(operation.start);
-        let explained = self.explain(operation, line, default_index, number);
-        self.operations = self.operations.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(explained.bytes);
+        let found = self.find(operation, line, default_index);
+        self.count(&found);
         if self.listed.len() < self.most {
+            let explained = self.explain(operation, line, default_index, &found);
             self.listed.push(explained);
         }
+        self.operations = self.operations.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(found.bytes);
     }
 
-    /// Says where an operation goes, and counts it there.
-    fn explain(
-        &mut self,
-        operation: &Operation,
-        line: &ActionLine<'_>,
-        default_index: Option<&str>,
-        number: u32,
-    ) -> ExplainedOperation {
+    /// Finds out where an operation goes.
+    fn find<'b>(&self, operation: &Operation, line: &'b ActionLine<'_>, default_index: Option<&str>) -> Found<'a, 'b>
+    where
+        'a: 'b,
+    {
         let request = self.request;
         let name = line.index.as_deref().or(default_index);
         let target = name.and_then(|name| request.table().write_target(name).ok());
-        let parameter = request.parameter(operation);
-        let made_routing = match parameter {
-            Some(Parameter::Routing(value)) => Some(value.to_string()),
-            _ => None,
-        };
-        let routing = line.routing.as_deref().or(request.head.default_routing.as_deref()).or(made_routing.as_deref());
+        let routing =
+            match (line.routing.as_deref().or(request.head.default_routing.as_deref()), request.parameter(operation)) {
+                (None, Some(Parameter::Routing(value))) => Some(Cow::Owned(value.to_string())),
+                (routing, _) => routing.map(Cow::Borrowed),
+            };
         let id_hash = operation.placement.id_hash;
-        let choice = target.and_then(|target| target.choice(id_hash, routing).ok()).flatten();
-        let unrouted = target.and_then(|target| target.route(id_hash, routing).err());
+        let choice = target.and_then(|target| target.choice(id_hash, routing.as_deref()).ok()).flatten();
+        let unrouted = target.and_then(|target| target.route(id_hash, routing.as_deref()).err());
         let upstream = self.upstream_of(operation);
         let node = match choice {
             Some(choice) => target.and_then(|target| target.primary(choice.shard)),
             None => self.node_of(upstream),
         };
-        let bytes = request.sent_bytes(operation);
-        self.count(upstream, node, target.zip(choice.map(|choice| choice.shard)), unrouted, bytes);
+        Found { target, routing, choice, unrouted, upstream, node, bytes: request.sent_bytes(operation) }
+    }
+
+    /// Tells of an operation by itself.
+    fn explain(
+        &mut self,
+        operation: &Operation,
+        line: &ActionLine<'_>,
+        default_index: Option<&str>,
+        found: &Found<'_, '_>,
+    ) -> ExplainedOperation {
+        let Found { target, routing, choice, unrouted, upstream, node, bytes } = found;
+        let parameter = self.request.parameter(operation);
         // An id that was made stands in the line as it is read again.
-        let is_made = matches!(parameter, Some(Parameter::Id(_)));
-        let id = line.id.as_deref().filter(|_| !is_made);
+        let id = line.id.as_deref().filter(|_| !matches!(parameter, Some(Parameter::Id(_))));
         ExplainedOperation {
             position: u32::try_from(self.operations).unwrap_or(u32::MAX),
-            line: number,
+            line: self.line_number(operation.start),
             action: operation.action,
-            name: name.map(str::to_owned),
+            name: line.index.as_deref().or(default_index).map(str::to_owned),
             kind: target.map(|target| target.kind()),
             index: target.map(|target| target.index().to_owned()),
             missing_id: id.is_none().then_some(match parameter {
@@ -130,30 +149,26 @@ impl<'a> Account<'a> {
                 None => MissingId::Pass,
             }),
             id: id.map(str::to_owned),
-            routing: target.and_then(|target| target.added_routing()).or(routing).map(str::to_owned),
-            choice,
+            routing: target.and_then(|target| target.added_routing()).or(routing.as_deref()).map(str::to_owned),
+            choice: *choice,
             node: node.map(NodeName::from),
-            upstream: self.upstreams.name(upstream).to_string(),
-            bytes,
+            upstream: self.upstreams.name(*upstream).to_string(),
+            bytes: *bytes,
             unrouted: unrouted.map(Into::into),
         }
     }
 
-    fn count(
-        &mut self,
-        upstream: UpstreamId,
-        node: Option<&'a Node>,
-        shard: Option<(WriteTarget<'a>, u32)>,
-        unrouted: Option<Unrouted>,
-        bytes: u64,
-    ) {
+    /// Counts it there.
+    fn count(&mut self, found: &Found<'a, '_>) {
+        let Found { target, choice, unrouted, upstream, bytes, .. } = *found;
+        let shard = target.zip(choice.map(|choice| choice.shard));
         if let Some((target, _)) = shard
             && self.indices.insert(target.index())
         {
             self.list(target);
         }
         // What goes to the coordinating upstream is no node's, even if the node is known.
-        let node = node.filter(|_| upstream != UpstreamId::COORDINATOR);
+        let node = found.node.filter(|_| upstream != UpstreamId::COORDINATOR);
         let total = self.node(upstream, node);
         total.operations = total.operations.saturating_add(1);
         total.bytes = total.bytes.saturating_add(bytes);

@@ -182,6 +182,17 @@ fn too_much_is_not_explained() {
     }
     world.woken();
     assert_eq!((world.replies[&id].status, world.engine.memory()), (413, 0));
+    for (lines, status) in [(50_000, 200), (50_002, 413)] {
+        let id = world.request("/_bulk_reshuffle/explain", &index(&vec!["1".to_owned(); lines / 2]));
+        world.woken();
+        assert_eq!((world.replies[&id].status, world.engine.memory()), (status, 0), "{lines} lines");
+    }
+    for (encoding, status) in [("GZIP", 415), ("identity", 200), ("br", 200)] {
+        let headers = [("content-encoding", encoding)];
+        let id = world.request_with("/_bulk_reshuffle/explain", &headers, &index(&["1".to_owned()]));
+        world.woken();
+        assert_eq!(world.replies[&id].status, status, "{encoding}");
+    }
 }
 
 #[test]
