@@ -298,7 +298,8 @@ impl Engine {
 
     /// Whether no request is here and no call on its way.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.responses.is_empty() && self.calls.is_empty() && self.holds.is_empty()
+        let is_told_all = self.responses.is_empty() && self.admin.is_idle();
+        is_told_all && self.requests.is_empty() && self.calls.is_empty() && self.holds.is_empty()
     }
 
     /// Bytes of all requests that are held or in flight, and of the answers that wait for others.

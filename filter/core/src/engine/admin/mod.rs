@@ -57,6 +57,11 @@ impl Admin {
     fn enter(&mut self, id: RequestId) -> bool {
         self.open.len() < MOST_AT_A_TIME && self.open.insert(id)
     }
+
+    /// Whether nobody waits to be told something.
+    pub fn is_idle(&self) -> bool {
+        self.questions.is_empty() && self.statuses.is_empty() && self.samplers.is_empty()
+    }
 }
 
 impl Engine {

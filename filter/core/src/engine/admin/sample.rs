@@ -27,6 +27,11 @@ impl Samplers {
         self.0.push((now.saturating_add(PATIENCE), request));
     }
 
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Does not wait any longer.
     pub fn leave(&mut self, request: RequestId) {
         self.0.retain(|(_, waiting)| *waiting != request);
@@ -46,7 +51,7 @@ impl Samplers {
 impl Engine {
     /// Shows a bulk request that has just been read to those who wait for one.
     pub(in crate::engine) fn show_sample(&mut self, id: RequestId) {
-        if self.admin.samplers.0.is_empty() {
+        if self.admin.samplers.is_empty() {
             return;
         }
         let Some(body) = self.requests.get(&id).map(|request| sample(request)) else { return };
