@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{Client, Envoy, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
@@ -99,10 +99,15 @@ impl Scene {
         wait::until(LIMIT, name, async || Ok(is_so(self.envoy.counter(name).await?).then_some(()))).await
     }
 
-    /// Takes a node down, and returns when Envoy has closed its connections to the node's own upstream.
+    /// Takes a node down, and returns when Envoy has closed its connections to it, those of the coordinating upstream
+    /// too: what is sent on one that is about to end gets 503, since nobody knows whether it was carried out.
     pub async fn take_down(&mut self, node: usize) -> Result<()> {
         self.cluster.take_down(node).await?;
-        self.wait_for_stat(&format!("cluster.es-{node}.upstream_cx_active"), |active| active == 0).await
+        let address = self.cluster.addresses().nth(node).context("no such node")?;
+        wait::until(LIMIT, "Envoy has no connection to a node that is down", async || {
+            Ok((self.envoy.connections_to(address).await? == 0).then_some(()))
+        })
+        .await
     }
 
     /// Sends requests until every worker knows the cluster's state; then forgets them.

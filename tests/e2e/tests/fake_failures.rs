@@ -329,7 +329,6 @@ async fn if_nobody_is_there_the_client_is_told_in_json() -> Result<()> {
     for node in 0..3 {
         scene.take_down(node).await?;
     }
-    scene.wait_for_stat("cluster.es.upstream_cx_active", |active| active == 0).await?;
     for body in [all, alone] {
         let answer = scene.bulk("/_bulk", body).await?;
         assert_eq!(answer.status, 503);

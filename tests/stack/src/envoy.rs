@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -245,6 +245,17 @@ impl Envoy {
     /// One counter or gauge by its full name; 0 if Envoy does not know it (yet).
     pub async fn counter(&self, name: &str) -> Result<u64> {
         Ok(self.stats().await?.get(name).copied().unwrap_or(0))
+    }
+
+    /// How many connections Envoy has to this endpoint, over all its clusters.
+    pub async fn connections_to(&self, endpoint: SocketAddr) -> Result<u64> {
+        let answer = self.client.get(&self.admin_url("/clusters")).await?;
+        // A line for each of them, such as `es::127.0.0.1:9200::cx_active::1`.
+        let name = format!("::{endpoint}::cx_active::");
+        let numbers: Vec<u64> =
+            answer.text().lines().filter_map(|line| line.split_once(&name)?.1.parse().ok()).collect();
+        ensure!(!numbers.is_empty(), "Envoy does not know {endpoint}");
+        Ok(numbers.iter().sum())
     }
 
     /// Stops the process in its tracks (SIGSTOP).
