@@ -5,6 +5,11 @@ WASM     := dist/bulk_reshuffle.wasm
 SEEDS     = 20000
 TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
+# With the features of all members at once, so that no library is compiled again for another test.
+TEST      = cargo test --workspace
+# Tests that need more than `make tools` fetches, or minutes. Each has a command of its own.
+ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile large_state manifests matrix \
+            observability package pages registry replicas reproducible scripts walk wrong_answers
 
 # Else the messages of panics would name the folder of whoever compiles, and the same source make different modules.
 CARGO_HOME ?= $(HOME)/.cargo
@@ -15,7 +20,7 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer test test-docs test-faults test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ Use it
 
@@ -57,103 +62,95 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 
 test: tools forced-trap ## run the tests, before the same real parts as in the demo
 	@python3 tests/tools/fetch.py func-e
-	@cargo test --package bulk-reshuffle --package bulk-reshuffle-module --package bulk-reshuffle-image
-	@cargo test --package bulk-reshuffle-routines
-	@cargo test --package bulk-reshuffle-simulator
-	@cargo test --package bulk-reshuffle-fuzz
-	@cargo test --package bulk-reshuffle-stack
-	@cargo test --package bulk-reshuffle-docs
-	@cargo test --package bulk-reshuffle-bench
-	@cargo test --package bulk-reshuffle-istio
-	@cargo test --package bulk-reshuffle-large-state
-	@cargo test --package bulk-reshuffle-growth
-	@cargo test --package bulk-reshuffle-e2e
+	@$(TEST)
 
 test-docs: tools build ## run the commands of all pages, but for those of this list
 	@cargo build --quiet --release --package bulk-reshuffle-demo
-	@cargo test --package bulk-reshuffle-docs --test walk -- --nocapture
+	@$(TEST) --test walk -- --nocapture
 
 test-faults: tools build ## kill, hang, cut, starve, replace the real parts under load; count the losses
-	@cargo test --package bulk-reshuffle-e2e --test faults -- --test-threads=1 --nocapture
+	@$(TEST) --test faults -- --test-threads=1 --nocapture
+
+test-hostile: tools build ## send what hostile clients send; show in a table what it costs others
+	@$(TEST) --test hostile -- --test-threads=1 --nocapture
 
 # One cluster at a time: each of them takes memory and processors.
 test-clients: tools build ## real clients, with Elasticsearch 7.10 and 8 and OpenSearch 2
 	@python3 tests/tools/fetch.py clients
-	@cargo test --package bulk-reshuffle-e2e --test clients -- opensearch_2
-	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_7_10
-	@cargo test --package bulk-reshuffle-e2e --test clients -- elasticsearch_8
+	@$(TEST) --test clients -- opensearch_2
+	@$(TEST) --test clients -- elasticsearch_7_10
+	@$(TEST) --test clients -- elasticsearch_8
 
 test-example-clients: tools build ## the examples of clients and shippers, as their pages say
 	@python3 tests/tools/fetch.py examples
-	@cargo test --package bulk-reshuffle-e2e --test example_clients -- clients::
-	@cargo test --package bulk-reshuffle-e2e --test example_clients -- --skip clients::
+	@$(TEST) --test example_clients -- clients::
+	@$(TEST) --test example_clients -- --skip clients::
 
 # Filebeat is compiled first, which takes about three minutes; the others are programs that you have.
 test-shippers-full: tools build ## the same with Filebeat, and with programs that you name
 ## FLUENT_BIT, LOGSTASH, VECTOR  paths of the programs
 	@python3 tests/tools/fetch.py elasticsearch-7.17 filebeat
 	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
-		cargo test --package bulk-reshuffle-e2e --test example_clients -- --ignored --nocapture --test-threads=1
+		$(TEST) --test example_clients -- --ignored --nocapture --test-threads=1
 
 test-matrix: tools build ## the routing of every kind of index, compared with every release
 ## VERSIONS="opensearch-2 ..."  only with these
 	@python3 tests/tools/fetch.py servers
-	@VERSIONS="$(VERSIONS)" cargo test --package bulk-reshuffle-e2e --test matrix -- --nocapture
+	@VERSIONS="$(VERSIONS)" $(TEST) --test matrix -- --nocapture
 
 test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway and Docker Compose
 	@python3 tests/tools/fetch.py manifests
-	@cargo test --package bulk-reshuffle-e2e --test examples
+	@$(TEST) --test examples
 
 test-explorer: explorer ## test the explorer's package in Node, as npm packs and installs it
-	@cargo test --package bulk-reshuffle-explorer --test questions
-	@cargo test --package bulk-reshuffle-explorer --test package -- --nocapture
+	@$(TEST) --test package -- --nocapture
 
 test-browser: tools build explorer ## open the web pages in a real Chromium; pictures go to .run/browser
 	@python3 tests/tools/fetch.py browser
-	@cargo test --package bulk-reshuffle-browser --test pages -- --nocapture
+	@$(TEST) --test pages -- --nocapture
 
 test-observability: tools forced-trap ## have a real Prometheus watch Envoys, for dashboard and alerts
 	@python3 tests/tools/fetch.py dashboards
-	@cargo test --package bulk-reshuffle-observability
-	@cargo test --package bulk-reshuffle-observability --test observability -- --nocapture
+	@$(TEST) --test observability -- --nocapture
 
 test-istio: tools forced-trap ## have istiod deliver the manifests to Envoy, and send traffic through them
 ## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio
-	@cargo test --package bulk-reshuffle-istio --test manifests --test replicas
-	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test delivery -- --nocapture
+	@$(TEST) --test manifests --test replicas
+	@ROWS="$(ROWS)" $(TEST) --test delivery -- --nocapture
 
 # What a user's cluster does besides: kubectl and the API server, which look at what is applied; istiod's CA; and Istio's
 # agent, which fetches the module. Compiling them takes about ten minutes the first time, on two processors.
 test-istio-full: tools image ## the same with kubectl, the API server, istiod and Istio's agent
 ## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio-full
-	@ROWS="$(ROWS)" cargo test --package bulk-reshuffle-istio --test full -- --nocapture
+	@ROWS="$(ROWS)" $(TEST) --test full -- --nocapture
 
 test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its example, and send traffic
 	@python3 tests/tools/fetch.py gateway
-	@cargo test --package bulk-reshuffle-istio --test envoy_gateway -- --nocapture
+	@$(TEST) --test envoy_gateway -- --nocapture
 
 test-image: tools build ## push the image to a registry, pull it as Istio does, and make it twice
 	@python3 tests/tools/fetch.py registry
-	@cargo test --package bulk-reshuffle-image --test registry --test reproducible -- --nocapture
+	@$(TEST) --test registry --test reproducible -- --nocapture
 
 test-k6: tools build ## run every k6 script with small numbers; none may take a wrong answer
 	@python3 tests/tools/fetch.py k6
-	@cargo test --package bulk-reshuffle-k6 --test faults
-	@cargo test --package bulk-reshuffle-k6 --test smoke -- --nocapture
+	@$(TEST) --test wrong_answers
+	@$(TEST) --test scripts -- --nocapture
 
 sim: ## run the engine through random days in virtual time
 ## SEEDS=20000  how many
 ## SEED=4145  one of them again
-	@cargo run --quiet --release --package bulk-reshuffle-simulator -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	@cargo build --quiet --workspace --bin bulk-reshuffle-simulator
+	@$(COMPILED)/debug/bulk-reshuffle-simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 differential: SEEDS = 100
 differential: tools build ## compare the answers to random requests with and without the filter
 ## SEEDS=100  how many
 ## SEED=7  one of them again
 	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
-		cargo test --package bulk-reshuffle-e2e --test differential -- --nocapture
+		$(TEST) --test differential -- --nocapture
 
 fuzz: ## look for inputs that break a property
 ## TIME=60  seconds for each target
@@ -201,7 +198,7 @@ bench-instructions: ## count the instructions of the same, against its limits; n
 bench-state: tools build ## what a cluster state of 10,000 indices costs, natively and in Envoy
 	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing
 	@cargo test --package bulk-reshuffle-large-state --test memory -- --nocapture
-	@cargo test --package bulk-reshuffle-e2e --test large_state -- --nocapture
+	@$(TEST) --test large_state -- --nocapture
 
 bench-growth: tools build ## what a document costs with many nodes, shards and waiting requests
 ## ROUNDS=5  how often each case is measured
@@ -216,19 +213,11 @@ help: ## this list
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
 
-lint: ## check formatting and lints
+lint: ## check formatting, lints, and that the imports of core run one way
 	@cargo fmt --all --check
+	@python3 tests/tools/imports.py
 	@cargo clippy --workspace --all-targets -- -D warnings
-	@cargo clippy --package bulk-reshuffle-e2e --test clients --test example_clients --test examples --test faults \
-		--test large_state --test matrix -- -D warnings
-	@cargo clippy --package bulk-reshuffle-browser --test pages -- -D warnings
-	@cargo clippy --package bulk-reshuffle-docs --test walk -- -D warnings
-	@cargo clippy --package bulk-reshuffle-explorer --test package -- -D warnings
-	@cargo clippy --package bulk-reshuffle-image --test registry --test reproducible -- -D warnings
-	@cargo clippy --package bulk-reshuffle-istio --test manifests --test replicas --test delivery --test full \
-		--test envoy_gateway -- -D warnings
-	@cargo clippy --package bulk-reshuffle-k6 --test faults --test smoke -- -D warnings
-	@cargo clippy --package bulk-reshuffle-observability --test observability -- -D warnings
+	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
 # The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
 # that it can never be taken for the filter itself; quick to compile rather than quick.

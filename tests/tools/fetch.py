@@ -51,7 +51,9 @@ ISTIO_VERSION = "1.31-eed52ebb66ad"
 KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
 KUBERNETES_VERSION = "1.36.3"
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
-GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: programs of one module have much of it in common
+GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: all programs have its library in common, some much more
+# Compiled in two thirds of the time, as no test asks them to be quick. k6 is: it sends the load.
+GO_FLAGS = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-N -l"]
 
 
 class Tool(NamedTuple):
@@ -98,7 +100,8 @@ def tools():
                    "h1:xZD9AOJSheSUy96zjPo3K1UlwM2ROihnosUfTctGmv8=", "./filebeat"),
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
                    "h1:TlTVVCSX/I+SBg6NWtU8On7EjrGz2/kxHQUtOo5tl1U=", "./cmd/func-e"),
-        go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8="),
+        go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8=",
+                   flags=["-gcflags=all="]),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
                    "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="),
         go_program("compose-spec", "2.16.2", 20, "github.com/compose-spec/compose-go/v2",
@@ -252,16 +255,18 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
                 lambda to: unzip_artifact(coordinates, sha256, to), finish)
 
 
-def go_program(name, version, megabytes, module, checksum, package="."):
+def go_program(name, version, megabytes, module, checksum, package=".", flags=()):
     """A program compiled from its Go module."""
     return Tool(name, version, megabytes, module + checksum + package, "program",
-                lambda to: build_go(module, version, checksum, [package], to / "program" / name, to), needs=("go",))
+                lambda to: build_go(module, version, checksum, [package], to / "program" / name, to, flags),
+                needs=("go",))
 
 
 def go_programs(name, version, megabytes, module, checksum, packages, tags):
     """Several programs compiled from one Go module, called like their packages."""
     return Tool(name, version, megabytes, " ".join([module, checksum, tags] + packages), "programs",
-                lambda to: build_go(module, version, checksum, packages, "{}/".format(to / "programs"), to, tags),
+                lambda to: build_go(module, version, checksum, packages, "{}/".format(to / "programs"), to,
+                                    ["-tags", tags]),
                 needs=("go",), then="compiling")
 
 
@@ -425,22 +430,22 @@ def download_go(target):
     """Go checks what it gets against the hashes in go.sum."""
     run([go(), "-C", str(GO), "mod", "download"], target,
         "Go could not download the clients. Check the network and `go env GOPROXY`.",
-        **go_environment(target / "modules", target / "cache"))
+        **go_environment(target / "modules"))
 
 
 def download_modules(module, target):
     """Likewise; and only what is compiled, of all that go.mod names."""
     run([go(), "-C", str(module), "list", "-deps", "./...", "tool"], target,
         "Go could not download what {} names. Check the network and `go env GOPROXY`.".format(module / "go.mod"),
-        **go_environment(target / "modules", target / "cache"))
+        **go_environment(target / "modules"))
 
 
 def build(module, package, flags, modules, program, target):
     """Compiles a program of a module whose needs were downloaded."""
-    run([go(), "-C", str(module), "build", "-mod=readonly", "-buildvcs=false", "-trimpath",
-         "-ldflags=-s -w " + flags, "-o", str(program), package], target,
+    run([go(), "-C", str(module), "build"] + GO_FLAGS + ["-ldflags=-s -w " + flags, "-o", str(program), package],
+        target,
         "Go could not compile {}. Check the space in {}.".format(package, TOOLS_FOLDER),
-        GOPROXY="off", **go_environment(TOOLS_FOLDER / modules, GO_CACHE))
+        GOPROXY="off", **go_environment(TOOLS_FOLDER / modules))
 
 
 def copy_istio(target):
@@ -455,18 +460,18 @@ def go():
     return str(TOOLS_FOLDER / "go" / "bin" / "go")
 
 
-def go_environment(modules, cache):
-    return dict(GOMODCACHE=str(modules), GOCACHE=str(cache), GOFLAGS="-modcacherw", GOTOOLCHAIN="local", GOWORK="off",
+def go_environment(modules):
+    return dict(GOMODCACHE=str(modules), GOCACHE=str(GO_CACHE), GOFLAGS="-modcacherw", GOTOOLCHAIN="local", GOWORK="off",
                 CGO_ENABLED="0")
 
 
-def build_go(module, version, checksum, packages, output, target, tags=""):
+def build_go(module, version, checksum, packages, output, target, flags=()):
     """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
     source = download_go_module(module, version, checksum, target)
-    run([go(), "-C", str(source), "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-         "-tags", tags, "-o", str(output)] + packages, target, "Go could not compile {}. Check the network, "
+    run([go(), "-C", str(source), "build"] + GO_FLAGS + ["-ldflags=-s -w"] + list(flags) +
+        ["-o", str(output)] + packages, target, "Go could not compile {}. Check the network, "
         "`go env GOPROXY` and the space in {}.".format(module, TOOLS_FOLDER),
-        **go_environment(target / "modules", target / "cache"))
+        **go_environment(target / "modules"))
 
 
 def copy_go(module, version, checksum, kept, files, target):
@@ -479,7 +484,7 @@ def download_go_module(module, version, checksum, target):
     named = "{}@v{}".format(module, version)
     run([go(), "mod", "download", named], target,
         "Go could not download {}. Check the network and `go env GOPROXY`.".format(named), GOSUMDB="off",
-        **go_environment(modules, target / "cache"))
+        **go_environment(modules))
     found = (modules / "cache" / "download" / module / "@v" / "v{}.ziphash".format(version)).read_text().strip()
     if found != checksum:
         raise Failure("{} has the checksum {}, expected {}. Do not use it; a proxy on the way may have answered "

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple, Optional, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FUZZ = ROOT / "tests" / "fuzz"
@@ -25,6 +26,14 @@ JOBS = 2
 LIMITS = ["-timeout=20", "-rss_limit_mb=1024"]
 
 
+class Result(NamedTuple):
+    inputs: str
+    bytes: str
+    edges: str
+    corpus: str
+    memory: Optional[Tuple[int, int]]  # allocated and counted, of targets with an engine
+
+
 def main():
     seconds, targets = sys.argv[1], sys.argv[2:] or sorted(path.stem for path in (FUZZ / "targets").glob("*.rs"))
     binaries = build()
@@ -33,7 +42,13 @@ def main():
         results = list(pool.map(lambda target: run(binaries / target, seconds), targets))
     print("{:12} {:>14} {:>18} {:>9} {:>9}".format("target", "inputs", "bytes", "edges", "corpus"))
     for target, result in zip(targets, results):
-        print("{:12} {:>14} {:>18} {:>9} {:>9}".format(target, *result) if result else "{:12} broken".format(target))
+        row = "{:12} {:>14} {:>18} {:>9} {:>9}".format(target, *result[:4]) if result else "{:12} broken".format(target)
+        print(row)
+    for target, result in zip(targets, results):
+        if result and result.memory:
+            allocated, counted = result.memory
+            print("{}: at worst {:,} bytes allocated for {:,} counted, of 1.5 times as many and 4 MiB".format(
+                target, allocated, counted))
     if not all(results):
         sys.exit("make fuzz: a property was broken by an input in {}; what it said stands above. Once it is mended, "
                  "keep the input in tests/fuzz/corpus.".format(WORK / "found"))
@@ -74,7 +89,8 @@ def run(binary, seconds):
         sys.stderr.write("\n".join(text.splitlines()[-60:]) + "\n")
         return None
     edges, corpus = re.findall(r"cov: (\d+) .*corp: (\S+)", text)[-1]
-    return tally.group(1), tally.group(2), edges, corpus
+    memory = re.search(r"memory: (\d+) bytes allocated, (\d+) counted", text)
+    return Result(tally.group(1), tally.group(2), edges, corpus, memory and tuple(map(int, memory.groups())))
 
 
 if __name__ == "__main__":

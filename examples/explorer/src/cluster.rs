@@ -209,7 +209,8 @@ fn engine(config: &Config, snapshot: &Snapshot, origin: Origin) -> Result<Engine
     let mut engine = Engine::new(config.clone(), origin, Box::new(Unshared));
     let (first, mut problem) = (RequestId(u32::MAX), String::new());
     // A request wakes it.
-    engine.handle(Input::RequestHead { request: first, headers: headers("/_bulk", b""), end: true }, Time::ZERO);
+    let (headers, route) = (headers("/_bulk", b""), Some(config.coordinator.clone().into_bytes()));
+    engine.handle(Input::RequestHead { request: first, headers, route, end: true }, Time::ZERO);
     while engine.poll_stream().is_some() {}
     engine.handle(Input::RequestGone { request: first }, Time::ZERO);
     while engine.poll_stream().is_some() {}

@@ -19,12 +19,17 @@ mod field;
 mod harmless_headers;
 mod header_pause;
 mod hold;
+mod identity_headers;
 mod index_settings;
 mod limits;
 mod missing_id;
 mod nodes;
 mod retry;
 mod switches;
+#[cfg(test)]
+mod tests;
+mod upstream_template;
+
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Object, object};
@@ -33,16 +38,18 @@ pub use cluster_state::ClusterStateConfig;
 pub use credentials::Credentials;
 pub use dispatch::{Dispatch, Level};
 pub use error::ConfigError;
-use field::upstream_name;
+use field::{upstream_name, upstream_names};
 pub use harmless_headers::HarmlessHeaders;
 pub use header_pause::HeaderPause;
 pub use hold::Hold;
+pub use identity_headers::IdentityHeaders;
 pub use index_settings::{IndexPattern, IndexSettings};
 pub use limits::Limits;
 pub use missing_id::MissingId;
 pub use nodes::Nodes;
 pub use retry::Retry;
 pub use switches::Switches;
+pub use upstream_template::{TemplateError, UpstreamTemplate};
 
 /// The whole configuration. Every field but `coordinator` has a default. It is written as it is read, but for the values
 /// of `credentials`, which are never shown.
@@ -52,6 +59,10 @@ pub struct Config {
     /// The Envoy cluster that is asked for the cluster state, and takes what no node's own upstream can be sent.
     #[serde(deserialize_with = "upstream_name")]
     pub coordinator: String,
+    /// Further Envoy clusters that lead to the same nodes: a request is taken in only if its route leads to one of
+    /// these or to `coordinator`.
+    #[serde(default, deserialize_with = "upstream_names")]
+    pub route_clusters: Vec<String>,
     /// Whether requests are taken in; else all of them pass on whole.
     #[serde(default = "yes")]
     pub enabled: bool,
@@ -76,7 +87,7 @@ pub struct Config {
     /// When a batch is sent again.
     #[serde(default, deserialize_with = "object")]
     pub retry: Retry,
-    /// What becomes of operations that name no document id.
+    /// How operations without a document id are routed.
     #[serde(default)]
     pub missing_id: MissingId,
     /// Settings for some indices; of those whose patterns fit, the first counts that says something.
@@ -91,7 +102,7 @@ pub struct Config {
     /// Below which path the filter tells about itself; empty: nowhere.
     #[serde(default)]
     pub admin_path: AdminPath,
-    /// Whether what becomes of each request is kept for the access log.
+    /// Whether the outcome of each request is set for the access log.
     #[serde(default)]
     pub access_log: bool,
 }
@@ -104,11 +115,17 @@ impl Config {
             .map_err(|error| ConfigError::new(&error.path().to_string(), error.inner().to_string()))?;
         from.end().map_err(|error| ConfigError::new(".", error.to_string()))?;
         config.limits.check()?;
-        config.dispatch.check()?;
+        config.dispatch.check(&config.harmless_headers)?;
         Ok(config)
     }
 
-    /// What becomes of an operation on `index` that names no document id.
+    /// Whether a route to this Envoy cluster leads to the nodes that the filter sends batches to.
+    pub fn is_route_here(&self, cluster: &[u8]) -> bool {
+        let here = std::iter::once(&self.coordinator).chain(&self.route_clusters);
+        here.into_iter().any(|name| name.as_bytes() == cluster)
+    }
+
+    /// How operations on `index` without a document id are routed.
     pub fn missing_id(&self, index: &str) -> MissingId {
         self.settings_of(index).find_map(|settings| settings.missing_id).unwrap_or(self.missing_id)
     }

@@ -1,29 +1,54 @@
-//! Everything that bulk-reshuffle decides: which node each operation of a `_bulk` request belongs to, which pieces
-//! of which requests leave together, and what each client is answered.
+//! The decisions of bulk-reshuffle: which node each operation of a `_bulk` request belongs to, which shares of which
+//! requests leave in one batch, and what each client is answered.
 //!
-//! It has no I/O, no clock and no threads, and knows nothing of Envoy: time is a parameter, and whatever has to be
-//! done comes out as a [`Command`](engine::Command).
+//! This crate does no I/O and has no clock and no threads. It does not know Envoy: the shell (`filter/plugin`) hands in
+//! events with the time, and carries out [`Command`](engine::Command)s.
 //!
-//! The one rule that a caller must keep: after every [`Engine::handle`](engine::Engine::handle), carry out the
-//! commands that [`poll_stream`](engine::Engine::poll_stream) and [`poll_root`](engine::Engine::poll_root) hand
-//! out, until there are none.
+//! # The one rule for callers
 //!
-//! The types that matter, in the order in which a request meets them: [`Engine`](engine::Engine) takes it in,
-//! [`Reader`](bulk::Reader) finds its operations, [`RoutingTable`](routing::RoutingTable) says where each one's
-//! primary shard is, and [`Answer`](bulk::Answer) is what a node said of a batch.
+//! After each [`handle`](engine::Engine::handle), carry out the commands of
+//! [`poll_stream`](engine::Engine::poll_stream) (in a callback of a request's stream) or
+//! [`poll_root`](engine::Engine::poll_root) (in any other callback), until there are none.
 //!
 //! ```
-//! use bulk_reshuffle::routing::{Formula, hash};
+//! use std::time::Duration;
 //!
-//! // Where Elasticsearch 8 keeps the document "hello" of an index with 5 shards, made for up to 640.
-//! let formula = Formula::Factor { shards: 5, routing_shards: 640 };
-//! assert_eq!(formula.shard(hash("hello")), 4);
+//! use bulk_reshuffle::config::Config;
+//! use bulk_reshuffle::engine::{Command, Engine, Input, Origin, RequestId};
+//! use bulk_reshuffle::routing::Unshared;
+//!
+//! let config = Config::read(br#"{"coordinator": "es"}"#)?;
+//! let origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [1; 6] };
+//! let mut engine = Engine::new(config, origin, Box::new(Unshared));
+//!
+//! // The first bulk request passes through whole, because the engine does not know the cluster's state yet.
+//! let headers = [(":method", "POST"), (":path", "/_bulk"), ("content-type", "application/x-ndjson")];
+//! let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).into();
+//! let (request, route) = (RequestId(1), Some(b"es".to_vec()));
+//! engine.handle(Input::RequestHead { request, headers, route, end: false }, Duration::ZERO);
+//! assert!(matches!(engine.poll_stream(), Some(Command::PassThrough { .. })));
+//!
+//! // It wakes the root, which asks the cluster.
+//! assert_eq!(engine.poll_stream(), Some(Command::Wake));
+//! assert_eq!(engine.poll_stream(), None);
+//! engine.handle(Input::Woken, Duration::ZERO);
+//! let Some(Command::Call(call)) = engine.poll_root() else { panic!("expected a query") };
+//! assert_eq!(call.upstream.as_ref(), "es");
+//! # Ok::<(), bulk_reshuffle::config::ConfigError>(())
 //! ```
+//!
+//! # The types that matter
+//!
+//! In the order of a request: [`Engine`](engine::Engine) takes it in, [`Reader`](bulk::Reader) finds its operations,
+//! [`RoutingTable`](routing::RoutingTable) knows where each one's primary shard is, and [`Answer`](bulk::Answer) has the
+//! items of a node's answer. Read on in [`engine`], then [`bulk`], [`routing`] and [`config`].
 
 pub mod bulk;
 pub mod config;
 pub mod engine;
+mod hash;
 mod json;
+mod node;
 pub mod routing;
 mod wildcard;
 

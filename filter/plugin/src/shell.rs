@@ -148,11 +148,13 @@ impl Shell {
         self.handle_in_root(Input::Woken);
     }
 
-    /// `on_http_call_response`. Without headers there is no answer, and asking for one would be the end of the VM.
+    /// `on_http_call_response`. Without headers there is no answer, and asking for one would be the end of the VM. An
+    /// answer for which there is no room stays in Envoy.
     pub fn call_ended(&self, token: u32, headers: usize, body_size: usize) {
         let Some(call) = self.calls.borrow_mut().remove(&token) else { return };
         let begin = self.now();
-        let response = if headers == 0 { None } else { call_response(body_size) };
+        let has_room = self.engine.borrow().has_room(call, body_size);
+        let response = if headers == 0 || !has_room { None } else { call_response(body_size) };
         let input = match response {
             Some(response) => Input::CallAnswered { call, response },
             None => Input::CallFailed { call },

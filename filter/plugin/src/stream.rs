@@ -69,7 +69,7 @@ impl HttpContext for Stream {
             return Action::Continue;
         }
         (self.known, self.taken) = (true, true);
-        self.handle(Input::RequestHead { request: self.request, headers, end })
+        self.handle(Input::RequestHead { request: self.request, headers, route: route(), end })
     }
 
     fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
@@ -92,6 +92,12 @@ impl HttpContext for Stream {
         }
         self.end()
     }
+}
+
+/// The cluster that Envoy has chosen for the request. After a filter that has cleared the route, it is the former one until
+/// another filter looks at the route: nothing that a Wasm filter can ask makes Envoy choose.
+fn route() -> Option<Vec<u8>> {
+    hostcalls::get_property(vec!["xds", "cluster_name"]).ok().flatten()
 }
 
 /// Puts what was taken out of the body back, in front of what follows.

@@ -99,7 +99,7 @@ pub const ELSEWHERE: [Elsewhere; 23] = [
         page: "envoy/README.md",
         begins: "go install github.com/tetratelabs/func-e",
         needs: "Go, and minutes to compile",
-        file: "tests/e2e/tests/func_e.rs",
+        file: "tests/e2e/tests/scripted/func_e.rs",
         test: "func_e_starts_the_shipped_configuration_with_the_pinned_envoy",
         target: "test",
     },

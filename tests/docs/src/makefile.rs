@@ -14,7 +14,7 @@ pub const OUTSIDE_CI: [(&str, Need); 17] = [
         "differential",
         Need::RunBy("tests/e2e/tests/differential/main.rs", "the_filter_answers_what_the_cluster_answers"),
     ),
-    ("k6", Need::RunBy("k6/runner/tests/smoke.rs", "every_script_finds_every_answer_right")),
+    ("k6", Need::RunBy("k6/runner/tests/scripts.rs", "every_script_finds_every_answer_right")),
     ("test-shippers-full", Need::Reason("compiles Filebeat, and runs shippers that no registry has")),
     ("test-observability", Need::Reason("compiles Prometheus first, for three minutes")),
     ("test-istio-full", Need::Reason("compiles Kubernetes' API server and the rest of Istio, for ten minutes")),

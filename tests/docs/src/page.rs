@@ -11,6 +11,9 @@ use crate::block::Block;
 /// Folders that hold nothing of ours.
 const FOREIGN: [&str; 3] = ["target", "dist", "node_modules"];
 
+/// The one hidden folder that holds pages.
+const HOSTING: &str = ".github";
+
 /// A Markdown file.
 #[derive(Debug)]
 pub struct Page {
@@ -69,7 +72,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let entry = entry?;
         let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
-        if name.starts_with('.') || FOREIGN.contains(&name.as_str()) {
+        if (name.starts_with('.') && name != HOSTING) || FOREIGN.contains(&name.as_str()) {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -44,7 +44,7 @@ impl Journal {
         let wait = requests.wait_for(|requests| is_so(requests));
         match tokio::time::timeout(LIMIT, wait).await {
             Ok(requests) => Ok(requests?.clone()),
-            Err(_) => Err(anyhow!("waited in vain: {what}; there are\n{}", self.summary())),
+            Err(_) => Err(anyhow!("timed out waiting for: {what}; there are\n{}", self.summary())),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,9 +18,13 @@ type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 /// Names another compiled filter than that of `make build`.
 const WASM: &str = "BULK_RESHUFFLE_WASM";
 
+/// The checkout.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// How a [`Scene`] is set.
 pub struct SceneOptions {
     script: ClusterScript,
+    file: Option<PathBuf>,
     config: Value,
     workers: u32,
     coordinators: Option<Vec<usize>>,
@@ -40,6 +44,7 @@ impl SceneOptions {
     pub(crate) fn new(script: ClusterScript) -> Self {
         Self {
             script,
+            file: None,
             config: json!({"coordinator": "es", "nodes": {"upstream": "{name}"}}),
             workers: 1,
             coordinators: None,
@@ -48,6 +53,12 @@ impl SceneOptions {
             drain_time: None,
             edit: None,
         }
+    }
+
+    /// Takes another shipped configuration than `envoy/envoy.yaml`, by its path in the checkout.
+    #[must_use]
+    pub fn file(self, path: &str) -> Self {
+        Self { file: Some(path.into()), ..self }
     }
 
     /// Sets fields of the filter's configuration; those of objects one by one.
@@ -141,6 +152,7 @@ impl SceneOptions {
         for (node, address) in numbered().filter(|(node, _)| !self.without_upstream.contains(node)) {
             options = options.cluster(&format!("es-{node}"), [address]);
         }
+        options.config = self.file.take().map(|file| Path::new(ROOT).join(file));
         options.filter = FilterConfig::Value(self.config.take());
         options.wasm = self.wasm.take();
         options.drain_time = self.drain_time.unwrap_or(options.drain_time);

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-const KUBERNETES: [&str; 3] = ["namespace.yaml", "opensearch.yaml", "bulk-reshuffle.yaml"];
+const KUBERNETES: [&str; 4] = ["namespace.yaml", "opensearch.yaml", "bulk-reshuffle.yaml", "network-policy.yaml"];
 
 const ENVOY_GATEWAY: [&str; 2] = ["gateway.yaml", "bulk-reshuffle.yaml"];
 
@@ -37,9 +37,12 @@ impl Schemas {
     fn gather() -> Self {
         let (tools, folder) = (Tools::find().unwrap(), TempDir::new().unwrap());
         let kubernetes = tools.folder("kubernetes-schemas").unwrap();
-        for (file, name) in
-            [("api__v1", "api/v1"), ("apis__apps__v1", "apis/apps/v1"), ("apis__policy__v1", "apis/policy/v1")]
-        {
+        for (file, name) in [
+            ("api__v1", "api/v1"),
+            ("apis__apps__v1", "apis/apps/v1"),
+            ("apis__networking.k8s.io__v1", "apis/networking.k8s.io/v1"),
+            ("apis__policy__v1", "apis/policy/v1"),
+        ] {
             let to = folder.path().join("kubernetes").join(format!("{name}.json"));
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::copy(kubernetes.join(format!("{file}_openapi.json")), to).unwrap();
@@ -103,6 +106,98 @@ fn kubernetes_knows_every_field_of_the_manifests() {
     schemas.check(&file("opensearch.yaml"), ("serviceName: es", "servicename: es"), "spec.servicename");
     schemas.check(&file("bulk-reshuffle.yaml"), ("image: {reference:", "image: {refrence:"), "refrence");
     schemas.check(&file("bulk-reshuffle.yaml"), ("maxUnavailable: 1", "maxUnavailble: 1"), "spec.maxUnavailble");
+    schemas.check(&file("network-policy.yaml"), ("ingress:", "ingres:"), "spec.ingres");
+    schemas.check(&file("network-policy.yaml"), ("port: 53", "prot: 53"), "prot");
+}
+
+fn objects(path: &Path) -> Vec<Value> {
+    serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The pods of the Kubernetes examples, with the files in which they are.
+fn pods() -> Vec<(&'static str, Value)> {
+    let files = ["bulk-reshuffle.yaml", "opensearch.yaml"];
+    let all = files.into_iter().flat_map(|name| {
+        objects(&example("kubernetes").join(name))
+            .into_iter()
+            .map(move |object| (name, object["spec"]["template"].clone()))
+    });
+    all.filter(|(_, template)| !template.is_null()).collect()
+}
+
+#[test]
+fn pods_have_no_rights_that_they_do_not_need() {
+    let pods = pods();
+    assert_eq!(pods.len(), 2);
+    for (file, pod) in pods {
+        let spec = &pod["spec"];
+        assert_eq!(spec["automountServiceAccountToken"], false, "{file}");
+        assert_eq!(spec["securityContext"]["runAsNonRoot"], true, "{file}");
+        assert_eq!(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault", "{file}");
+        for container in spec["containers"].as_array().unwrap() {
+            let rights = &container["securityContext"];
+            assert_eq!(rights["allowPrivilegeEscalation"], false, "{file}");
+            assert_eq!(rights["capabilities"], json!({"drop": ["ALL"]}), "{file}");
+            assert!(rights["readOnlyRootFilesystem"] == true || container["name"] == "opensearch", "{file}");
+        }
+    }
+    let project = compose(&example("docker-compose/compose.yaml")).unwrap();
+    for (name, service) in project["services"].as_object().unwrap() {
+        assert_eq!(service["cap_drop"], json!(["ALL"]), "{name}");
+        assert_eq!(service["security_opt"], json!(["no-new-privileges:true"]), "{name}");
+    }
+    assert_eq!(project["services"]["envoy"]["read_only"], true);
+}
+
+/// MiB in a size: `1152Mi` as Kubernetes writes it, `1152m` as Compose does, or bytes.
+fn mebibytes(size: &Value) -> u64 {
+    let number = |text: &str| text.trim_end_matches("Mi").trim_end_matches('m').parse().unwrap();
+    size.as_str().map_or_else(|| size.as_u64().unwrap() >> 20, number)
+}
+
+#[test]
+fn memory_limits_hold_what_the_workers_and_the_heap_may_take() {
+    /// The routing table, the program and V8, and what the heap grows while new requests are refused.
+    const REST: u64 = 252;
+    let envoy = yaml(&example("kubernetes/envoy.yaml"));
+    let heap = &envoy["overload_manager"]["resource_monitors"][0]["typed_config"]["max_heap_size_bytes"];
+    // The promise about the default of `limits.memory`; the examples keep the default.
+    let text = envoy["static_resources"]["listeners"][0].to_string();
+    assert!(text.contains("coordinator") && !text.contains("limits"), "{text}");
+    let of_worker = 256 * 3 / 2 + 4;
+    let needed = |workers: u64| of_worker * workers + mebibytes(heap) + REST;
+
+    let (_, pod) = pods().swap_remove(0);
+    let container = &pod["spec"]["containers"][0];
+    let arguments = container["args"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let workers = arguments.filter_map(|argument| argument.strip_prefix("--concurrency=")).next().unwrap();
+    assert_eq!(mebibytes(&container["resources"]["limits"]["memory"]), needed(workers.parse().unwrap()));
+
+    let project = compose(&example("docker-compose/compose.yaml")).unwrap();
+    let service = &project["services"]["envoy"];
+    let command: Vec<_> = service["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let at = command.iter().position(|word| *word == "--concurrency").unwrap();
+    assert_eq!(mebibytes(&service["mem_limit"]), needed(command[at + 1].parse().unwrap()));
+}
+
+#[test]
+fn every_pod_has_a_policy_that_lets_in_only_whom_it_names() {
+    let policies = objects(&example("kubernetes/network-policy.yaml"));
+    for (file, pod) in pods() {
+        let labels = &pod["metadata"]["labels"];
+        let mut of_pod = policies.iter().filter(|policy| policy["spec"]["podSelector"]["matchLabels"] == *labels);
+        let policy = of_pod.next().unwrap_or_else(|| panic!("none for {file}"));
+        assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]), "{file}");
+        for rule in policy["spec"]["ingress"].as_array().unwrap() {
+            let named = |peer: &Value| !peer["podSelector"]["matchLabels"].is_null();
+            assert!(rule["from"].as_array().unwrap().iter().all(named), "{rule}");
+            // Ports go by their names in the pod.
+            for port in rule["ports"].as_array().unwrap() {
+                let mut ports = pod["spec"]["containers"][0]["ports"].as_array().unwrap().iter();
+                assert!(ports.any(|known| known["name"] == port["port"]), "{port}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -123,6 +218,7 @@ fn envoy_gateway_knows_every_field_of_the_policies() {
     let [gateway, filter] = ENVOY_GATEWAY.map(|name| example("envoy-gateway").join(name));
     schemas.check(&gateway, ("bufferLimit: 32Mi", "bufferLimits: 32Mi"), "bufferLimits");
     schemas.check(&gateway, ("request: 0s", "request: never"), "timeouts.request");
+    schemas.check(&gateway, ("protocol: TCP, port: http", "protocol: TCP, prot: http"), "prot");
     schemas.check(&filter, ("failOpen: true", "failOpen: maybe"), "failOpen");
     // A rule in the definition, not only a type.
     schemas.check(&filter, ("type: Image", "type: HTTP"), "http");
@@ -175,12 +271,21 @@ fn compose_takes_the_file_and_finds_what_it_mounts() {
     }
 }
 
-/// A configuration without what the examples change in the shipped one.
+/// A configuration without what the examples change in the shipped one: where things are, and what Envoy asks for at
+/// the edge, which `scripted::edge` is about.
 fn without_places(path: &Path) -> (Value, Vec<Value>) {
+    let remove = |object: &mut Value, field: &str| drop(object.as_object_mut().unwrap().remove(field));
     let mut config = yaml(path);
+    remove(&mut config["admin"], "ignore_global_conn_limit");
     let listener = &mut config["static_resources"]["listeners"][0];
     listener["address"].take();
-    for filter in listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"].as_array_mut().unwrap() {
+    remove(listener, "per_connection_buffer_limit_bytes");
+    let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
+    let kept = ["@type", "stat_prefix", "http_filters", "route_config"];
+    manager.as_object_mut().unwrap().retain(|field, _| kept.contains(&field.as_str()));
+    let filters = manager["http_filters"].as_array_mut().unwrap();
+    filters.retain(|filter| filter["name"] != "address");
+    for filter in filters {
         if let Some(file) = filter.pointer_mut("/typed_config/config/vm_config/code/local/filename") {
             file.take();
         }
@@ -190,6 +295,7 @@ fn without_places(path: &Path) -> (Value, Vec<Value>) {
     clusters.retain(|cluster| cluster["name"] != "admin");
     for cluster in &mut *clusters {
         cluster["type"].take();
+        remove(cluster, "per_connection_buffer_limit_bytes");
         cluster["load_assignment"]["endpoints"].take();
     }
     let clusters = clusters.clone();
@@ -230,7 +336,7 @@ async fn the_configuration_splits_serves_probes_and_drains() {
     .await
     .unwrap();
     assert_eq!(client.get(&format!("{url}/ready")).await.unwrap().status, 200);
-    // Whoever reached these could end Envoy or read its configuration.
+    // What reached these could end Envoy or read its configuration.
     for path in ["/", "/config_dump", "/quitquitquit"] {
         assert_eq!(client.get(&format!("{url}{path}")).await.unwrap().status, 404, "{path}");
     }

@@ -10,7 +10,7 @@ const ACTIONS: [Action; 4] = [Action::Index, Action::Create, Action::Update, Act
 /// Whatever that reader takes for a bulk answer is one. Items that were put together to a reply are cut out again.
 pub fn answer(input: &[u8]) {
     let value: Option<Value> = serde_json::from_slice(input).ok();
-    if let Ok(answer) = Answer::read(input.to_vec()) {
+    if let Ok(answer) = Answer::read(input.to_vec(), input.len()) {
         // Values that nobody looks at may be none for that reader: nested too deeply, half a character.
         if let Some(value) = &value {
             check_items(&answer, value);
@@ -21,7 +21,7 @@ pub fn answer(input: &[u8]) {
     if let Some(value) = value.filter(is_bulk_answer) {
         // Without keys that stand there twice.
         let text = value.to_string();
-        let answer = Answer::read(text.clone().into_bytes()).expect("a bulk answer was not understood");
+        let answer = Answer::read(text.clone().into_bytes(), text.len()).expect("a bulk answer was not understood");
         check_items(&answer, &serde_json::from_str(&text).expect("JSON"));
     }
 }
@@ -53,11 +53,14 @@ fn check_places(answer: &Answer, input: &[u8]) {
 fn check_reply(answer: &Answer) {
     let head = ReplyHead { took: answer.took, errors: false, errors_first: answer.errors_first };
     let everything = FilterPath::default();
-    let mut reply = Reply::new(head, &everything, 0);
+    let bytes = answer.items.iter().map(|item| answer.text(item).len()).sum();
+    let mut reply = Reply::new(head, &everything, answer.items.len(), bytes);
     for item in &answer.items {
         reply.item(|to| to.extend_from_slice(answer.text(item)));
     }
-    let again = Answer::read(reply.finish()).expect("a reply is no bulk answer");
+    let body = reply.finish();
+    assert_eq!(body.capacity(), body.len(), "a reply takes more memory than it has bytes");
+    let again = Answer::read(body, answer.items.len()).expect("a reply is no bulk answer");
     let texts = |answer: &Answer| answer.items.iter().map(|item| answer.text(item).to_vec()).collect::<Vec<_>>();
     assert_eq!(texts(&again), texts(answer));
     let facts = |item: &AnswerItem| (item.action, item.id_hash, item.failed);

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use bulk_reshuffle::Time;
-use bulk_reshuffle::bulk::{ActionLine, Inflater};
+use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response, Way};
+use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Input, Origin, RequestId, Response, Way};
 use bulk_reshuffle::routing::Unshared;
 use serde_json::{Value, json};
 
@@ -13,13 +13,10 @@ const REPLIES: usize = 64;
 /// In how many turns whatever is left has to be over.
 const LAST_TURNS: usize = 500;
 
-/// What is inflated at a time, with operations that take three times as much as the shortest have bytes.
-const COMPRESSED: u64 = Inflater::MEMORY + 4 * (32 << 10) + (32 << 10);
-
 /// An engine in a world that does as it is told, and looks at each command: whether it may come now, whether it is
 /// for a request that is still there.
 pub struct Day {
-    engine: Engine,
+    engine: Audited,
     config: Config,
     now: Time,
     streams: Vec<Stream>,
@@ -52,7 +49,7 @@ impl Day {
     /// Nothing has happened yet.
     pub fn new(config: Config) -> Self {
         let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] };
-        let engine = Engine::new(config.clone(), origin, Box::new(Unshared));
+        let engine = Audited::new(Engine::new(config.clone(), origin, Box::new(Unshared)));
         Self { engine, config, now: Time::ZERO, streams: Vec::new(), calls: BTreeMap::new(), called: 0 }
     }
 
@@ -62,7 +59,8 @@ impl Day {
         let plain = !headers.iter().any(|(name, _)| *name == "content-encoding");
         let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
         self.streams.push(Stream { stage: Stage::Here, headers: headers.clone(), body: Vec::new(), ended: end, plain });
-        self.stream(request, Input::RequestHead { request, headers, end }, 0);
+        let route = Some(self.config.coordinator.clone().into_bytes());
+        self.stream(request, Input::RequestHead { request, headers, route, end });
     }
 
     /// A piece of a request's body arrives, if more of it may come.
@@ -70,11 +68,10 @@ impl Day {
         let Some((request, stream)) = self.open(number) else { return };
         stream.body.extend_from_slice(&chunk);
         stream.ended = end;
-        let length = chunk.len();
         if end {
             self.explain(number);
         }
-        self.stream(request, Input::RequestData { request, chunk, end }, length);
+        self.stream(request, Input::RequestData { request, chunk, end });
     }
 
     /// Somebody asks what would become of a request that has ended: the sums fit one another, and no more is listed than
@@ -96,7 +93,7 @@ impl Day {
     pub fn trailers(&mut self, number: usize) {
         let Some((request, stream)) = self.open(number) else { return };
         stream.ended = true;
-        self.stream(request, Input::RequestEnd { request }, 0);
+        self.stream(request, Input::RequestEnd { request });
     }
 
     /// A client leaves.
@@ -105,7 +102,7 @@ impl Day {
         if self.streams[number].stage == Stage::Here {
             self.streams[number].stage = Stage::Gone;
             let request = RequestId(number as u32);
-            self.stream(request, Input::RequestGone { request }, 0);
+            self.stream(request, Input::RequestGone { request });
         }
     }
 
@@ -168,6 +165,8 @@ impl Day {
         assert_eq!(self.engine.memory(), 0, "memory is left");
         let left = self.streams.iter().position(|stream| stream.stage == Stage::Here);
         assert_eq!(left, None, "a request is left without an answer");
+        #[cfg(feature = "libfuzzer")]
+        crate::tally::step(self.engine.worst());
     }
 
     /// Says whether everything is over after it.
@@ -192,8 +191,8 @@ impl Day {
         self.calls.remove(&id)
     }
 
-    /// A stream's callback, in which so many bytes arrived.
-    fn stream(&mut self, handled: RequestId, input: Input, bytes: usize) {
+    /// A stream's callback.
+    fn stream(&mut self, handled: RequestId, input: Input) {
         let before = self.engine.memory();
         self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_stream() {
@@ -212,7 +211,7 @@ impl Day {
                 other => panic!("{other:?} in a stream's callback"),
             }
         }
-        self.check_memory(bytes, before);
+        self.check_memory(before);
     }
 
     /// A callback of the root.
@@ -237,17 +236,31 @@ impl Day {
         }
         assert!(answered.len() <= REPLIES, "{} replies in one callback", answered.len());
         for request in answered {
-            self.stream(request, Input::RequestGone { request }, 0);
+            self.stream(request, Input::RequestGone { request });
         }
     }
 
     fn call(&mut self, call: Call) {
         assert_eq!(call.id, CallId(self.called), "calls are numbered");
         self.called += 1;
-        let on_their_way = self.calls.values().filter(|other| other.upstream == call.upstream && !is_question(other));
-        let batches = on_their_way.count() + usize::from(!is_question(&call));
+        let shares_slots = |other: &&Call| {
+            other.upstream == call.upstream && !is_question(other) && self.slots_of(other) == self.slots_of(&call)
+        };
+        let batches = self.calls.values().filter(shares_slots).count() + usize::from(!is_question(&call));
         assert!(batches <= self.config.dispatch.max_in_flight_per_node, "{batches} batches to {}", call.upstream);
         self.calls.insert(call.id, call);
+    }
+
+    /// The identity of a batch, and whether it asks the cluster to wait.
+    fn slots_of<'a>(&self, call: &'a Call) -> (Vec<&'a (String, String)>, bool) {
+        let of = |wanted: &str| call.headers.iter().filter(|(name, _)| name == wanted).collect::<Vec<_>>();
+        let identity = self.config.dispatch.identity.names().map(of).find(|found| !found.is_empty());
+        let path = of(":path").first().map_or("", |(_, path)| path);
+        let query = path.split_once('?').map_or("", |(_, query)| query);
+        let waits = query.split('&').any(|parameter| {
+            parameter == "refresh=wait_for" || parameter.split('=').next() == Some("wait_for_active_shards")
+        });
+        (identity.unwrap_or_default(), waits)
     }
 
     /// A request of which something may become.
@@ -257,10 +270,11 @@ impl Day {
         stream
     }
 
-    /// What is being read is counted. The budget may be exceeded by what is made of one piece at most, or by what
-    /// comes out of a small piece that is compressed; and by answers, which may have done so before.
-    fn check_memory(&self, bytes: usize, before: u64) {
-        let most = (self.config.limits.memory + 100 * bytes as u64 + COMPRESSED).max(before);
+    /// What is being read is counted, and all that is allocated. Nothing is taken in beyond the budget; an answer may have
+    /// exceeded it before.
+    fn check_memory(&self, before: u64) {
+        assert_eq!(self.engine.uncounted(), None, "more is allocated than is counted");
+        let most = self.config.limits.memory.max(before);
         let being_read =
             self.streams.iter().filter(|stream| stream.stage == Stage::Here && !stream.ended && stream.plain);
         let least = being_read.map(|stream| stream.body.len() as u64).sum();

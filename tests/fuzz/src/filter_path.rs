@@ -23,7 +23,7 @@ pub fn filter_path(input: &[u8]) {
     if let Ok(value) = serde_json::from_slice::<Value>(text) {
         check_reference(pattern, &filter_path, &value);
     }
-    if let Ok(answer) = Answer::read(text.to_vec()) {
+    if let Ok(answer) = Answer::read(text.to_vec(), text.len()) {
         check_reply(&answer, &filter_path);
     }
 }
@@ -42,7 +42,8 @@ fn check_reference(pattern: &str, filter_path: &FilterPath, value: &Value) {
 fn check_reply(answer: &Answer, filter_path: &FilterPath) {
     let reply = |filter_path: &FilterPath| {
         let head = ReplyHead { took: answer.took, errors: true, errors_first: answer.errors_first };
-        let mut reply = Reply::new(head, filter_path, 0);
+        let bytes = answer.items.iter().map(|item| answer.text(item).len()).sum();
+        let mut reply = Reply::new(head, filter_path, answer.items.len(), bytes);
         for item in &answer.items {
             reply.item(|to| to.extend_from_slice(answer.text(item)));
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, Question, Route, RoutingTable, SharedData, StateCache, Upstreams, hash};
+use bulk_reshuffle::routing::{PollAction, Route, RoutingTable, SharedData, StateCache, StateQuery, Upstreams, hash};
 
 /// What happens to what one worker has published, one change in a line: a key's end, how, and more.
 ///
@@ -138,7 +138,7 @@ impl Reader {
         while let Some(errand) = self.cache.next(now) {
             steps += 1;
             assert!(steps < 1000, "it comes to no end");
-            if let Errand::Ask(question) = errand {
+            if let PollAction::Ask(question) = errand {
                 self.cache.answered(200, answer(&question).as_bytes().to_vec(), now);
             }
             self.table = self.cache.new_table(&mut self.upstreams).or(self.table.take());
@@ -158,15 +158,15 @@ fn owner(id: &str) -> &'static str {
     ["up-es-0", "up-es-1"][shard as usize]
 }
 
-fn answer(question: &Question) -> &'static str {
+fn answer(question: &StateQuery) -> &'static str {
     match question {
-        Question::Version => r#"{"version":7,"state_uuid":"u","cluster_uuid":"c"}"#,
-        Question::Overview => concat!(
+        StateQuery::Version => r#"{"version":7,"state_uuid":"u","cluster_uuid":"c"}"#,
+        StateQuery::Overview => concat!(
             r#"{"version":7,"state_uuid":"u","cluster_uuid":"c","nodes":{"x":{"name":"es-0"},"y":{"name":"es-1"}},"#,
             r#""metadata":{"indices":{"i":{"version":3,"aliases":["a"],"settings":{"index":{"uuid":"i"}}}}}}"#,
         ),
-        Question::Settings | Question::Http | Question::Aliases => "{}",
-        Question::Details(_) => concat!(
+        StateQuery::Settings | StateQuery::Http | StateQuery::Aliases => "{}",
+        StateQuery::Details(_) => concat!(
             r#"{"metadata":{"indices":{"i":{"version":3,"state":"open","routing_num_shards":1024,"#,
             r#""settings":{"index":{"uuid":"i","number_of_shards":"2","version":{"created":"136408127"}}}}}},"#,
             r#""routing_table":{"indices":{"i":{"shards":{"0":[{"primary":true,"state":"STARTED","node":"x"}],"#,

@@ -2,7 +2,9 @@ use std::rc::Rc;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, Question, Route, RoutingTable, Snapshot, StateCache, Unshared, Upstreams, hash};
+use bulk_reshuffle::routing::{
+    PollAction, Route, RoutingTable, Snapshot, StateCache, StateQuery, Unshared, Upstreams, hash,
+};
 use serde_json::Value;
 
 use crate::pieces::line;
@@ -66,7 +68,7 @@ impl<'a> Others<'a> {
         self.0.is_empty()
     }
 
-    fn answer(&self, question: &Question) -> Option<&'a [u8]> {
+    fn answer(&self, question: &StateQuery) -> Option<&'a [u8]> {
         let kind = question.to_string();
         self.0.iter().find(|(name, _)| !name.is_empty() && kind.as_bytes().starts_with(name)).map(|(_, answer)| *answer)
     }
@@ -99,10 +101,10 @@ impl Cluster {
         let mut cache = cache(template(others));
         for now in [Time::ZERO, Time::from_secs(60)].into_iter().take(if others.is_empty() { 1 } else { 2 }) {
             while let Some(errand) = cache.next(now) {
-                let Errand::Ask(question) = errand else { continue };
+                let PollAction::Ask(question) = errand else { continue };
                 let answer = others.answer(&question).unwrap_or(match question {
-                    Question::Aliases => aliases,
-                    Question::Settings => b"{}",
+                    StateQuery::Aliases => aliases,
+                    StateQuery::Settings => b"{}",
                     _ => state,
                 });
                 cache.answered(200, answer.to_vec(), now);
@@ -118,7 +120,7 @@ impl Cluster {
         let (mut cache, mut upstreams) = (cache(template), Upstreams::new("es"));
         let snapshot = Snapshot::read(exported).expect("what was exported can be read");
         while let Some(errand) = cache.next(Time::ZERO) {
-            let Errand::Ask(question) = errand else { continue };
+            let PollAction::Ask(question) = errand else { continue };
             cache.answered(200, snapshot.answer(&question.path()), Time::ZERO);
         }
         let table = cache.new_table(&mut upstreams).expect("a table can be made of what was exported");
@@ -139,7 +141,7 @@ impl Cluster {
 }
 
 fn template(others: &Others<'_>) -> &'static str {
-    if others.answer(&Question::Http).is_some() { "up-{name}-{http_port}" } else { "up-{name}" }
+    if others.answer(&StateQuery::Http).is_some() { "up-{name}-{http_port}" } else { "up-{name}" }
 }
 
 fn cache(template: &str) -> StateCache {

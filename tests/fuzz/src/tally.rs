@@ -1,18 +1,21 @@
-//! What a target has checked, told when its process ends.
+//! What a target has checked, printed when its process ends.
 
 use std::cell::RefCell;
+
+use bulk_reshuffle::engine::Step;
 
 #[derive(Default)]
 struct Tally {
     inputs: u64,
     bytes: u64,
+    worst: Step,
 }
 
 thread_local! {
     static TALLY: RefCell<Tally> = RefCell::default();
 }
 
-/// One more input, of this many bytes.
+/// Counts one more input, of this many bytes.
 pub fn add(bytes: usize) {
     TALLY.with_borrow_mut(|tally| {
         tally.inputs += 1;
@@ -20,9 +23,22 @@ pub fn add(bytes: usize) {
     });
 }
 
-/// libFuzzer ends the process by `exit`, which does this for the main thread.
+/// Keeps the step at which an engine allocated most beyond what it counted.
+pub fn step(step: Step) {
+    TALLY.with_borrow_mut(|tally| {
+        if step.excess() > tally.worst.excess() {
+            tally.worst = step;
+        }
+    });
+}
+
+/// libFuzzer ends the process by `exit`, which drops this for the main thread.
 impl Drop for Tally {
     fn drop(&mut self) {
         eprintln!("tally: {} inputs of {} bytes", self.inputs, self.bytes);
+        if self.worst != Step::default() {
+            let Step { allocated, counted } = self.worst;
+            eprintln!("memory: {allocated} bytes allocated, {counted} counted");
+        }
     }
 }

@@ -7,7 +7,7 @@ use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 
 /// Resources as `kubectl apply` would get them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Manifests(Vec<Value>);
 
 impl Manifests {

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_e2e::{Item, lines};
 use bulk_reshuffle_stack::{Client, Process, Response, wait};
 use bytes::Bytes;
@@ -154,9 +154,49 @@ pub trait Traffic {
         found.get(node).copied().context("it has none")
     }
 
+    /// Waits until a policy denies bulk requests to the path of an index. Then it must deny them whether they would be
+    /// split or pass through whole, nothing of them may reach the nodes, and requests to `/_bulk` are split as before.
+    async fn check_denied(&self, index: &str) -> Result<String> {
+        let denied = format!("/{index}/_bulk");
+        // Each worker, and each node behind it, may learn of the policy at another time.
+        let deletes: String = (0..DOCUMENTS).map(|number| lines::delete(index, &format!("denied-{number}"))).collect();
+        wait::until(LIMIT, "every proxy denies the path", async || {
+            Ok(self.find_allowed(&denied, &deletes).await?.is_none().then_some(()))
+        })
+        .await
+        .with_context(|| self.process().log_extract())?;
+        let documents: String = (0..DOCUMENTS).map(|n| lines::index(index, &format!("denied-{n}"), 1)).collect();
+        for path in [denied.clone(), format!("{denied}?pipeline=none")] {
+            if let Some(allowed) = self.find_allowed(&path, &documents).await? {
+                bail!("{path} is not always denied: {} {}", allowed.status, allowed.text());
+            }
+        }
+        let found = self.nodes().documents(index).await?;
+        ensure!(!found.iter().any(|(id, _)| id.starts_with("denied-")), "documents came through: {found:?}");
+        self.wait_splitting(index).await?;
+        Ok(format!("403 for {denied}, split or whole; requests to /_bulk are split"))
+    }
+
+    /// Sends a bulk request on many connections; returns the first answer that does not deny it.
+    async fn find_allowed(&self, path: &str, body: &str) -> Result<Option<Response>> {
+        for _ in 0..Self::CONNECTIONS {
+            // A connection belongs to one worker.
+            let response = self.bulk_to(&Client::new(), path, body.to_owned()).await?;
+            if response.status != 403 {
+                return Ok(Some(response));
+            }
+        }
+        Ok(None)
+    }
+
     /// Sends a bulk request, as a client does that calls the cluster by its name.
     async fn bulk(&self, client: &Client, body: impl Into<Bytes>) -> Result<Response> {
-        client.send(request(&self.url("/_bulk"), Self::SERVICE, body.into())?).await
+        self.bulk_to(client, "/_bulk", body).await
+    }
+
+    /// The same to another path.
+    async fn bulk_to(&self, client: &Client, path: &str, body: impl Into<Bytes>) -> Result<Response> {
+        client.send(request(&self.url(path), Self::SERVICE, body.into())?).await
     }
 
     /// Each client sends one request after the other, all clients at once; every document's own item must come back.

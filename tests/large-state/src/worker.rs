@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, News, Question, RoutingTable, StateCache, Upstreams};
+use bulk_reshuffle::routing::{PollAction, PollEvent, RoutingTable, StateCache, StateQuery, Upstreams};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{LargeCluster, Shelf};
@@ -18,7 +18,7 @@ pub struct Worker {
     /// The newest table.
     pub table: Option<Rc<RoutingTable>>,
     /// What went wrong or was found.
-    pub news: Vec<News>,
+    pub news: Vec<PollEvent>,
 }
 
 /// One step of a turn.
@@ -29,7 +29,7 @@ pub struct Step {
     /// Bytes of the answer with which it began; 0: it began with none.
     pub answer: usize,
     /// What was asked at its end.
-    pub asked: Option<Question>,
+    pub asked: Option<StateQuery>,
     /// Values read from what workers share, and written to it.
     pub shared: (usize, usize),
 }
@@ -64,20 +64,20 @@ impl Worker {
             let time = processor_time().saturating_sub(begin);
             let asked = match errand {
                 None => return steps,
-                Some(Errand::Pause) => None,
-                Some(Errand::Ask(question)) => Some(question),
+                Some(PollAction::Pause) => None,
+                Some(PollAction::Ask(question)) => Some(question),
             };
             answer = asked.as_ref().and_then(|question| cluster.answer(&question.path())).map(String::into_bytes);
             steps.push(Step { time, answer: bytes, asked, shared: self.shelf.take_counts() });
         }
     }
 
-    fn step(&mut self, answer: Option<Vec<u8>>) -> Option<Errand> {
+    fn step(&mut self, answer: Option<Vec<u8>>) -> Option<PollAction> {
         if let Some(answer) = answer {
             self.cache.answered(200, answer, self.now);
         }
         let errand = self.cache.next(self.now);
-        self.news.extend(std::iter::from_fn(|| self.cache.news()));
+        self.news.extend(std::iter::from_fn(|| self.cache.next_event()));
         let _ = self.cache.new_settings();
         self.table = self.cache.new_table(&mut self.upstreams).or(self.table.take());
         errand

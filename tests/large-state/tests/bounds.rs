@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, Question, Route, StateCache, Upstreams, hash};
+use bulk_reshuffle::routing::{PollAction, Route, StateCache, StateQuery, Upstreams, hash};
 use bulk_reshuffle_large_state::{LargeCluster, Shelf, Step, Worker};
 
 fn questions(steps: &[Step]) -> BTreeMap<String, usize> {
@@ -39,7 +39,7 @@ fn a_new_state_is_asked_for_by_what_has_changed() {
         assert_eq!((found["version"], found["overview"], found["settings"]), (1, 1, 1));
         assert_eq!(found.get(DETAILS).copied().unwrap_or_default(), details, "{changed} changed");
     }
-    assert!(worker.news.iter().all(|news| !matches!(news, bulk_reshuffle::routing::News::Failed(_))));
+    assert!(worker.news.iter().all(|news| !matches!(news, bulk_reshuffle::routing::PollEvent::Failed(_))));
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn long_answers_and_long_lists_are_worked_on_in_steps() {
     let cluster = LargeCluster::new(10_000);
     let shelf = Shelf::default();
     let steps = Worker::new(1, &shelf).refresh(&cluster);
-    let overview = steps.iter().position(|step| step.asked == Some(Question::Overview)).unwrap();
-    let settings = steps.iter().position(|step| step.asked == Some(Question::Settings)).unwrap();
+    let overview = steps.iter().position(|step| step.asked == Some(StateQuery::Overview)).unwrap();
+    let settings = steps.iter().position(|step| step.asked == Some(StateQuery::Settings)).unwrap();
     // 128 kB in each.
     assert!(settings - overview >= steps[overview + 1].answer / (128 << 10), "{overview} to {settings}");
     // The cluster, 255 sections, and the lease in each step.
@@ -96,18 +96,18 @@ fn of_very_many_indices_those_are_loaded_that_operations_ask_for() {
 #[test]
 fn a_question_with_too_large_an_answer_is_asked_again_in_halves() {
     let cluster = LargeCluster::new(200);
-    let limit = cluster.answer(&Question::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
+    let limit = cluster.answer(&StateQuery::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
     let mut cache = StateCache::new(&config, 1, Box::new(Shelf::default()));
     cache.wake(Time::ZERO);
     let (mut asked, now) = (Vec::new(), Duration::from_secs(1));
     while let Some(errand) = cache.next(now) {
-        let Errand::Ask(question) = errand else { continue };
+        let PollAction::Ask(question) = errand else { continue };
         let answer = cluster.answer(&question.path()).unwrap();
-        if let Question::Details(names) = &question {
+        if let StateQuery::Details(names) = &question {
             asked.push((names.len(), answer.len() <= limit));
         }
-        match matches!(question, Question::Details(_)) && answer.len() > limit {
+        match matches!(question, StateQuery::Details(_)) && answer.len() > limit {
             true => cache.failed(true, now),
             false => cache.answered(200, answer.into_bytes(), now),
         }

@@ -6,6 +6,7 @@ use crate::{Load, Routine, node_answer};
 /// Cutting nodes' answers into items.
 pub struct Cutting {
     answers: Vec<Vec<u8>>,
+    operations: usize,
     ready: Vec<Vec<u8>>,
     cut: Vec<Answer>,
 }
@@ -15,7 +16,7 @@ impl Cutting {
     pub fn new(load: Load) -> Self {
         let ids: Vec<String> = (0..load.operations()).map(id).collect();
         let answers = vec![node_answer::answer(ids.iter().map(|id| (INDEX, id.as_str())))];
-        Self { cut: Vec::with_capacity(answers.len()), ready: Vec::new(), answers }
+        Self { cut: Vec::with_capacity(answers.len()), ready: Vec::new(), operations: ids.len(), answers }
     }
 }
 
@@ -26,7 +27,8 @@ impl Routine for Cutting {
     }
 
     fn run(&mut self) {
-        self.cut.extend(self.ready.drain(..).map(|answer| Answer::read(answer).expect("an answer")));
+        let read = |answer| Answer::read(answer, self.operations).expect("an answer");
+        self.cut.extend(self.ready.drain(..).map(read));
     }
 
     fn bytes(&self) -> usize {

@@ -108,7 +108,8 @@ impl Site {
         let length = chunks.iter().map(Vec::len).sum::<usize>().to_string();
         let headers = HEADERS.iter().chain(further).copied().chain([("content-length", length.as_str())]);
         let headers = headers.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())).collect();
-        let (last, head) = (chunks.len(), Input::RequestHead { request, headers, end: false });
+        let (last, route) = (chunks.len(), Some(b"es".to_vec()));
+        let head = Input::RequestHead { request, headers, route, end: false };
         let data = (1..).zip(chunks).map(|(number, chunk)| Input::RequestData { request, chunk, end: number == last });
         [head].into_iter().chain(data).collect()
     }

@@ -35,7 +35,7 @@ impl World {
     pub fn stream(&mut self, number: usize, input: Input) -> Result<(), Violation> {
         let engine = self.ledger.request(number)?.engine;
         let time = self.time();
-        let held = self.machine(engine)?.engine.memory();
+        let (held, left) = (self.machine(engine)?.engine.memory(), self.machine(engine)?.engine.memory_left());
         self.machine(engine)?.engine.handle(input, time);
         let mut passed = None;
         while let Some(command) = self.machine(engine)?.engine.poll_stream() {
@@ -43,7 +43,7 @@ impl World {
                 Command::PassThrough { request, body } => {
                     self.ledger.passed(request.0 as usize, number, &body.concat())?;
                     self.trace.add(self.now, || format!("  request {number} passes through"));
-                    passed = Some((number, held));
+                    passed = Some((number, left));
                 }
                 Command::PassHeaders { request } => {
                     self.machine(engine)?.pauses.gone(number)?;
@@ -169,9 +169,9 @@ impl World {
         let mut has_reason = false;
         for (metric, times) in metrics {
             match (metric, passed) {
-                (Counter::RequestsPassedThrough(why), Some((number, held))) => {
+                (Counter::RequestsPassedThrough(why), Some((number, left))) => {
                     has_reason = true;
-                    self.ledger.passed_because(number, why.name(), held)?;
+                    self.ledger.passed_because(number, why.name(), left)?;
                     self.coverage.add(&format!("passed through: {}", why.name()), times);
                 }
                 (Counter::RequestsPassedThrough(why), None) => {

@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::ops::Range;
 
-use bulk_reshuffle::bulk::{FilterPath, Inflater};
+use bulk_reshuffle::bulk::{FilterPath, ITEM_ROOM, Inflater};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -42,6 +42,9 @@ pub type Key = Vec<(String, String)>;
 /// A request that is no bulk request.
 pub const NO_BULK: &str = "no_bulk";
 
+/// A request whose route leads elsewhere, or nowhere.
+pub const ROUTE: &str = "route";
+
 /// A compressed body that is damaged.
 const GZIP: &str = "gzip";
 
@@ -65,6 +68,7 @@ const FILTER_PATHS: &[&str] = &[
 /// What makes a request one that cannot be vouched for.
 const ODDITIES: &[&str] = &[
     NO_BULK,
+    ROUTE,
     "path",
     "parameter",
     "content_type",
@@ -83,8 +87,8 @@ const ODDITIES: &[&str] = &[
     "alias_routing",
 ];
 
-/// About the most memory that a request takes before anything of its body is here.
-pub const HEAD: u64 = 512;
+/// About the most memory that a request takes before anything of its body is here, with its headers.
+const MOST_HEAD: u64 = 8 << 10;
 
 impl Client {
     /// Draws a request; its operations are added to `all`.
@@ -114,28 +118,22 @@ impl Client {
         Self { headers, key, body, plain, zipped, filter_path, operations, oddity, bodiless, poisoned }
     }
 
-    /// About the most memory that one chunk of it may take, which is all of it in the worst case.
+    /// About the most memory that it may need: itself, the items that it may be answered with, and a copy of the larger of
+    /// the two.
     pub fn memory(&self) -> u64 {
-        let places = (self.operations.len() as u64).saturating_add(1).saturating_mul(64).saturating_add(self.shares());
-        HEAD.saturating_add(places).saturating_add(self.body.len() as u64).saturating_add(if self.zipped {
-            self.inflated()
-        } else {
-            0
-        })
+        let operations = (self.operations.len() as u64).saturating_add(1);
+        let places = operations.saturating_add(self.plain / (32 << 10)).saturating_mul(128);
+        let items = operations.saturating_mul(ITEM_ROOM.saturating_add(300)).saturating_add(self.plain);
+        let inflated = if self.zipped { self.plain.saturating_add(Inflater::MEMORY) } else { 0 };
+        // Each byte may come in a piece of its own.
+        let arrived = (self.body.len() as u64).saturating_mul(65);
+        let parts = [MOST_HEAD, places, self.shares(), arrived, inflated, items, items.max(self.plain)];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 
     /// About the most memory that its shares take: there are no more than it has operations, or than there are shards.
     fn shares(&self) -> u64 {
-        (self.operations.len() as u64).min(24).saturating_mul(512)
-    }
-
-    /// About the most memory that one chunk of a compressed body may take beside its own bytes: what comes out of it,
-    /// operations in it, and its pieces.
-    fn inflated(&self) -> u64 {
-        let (operations, pieces) = (self.operations.len() as u64, self.plain / (32 << 10));
-        let places =
-            operations.saturating_add(pieces).saturating_add(2).saturating_mul(64).saturating_add(self.shares());
-        self.plain.saturating_add(places).saturating_add(Inflater::MEMORY)
+        (self.operations.len() as u64).min(24).saturating_mul(1024)
     }
 }
 
@@ -243,8 +241,8 @@ fn headers(
         0 => {}
         caller => key.push(("authorization", format!("Basic caller{caller}"))),
     }
-    if scenario.callers > 2 && dice.percent(10) {
-        key.push(("x-opaque-id", dice.one_of(&["1", "2"]).to_owned()));
+    if scenario.opaque > 0 && dice.percent(70) {
+        key.push(("x-opaque-id", dice.up_to(scenario.opaque).to_string()));
     }
     replace(&mut key, oddity);
     let mut key: Vec<_> = key.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -288,6 +286,8 @@ fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Optio
     if scenario.callers > 2 && dice.percent(20) {
         query
             .push(dice.one_of(&["refresh=true", "timeout=1m", "refresh=wait_for&wait_for_active_shards=1"]).to_owned());
+    } else if dice.percent(scenario.waiters) {
+        query.push(dice.one_of(&["refresh=wait_for", "wait_for_active_shards=all"]).to_owned());
     }
     if oddity == Some("parameter") {
         query.push(

@@ -2,7 +2,7 @@
 
 use bulk_reshuffle::bulk::Action;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{Errand, Route, StateCache, hash};
+use bulk_reshuffle::routing::{PollAction, Route, StateCache, hash};
 
 use crate::layout::{COORDINATOR, NAMES};
 use crate::machine::Machine;
@@ -116,7 +116,7 @@ impl World {
         cache.wake(now);
         cache.hurry(now);
         while let Some(errand) = cache.next(now) {
-            let Errand::Ask(question) = errand else { continue };
+            let PollAction::Ask(question) = errand else { continue };
             let Some(truth) = layout.answer(&question.path()).filter(|_| answered < answers) else {
                 self.coverage.count("engine: stopped for good");
                 break;

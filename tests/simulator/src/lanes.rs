@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::client::Key;
 use crate::scenario::Settings;
 use crate::violation::{Promise, Violation};
 
@@ -8,10 +9,11 @@ use crate::violation::{Promise, Violation};
 pub struct Lanes {
     /// What the engine should keep to.
     pub settings: Settings,
-    by_upstream: BTreeMap<String, Traffic>,
+    by_upstream: BTreeMap<Lane, Traffic>,
+    by_identity: BTreeMap<(Lane, String), Traffic>,
     by_caller: BTreeMap<(Destination, CallerNumber), Traffic>,
-    /// When a batch left for where, sent for the first time, on whose behalf.
-    left: Vec<(u64, Destination, CallerNumber)>,
+    /// What left, in order.
+    left: Vec<Left>,
 }
 
 /// An upstream and, with `dispatch.level: shard`, the index and the number of a shard.
@@ -19,6 +21,45 @@ pub type Destination = (String, Option<(&'static str, u32)>);
 
 /// One for each different key of the clients.
 pub type CallerNumber = usize;
+
+/// An upstream, and whether its cluster is asked to wait.
+type Lane = (String, bool);
+
+/// Which slots a caller's batches take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// On whose behalf it asks.
+    pub identity: String,
+    /// Whether the cluster is asked to wait.
+    pub waits: bool,
+}
+
+/// A batch that leaves.
+#[derive(Debug, Clone)]
+pub struct Leaving<'a> {
+    /// Where to.
+    pub upstream: &'a str,
+    /// The same with the shard, if it is sent for the first time and nobody can be wrong about that.
+    pub to: Option<&'a Destination>,
+    /// On whose behalf.
+    pub caller: CallerNumber,
+    /// Whose slots it takes.
+    pub class: &'a Class,
+    /// Since when the oldest of it may be held.
+    pub since: u64,
+}
+
+/// A batch that left.
+#[derive(Debug)]
+struct Left {
+    at: u64,
+    lane: Lane,
+    identity: String,
+    /// Where to and on whose behalf, if that is known and it was sent for the first time.
+    sent: Option<(Destination, CallerNumber)>,
+    /// Whether it may have been held for so long that it needed no turn.
+    is_overdue: bool,
+}
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Traffic {
@@ -42,43 +83,85 @@ impl Traffic {
 impl Lanes {
     /// Nothing is on its way.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, by_upstream: BTreeMap::new(), by_caller: BTreeMap::new(), left: Vec::new() }
-    }
-
-    /// Until when a share that is held since then may wait.
-    pub fn latest(&self, to: &Destination, caller: CallerNumber, since: u64) -> u64 {
-        // What is held also waits for a batch that is sent again later.
-        if self.settings.retries > 0 {
-            return u64::MAX;
-        }
-        let lane = self.by_upstream.get(&to.0).copied().unwrap_or_default();
-        let own = self.by_caller.get(&(to.clone(), caller)).copied().unwrap_or_default();
-        let blocked = lane.last_full.max(own.last_full);
-        if self.settings.early_release && own.in_flight == 0 {
-            since.max(blocked).max(self.gathered(own))
-        } else {
-            since.saturating_add(self.settings.interval).max(blocked)
+        Self {
+            settings,
+            by_upstream: BTreeMap::new(),
+            by_identity: BTreeMap::new(),
+            by_caller: BTreeMap::new(),
+            left: Vec::new(),
         }
     }
 
-    /// Callers take turns: while one waits that has nothing on its way, each other goes first once at most, and once
-    /// for each shard.
-    pub fn check_turn(&self, to: &Destination, caller: CallerNumber, since: u64) -> Result<(), Violation> {
-        let own = self.by_caller.get(&(to.clone(), caller)).copied().unwrap_or_default();
+    /// The slots of a caller with these headers.
+    pub fn class(&self, key: &Key) -> Class {
+        let has = |name: &&&str| key.iter().any(|(other, _)| other == **name);
+        let name = self.settings.identity.iter().find(has);
+        let values = key.iter().filter(|(other, _)| name.is_some_and(|name| other == name));
+        let identity = values.map(|(name, value)| format!("{name}={value} ")).collect();
+        let path = key.iter().find(|(name, _)| name == ":path").map_or("", |(_, path)| path.as_str());
+        Class { identity, waits: path.contains("refresh=wait_for") || path.contains("wait_for_active_shards=") }
+    }
+
+    /// A share that is held since then leaves in time. When nothing is in flight to the node beside what its own
+    /// caller has, that is when its hold is ready. Others in flight keep it for an interval, and only those of its own
+    /// identity for longer.
+    pub fn check_time(&self, batch: &Leaving, since: u64, now: u64, late: u64) -> Result<(), Violation> {
+        let Some(to) = batch.to.filter(|_| self.settings.retries == 0) else { return Ok(()) };
+        let lane = (to.0.clone(), batch.class.waits);
+        let own = self.own(to, batch.caller);
+        let ready = match self.settings.early_release && own.in_flight == 0 {
+            true => since.max(own.last_full).max(self.gathered(own)),
+            false => since.saturating_add(self.settings.interval).max(own.last_full),
+        };
+        let all = self.by_upstream.get(&lane).copied().unwrap_or_default();
+        let was_full = all.in_flight >= self.settings.max_in_flight_per_node || all.last_full >= ready;
+        let mut latest = ready;
+        if was_full {
+            let identity = self.by_identity.get(&(lane, batch.class.identity.clone())).copied().unwrap_or_default();
+            latest = latest.max(since.saturating_add(self.settings.interval)).max(identity.last_full);
+        }
+        let promise = if was_full { Promise::Fairness } else { Promise::Interval };
+        let latest = latest.saturating_add(late);
+        Violation::unless(now <= latest, promise, || {
+            format!("what is held since {since} ms should have left for {} by {latest} ms", batch.upstream)
+        })
+    }
+
+    /// Identities take turns, and so do the callers of each: while one waits that has nothing on its way, each other
+    /// caller of its identity goes first once at most, and once for each shard; and each other identity once between
+    /// any two of its own. What is held for an interval needs no turn.
+    pub fn check_turn(&self, batch: &Leaving, since: u64, now: u64) -> Result<(), Violation> {
+        let Some(to) = batch.to else { return Ok(()) };
+        let own = self.own(to, batch.caller);
         // What is held also waits for a batch that is sent again later.
         if self.settings.retries > 0 || !self.settings.early_release || own.in_flight > 0 {
             return Ok(());
         }
         let start = since.max(self.gathered(own));
-        let mut before = BTreeSet::new();
-        for (_, other_to, other) in self.left.iter().rev().take_while(|(at, ..)| *at > start) {
-            let is_elsewhere = other_to.0 != to.0 || (other_to, *other) == (to, caller);
-            let is_first = is_elsewhere || before.insert((other_to, *other));
+        let lane = (to.0.clone(), batch.class.waits);
+        let (mut callers, mut identities) = (BTreeSet::new(), BTreeSet::new());
+        let latest = self.left.iter().rev().take_while(|left| left.at > start);
+        for left in latest.filter(|left| left.lane == lane && left.at < now) {
+            if left.identity == batch.class.identity {
+                identities.clear();
+            }
+            let is_first = left.is_overdue
+                || match &left.sent {
+                    _ if left.identity != batch.class.identity => identities.insert(&left.identity),
+                    Some((other_to, other)) => {
+                        (other_to, *other) == (to, batch.caller) || callers.insert((other_to, *other))
+                    }
+                    None => true,
+                };
             Violation::unless(is_first, Promise::Turns, || {
-                format!("caller {other} went to {other_to:?} twice while caller {caller} was waiting since {start} ms")
+                format!("{left:?} went twice while caller {} was waiting since {start} ms", batch.caller)
             })?;
         }
         Ok(())
+    }
+
+    fn own(&self, to: &Destination, caller: CallerNumber) -> Traffic {
+        self.by_caller.get(&(to.clone(), caller)).copied().unwrap_or_default()
     }
 
     /// Until when what was held as a batch came back may wait for clients that come back too.
@@ -86,23 +169,26 @@ impl Lanes {
         own.last_back.saturating_add(self.settings.gather)
     }
 
-    /// A batch leaves. One that is sent again counts for its upstream only, and so does one of which nobody here knows
-    /// for which shard it is.
-    pub fn sent(
-        &mut self,
-        upstream: &str,
-        to: Option<&Destination>,
-        caller: CallerNumber,
-        now: u64,
-    ) -> Result<(), Violation> {
-        let lane = self.by_upstream.entry(upstream.to_owned()).or_default();
-        lane.in_flight = lane.in_flight.saturating_add(1);
+    /// A batch leaves. One that is sent again counts for its upstream and its identity only, and so does one of which
+    /// nobody here knows for which shard it is. No identity has more slots than there are, and all together have more
+    /// only with what is held for an interval; where that may change nobody knows how long it is.
+    pub fn sent(&mut self, batch: &Leaving, now: u64, is_fixed: bool) -> Result<(), Violation> {
+        let Leaving { upstream, class, .. } = batch;
+        let lane = ((*upstream).to_owned(), class.waits);
         let most = self.settings.max_in_flight_per_node;
-        let found = lane.in_flight;
-        let detail = |whom: &str| format!("{found} batches are on their way to {upstream} {whom}");
-        Violation::unless(found <= most, Promise::Bounds, || detail("in all"))?;
-        let Some(to) = to else { return Ok(()) };
-        self.left.push((now, to.clone(), caller));
+        let is_overdue = batch.since.saturating_add(self.settings.interval) <= now;
+        let all = self.by_upstream.entry(lane.clone()).or_default();
+        all.in_flight = all.in_flight.saturating_add(1);
+        let identity = self.by_identity.entry((lane.clone(), class.identity.clone())).or_default();
+        identity.in_flight = identity.in_flight.saturating_add(1);
+        let detail = |found: u64, whom: &str| format!("{found} batches are on their way to {upstream} {whom}");
+        let (found, of_all) = (identity.in_flight, all.in_flight);
+        Violation::unless(found <= most, Promise::Bounds, || detail(found, "of one identity"))?;
+        let is_kept = of_all <= most || is_overdue || !is_fixed;
+        Violation::unless(is_kept, Promise::Bounds, || detail(of_all, "in all"))?;
+        let sent = batch.to.map(|to| (to.clone(), batch.caller));
+        self.left.push(Left { at: now, lane, identity: class.identity.clone(), sent: sent.clone(), is_overdue });
+        let Some((to, caller)) = sent else { return Ok(()) };
         let own = self.by_caller.entry((to.clone(), caller)).or_default();
         own.in_flight = own.in_flight.saturating_add(1);
         Violation::unless(own.in_flight <= self.settings.max_in_flight, Promise::Bounds, || {
@@ -110,10 +196,21 @@ impl Lanes {
         })
     }
 
+    /// Whether more is on its way to an upstream than it has slots.
+    pub fn is_beyond_slots(&self, upstream: &str, class: &Class) -> bool {
+        let all = self.by_upstream.get(&(upstream.to_owned(), class.waits));
+        all.is_some_and(|all| all.in_flight > self.settings.max_in_flight_per_node)
+    }
+
     /// A batch came back.
-    pub fn back(&mut self, upstream: &str, to: Option<&Destination>, caller: CallerNumber, now: u64) {
-        if let Some(lane) = self.by_upstream.get_mut(upstream) {
-            lane.back(self.settings.max_in_flight_per_node, now);
+    pub fn back(&mut self, upstream: &str, to: Option<&Destination>, caller: CallerNumber, class: &Class, now: u64) {
+        let most = self.settings.max_in_flight_per_node;
+        let lane = (upstream.to_owned(), class.waits);
+        if let Some(all) = self.by_upstream.get_mut(&lane) {
+            all.back(most, now);
+        }
+        if let Some(identity) = self.by_identity.get_mut(&(lane, class.identity.clone())) {
+            identity.back(most, now);
         }
         if let Some(own) = to.and_then(|to| self.by_caller.get_mut(&(to.clone(), caller))) {
             own.back(self.settings.max_in_flight, now);

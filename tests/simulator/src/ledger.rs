@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::engine::CallId;
 
-use crate::client::{Client, HEAD};
+use crate::client::Client;
 use crate::cluster::{Document, Execution};
 use crate::fate::Ended;
-use crate::lanes::{CallerNumber, Destination, Lanes};
+use crate::lanes::{CallerNumber, Class, Destination, Lanes};
 use crate::operation::{Marker, Operation};
 use crate::scenario::Scenario;
 use crate::violation::{Promise, Violation};
@@ -99,6 +99,8 @@ pub struct Batch {
     pub destination: Option<Destination>,
     /// On whose behalf.
     pub caller: CallerNumber,
+    /// Whose slots it took.
+    pub class: Class,
     /// What was sent.
     pub markers: Vec<Marker>,
     /// Whether some of it was sent before.
@@ -197,28 +199,31 @@ impl Ledger {
         Ok(())
     }
 
-    /// A request passed through for this reason, in the words of the metrics, while so many bytes were held. Were it
+    /// A request passed through for this reason, in the words of the metrics, while so many bytes were left. Were it
     /// not for its client's oddity, only what the engine knows or has room for may be the reason.
-    pub fn passed_because(&self, number: usize, reason: &str, held: u64) -> Result<(), Violation> {
+    pub fn passed_because(&self, number: usize, reason: &str, left: u64) -> Result<(), Violation> {
         const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "mismatch"];
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
         let Some(request) = self.requests.get(number) else { return Ok(()) };
         let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
         let client = &request.client;
         let oddity = client.oddity;
-        let taken = if client.zipped { client.memory() } else { HEAD.saturating_add(client.body.len() as u64) };
         // Of a compressed body either form counts, and what has arrived may not have come out yet.
         let length = (client.body.len() as u64).saturating_add(if client.zipped { client.plain } else { 0 });
         let fits = ANYONES.contains(&reason)
             || (reason == "too_large" && length > settings.max_request)
-            || (reason == "memory" && held.saturating_add(taken) > settings.memory)
+            || (reason == "memory" && left < client.memory())
             || (reason == "same_id" && self.has_an_id_twice(request))
             || (reason == "routing_required" && self.lacks_routing(request))
             || (reason == "switched_off" && self.disturbed)
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {
-            format!("request {number} of {length} bytes, odd by {oddity:?}, passed through because of {reason}")
+            format!(
+                "request {number} of {length} bytes, odd by {oddity:?}, passed through because of {reason}, with {left} bytes \
+                 left of {} needed",
+                client.memory()
+            )
         })
     }
 

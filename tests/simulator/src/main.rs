@@ -70,6 +70,8 @@ fn show(coverage: &Coverage) {
     for (what, times) in coverage.iter() {
         println!("{times:>12}  {what}");
     }
+    let step = coverage.largest_ratio;
+    println!("{:>12.3}  allocated bytes for each byte counted, at most: {step:?}", step.ratio());
 }
 
 fn told(failure: &Failure) -> String {

@@ -47,10 +47,14 @@ pub enum Sabotage {
     PassTwice,
     /// Compressed bodies look as if they were not.
     MissOddity,
+    /// Routes all look as if they led to the coordinator.
+    IgnoreRoutes,
     /// Requests are taken for too large.
     PassNeedlessly,
     /// More is sent at a time than may be.
     OverLimit,
+    /// Batches have more operations than their answers have room for.
+    LongAnswers,
     /// Replies are let go all at once.
     FloodReplies,
     /// Holds wait too long.
@@ -73,7 +77,13 @@ pub enum Sabotage {
     LetGoNeedlessly,
     /// One caller waits until others have had their turns.
     StarveCaller,
-    /// Some memory is not counted.
+    /// All callers share the slots of a node, whatever their identity.
+    ShareSlots,
+    /// Callers of one identity have slots of their own.
+    SplitIdentities,
+    /// Requests that ask the cluster to wait take slots from others.
+    MixWaiters,
+    /// Most memory is not counted, not even the bodies that are held.
     ForgetMemory,
     /// The ids that the filter makes are all the same.
     RepeatIds,
@@ -111,8 +121,10 @@ impl Sabotage {
         Self::TouchPassedBody,
         Self::PassTwice,
         Self::MissOddity,
+        Self::IgnoreRoutes,
         Self::PassNeedlessly,
         Self::OverLimit,
+        Self::LongAnswers,
         Self::FloodReplies,
         Self::WaitTooLong,
         Self::OverBudget,
@@ -124,6 +136,9 @@ impl Sabotage {
         Self::HoldForEver,
         Self::LetGoNeedlessly,
         Self::StarveCaller,
+        Self::ShareSlots,
+        Self::SplitIdentities,
+        Self::MixWaiters,
         Self::ForgetMemory,
         Self::RepeatIds,
         Self::MixShards,
@@ -153,9 +168,14 @@ impl Sabotage {
             Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
             Self::MixShards => Promise::OneShard,
-            Self::TouchPassedBody | Self::MissOddity | Self::PassNeedlessly | Self::TakeDamaged => Promise::PassedWhole,
-            Self::OverLimit | Self::FloodReplies => Promise::Bounds,
-            Self::WaitTooLong => Promise::Interval,
+            Self::TouchPassedBody
+            | Self::MissOddity
+            | Self::IgnoreRoutes
+            | Self::PassNeedlessly
+            | Self::TakeDamaged => Promise::PassedWhole,
+            Self::OverLimit | Self::LongAnswers | Self::FloodReplies | Self::SplitIdentities => Promise::Bounds,
+            Self::WaitTooLong | Self::MixWaiters => Promise::Interval,
+            Self::ShareSlots => Promise::Fairness,
             Self::OverBudget | Self::ForgetMemory => Promise::Memory,
             Self::LetGoNeedlessly => Promise::HeaderPause,
             Self::StarveCaller => Promise::Turns,
@@ -175,6 +195,9 @@ impl Sabotage {
                 settings.early_release = false;
                 settings.interval = settings.interval.saturating_add(100);
             }
+            Self::LongAnswers => settings.max_answer = 32 << 20,
+            Self::ShareSlots => settings.identity = &[],
+            Self::SplitIdentities => settings.identity = &["x-opaque-id"],
             Self::MixShards => settings.level = "node",
             Self::PassNeedlessly => settings.max_request = 100,
             Self::OverBudget => settings.memory = settings.memory.saturating_mul(50).min(640 << 20),

@@ -4,13 +4,14 @@ use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
 use bulk_reshuffle::engine::metrics::Happened;
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Headers, Input, Origin, Response};
+use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, Input, Origin, Response, Step};
 use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
 
 use crate::dice::Dice;
 use crate::disturbance::Disturbance;
 use crate::fate::{PRODUCT, WARNING};
+use crate::layout::COORDINATOR;
 use crate::memory::Sabotaged;
 use crate::operation::MADE_ID;
 use crate::sabotage::Sabotage;
@@ -19,7 +20,7 @@ use crate::scenario::Settings;
 /// The real engine, and what is done to it on purpose. Without a sabotage, the engine and nothing else.
 #[derive(Debug)]
 pub struct Saboteur {
-    engine: Engine,
+    engine: Audited,
     sabotage: Option<Sabotage>,
     /// What to hand out next.
     more: VecDeque<Command>,
@@ -34,6 +35,10 @@ pub struct Saboteur {
 
 /// Calls that the engine knows nothing of have numbers from here on.
 const FORGED: u32 = 1 << 30;
+
+/// What asks the cluster to wait, and what looks to the engine as if it did not.
+const WAITS: [(&str, &str); 2] =
+    [("refresh=wait_for", "refresh=later"), ("wait_for_active_shards=", "timeout=shards_")];
 
 impl Saboteur {
     /// The n-th engine, with these settings, or those of the sabotage.
@@ -51,7 +56,7 @@ impl Saboteur {
         };
         let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?, origin, shared);
         Ok(Self {
-            engine,
+            engine: Audited::new(engine),
             sabotage,
             more: VecDeque::new(),
             withheld: Vec::new(),
@@ -68,21 +73,30 @@ impl Saboteur {
             (Some(Sabotage::ForgetLeavers), Input::RequestGone { .. })
             | (Some(Sabotage::DropResends), Input::CallNotSent { .. }) => return,
             (Some(Sabotage::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call },
-            (Some(Sabotage::MergeCallers), Input::RequestHead { request, mut headers, end }) => {
+            (Some(Sabotage::MergeCallers), Input::RequestHead { request, mut headers, route, end }) => {
                 headers.retain(|(name, _)| name != "authorization");
-                Input::RequestHead { request, headers, end }
+                Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::MissOddity), Input::RequestHead { request, mut headers, end }) => {
+            (Some(Sabotage::MissOddity), Input::RequestHead { request, mut headers, route, end }) => {
                 headers.retain(|(name, _)| name != "content-encoding");
-                Input::RequestHead { request, headers, end }
+                Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::ForgetFilter), Input::RequestHead { request, mut headers, end }) => {
+            (Some(Sabotage::IgnoreRoutes), Input::RequestHead { request, headers, end, .. }) => {
+                let route = Some(COORDINATOR.as_bytes().to_vec());
+                Input::RequestHead { request, headers, route, end }
+            }
+            (Some(Sabotage::ForgetFilter), Input::RequestHead { request, mut headers, route, end }) => {
                 headers.iter_mut().filter(|(name, _)| name == ":path").for_each(|(_, path)| *path = unfiltered(path));
-                Input::RequestHead { request, headers, end }
+                Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::LetGoNeedlessly), Input::RequestHead { request, headers, end }) => {
+            (Some(Sabotage::MixWaiters), Input::RequestHead { request, mut headers, route, end }) => {
+                let paths = headers.iter_mut().filter(|(name, _)| name == ":path");
+                paths.for_each(|(_, path)| *path = prompt(&String::from_utf8_lossy(path)).into());
+                Input::RequestHead { request, headers, route, end }
+            }
+            (Some(Sabotage::LetGoNeedlessly), Input::RequestHead { request, headers, route, end }) => {
                 self.withheld.push(Command::Resume { request });
-                Input::RequestHead { request, headers, end }
+                Input::RequestHead { request, headers, route, end }
             }
             (Some(Sabotage::TakeDamaged), Input::RequestData { request, mut chunk, end }) => {
                 chunk.pop_if(|last| *last == b'x');
@@ -146,9 +160,24 @@ impl Saboteur {
     pub fn memory(&self) -> u64 {
         match self.sabotage {
             Some(Sabotage::Leak) => self.engine.memory().saturating_add(1),
-            Some(Sabotage::ForgetMemory) => self.engine.memory() / 3,
+            Some(Sabotage::ForgetMemory) => self.engine.memory() / 100,
             _ => self.engine.memory(),
         }
+    }
+
+    /// [`Engine::memory_left`]
+    pub fn memory_left(&self) -> u64 {
+        self.engine.memory_left()
+    }
+
+    /// [`Audited::largest_ratio`]
+    pub fn largest_ratio(&self) -> Step {
+        self.engine.largest_ratio()
+    }
+
+    /// [`Audited::uncounted`]
+    pub fn uncounted(&self) -> Option<Step> {
+        self.engine.uncounted()
     }
 
     /// [`Engine::table`]
@@ -218,6 +247,10 @@ impl Saboteur {
                 let forged = ("x-opaque-id".to_owned(), "forged".to_owned());
                 call.headers = call.headers.iter().cloned().chain([forged]).collect();
             }
+            Sabotage::MixWaiters => {
+                let true_value = |(name, value): &(String, String)| (name.clone(), not_prompt(value));
+                call.headers = call.headers.iter().map(true_value).collect();
+            }
             Sabotage::TouchBytes => call.body.iter_mut().rev().skip(2).take(1).for_each(|byte| *byte = b'?'),
             Sabotage::StarveCaller if call.headers.iter().any(|(_, value)| value == "Basic caller1") => {
                 self.withheld.push(Command::Call(call));
@@ -277,6 +310,16 @@ impl Saboteur {
             _ => Some(reply),
         }
     }
+}
+
+/// A path that seems not to ask the cluster to wait.
+fn prompt(path: &str) -> String {
+    WAITS.iter().fold(path.to_owned(), |path, (waits, looks_prompt)| path.replace(waits, looks_prompt))
+}
+
+/// The path as it was.
+fn not_prompt(path: &str) -> String {
+    WAITS.iter().fold(path.to_owned(), |path, (waits, looks_prompt)| path.replace(looks_prompt, waits))
 }
 
 /// A path without the parameter `filter_path`.

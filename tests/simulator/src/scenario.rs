@@ -15,6 +15,10 @@ pub struct Scenario {
     pub ids: u64,
     /// How many callers there are.
     pub callers: u64,
+    /// How many values a header has that tells callers of one identity apart.
+    pub opaque: u64,
+    /// Requests that ask the cluster to wait.
+    pub waiters: u64,
     /// Requests with a reason to pass through.
     pub odd: u64,
     /// Requests whose bodies are compressed.
@@ -53,6 +57,9 @@ pub struct Scenario {
     pub settings: Vec<Settings>,
 }
 
+/// The default of `dispatch.identity`.
+const IDENTITY: &[&str] = &["authorization", "x-forwarded-client-cert", "x-forwarded-for"];
+
 /// What engines share of what they know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharing {
@@ -84,10 +91,14 @@ pub struct Settings {
     pub max_in_flight: u64,
     /// `dispatch.max_in_flight_per_node`
     pub max_in_flight_per_node: u64,
+    /// `dispatch.identity`
+    pub identity: &'static [&'static str],
     /// `limits.memory`
     pub memory: u64,
     /// `limits.max_request`
     pub max_request: u64,
+    /// `limits.max_answer`
+    pub max_answer: u64,
     /// `cluster_state.refresh`, in milliseconds.
     pub refresh: u64,
     /// `retry.attempts`
@@ -117,6 +128,8 @@ impl Scenario {
             operations: if crowded { 1 } else { dice.one_of(&[1, 3, 8, 40]) },
             ids: dice.one_of(&[0, 2, 10, 200]),
             callers: if crowded { dice.one_of(&[0, 1, 6]) } else { dice.one_of(&[0, 1, 2, 6]) },
+            opaque: dice.one_of(&[0, 0, 2, 40]),
+            waiters: dice.one_of(&[0, 0, 10, 60]),
             odd: dice.one_of(&[0, 5, 30]),
             zipped: dice.one_of(&[0, 0, 20, 80]),
             filtered: dice.one_of(&[0, 20, 80]),
@@ -153,8 +166,10 @@ impl Settings {
             level: dice.one_of(&["node", "node", "shard"]),
             max_in_flight,
             max_in_flight_per_node: max_in_flight.saturating_add(dice.one_of(&[0, 1, 3, 16])),
+            identity: dice.one_of(&[IDENTITY, IDENTITY, IDENTITY, &["x-opaque-id", "authorization"], &[]]),
             memory: max_request.max(dice.one_of(&[2_000, 20_000, 1 << 24, 1 << 24, 1 << 24])),
             max_request,
+            max_answer: dice.one_of(&[4_000, 20_000, 32 << 20, 32 << 20, 32 << 20]),
             refresh: dice.one_of(&[20, 200, 5_000]),
             retries: dice.one_of(&[0, 0, 1, 3]),
             header_pause: dice.one_of(&header_pause),
@@ -178,11 +193,16 @@ impl Settings {
                 "level": self.level,
                 "max_in_flight": self.max_in_flight,
                 "max_in_flight_per_node": self.max_in_flight_per_node,
+                "identity": self.identity,
             },
             "missing_id": self.missing_id,
             "header_pause": self.header_pause,
             "retry": {"attempts": self.retries, "backoff": "5ms", "max_backoff": "50ms"},
-            "limits": {"memory": format!("{}b", self.memory), "max_request": format!("{}b", self.max_request)},
+            "limits": {
+                "memory": format!("{}b", self.memory),
+                "max_request": format!("{}b", self.max_request),
+                "max_answer": format!("{}b", self.max_answer),
+            },
         })
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use bulk_reshuffle::bulk::ERROR_ROOM;
 use bulk_reshuffle::engine::Call;
 
 use crate::cluster::{Cluster, Execution};
 use crate::fate::Ended;
-use crate::lanes::Destination;
+use crate::lanes::{Class, Destination, Leaving};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};
 use crate::operation::{Marker, Operation};
@@ -16,6 +17,9 @@ use crate::violation::{Promise, Violation};
 /// How late something may leave where wake-ups and ticks are in time: a wake-up takes up to 1 ms, and so does the
 /// shortest tick.
 const PUNCTUAL: u64 = 2;
+
+/// An answer of so many bytes has room for whatever a request may be answered with.
+const WHOLE_ANSWER: u64 = 1 << 20;
 
 impl Ledger {
     /// A batch leaves.
@@ -32,22 +36,28 @@ impl Ledger {
         }
         self.check_headers(call, caller)?;
         let shards = self.check_shards(key.0, &markers, call, cluster)?;
+        self.check_answer(key.0, &markers)?;
         // Switches may change the rules; and once the cluster has changed names may lead elsewhere, for some requests
         // and not yet for others.
         let is_known =
             !self.disturbed && !self.is_redirected(call) && (!self.is_by_shard(key.0) || cluster.history.len() == 1);
         let destination = shards.first().filter(|_| is_known).map(|shard| (call.upstream.to_string(), *shard));
-        self.check_shares(key, &markers, call, destination.as_ref(), now, caller)?;
-        let destination = destination.filter(|_| !again);
+        let class = self.class(key.0, caller);
+        let since = self.held_since(key.0, &markers, caller);
+        let mut leaving = Leaving { upstream: &call.upstream, to: destination.as_ref(), caller, class: &class, since };
+        self.check_shares(key, &markers, &leaving, now)?;
+        leaving.to = leaving.to.filter(|_| !again);
         if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.sent(&call.upstream, destination.as_ref(), caller, now)?;
+            lanes.sent(&leaving, now, !self.disturbed)?;
         }
+        let destination = leaving.to.cloned();
         for marker in &markers {
             if let Some(sent) = self.operations.get_mut(*marker) {
                 sent.calls.push(key);
             }
         }
-        let batch = Batch { upstream: call.upstream.to_string(), destination, caller, markers, again, ended: None };
+        let upstream = call.upstream.to_string();
+        let batch = Batch { upstream, destination, caller, class, markers, again, ended: None };
         let known = self.calls.insert(key, batch).is_some();
         Violation::unless(!known, Promise::SentOnce, || format!("there are two calls {key:?}"))
     }
@@ -63,7 +73,7 @@ impl Ledger {
             ended => ended,
         });
         if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.back(&batch.upstream, batch.destination.as_ref(), batch.caller, now);
+            lanes.back(&batch.upstream, batch.destination.as_ref(), batch.caller, &batch.class, now);
         }
     }
 
@@ -254,16 +264,25 @@ impl Ledger {
         Ok(shards)
     }
 
-    /// What a request has for a destination leaves in one batch, and in time.
-    fn check_shares(
-        &mut self,
-        key: CallKey,
-        markers: &[Marker],
-        call: &Call,
-        destination: Option<&Destination>,
-        now: u64,
-        caller: usize,
-    ) -> Result<(), Violation> {
+    /// A batch has no more operations than its answer has room for: each may be answered with a long error.
+    fn check_answer(&self, engine: usize, markers: &[Marker]) -> Result<(), Violation> {
+        let most = self.lanes.get(engine).map_or(u64::MAX, |lanes| lanes.settings.max_answer);
+        let operations = markers.len() as u64;
+        Violation::unless(operations == 1 || operations.saturating_mul(ERROR_ROOM) <= most, Promise::Bounds, || {
+            format!("{operations} operations share a batch, whose answer may have {most} bytes")
+        })
+    }
+
+    /// Whether whatever a request has sent to a destination is over, for good.
+    fn is_over(&self, request: usize, destination: &Destination) -> bool {
+        let operations = self.operations.iter().filter(|sent| sent.request == request);
+        let mut last_calls = operations.filter_map(|sent| self.calls.get(sent.calls.last()?));
+        last_calls.all(|batch| batch.destination.as_ref() != Some(destination) || batch.ended.is_some())
+    }
+
+    /// What a request has for a destination leaves in one batch, and in time; or in parts, each when the one before is
+    /// over.
+    fn check_shares(&mut self, key: CallKey, markers: &[Marker], batch: &Leaving, now: u64) -> Result<(), Violation> {
         let mut firsts: Vec<usize> = markers
             .iter()
             .filter_map(|marker| self.operations.get(*marker))
@@ -272,26 +291,44 @@ impl Ledger {
             .collect();
         firsts.dedup();
         for number in firsts {
+            let is_over = batch.to.is_some_and(|destination| self.is_over(number, destination));
+            let has_parts = self.lanes.get(key.0).is_some_and(|lanes| lanes.settings.max_answer < WHOLE_ANSWER);
             let Some(request) = self.requests.get_mut(number) else { continue };
-            let Some(destination) = destination else {
-                request.shares.insert((call.upstream.to_string(), None));
+            let Some(destination) = batch.to else {
+                request.shares.insert((batch.upstream.to_owned(), None));
                 continue;
             };
             let is_first = request.shares.insert(destination.clone());
-            Violation::unless(is_first, Promise::Order, || {
+            Violation::unless(is_first || (has_parts && is_over), Promise::Order, || {
                 format!("request {number} has two shares for {destination:?}")
             })?;
+            if !is_first {
+                continue;
+            }
             let (Some(lanes), Some(since)) = (self.lanes.get(key.0), request.complete) else { continue };
-            lanes.check_turn(destination, caller, since)?;
-            let latest = lanes.latest(destination, caller, since).saturating_add(PUNCTUAL);
-            Violation::unless(!self.punctual || now <= latest, Promise::Interval, || {
-                format!(
-                    "request {number}, here since {since} ms, should have left for {} by {latest} ms",
-                    call.upstream
-                )
-            })?;
+            lanes.check_turn(batch, since, now)?;
+            if self.punctual {
+                lanes.check_time(batch, since, now, PUNCTUAL)?;
+            }
         }
         Ok(())
+    }
+
+    /// The slots of a caller.
+    fn class(&self, engine: usize, caller: usize) -> Class {
+        let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
+        let class = self.lanes.get(engine).zip(key).map(|(lanes, key)| lanes.class(key));
+        class.unwrap_or_else(|| Class { identity: String::new(), waits: false })
+    }
+
+    /// Since when the oldest of a batch may be held: a share may count whose client has gone since.
+    fn held_since(&self, engine: usize, markers: &[Marker], caller: usize) -> u64 {
+        let sent = markers.iter().filter_map(|marker| self.requests.get(self.operations.get(*marker)?.request));
+        let gone = self
+            .requests
+            .iter()
+            .filter(|request| (request.engine, request.caller, request.stage) == (engine, caller, Stage::Gone));
+        sent.chain(gone).filter_map(|request| request.complete).min().unwrap_or_default()
     }
 
     /// Of a request's operations on one document, none is carried out before an earlier one.

@@ -42,8 +42,10 @@ pub enum Promise {
     Bounds,
     /// Headers are held back only as long as it takes to find out whether a body comes.
     HeaderPause,
-    /// Callers take turns at a node.
+    /// Identities take turns at a node, and so do the callers of each.
     Turns,
+    /// No identity keeps another's requests from a node for longer than an interval.
+    Fairness,
     /// What is held leaves in time.
     Interval,
     /// What has changed in the cluster is known to all engines in time.

@@ -5,10 +5,11 @@ use bulk_reshuffle::routing::{SharedData, Unshared};
 
 use crate::agenda::{Agenda, Event};
 use crate::calls::Calls;
-use crate::client::Client;
+use crate::client::{Client, ROUTE};
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
 use crate::dice::Dice;
+use crate::layout::COORDINATOR;
 use crate::ledger::{Ledger, Stage};
 use crate::machine::Machine;
 use crate::memory::Memory;
@@ -68,7 +69,6 @@ impl World {
         let mut operations = Vec::new();
         let clients: Vec<_> =
             (0..scenario.requests).map(|_| Client::draw(&mut dice, &scenario, &mut operations)).collect();
-        let largest = clients.iter().map(Client::memory).max().unwrap_or_default();
         let faults = if scenario.sharing == Sharing::Some { 3 } else { 0 };
         let shared = (scenario.sharing != Sharing::Nothing).then(|| Memory::new(faults, Dice::new(seed)));
         let mut machines = Vec::new();
@@ -79,8 +79,7 @@ impl World {
             };
             let engine = Saboteur::new(number, settings, sabotage, memory)
                 .map_err(|error| Violation::of(Promise::Drained, format!("the configuration is refused: {error}")))?;
-            let most_memory = settings.memory.saturating_add(largest);
-            machines.push(Machine::new(engine, Pauses::new(settings.header_pause), most_memory));
+            machines.push(Machine::new(engine, Pauses::new(settings.header_pause), settings.memory));
         }
         let ledger = Ledger::new(clients, operations, &scenario);
         let mut world = Self {
@@ -201,6 +200,7 @@ impl World {
         let request = self.ledger.request(number)?;
         (request.engine, request.stage) = (engine, Stage::Here);
         let (headers, end) = (request.client.headers.clone(), request.client.bodiless);
+        let elsewhere = request.client.oddity == Some(ROUTE);
         if let Some(oddity) = request.client.oddity {
             self.coverage.count(&format!("client: {oddity}"));
         }
@@ -211,7 +211,9 @@ impl World {
             let after = self.dice.up_to(self.scenario.latency.saturating_mul(3));
             self.plan(after, Event::Leave(number));
         }
-        self.stream(number, Input::RequestHead { request: RequestId(number as u32), headers, end })?;
+        let to: Option<&str> = if elsewhere { self.dice.one_of(&[None, Some("es-0")]) } else { Some(COORDINATOR) };
+        let route = to.map(Into::into);
+        self.stream(number, Input::RequestHead { request: RequestId(number as u32), headers, route, end })?;
         self.begin_body(number)
     }
 
@@ -290,6 +292,8 @@ impl World {
             Violation::unless(memory >= least, Promise::Memory, || {
                 format!("{memory} bytes are counted, {least} at least are held")
             })?;
+            let uncounted = machine.engine.uncounted();
+            Violation::unless(uncounted.is_none(), Promise::Memory, || format!("not all is counted: {uncounted:?}"))?;
         }
         Ok(())
     }
@@ -307,9 +311,10 @@ impl World {
     }
 
     /// In the end nothing is left.
-    pub fn check_end(&self) -> Result<(), Violation> {
+    pub fn check_end(&mut self) -> Result<(), Violation> {
         self.ledger.drained()?;
         for machine in &self.machines {
+            self.coverage.step(machine.engine.largest_ratio());
             let (rests, left) = (machine.rests, machine.engine.memory());
             Violation::unless(rests && left == 0, Promise::Drained, || {
                 format!("an engine is left with {left} bytes, and it is {rests} that it was idle")

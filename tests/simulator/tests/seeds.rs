@@ -35,6 +35,7 @@ fn some_hundred_days_break_no_promise() {
         "client: gzip",
         "headers: went on at once",
         "headers: were let go",
+        "batch: beyond the slots of its node",
         "batch: of several filter paths",
         "batch: of zipped and plain requests",
         "passed through: action_line",

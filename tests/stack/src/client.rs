@@ -1,5 +1,6 @@
 //! A small HTTP/1.1 client.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -42,7 +43,17 @@ impl Default for Client {
 impl Client {
     /// A client with a time-out of 60 s for a whole exchange.
     pub fn new() -> Self {
+        Self::connecting_by(HttpConnector::new())
+    }
+
+    /// The same, with connections that come from this address of the machine.
+    pub fn at(address: IpAddr) -> Self {
         let mut connector = HttpConnector::new();
+        connector.set_local_address(Some(address));
+        Self::connecting_by(connector)
+    }
+
+    fn connecting_by(mut connector: HttpConnector) -> Self {
         connector.set_nodelay(true);
         Self {
             connections: Connections::builder(TokioExecutor::new()).build(connector),

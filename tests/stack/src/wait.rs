@@ -21,7 +21,7 @@ where
             return Ok(value);
         }
         if Instant::now() >= deadline {
-            return Err(anyhow!("waited {} s in vain: {what}", limit.as_secs_f64()));
+            return Err(anyhow!("timed out after {} s waiting until {what}", limit.as_secs_f64()));
         }
         tokio::time::sleep(BETWEEN_PROBES).await;
     }

@@ -58,6 +58,8 @@ struct World<'a> {
     nodes: Nodes,
     record: Record,
     random: fastrand::Rng,
+    /// Where the route of every request leads.
+    route: Vec<u8>,
     /// Requests without an answer.
     left: usize,
 }
@@ -81,6 +83,7 @@ impl<'a> World<'a> {
             nodes: Nodes::new(arrivals),
             record: Record::default(),
             random: fastrand::Rng::with_seed(settings.seed ^ 0x5eed),
+            route: config.coordinator.clone().into_bytes(),
             left: arrivals.times().len(),
         })
     }
@@ -109,8 +112,8 @@ impl<'a> World<'a> {
         let worker = self.random.usize(0..self.workers.len().max(1));
         let id = RequestId(request as u32);
         let body = self.arrivals.body(request);
-        let headers = headers(&self.arrivals.path, &body);
-        self.stream(worker, Input::RequestHead { request: id, headers, end: false }, now);
+        let (headers, route) = (headers(&self.arrivals.path, &body), Some(self.route.clone()));
+        self.stream(worker, Input::RequestHead { request: id, headers, route, end: false }, now);
         self.stream(worker, Input::RequestData { request: id, chunk: body, end: true }, now);
     }
 

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::json::Plain;
 
 /// What a bulk operation does to its document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Writes the document, whether it exists or not.

@@ -81,6 +81,11 @@ impl<'a> ActionLine<'a> {
         Ok(Self { action, index, id, routing, require_alias, require_data_stream, nulls, text: line })
     }
 
+    /// Bytes of the line.
+    pub fn bytes(&self) -> u64 {
+        self.text.len() as u64
+    }
+
     /// What adds a parameter to this line, which begins at `start` in the body: in place of a `null`, or else in front
     /// of the others, right behind the brace with which they begin.
     pub fn splice(&self, start: u32, parameter: Parameter) -> Splice {

@@ -2,14 +2,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use memchr::memmem;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Action, quotation};
-use crate::json::{Object, Plain};
-use crate::routing::hash;
+use super::{Action, ErrorItem, quotation};
+use crate::hash::hash;
+use crate::json::{Object, Plain, shallow_value};
 
 /// What a node said of a batch: the cluster's answer with its items cut apart, not re-serialised.
 ///
@@ -43,28 +42,50 @@ pub struct AnswerItem {
     end: u32,
 }
 
+/// The longest item of a success, and of an error of a few words, without the document's id and the names of its index:
+/// no release writes a longer one (`make test-matrix` looks at them).
+pub const ITEM_ROOM: u64 = 384;
+
+/// The longest item of an error, without what it quotes of the document, its id and the names of its index, each of
+/// which it may quote twice. Errors are as long as a release makes them; this is more than `make test-matrix` has seen.
+pub const ERROR_ROOM: u64 = 1024;
+
 /// The answer is not a bulk answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an answer to a bulk request")]
 pub struct AnswerError;
 
 impl Answer {
-    /// Cuts an answer's body apart. What its errors quote of the batch is left out: see [`quotation`].
-    pub fn read(body: Vec<u8>) -> Result<Self, AnswerError> {
-        let body = match memmem::find(&body, quotation::START.as_bytes()) {
-            Some(_) => unquoted(&body)?,
-            None => body,
+    /// Cuts the body of an answer to so many operations apart. What its errors quote of the batch is left out: see
+    /// [`quotation`]. An answer with more than twice as many items, and some, is none: the memory for them would be the
+    /// node's to choose.
+    pub fn read(body: Vec<u8>, operations: usize) -> Result<Self, AnswerError> {
+        let most = most_items(operations);
+        let body = match quotation::is_in(&body) {
+            true => unquoted(&body, most)?,
+            false => body,
         };
-        if u32::try_from(body.len()).is_err() {
-            return Err(AnswerError);
-        }
-        let (head, items) = plain(&body).map_or_else(|| json(&body), Ok)?;
+        let (head, items) = cut(&body, operations)?;
         Ok(Self { took: head.took, errors_first: head.errors_first, items, body })
+    }
+
+    /// The items of an answer, which stays as it is.
+    pub fn cut(body: &[u8], operations: usize) -> Result<Vec<AnswerItem>, AnswerError> {
+        cut(body, operations).map(|(_, items)| items)
     }
 
     /// The text of one of its items.
     pub fn text(&self, item: &AnswerItem) -> &[u8] {
         self.body.get(item.start as usize..item.end as usize).unwrap_or_default()
+    }
+
+    /// Bytes of so many of its items, from the first on, with what stands between them.
+    pub fn bytes(&self, first: usize, count: usize) -> u64 {
+        let last = first.saturating_add(count).saturating_sub(1);
+        match (self.items.get(first), self.items.get(last)) {
+            (Some(first), Some(last)) => u64::from(last.end.saturating_sub(first.start)),
+            _ => 0,
+        }
     }
 
     /// The index that one of its items names.
@@ -75,8 +96,64 @@ impl Answer {
 
     /// About how many bytes it takes.
     pub fn memory(&self) -> u64 {
-        self.items.len().saturating_mul(size_of::<AnswerItem>()).saturating_add(self.body.len()) as u64
+        self.items.capacity().saturating_mul(size_of::<AnswerItem>()).saturating_add(self.body.capacity()) as u64
     }
+
+    /// The same with each item within [`ITEM_ROOM`]: what is longer keeps its action, index, id and status, and the
+    /// beginning of its error, which `shorten` makes.
+    pub fn shortened(mut self, shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Self {
+        let mut body = Vec::with_capacity(self.body.len().min(self.items.len().saturating_mul(ITEM_ROOM as usize)));
+        for item in &mut self.items {
+            let text = self.body.get(item.start as usize..item.end as usize).unwrap_or_default();
+            if !body.is_empty() {
+                body.push(b',');
+            }
+            let start = body.len() as u32;
+            match short(text, &shorten) {
+                Some(short) => body.extend_from_slice(&short),
+                None => body.extend_from_slice(text),
+            }
+            *item = item.at(start..body.len() as u32);
+        }
+        Self { body, ..self }
+    }
+}
+
+/// How many items an answer to so many operations may have.
+fn most_items(operations: usize) -> usize {
+    operations.saturating_mul(2).saturating_add(16)
+}
+
+fn cut(body: &[u8], operations: usize) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
+    if u32::try_from(body.len()).is_err() {
+        return Err(AnswerError);
+    }
+    let most = most_items(operations);
+    plain(body, operations, most).map_or_else(|| json(body, most), Ok)
+}
+
+/// A short item in place of one that is too long; `None` if it is not.
+fn short(text: &[u8], shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Option<Vec<u8>> {
+    if text.len() as u64 <= ITEM_ROOM {
+        return None;
+    }
+    let item: Item<'_> = serde_json::from_slice(text).ok()?;
+    let (action, fields) = item.into_parts();
+    let names = [&fields.index, &fields.id].into_iter().flatten().map(|name| name.len() as u64).sum();
+    if text.len() as u64 <= ITEM_ROOM.saturating_add(names) {
+        return None;
+    }
+    let mut short = Vec::new();
+    let error = fields.error.map(shorten);
+    ErrorItem::write_short(
+        action,
+        fields.index.as_deref(),
+        fields.id.as_deref(),
+        fields.status,
+        error.as_deref(),
+        &mut short,
+    );
+    Some(short)
 }
 
 impl AnswerItem {
@@ -158,15 +235,18 @@ impl<'a> Pattern<'a> {
 }
 
 /// Reads an answer as clusters write nearly all of them; single items may be otherwise.
-fn plain(body: &[u8]) -> Option<(Head, Vec<AnswerItem>)> {
+fn plain(body: &[u8], operations: usize, most: usize) -> Option<(Head, Vec<AnswerItem>)> {
     let mut text = Plain::new(body);
     let head = Head::plain(&mut text)?;
-    let (mut items, mut pattern) = (Vec::new(), None);
+    let (mut items, mut pattern) = (Vec::with_capacity(operations.min(body.len() / SHORTEST_ITEM)), None);
     let mut is_over = text.takes(b"]}");
     while !is_over {
         let begin = text.rest();
         let item = next_item(&mut text, &mut pattern)?;
         let place = |rest: &[u8]| body.len().saturating_sub(rest.len()) as u32;
+        if items.len() >= most {
+            return None;
+        }
         items.push(item.at(place(begin)..place(text.rest())));
         is_over = text.takes(b"]}");
         if !is_over {
@@ -187,15 +267,18 @@ fn next_item<'a>(text: &mut Plain<'a>, pattern: &mut Option<Pattern<'a>>) -> Opt
     if let Some(Pattern { item, .. }) = pattern {
         return Some(*item);
     }
-    let mut values = serde_json::Deserializer::from_slice(begin).into_iter::<&RawValue>();
-    let item = AnswerItem::json(values.next()?.ok()?).filter(|_| begin.starts_with(b"{"))?;
-    *text = Plain::new(begin.get(values.byte_offset()..)?);
+    let (value, rest) = shallow_value(begin)?;
+    let item = AnswerItem::json(serde_json::from_slice(value).ok()?).filter(|_| begin.starts_with(b"{"))?;
+    *text = Plain::new(rest);
     Some(item)
 }
 
+/// Bytes of `{"index":{"status":1}},`, which no item goes below.
+const SHORTEST_ITEM: usize = 22;
+
 /// Reads an answer however it is written.
-fn json(body: &[u8]) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
-    let Parsed { head, items } = serde_json::from_slice(body).map_err(|_| AnswerError)?;
+fn json(body: &[u8], most: usize) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
+    let Parsed { head, items } = Parsed::read(body, most)?;
     let item = |text: &RawValue| Some(AnswerItem::json(text)?.at(position(text.get(), body)?));
     Ok((head, items.into_iter().map(item).collect::<Option<_>>().ok_or(AnswerError)?))
 }
@@ -233,8 +316,8 @@ fn errors(text: &mut Plain<'_>) -> bool {
 }
 
 /// The body with other errors, where they quote something.
-fn unquoted(body: &[u8]) -> Result<Vec<u8>, AnswerError> {
-    let parsed: Parsed<'_> = serde_json::from_slice(body).map_err(|_| AnswerError)?;
+fn unquoted(body: &[u8], most: usize) -> Result<Vec<u8>, AnswerError> {
+    let parsed = Parsed::read(body, most)?;
     let (mut made, mut copied) = (Vec::with_capacity(body.len()), 0);
     for item in parsed.items {
         let item: Item<'_> = serde_json::from_str(item.get()).map_err(|_| AnswerError)?;
@@ -293,13 +376,21 @@ struct Parsed<'a> {
     items: Vec<&'a RawValue>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Parsed<'a> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(ParsedVisitor)
+impl<'a> Parsed<'a> {
+    /// Reads an answer of so many items at most.
+    fn read(body: &'a [u8], most: usize) -> Result<Self, AnswerError> {
+        // To read what is nested takes a byte for each level.
+        shallow_value(body).ok_or(AnswerError)?;
+        let mut from = serde_json::Deserializer::from_slice(body);
+        let parsed = from.deserialize_map(ParsedVisitor { most }).map_err(|_| AnswerError)?;
+        from.end().map_err(|_| AnswerError)?;
+        Ok(parsed)
     }
 }
 
-struct ParsedVisitor;
+struct ParsedVisitor {
+    most: usize,
+}
 
 impl<'de> Visitor<'de> for ParsedVisitor {
     type Value = Parsed<'de>;
@@ -313,7 +404,8 @@ impl<'de> Visitor<'de> for ParsedVisitor {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match key.as_ref() {
                 "took" => took = Some(map.next_value()?),
-                "items" => items = Some(map.next_value()?),
+                "items" if items.is_some() => return Err(A::Error::duplicate_field("items")),
+                "items" => items = Some(map.next_value_seed(Items { most: self.most })?),
                 "errors" => {
                     errors_first = took.is_none();
                     map.next_value::<IgnoredAny>()?;
@@ -328,10 +420,42 @@ impl<'de> Visitor<'de> for ParsedVisitor {
     }
 }
 
+/// The texts of so many items at most.
+struct Items {
+    most: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Items {
+    type Value = Vec<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "at most {} items", self.most)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = from.next_element()? {
+            if items.len() >= self.most {
+                return Err(A::Error::invalid_length(items.len(), &self));
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routing::hash;
+    use crate::hash::hash;
 
     #[test]
     fn errors_do_not_quote_the_batch_and_ids_stay() {
@@ -344,7 +468,7 @@ mod tests {
             )
         };
         let quoting = error(&format!(r#"at {marker}\"secret\"; line: 1]"#));
-        let answer = Answer::read(body(&quoting, &error("y")).into_bytes()).unwrap();
+        let answer = Answer::read(body(&quoting, &error("y")).into_bytes(), 3).unwrap();
         assert_eq!(
             answer.items.iter().map(|item| item.id_hash).collect::<Vec<_>>(),
             [marker, "2", "3"].map(|id| Some(hash(id)))
@@ -364,29 +488,33 @@ mod tests {
         let replacements = b"\"\\{}[],:0 1a-.e\n\0\xc3";
         for head in [r#""took":3,"errors":true"#, r#""errors":false,"took":30"#] {
             let body = format!(r#"{{{head},"items":[{items}]}}"#).into_bytes();
-            assert_eq!(plain(&body).unwrap(), json(&body).unwrap());
-            assert_eq!(plain(&body).unwrap().1.len(), 8);
+            assert_eq!(plain(&body, 8, 8).unwrap(), json(&body, 8).unwrap());
+            assert_eq!(plain(&body, 8, 8).unwrap().1.len(), 8);
             let mut changed = body.clone();
             for at in 0..body.len() {
                 for replacement in replacements {
                     changed[at] = *replacement;
-                    let found = plain(&changed);
-                    assert!(found.is_none() || found == json(&changed).ok(), "{}", String::from_utf8_lossy(&changed));
+                    let found = plain(&changed, 8, 8);
+                    assert!(
+                        found.is_none() || found == json(&changed, 8).ok(),
+                        "{}",
+                        String::from_utf8_lossy(&changed)
+                    );
                 }
                 changed[at] = body[at];
-                let found = plain(&body[..at]);
+                let found = plain(&body[..at], 8, 8);
                 assert!(found.is_none(), "up to {at}: {found:?}");
             }
         }
         let none = br#"{"took":0,"errors":false,"items":[]}"#;
-        assert_eq!(plain(none).unwrap(), json(none).unwrap());
+        assert_eq!(plain(none, 1, 8).unwrap(), json(none, 8).unwrap());
     }
 
     #[test]
     fn cuts_the_items_apart_as_they_stand() {
         let body = br#"{"took":7,"errors":true,"items":[
             {"index":{"_index":"a","_id":"1","status":201}} , {"delete" : {"_id":"\u00e9","error":{"type":"x"},"status":409}}]}"#;
-        let answer = Answer::read(body.to_vec()).unwrap();
+        let answer = Answer::read(body.to_vec(), 2).unwrap();
         assert_eq!((answer.took, answer.errors_first, answer.items.len()), (7, false, 2));
         let texts: Vec<_> = answer.items.iter().map(|item| std::str::from_utf8(answer.text(item)).unwrap()).collect();
         assert_eq!(
@@ -402,7 +530,7 @@ mod tests {
 
     #[test]
     fn notices_the_order_of_newer_versions() {
-        let answer = Answer::read(br#"{"errors":false,"took":0,"ingest_took":3,"items":[]}"#.to_vec()).unwrap();
+        let answer = Answer::read(br#"{"errors":false,"took":0,"ingest_took":3,"items":[]}"#.to_vec(), 1).unwrap();
         assert!(answer.errors_first && answer.items.is_empty());
     }
 
@@ -419,7 +547,7 @@ mod tests {
             br#"{"took":1,"errors":false,"items":[7]}"#,
             b"{\"took\":1,\"items\":[{\"index\":{\"_id\":\"\xff\"}}]}",
         ] {
-            assert_eq!(Answer::read(body.to_vec()).unwrap_err(), AnswerError);
+            assert_eq!(Answer::read(body.to_vec(), 1).unwrap_err(), AnswerError);
         }
     }
 }

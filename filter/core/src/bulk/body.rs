@@ -46,6 +46,11 @@ impl Body {
         u64::from(self.len).saturating_add((self.chunks.len() as u64).saturating_mul(PER_CHUNK))
     }
 
+    /// About how many bytes a chunk of this length takes.
+    pub fn chunk_memory(len: usize) -> u64 {
+        PER_CHUNK.saturating_add(len as u64)
+    }
+
     /// Whether nothing has arrived.
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -23,7 +23,8 @@ struct Fields<'a> {
     #[serde(rename = "_id")]
     id: Option<&'a str>,
     status: u16,
-    error: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
@@ -45,19 +46,31 @@ impl ErrorItem<'_> {
             index: line.index.as_deref().or(default_index).unwrap_or_default(),
             id: line.id.as_deref(),
             status: self.status,
-            error: self.error,
+            error: Some(self.error),
         };
-        self.write_fields(line.action, &fields, to);
+        write_fields(line.action, &fields, to);
     }
 
-    fn write_fields(&self, action: Action, fields: &Fields<'_>, to: &mut Vec<u8>) {
-        to.extend_from_slice(b"{\"");
-        to.extend_from_slice(action.name().as_bytes());
-        to.extend_from_slice(b"\":");
-        // Writing to memory what holds only strings and numbers cannot fail.
-        let _ = serde_json::to_writer(&mut *to, fields);
-        to.push(b'}');
+    /// Appends an item with nothing but the names, the status and, if it failed, the error.
+    pub fn write_short(
+        action: Action,
+        index: Option<&str>,
+        id: Option<&str>,
+        status: u16,
+        error: Option<&RawValue>,
+        to: &mut Vec<u8>,
+    ) {
+        write_fields(action, &Fields { index: index.unwrap_or_default(), id, status, error }, to);
     }
+}
+
+fn write_fields(action: Action, fields: &Fields<'_>, to: &mut Vec<u8>) {
+    to.extend_from_slice(b"{\"");
+    to.extend_from_slice(action.name().as_bytes());
+    to.extend_from_slice(b"\":");
+    // Writing to memory what holds only strings and numbers cannot fail.
+    let _ = serde_json::to_writer(&mut *to, fields);
+    to.push(b'}');
 }
 
 #[cfg(test)]

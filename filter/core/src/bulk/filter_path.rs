@@ -26,7 +26,7 @@ pub struct Selection<'a> {
     excluded: Reach<'a>,
 }
 
-/// What becomes of a value.
+/// The verdict on a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate<'a> {
     /// It is kept as it is.
@@ -104,12 +104,12 @@ impl FilterPath {
 }
 
 impl<'a> Selection<'a> {
-    /// What becomes of the value of a field.
+    /// Returns the verdict on the value of a field.
     pub fn field(&self, name: &str) -> Fate<'a> {
         Self { included: self.included.field(name), excluded: self.excluded.field(name) }.fate()
     }
 
-    /// What becomes of the value that the selection is for.
+    /// Returns the verdict on the value that the selection is for.
     pub fn fate(self) -> Fate<'a> {
         match (&self.included, &self.excluded) {
             (Reach::Nothing, _) | (_, Reach::Everything) => Fate::Dropped,

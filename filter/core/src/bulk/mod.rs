@@ -27,7 +27,7 @@ mod update_body;
 
 pub use action::Action;
 pub use action_line::{ActionLine, LineError};
-pub use answer::{Answer, AnswerError, AnswerItem};
+pub use answer::{Answer, AnswerError, AnswerItem, ERROR_ROOM, ITEM_ROOM};
 pub use body::Body;
 pub use document_id::DocumentId;
 pub use error_item::ErrorItem;
@@ -37,6 +37,7 @@ pub use gzip::gzip;
 pub use inflater::{InflateError, Inflater};
 pub use operation::{Operation, Placement};
 pub use pretty::pretty;
+pub use quotation::unquoted;
 pub use reader::{ReadError, Reader};
 pub use reply::{Reply, ReplyHead};
 pub use splice::{Gap, Parameter, Splice, Splices};

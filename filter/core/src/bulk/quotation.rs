@@ -3,12 +3,32 @@
 //! Elasticsearch 7 tells where it could not read a document by quoting the first 500 bytes of what it had before it,
 //! which may be the whole batch with its headers: other clients' documents. Later versions quote nothing.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 /// How a quotation begins.
-pub(super) const START: &str = "[Source: (byte[])";
+const START: &str = "[Source: (byte[])";
+static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(START));
 /// What follows it.
 const END: &str = "; line: ";
 /// What stands for it, in the words of later versions.
 const REDACTED: &str = "[Source: REDACTED";
+
+/// Whether a text quotes something.
+pub(super) fn is_in(text: &[u8]) -> bool {
+    FINDER.find(text).is_some()
+}
+
+/// A text that does not quote anything, whatever it is: JSON or not.
+pub fn unquoted(text: Vec<u8>) -> Vec<u8> {
+    if !is_in(&text) {
+        return text;
+    }
+    let mut made = Vec::with_capacity(text.len());
+    write_unquoted(&String::from_utf8_lossy(&text), &mut made);
+    made
+}
 
 /// Writes JSON without what its strings quote.
 pub(super) fn write_unquoted(json: &str, to: &mut Vec<u8>) {

@@ -11,6 +11,9 @@ pub struct Reply<'a> {
     whole: Vec<u8>,
 }
 
+/// What stands around the items, behind other fields.
+const ITEMS: &str = r#","items":[]}"#;
+
 /// What stands before the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHead {
@@ -23,18 +26,27 @@ pub struct ReplyHead {
 }
 
 impl<'a> Reply<'a> {
-    /// A reply without items yet, with room for this many bytes of them.
-    pub fn new(head: ReplyHead, filter_path: &'a FilterPath, capacity: usize) -> Self {
+    /// A reply without items yet. It takes as much memory as it has bytes if all items are shown, which have this many
+    /// bytes together; else it grows, up to that.
+    pub fn new(head: ReplyHead, filter_path: &'a FilterPath, items: usize, bytes: usize) -> Self {
         let selection = filter_path.selection();
-        let items = selection.field("items");
-        let capacity = if items == Fate::Kept { capacity.saturating_add(64) } else { 64 };
-        let mut reply = Self { body: Vec::with_capacity(capacity), items, any_item: false, whole: Vec::new() };
-        reply.body.push(b'{');
-        let mut fields = [("took", head.took.to_string()), ("errors", head.errors.to_string())];
+        let shown = selection.field("items");
+        let took = head.took.to_string();
+        let mut fields = [("took", took.as_str()), ("errors", if head.errors { "true" } else { "false" })];
         if head.errors_first {
             fields.reverse();
         }
-        for (name, value) in fields.iter().filter(|(name, _)| selection.field(name).keeps_scalars()) {
+        let kept = fields.map(|(name, _)| selection.field(name).keeps_scalars());
+        let shown_fields = || fields.iter().zip(kept).filter_map(|(field, is_kept)| is_kept.then_some(field));
+        // With quotes, a colon, and a comma or the brace.
+        let mut capacity = shown_fields().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
+        if shown == Fate::Kept {
+            let separators = items.saturating_sub(1);
+            capacity = capacity.saturating_add(ITEMS.len()).saturating_add(separators).saturating_add(bytes);
+        }
+        let mut reply = Self { body: Vec::with_capacity(capacity), items: shown, any_item: false, whole: Vec::new() };
+        reply.body.push(b'{');
+        for (name, value) in shown_fields() {
             reply.key(name);
             reply.body.extend_from_slice(value.as_bytes());
         }
@@ -106,11 +118,15 @@ mod tests {
 
     fn filtered(filter_path: &str, errors: bool, errors_first: bool, items: &[&str]) -> String {
         let filter_path = FilterPath::parse(filter_path).unwrap();
-        let mut reply = Reply::new(ReplyHead { took: 12, errors, errors_first }, &filter_path, 0);
+        let bytes = items.iter().map(|item| item.len()).sum();
+        let head = ReplyHead { took: 12, errors, errors_first };
+        let mut reply = Reply::new(head, &filter_path, items.len(), bytes);
         for text in items {
             reply.item(|to| to.extend_from_slice(text.as_bytes()));
         }
-        String::from_utf8(reply.finish()).unwrap()
+        let body = reply.finish();
+        assert!(!filter_path.is_empty() || body.capacity() == body.len(), "{} of {}", body.len(), body.capacity());
+        String::from_utf8(body).unwrap()
     }
 
     #[test]

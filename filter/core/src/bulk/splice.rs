@@ -28,6 +28,9 @@ pub enum Gap {
     Null,
 }
 
+/// Bytes of `"_id":"` and an id of 20, and what follows it.
+const LONGEST: usize = 29;
+
 /// A value that is none.
 pub(super) const NULL: &str = "null";
 
@@ -62,7 +65,12 @@ impl Splices {
 
     /// About how many bytes they take.
     pub fn memory(&self) -> u64 {
-        self.0.len().saturating_mul(size_of::<Splice>()) as u64
+        self.0.capacity().saturating_mul(size_of::<Splice>()) as u64
+    }
+
+    /// The most bytes that they make the body longer by.
+    pub fn sent(&self) -> u64 {
+        self.0.len().saturating_mul(LONGEST) as u64
     }
 }
 

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
 use super::field::{count, duration, show_duration};
+use super::{ConfigError, HarmlessHeaders, IdentityHeaders};
 
 /// How batches are sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -14,9 +14,12 @@ pub struct Dispatch {
     /// Batches on their way at a time for one node (or shard, see `level`) and one caller.
     #[serde(deserialize_with = "count")]
     pub max_in_flight: usize,
-    /// The same over all callers (and shards) of a node; these take turns.
+    /// The slots of a node: the same over all callers (and shards) of it. Identities take turns for a free slot. A
+    /// batch that has waited for one for `hold.interval` leaves without, unless its own identity has as many in flight.
     #[serde(deserialize_with = "count")]
     pub max_in_flight_per_node: usize,
+    /// Headers that tell which requests share the slots of one identity.
+    pub identity: IdentityHeaders,
     /// For each call.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
@@ -30,6 +33,7 @@ impl Default for Dispatch {
             level: Level::default(),
             max_in_flight: 1,
             max_in_flight_per_node: 16,
+            identity: IdentityHeaders::default(),
             timeout: Duration::from_secs(60),
             compress: false,
         }
@@ -38,11 +42,15 @@ impl Default for Dispatch {
 
 impl Dispatch {
     /// What no single field can tell.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, harmless: &HarmlessHeaders) -> Result<(), ConfigError> {
         let most = self.max_in_flight_per_node;
         if self.max_in_flight > most {
             let problem = format!("expected at most `dispatch.max_in_flight_per_node`, {most}");
             return Err(ConfigError::new("dispatch.max_in_flight", problem));
+        }
+        if let Some(name) = self.identity.find_harmless(harmless) {
+            let problem = format!("expected headers that are not in `harmless_headers`, found {name:?}");
+            return Err(ConfigError::new("dispatch.identity", problem));
         }
         Ok(())
     }

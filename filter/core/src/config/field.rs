@@ -16,6 +16,15 @@ pub fn upstream_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Er
     }
 }
 
+/// The names of any number of Envoy clusters.
+pub fn upstream_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<UpstreamName>::deserialize(from)?;
+    Ok(names.into_iter().map(|UpstreamName(name)| name).collect())
+}
+
+#[derive(Deserialize)]
+struct UpstreamName(#[serde(deserialize_with = "upstream_name")] String);
+
 /// A number of at least one.
 pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     match u16::deserialize(from)? {
@@ -54,6 +63,19 @@ pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
         Ok(size) if size > 0 => Ok(size),
         _ => Err(D::Error::custom(format!("expected {EXPECTED}, found {text:?}"))),
     }
+}
+
+/// Returns what is wrong with the name of a request header, if anything is.
+pub fn header_name_problem(name: &str) -> Option<&'static str> {
+    if name.starts_with(':') {
+        return Some("is a pseudo-header, and part of the request itself");
+    }
+    // What HTTP calls a token.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(plain) {
+        return Some("is not a header name");
+    }
+    name.bytes().any(|byte| byte.is_ascii_uppercase()).then_some("is not in lower case, as header names are in Envoy")
 }
 
 /// A duration as [`duration`] reads it.

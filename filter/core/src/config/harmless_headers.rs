@@ -3,8 +3,10 @@ use std::collections::BTreeSet;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
+use super::field::header_name_problem;
+
 /// Request headers on which no server acts. They do not keep requests apart, and are left out of batches, so that
-/// nobody ever acts under another's value.
+/// no server acts on the value of another request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<HeaderName>")]
 pub struct HarmlessHeaders(BTreeSet<String>);
@@ -34,17 +36,64 @@ const DEFAULT: &[&str] = &[
 ];
 
 /// They say who asks, of whom, and in which language: without them a server answers something else, to somebody else.
+/// Or they sign the request, so that no batch can carry it.
+///
+/// Elasticsearch and OpenSearch take further names from their configuration, for JSON web tokens and for proxies; these
+/// are the names that their documentation gives and that they have by default.
 const NEVER_HARMLESS: &[&str] = &[
     "accept",
     "authorization",
+    "cf-access-jwt-assertion",
     "content-type",
     "cookie",
-    "es-secondary-authorization",
+    "es-client-authentication",
     "es-security-runas-user",
+    "forwarded",
     "host",
+    "jwt",
+    "opendistro_security_impersonate_as",
+    "opensearch_security_impersonate_as",
     "proxy-authorization",
+    "security_tenant",
     "securitytenant",
+    "sg_impersonate_as",
+    "sg_tenant",
+    "sgtenant",
+    "signature",
+    "signature-input",
+    "x-amz-content-sha256",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-client-authentication",
+    "x-elastic-internal-origin",
+    "x-elastic-product-origin",
     "x-forwarded-client-cert",
+    "x-forwarded-email",
+    "x-forwarded-for",
+    "x-forwarded-groups",
+    "x-forwarded-preferred-username",
+    "x-forwarded-user",
+    "x-goog-iap-jwt-assertion",
+    "x-hub-signature",
+    "x-hub-signature-256",
+    "x-jwt-assertion",
+    "x-remote-group",
+    "x-remote-user",
+];
+
+/// All headers whose names begin like this say who asks too: those of Elasticsearch's secondary authentication, of
+/// proxies that authenticate, of security plug-ins, and what OpenSearch's keeps in headers of its own.
+const NEVER_HARMLESS_BEGIN: &[&str] = &[
+    "_opendistro_security_",
+    "_opensearch_security_",
+    "_sg_",
+    "_xpack_security_",
+    "es-secondary-",
+    "x-amzn-oidc-",
+    "x-auth-request-",
+    "x-opensearch-security-",
+    "x-proxy-",
+    "x-ror-",
 ];
 
 impl HarmlessHeaders {
@@ -80,16 +129,10 @@ impl<'de> Deserialize<'de> for HeaderName {
 }
 
 fn problem(name: &str) -> Option<&'static str> {
-    if name.starts_with(':') {
-        return Some("is a pseudo-header, and part of the request itself");
+    if let Some(problem) = header_name_problem(name) {
+        return Some(problem);
     }
-    // What HTTP calls a token.
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(plain) {
-        return Some("is not a header name");
-    }
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Some("is not in lower case, as header names are in Envoy");
-    }
-    NEVER_HARMLESS.contains(&name).then_some("is never harmless: servers act on it")
+    let is_acted_on =
+        NEVER_HARMLESS.contains(&name) || NEVER_HARMLESS_BEGIN.iter().any(|begin| name.starts_with(begin));
+    is_acted_on.then_some("is never harmless: servers act on it")
 }

@@ -14,7 +14,7 @@ pub struct IndexSettings {
     /// Whether requests with operations for them are taken in at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// What becomes of their operations that name no document id.
+    /// How their operations without a document id are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_id: Option<MissingId>,
 }

@@ -17,18 +17,21 @@ pub struct Limits {
     /// Bytes of one request's body.
     #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub max_request: u64,
+    /// Bytes of an answer to one batch: a batch has no more operations than can be answered in so many.
+    #[serde(deserialize_with = "size", serialize_with = "show_size")]
+    pub max_answer: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory: 256 << 20, max_request: 100 << 20 }
+        Self { memory: 256 << 20, max_request: 100 << 20, max_answer: 32 << 20 }
     }
 }
 
 impl Limits {
     /// What no single field can tell.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let Self { memory, max_request } = self;
+        let Self { memory, max_request, .. } = self;
         if *memory > MAX_MEMORY {
             let problem = format!("expected at most 640mb, because Envoy bounds a VM at 1 GiB, found {memory} bytes");
             return Err(ConfigError::new("limits.memory", problem));

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What becomes of operations that name no document id.
+/// How operations without a document id are routed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingId {

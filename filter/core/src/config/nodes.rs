@@ -2,13 +2,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::routing::UpstreamTemplate;
+use super::UpstreamTemplate;
 
 /// How nodes map to Envoy clusters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "NodesText", into = "NodesText")]
 pub struct Nodes {
-    /// Made from `upstream` (a template) and `upstreams` (exceptions, by node name or id).
+    /// Made from `upstream` (a template), `upstreams` (exceptions, by node name or id) and `only` (patterns of the names
+    /// that the template may make).
     pub template: UpstreamTemplate,
 }
 
@@ -19,6 +20,8 @@ struct NodesText {
     upstream: String,
     #[serde(default)]
     upstreams: BTreeMap<String, String>,
+    #[serde(default)]
+    only: Vec<String>,
 }
 
 fn default_template() -> String {
@@ -31,13 +34,20 @@ impl TryFrom<NodesText> for Nodes {
     fn try_from(text: NodesText) -> Result<Self, String> {
         let template = UpstreamTemplate::new(&text.upstream, text.upstreams)
             .map_err(|error| format!("`upstream` takes {error}"))?;
-        Ok(Self { template })
+        if text.only.iter().any(String::is_empty) {
+            return Err(
+                "`only` takes names of Envoy clusters, in which `*` stands for any characters, found \"\"".into()
+            );
+        }
+        Ok(Self { template: template.only(text.only) })
     }
 }
 
 impl From<Nodes> for NodesText {
     fn from(Nodes { template }: Nodes) -> Self {
-        Self { upstream: template.to_string(), upstreams: template.into_exceptions() }
+        let upstream = template.to_string();
+        let (upstreams, only) = template.into_bounds();
+        Self { upstream, upstreams, only }
     }
 }
 

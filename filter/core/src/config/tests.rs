@@ -19,8 +19,10 @@ fn only_the_coordinator_must_be_said() {
 #[test]
 fn is_written_as_it_is_read() {
     let whole = serde_json::json!({
-        "coordinator": "es", "enabled": false,
-        "nodes": {"upstream": "a-{name}{id}{host}{ip}{http_port}{attr.zone}", "upstreams": {"es-0": "hot"}},
+        "coordinator": "es", "route_clusters": ["es-http", "es-zone-a"], "enabled": false,
+        "nodes": {
+            "upstream": "a-{name}{id}{host}{ip}{http_port}{attr.zone}", "upstreams": {"es-0": "hot"}, "only": ["a-*"],
+        },
         "credentials": {},
         "harmless_headers": ["x-a"],
         "cluster_state": {"refresh": "1m 30s", "timeout": "250ms"},
@@ -29,13 +31,14 @@ fn is_written_as_it_is_read() {
             "gather": "0s",
         },
         "dispatch": {
-            "level": "shard", "max_in_flight": 2, "max_in_flight_per_node": 3, "timeout": "1h", "compress": true,
+            "level": "shard", "max_in_flight": 2, "max_in_flight_per_node": 3, "identity": ["x-a-tenant"],
+            "timeout": "1h", "compress": true,
         },
         "retry": {"attempts": 1, "backoff": "1ms", "max_backoff": "2s"},
         "missing_id": "direct",
         "indices": [{"pattern": "a-*", "enabled": false}, {"pattern": "b", "missing_id": "pass"}],
         "header_pause": "buffer",
-        "limits": {"memory": "64mb", "max_request": "3kb"},
+        "limits": {"memory": "64mb", "max_request": "3kb", "max_answer": "1mb"},
         "admin_path": "/_bulk_reshuffle",
         "access_log": true,
     });
@@ -53,7 +56,7 @@ fn credentials_are_never_written() {
 
 #[test]
 fn the_admin_path_is_one_that_nothing_else_can_be() {
-    for path in ["_admin", "/", "/a/", "//a", "/a?b", "/a b", "/a/_bulk", "/a/../b", "/\u00e4"] {
+    for path in ["_admin", "/", "/a/", "//a", "/a?b", "/a b", "/a/_bulk", "/a/../b", "/\u{e4}"] {
         let (field, problem) = error(&format!(r#"{{"coordinator":"es","admin_path":"{path}"}}"#));
         assert_eq!(field, "admin_path", "{path}");
         assert!(problem.contains("such as \"/_bulk_reshuffle\""), "{problem}");
@@ -82,6 +85,8 @@ fn errors_name_the_field_and_what_was_expected() {
         ("{}", ".", "missing field `coordinator`"),
         (r#"{"coordinator":""}"#, "coordinator", "the name of an Envoy cluster"),
         (r#"{"coordinator":7}"#, "coordinator", "expected a string"),
+        (r#"{"coordinator":"es","route_clusters":"b"}"#, "route_clusters", "expected a sequence"),
+        (r#"{"coordinator":"es","route_clusters":["b",""]}"#, "route_clusters[1]", "the name of an Envoy cluster"),
         (r#"{"coordinator":"es","holds":{}}"#, "holds", "unknown field `holds`, expected one of"),
         (r#"{"coordinator":"es"} x"#, ".", "trailing characters"),
         (r#"{"coordinator":"es","hold":{"interval":50}}"#, "hold.interval", "expected a duration"),
@@ -94,16 +99,8 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#"{"coordinator":"es","dispatch":{"max_in_flight":0}}"#, "dispatch.max_in_flight", "from 1 to 65535"),
         (r#"{"coordinator":"es","dispatch":{"compress":"gzip"}}"#, "dispatch.compress", "a boolean"),
         (r#"{"coordinator":"es","dispatch":{"level":"index"}}"#, "dispatch.level", "expected `node` or `shard`"),
-        (
-            r#"{"coordinator":"es","header_pause":"maybe"}"#,
-            "header_pause",
-            "expected one of `auto`, `stop`, `buffer`",
-        ),
-        (
-            r#"{"coordinator":"es","missing_id":"make"}"#,
-            "missing_id",
-            "expected one of `pass`, `generate`, `direct`",
-        ),
+        (r#"{"coordinator":"es","header_pause":"maybe"}"#, "header_pause", "expected one of `auto`, `stop`, `buffer`"),
+        (r#"{"coordinator":"es","missing_id":"make"}"#, "missing_id", "expected one of `pass`, `generate`, `direct`"),
         (r#"{"coordinator":"es","indices":{}}"#, "indices", "expected a sequence"),
         (r#"{"coordinator":"es","enabled":"false"}"#, "enabled", "expected a boolean"),
         (r#"{"coordinator":"es","indices":[{"enabled":true}]}"#, "indices[0]", "missing field `pattern`"),
@@ -134,10 +131,24 @@ fn errors_name_the_field_and_what_was_expected() {
             "unknown field",
         ),
         (r#"{"coordinator":"es","retry":{"attempts":-1}}"#, "retry.attempts", "expected u32"),
+        (
+            r#"{"coordinator":"es","dispatch":{"identity":["Authorization"]}}"#,
+            "dispatch.identity[0]",
+            "\"Authorization\" is not in lower case",
+        ),
+        (r#"{"coordinator":"es","dispatch":{"identity":["a",":path"]}}"#, "dispatch.identity[1]", "a pseudo-header"),
+        (r#"{"coordinator":"es","dispatch":{"identity":[""]}}"#, "dispatch.identity[0]", "is not a header name"),
+        (
+            r#"{"coordinator":"es","dispatch":{"identity":["user-agent"]}}"#,
+            "dispatch.identity",
+            "not in `harmless_headers`, found \"user-agent\"",
+        ),
         (r#"{"coordinator":"es","dispatch":{"max_in_flight":17}}"#, "dispatch.max_in_flight", "at most"),
         (r#"{"coordinator":"es","limits":{"memory":"2gb"}}"#, "limits.memory", "640mb"),
         (r#"{"coordinator":"es","limits":{"memory":"1mb"}}"#, "limits.max_request", "at most `limits.memory`"),
         (r#"{"coordinator":"es","nodes":{"upstream":"es"}}"#, "nodes", "`upstream` takes a name with placeholders"),
+        (r#"{"coordinator":"es","nodes":{"only":[""]}}"#, "nodes", "`only` takes names of Envoy clusters"),
+        (r#"{"coordinator":"es","nodes":{"only":"es-*"}}"#, "nodes.only", "expected a sequence"),
         (r#"{"coordinator":"es","nodes":{"upstreams":{"a":1}}}"#, "nodes.upstreams.a", "expected a string"),
         (r#"{"coordinator":"es","credentials":{"a b":"x"}}"#, "credentials", "not a header name"),
         (r#"{"coordinator":"es","credentials":{"a":"x\n"}}"#, "credentials", "control character"),
@@ -147,15 +158,37 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#"{"coordinator":"es","harmless_headers":["a b"]}"#, "harmless_headers[0]", "not a header name"),
         (r#"{"coordinator":"es","harmless_headers":[""]}"#, "harmless_headers[0]", "not a header name"),
         (r#"{"coordinator":"es","harmless_headers":["B3"]}"#, "harmless_headers[0]", "not in lower case"),
-        (
-            r#"{"coordinator":"es","harmless_headers":["host"]}"#,
-            "harmless_headers[0]",
-            "\"host\" is never harmless",
-        ),
+        (r#"{"coordinator":"es","harmless_headers":["host"]}"#, "harmless_headers[0]", "\"host\" is never harmless"),
     ] {
         let (found_field, found_problem) = error(json);
         assert_eq!(found_field, field, "{json}: {found_problem}");
         assert!(found_problem.contains(problem), "{json}: {found_problem}");
+    }
+}
+
+#[test]
+fn headers_that_say_who_asks_are_never_harmless() {
+    for name in [
+        "authorization",
+        "es-client-authentication",
+        "es-secondary-authorization",
+        "es-secondary-x-client-authentication",
+        "es-security-runas-user",
+        "opendistro_security_impersonate_as",
+        "_opendistro_security_user_header",
+        "securitytenant",
+        "signature-input",
+        "x-amz-content-sha256",
+        "x-forwarded-client-cert",
+        "x-forwarded-for",
+        "x-opensearch-security-user",
+        "x-proxy-ext-department",
+        "x-proxy-roles",
+        "x-proxy-user",
+    ] {
+        let (field, problem) = error(&format!(r#"{{"coordinator":"es","harmless_headers":["{name}"]}}"#));
+        assert_eq!(field, "harmless_headers[0]", "{name}");
+        assert!(problem.contains("is never harmless"), "{name}: {problem}");
     }
 }
 

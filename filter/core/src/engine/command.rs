@@ -1,82 +1,90 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::metrics::{Counter, Gauge};
-use super::{CallId, RequestId};
+use crate::engine::metrics::{Counter, Gauge};
 
-/// What the caller of the engine has to do.
+/// The number of a client's request. The shell chooses it, and never uses it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u32);
+
+/// The number of a call to an upstream. The engine chooses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub u32);
+
+/// What the engine asks the shell to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Let the request flow on to the route's own upstream, headers and body, now and for the rest of it. Only from
-    /// [`poll_stream`](super::Engine::poll_stream), always for the request that was just handled.
+    /// Let the request continue to the upstream of its route, headers and body, now and for the rest of it. Comes only
+    /// from [`poll_stream`](super::Engine::poll_stream), and always for the request whose input was just handled.
     PassThrough {
-        /// Which one.
+        /// The request.
         request: RequestId,
-        /// What was taken out of its body, to be put back as it came.
+        /// The chunks that were taken out of its body, to be put back unchanged and in this order.
         body: Vec<Vec<u8>>,
     },
-    /// Let the request's headers go on to the next filter, and keep its body. From
+    /// Let the request's headers continue to the next filter, and keep its body. Comes from
     /// [`poll_stream`](super::Engine::poll_stream), for the request whose headers were just handled.
     PassHeaders {
-        /// Which one.
+        /// The request.
         request: RequestId,
     },
-    /// Let a request go on whose headers were held back. Whatever comes of its body has to be handed in still.
+    /// Let the headers of a request continue that were held back. The shell still has to hand in its body.
     Resume {
-        /// Which one.
+        /// The request.
         request: RequestId,
     },
-    /// Send a request to an upstream and hand in what comes of it.
+    /// Send a request to an upstream, and hand in the answer or the failure.
     Call(Call),
-    /// Answer a request.
+    /// Answer a client's request.
     Reply {
-        /// Which one.
+        /// The request.
         request: RequestId,
-        /// With what.
+        /// The whole response.
         response: Response,
     },
-    /// Call [`handle`](super::Engine::handle) with [`Input::Woken`](super::Input::Woken) as soon as possible, from
-    /// a callback in which calls and replies can be made.
+    /// Call [`handle`](super::Engine::handle) with [`Input::Woken`](super::Input::Woken) as soon as possible, from a
+    /// callback that can send calls and replies.
     Wake,
-    /// Hand in [`Input::Tick`](super::Input::Tick) after this time; replaces what was set before.
+    /// Hand in [`Input::Tick`](super::Input::Tick) after this time. Replaces the timer that was set before.
     SetTimer(Duration),
-    /// Hand in what Envoy has for these, over all workers, as [`Input::Measured`](super::Input::Measured).
+    /// Read these metrics from Envoy, summed over all workers, and hand them in as
+    /// [`Input::Measured`](super::Input::Measured).
     Measure {
-        /// Who wants to know.
+        /// The request for the status that needs them.
         request: RequestId,
-        /// Counters.
+        /// The counters to read.
         counters: Vec<Counter>,
-        /// Gauges.
+        /// The gauges to read.
         gauges: Vec<Gauge>,
     },
-    /// Keep this of a request for the access log. Before the request passes through or is answered.
+    /// Set a field of a request's access log. Comes before the request passes through or is answered.
     Note {
-        /// Which one.
+        /// The request.
         request: RequestId,
-        /// What it is.
+        /// The field's name.
         field: &'static str,
-        /// How that is.
+        /// Its value.
         value: String,
     },
-    /// Tell the operator.
+    /// Write a warning to Envoy's log.
     Warn(String),
 }
 
-/// The headers of a message, shared by all that are sent with the same.
+/// The headers of a message, in lower case. Messages with equal headers share them.
 pub type Headers = Rc<[(String, String)]>;
 
 /// An HTTP request to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Names it in the input that follows.
+    /// Its number, which the answer or the failure names.
     pub id: CallId,
-    /// Envoy's cluster.
+    /// The name of the Envoy cluster.
     pub upstream: Rc<str>,
     /// With `:method`, `:path` and `:authority`; without `content-length`.
     pub headers: Headers,
-    /// Empty for none.
+    /// The body; empty if the request has none.
     pub body: Vec<u8>,
-    /// After which the answer no longer counts.
+    /// The time after which Envoy gives up.
     pub timeout: Duration,
 }
 

@@ -1,73 +1,67 @@
-use super::Response;
-use super::metrics::{Counter, Gauge};
+use crate::engine::command::{CallId, RequestId, Response};
+use crate::engine::metrics::{Counter, Gauge};
 
-/// A request of a client. The caller of the engine chooses the number, and never uses it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RequestId(pub u32);
-
-/// A call that the engine asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallId(pub u32);
-
-/// What happens to the engine.
+/// An event that the shell hands in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A request's headers have arrived.
     RequestHead {
-        /// Whose.
+        /// The request.
         request: RequestId,
         /// All of them, with `:method` and `:path`.
         headers: Vec<(String, Vec<u8>)>,
-        /// Whether that is all of it.
+        /// The Envoy cluster of its route. `None` for a direct response or a redirect, or if the proxy does not tell.
+        route: Option<Vec<u8>>,
+        /// Whether the request ends here, without a body.
         end: bool,
     },
-    /// A piece of a request's body has arrived, and was taken out of the stream.
+    /// A chunk of a request's body has arrived, and was taken out of the stream.
     RequestData {
-        /// Whose.
+        /// The request.
         request: RequestId,
-        /// The piece.
+        /// Its bytes.
         chunk: Vec<u8>,
-        /// Whether it was the last.
+        /// Whether it is the last one.
         end: bool,
     },
     /// A request's body has ended, with trailers.
     RequestEnd {
-        /// Whose.
+        /// The request.
         request: RequestId,
     },
     /// A request is over: it was answered, it passed through, or its client has gone.
     RequestGone {
-        /// Which.
+        /// The request.
         request: RequestId,
     },
-    /// A call was answered, by its upstream or by Envoy in its name.
+    /// A call was answered, by its upstream or by Envoy on its behalf.
     CallAnswered {
-        /// Which.
+        /// The call.
         call: CallId,
-        /// With what.
+        /// The whole response.
         response: Response,
     },
-    /// A call ended without an answer that could be read. It may have been carried out.
+    /// A call ended without a readable answer. The node may have carried it out.
     CallFailed {
-        /// Which.
+        /// The call.
         call: CallId,
     },
     /// A call could not be sent: no such upstream, no healthy host in it, or too many requests to it.
     CallNotSent {
-        /// Which.
+        /// The call.
         call: CallId,
     },
-    /// What was to be measured.
+    /// The metrics that [`Command::Measure`](super::Command::Measure) asked for.
     Measured {
-        /// Who wanted to know.
+        /// The request for the status that needs them.
         request: RequestId,
-        /// Each counter with what it is at.
+        /// Each counter with its value.
         counters: Vec<(Counter, u64)>,
-        /// Each gauge with what it is at.
+        /// Each gauge with its value.
         gauges: Vec<(Gauge, u64)>,
     },
     /// The timer has run out; an early tick does no harm.
     Tick,
-    /// The wake-up that was asked for.
+    /// The wake-up that [`Command::Wake`](super::Command::Wake) asked for.
     Woken,
 }

@@ -1,7 +1,12 @@
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Bytes that requests and answers take, counted as long as they are here.
+/// The account of the memory that requests and answers take, in bytes.
+///
+/// It counts what is here ([`Charge`]) and what has to fit beside it for a moment ([`Scratch`]): the copy of a batch
+/// while it is handed out, and a reply while it is put together. One such copy exists at a time, so only the largest
+/// counts.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Rc<Account>);
 
@@ -9,6 +14,10 @@ pub struct Memory(Rc<Account>);
 struct Account {
     used: Cell<u64>,
     peak: Cell<u64>,
+    /// The most bytes since that was asked last.
+    high: Cell<u64>,
+    /// How many requests need a copy of this size, by size.
+    scratch: RefCell<BTreeMap<u64, usize>>,
 }
 
 /// The bytes of one thing. They are given back when it is dropped.
@@ -18,8 +27,20 @@ pub struct Charge {
     bytes: u64,
 }
 
+/// The largest copy that one request needs. It is given back when it is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    memory: Memory,
+    /// A multiple of [`SCRATCH_STEP`]; smaller requests have zero.
+    bytes: u64,
+}
+
+/// Copies smaller than this are not told apart, and the smallest are not counted: most requests cost the account
+/// nothing, and at most `limits.memory` divided by this are in the list.
+const SCRATCH_STEP: u64 = 64 << 10;
+
 impl Memory {
-    /// Bytes in all.
+    /// Bytes in all, without scratch.
     pub fn used(&self) -> u64 {
         self.0.used.get()
     }
@@ -27,6 +48,17 @@ impl Memory {
     /// The most bytes that there ever were.
     pub fn peak(&self) -> u64 {
         self.0.peak.get()
+    }
+
+    /// The most bytes since this was asked last.
+    #[cfg(any(test, feature = "audit"))]
+    pub fn take_high(&self) -> u64 {
+        self.0.high.replace(self.used())
+    }
+
+    /// Bytes of the largest copy that any request needs.
+    pub fn scratch(&self) -> u64 {
+        self.0.scratch.borrow().last_key_value().map_or(0, |(bytes, _)| *bytes)
     }
 
     /// Counts something of this size.
@@ -38,16 +70,63 @@ impl Memory {
 }
 
 impl Charge {
-    /// It has this size now.
+    /// Sets its size.
     pub fn set(&mut self, bytes: u64) {
-        let Account { used, peak } = &*self.memory.0;
+        let Account { used, peak, high, .. } = &*self.memory.0;
+        debug_assert!(used.get() >= self.bytes, "{} bytes are counted, {} are given back", used.get(), self.bytes);
         used.set(used.get().saturating_sub(self.bytes).saturating_add(bytes));
         peak.set(peak.get().max(used.get()));
+        high.set(high.get().max(used.get()));
         self.bytes = bytes;
+    }
+
+    /// It has no size any more.
+    pub fn clear(&mut self) {
+        if self.bytes > 0 {
+            self.set(0);
+        }
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The scratch of the same account, of no bytes yet.
+    pub fn scratch(&self) -> Scratch {
+        Scratch { memory: self.memory.clone(), bytes: 0 }
     }
 }
 
 impl Drop for Charge {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Scratch {
+    /// Sets its size.
+    pub fn set(&mut self, bytes: u64) {
+        let bytes = bytes / SCRATCH_STEP * SCRATCH_STEP;
+        if bytes == self.bytes {
+            return;
+        }
+        let mut sizes = self.memory.0.scratch.borrow_mut();
+        if let Some(count) = sizes.get_mut(&self.bytes) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                sizes.remove(&self.bytes);
+            }
+        }
+        if bytes > 0 {
+            let count = sizes.entry(bytes).or_default();
+            *count = count.saturating_add(1);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Scratch {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -68,5 +147,24 @@ mod tests {
         assert_eq!(memory.used(), 5);
         drop(second);
         assert_eq!((memory.used(), memory.peak()), (0, 15));
+    }
+
+    #[test]
+    fn the_largest_copy_counts() {
+        let charge = Memory::default().charge(0);
+        let memory = charge.memory.clone();
+        let [mut first, mut second, mut third] = [(); 3].map(|()| charge.scratch());
+        first.set(SCRATCH_STEP - 1);
+        assert_eq!(memory.scratch(), 0);
+        first.set(3 * SCRATCH_STEP + 1);
+        second.set(3 * SCRATCH_STEP);
+        third.set(SCRATCH_STEP);
+        assert_eq!(memory.scratch(), 3 * SCRATCH_STEP);
+        drop(first);
+        assert_eq!(memory.scratch(), 3 * SCRATCH_STEP);
+        second.set(0);
+        assert_eq!(memory.scratch(), SCRATCH_STEP);
+        drop(third);
+        assert_eq!((memory.scratch(), memory.0.scratch.borrow().len()), (0, 0));
     }
 }

@@ -1,5 +1,8 @@
 //! The state machine: takes bulk requests in, splits, holds, dispatches and merges.
 //!
+//! It does no I/O and has no clock: the shell hands in each event with the time ([`Engine::handle`]) and then carries out
+//! the commands that the engine returns, until there are none ([`Engine::poll_stream`], [`Engine::poll_root`]).
+//!
 //! ```text
 //!             head, data, end                   answered, failed
 //!   client ────────────────────▶ Request ◀───────────────────────── node
@@ -7,79 +10,74 @@
 //!                                   ▼                       │
 //!                                 Holds ────────────────────┘
 //! ```
-//! A [`Request`](request::Request) has one share for each [`Destination`](destination::Destination). Each share waits
-//! in the hold of its destination and caller until the hold leaves as a batch. When the last share of a request has its outcome, the request is
-//! answered.
+//! A request has one share for each destination. Each share waits in the
+//! hold of its destination and caller until the hold leaves as a batch. When the last share of a request has its outcome,
+//! the request is answered.
+//!
+//! The rooms, in the order of a request:
+//!
+//! - `head`: what its headers say: whether it is a bulk request, of which caller, and where its route leads;
+//! - `request`: its operations, where each goes, and the reply that is put together;
+//! - `batching`: its shares, the holds in which they wait, and the batches that leave by upstream and identity;
+//! - `response`: what a node's answer, or its absence, means for the operations of a batch;
+//! - `flow`: the steps of the engine over all of these, from intake to reply;
+//! - `metrics`, `explain`, `admin`: what operators are told.
+//!
+//! Beside them: `outbox` has the commands that wait for the shell, `settings` the configuration in force, `cluster_view`
+//! what is known of the cluster, `calls` what is in flight, `memory` the account of bytes.
 
-mod accepting;
-mod access_log;
 mod admin;
-mod answering;
-mod attribution;
-mod call;
-mod caller;
+#[cfg(any(test, feature = "audit"))]
+mod audit;
+mod batching;
+mod calls;
+mod cluster_view;
 mod command;
-mod destination;
 mod explain;
-mod failure;
+mod flow;
 mod head;
-mod header_pause;
-mod heads;
-mod holds;
-mod ids;
 mod input;
-mod intake;
-mod measuring;
 mod memory;
 pub mod metrics;
-mod outcome;
+mod outbox;
 mod pass_through;
-mod placer;
-mod reconfiguring;
-mod redirecting;
-mod reply;
 mod request;
-mod share;
-mod share_numbers;
+mod response;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use hashbrown::{HashMap, HashSet};
 
 use crate::Time;
 use crate::config::{Config, Switches};
-use crate::routing::{RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
+use crate::routing::{RoutingTable, SharedData, Upstreams};
 use admin::{Admin, Healths};
-use call::Purpose;
-use caller::Callers;
-use header_pause::HeaderPauses;
-use heads::Heads;
-use holds::Holds;
-use ids::Ids;
-use memory::Memory;
+use batching::Holds;
+use calls::Calls;
+use cluster_view::ClusterView;
+use head::{Callers, HeadCache, HeaderPauses, Routes};
+use memory::{Charge, Memory};
 use metrics::{Counter, Metrics};
-use request::Request;
-use warnings::Warnings;
+use outbox::Outbox;
+use request::{IdGenerator, Request};
+use settings::Settings;
 
 pub use admin::Build;
-pub use caller::TRANSPORT_HEADERS;
-pub use command::{Call, Command, Headers, Response};
+#[cfg(any(test, feature = "audit"))]
+pub use audit::{Audited, Step};
+pub use command::{Call, CallId, Command, Headers, RequestId, Response};
 pub use explain::{
     ExplainedOperation, Explanation, Fault, LISTED, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
     Why, explained_path,
 };
-pub use head::may_be_bulk;
-pub use ids::Origin;
-pub use input::{CallId, Input, RequestId};
+pub use head::{TRANSPORT_HEADERS, may_be_bulk};
+pub use input::Input;
 pub use pass_through::PassThrough;
-
-/// The most replies that [`Engine::poll_root`] hands out after one input. Envoy answers streams nested in one
-/// another; some 300 in one callback overflow the VM's stack.
-const REPLIES_PER_TURN: usize = 64;
+pub use request::Origin;
 
 /// Decides everything for one VM.
 ///
@@ -87,52 +85,27 @@ const REPLIES_PER_TURN: usize = 64;
 /// from the root's call [`poll_root`](Self::poll_root), until there are no more commands.
 #[derive(Debug)]
 pub struct Engine {
-    /// As it was given, and what was switched in it since.
-    configured: Rc<Config>,
-    switches: Switches,
-    /// What was wrong with the switches that were read last.
-    invalid_switches: Vec<String>,
-    /// What comes of these: requests keep the one with which they came.
-    config: Rc<Config>,
+    settings: Settings,
     now: Time,
-    upstreams: Upstreams,
-    state: StateCache,
-    /// Whether the state has had its share of this turn of the event loop.
-    is_paused: bool,
-    /// Whether there was anything to do about it since that was asked last.
-    is_state_work: bool,
-    table: Option<Rc<RoutingTable>>,
-    /// Upstreams that no node has any more.
-    gone: HashSet<UpstreamId>,
-    heads: Heads,
+    cluster: ClusterView,
+    routes: Routes,
+    heads: HeadCache,
     callers: Callers,
     /// Boxed, because the table has more places than requests.
     requests: HashMap<RequestId, Box<Request>>,
     holds: Holds,
-    calls: HashMap<CallId, Purpose>,
-    next_call: u32,
-    /// Whose turn it is to take a request's operations without an id.
+    calls: Calls,
+    /// The round robin of the nodes that take operations without an id.
     turn: usize,
-    ids: Ids,
+    ids: IdGenerator,
     /// What all requests and answers that are here take.
     memory: Memory,
     header_pauses: HeaderPauses,
     /// Requests that passed on whole and make the cluster change.
     learning: HashSet<RequestId>,
-    /// For the access log.
-    notes: VecDeque<Command>,
-    /// What becomes of the stream whose input was just handled.
-    flow: Option<Command>,
-    /// Requests whose headers are to be let go.
-    resumes: VecDeque<RequestId>,
-    responses: HashMap<RequestId, Response>,
-    /// The order in which they leave; one that is no longer in `responses` has lost its client.
-    replies: VecDeque<RequestId>,
-    replies_left: usize,
-    warnings: Warnings,
-    wake_asked: bool,
-    /// When the timer that was set last runs out.
-    timer: Option<Time>,
+    outbox: Outbox,
+    /// The body of the answer that is being read.
+    incoming: Charge,
     metrics: Metrics,
     /// Bytes of the VM in which this runs, as far as it was told.
     vm_memory: u64,
@@ -144,67 +117,52 @@ pub struct Engine {
 impl Engine {
     /// An engine without requests, that knows no cluster state yet.
     pub fn new(config: Config, origin: Origin, shared: Box<dyn SharedData>) -> Self {
-        let config = Rc::new(config);
+        let memory = Memory::default();
         Self {
-            configured: Rc::clone(&config),
-            switches: Switches::default(),
-            invalid_switches: Vec::new(),
             now: Time::ZERO,
-            upstreams: Upstreams::new(&config.coordinator),
-            state: StateCache::new(&config, origin.number(), shared),
-            is_paused: false,
-            is_state_work: false,
-            table: None,
-            gone: HashSet::new(),
-            heads: Heads::default(),
+            cluster: ClusterView::new(&config, origin.number(), shared),
+            routes: Routes::default(),
+            heads: HeadCache::default(),
             callers: Callers::default(),
             requests: HashMap::new(),
-            holds: Holds::new(config.hold.clone(), config.dispatch.clone()),
-            calls: HashMap::new(),
-            next_call: 0,
+            holds: Holds::new(config.hold.clone(), config.dispatch.clone(), config.limits.max_answer),
+            calls: Calls::default(),
             turn: 0,
-            ids: Ids::new(origin),
-            memory: Memory::default(),
+            ids: IdGenerator::new(origin),
             header_pauses: HeaderPauses::new(config.header_pause),
             learning: HashSet::new(),
-            notes: VecDeque::new(),
-            flow: None,
-            resumes: VecDeque::new(),
-            responses: HashMap::new(),
-            replies: VecDeque::new(),
-            replies_left: REPLIES_PER_TURN,
-            warnings: Warnings::default(),
-            wake_asked: false,
-            timer: None,
+            outbox: Outbox::new(&memory),
+            incoming: memory.charge(0),
+            memory,
             metrics: Metrics::default(),
             vm_memory: 0,
             admin: Admin::default(),
             healths: Healths::default(),
             build: Build::default(),
-            config,
+            settings: Settings::new(config),
         }
     }
 
-    /// Says of what it was compiled, for whoever asks.
+    /// Sets what the module was compiled from, for the status page.
     pub fn set_build(&mut self, build: Build) {
         self.build = build;
     }
 
-    /// Something that the operator should know, unless it was told just now.
+    /// Writes a warning to the log, unless the same one was written just now.
     pub fn warn(&mut self, warning: String) {
-        self.warnings.push(warning, self.now);
+        self.outbox.warn(&warning, self.now);
     }
 
-    /// Takes in what has happened. `now` never goes back.
+    /// Takes in an event. `now` never goes back.
     pub fn handle(&mut self, input: Input, now: Time) {
         self.now = self.now.max(now);
         self.ids.advance(self.now);
-        self.replies_left = REPLIES_PER_TURN;
+        self.outbox.begin_callback();
         if !matches!(input, Input::Woken | Input::Tick) {
             self.metrics.touch();
         }
         match input {
-            Input::RequestHead { request, headers, end } => self.request_head(request, headers, end),
+            Input::RequestHead { request, headers, route, end } => self.request_head(request, headers, route, end),
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
             Input::RequestEnd { request } => self.request_end(request),
             Input::RequestGone { request } => self.request_gone(request),
@@ -212,10 +170,10 @@ impl Engine {
             Input::CallFailed { call } => self.call_failed(call),
             Input::CallNotSent { call } => self.call_not_sent(call),
             Input::Measured { request, counters, gauges } => self.measured(request, counters, gauges),
-            Input::Woken => (self.wake_asked, self.is_paused) = (false, false),
+            Input::Woken => self.woken(),
             Input::Tick => {
-                (self.wake_asked, self.is_paused) = (false, false);
-                self.timer = None;
+                self.woken();
+                self.outbox.timer_ran_out();
                 self.holds.tick(self.now);
                 self.let_headers_go();
                 self.end_samples();
@@ -223,32 +181,24 @@ impl Engine {
         }
     }
 
-    /// What to do in a stream's callback: let this request pass, ask for a wake-up.
+    /// Returns the next command for a stream's callback: let the request pass, ask for a wake-up.
     pub fn poll_stream(&mut self) -> Option<Command> {
-        if let Some(note) = self.notes.pop_front() {
-            return Some(note);
-        }
-        if let Some(command) = self.flow.take() {
+        if let Some(command) = self.outbox.pop_for_stream() {
             return Some(command);
         }
-        let work = !self.replies.is_empty()
+        let is_root_needed = self.outbox.has_replies()
+            || self.outbox.has_warnings()
             || self.has_measurement()
             || self.holds.has_ready()
-            || self.state_due().is_some_and(|due| due <= self.now)
-            || self.needed_timer().is_some();
-        (work && !std::mem::replace(&mut self.wake_asked, true)).then_some(Command::Wake)
+            || self.cluster.due().is_some_and(|due| due <= self.now)
+            || self.outbox.needs_timer(self.next_deadline());
+        if is_root_needed { self.outbox.wake() } else { None }
     }
 
-    /// What to do in a root callback: call upstreams, answer requests, set the timer.
+    /// Returns the next command for a root callback: call upstreams, answer requests, set the timer.
     pub fn poll_root(&mut self) -> Option<Command> {
-        if let Some(warning) = self.warnings.pop() {
-            return Some(Command::Warn(warning));
-        }
-        if let Some(note) = self.notes.pop_front() {
-            return Some(note);
-        }
-        if let Some(request) = self.resumes.pop_front() {
-            return Some(Command::Resume { request });
+        if let Some(command) = self.outbox.pop_for_root() {
+            return Some(command);
         }
         if let Some(call) = self.next_question().or_else(|| self.next_batch()) {
             return Some(Command::Call(call));
@@ -256,49 +206,49 @@ impl Engine {
         if let Some(measurement) = self.next_measurement() {
             return Some(measurement);
         }
-        if let Some(reply) = self.next_reply() {
+        if let Some(reply) = self.outbox.pop_reply(&self.memory) {
             return Some(reply);
         }
-        if (self.is_paused || !self.replies.is_empty()) && !std::mem::replace(&mut self.wake_asked, true) {
-            return Some(Command::Wake);
+        if (self.cluster.is_paused() || self.outbox.has_replies())
+            && let Some(wake) = self.outbox.wake()
+        {
+            return Some(wake);
         }
-        let timer = self.needed_timer()?;
-        self.timer = Some(timer);
-        Some(Command::SetTimer(timer.saturating_sub(self.now)))
+        self.outbox.set_timer(self.next_deadline(), self.now)
     }
 
-    /// Whether the cluster's state was worked on since the last time, so that whoever has a clock can tell how long
-    /// that takes.
+    /// Returns whether there was work on the cluster's state since the last call, so that the shell can measure how long
+    /// it takes.
     pub fn take_state_work(&mut self) -> bool {
-        std::mem::take(&mut self.is_state_work)
+        self.cluster.take_work()
     }
 
     /// Whether a [`Command::Wake`] is on its way, so that the root's callback comes soon.
     pub fn is_wake_asked(&self) -> bool {
-        self.wake_asked
+        self.outbox.is_wake_asked()
     }
 
     /// The upstreams, for the names of metrics.
     pub fn upstreams(&self) -> &Upstreams {
-        &self.upstreams
+        &self.cluster.upstreams
     }
 
-    /// Where documents live, as far as that is known.
+    /// The routing table, once the cluster's state is known.
     pub fn table(&self) -> Option<&RoutingTable> {
-        self.table.as_deref()
+        self.cluster.table().map(Rc::as_ref)
     }
 
     /// The routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that fit a
     /// pattern, with all names that lead to them. `None` before the cluster's state is known.
     pub fn export_state(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
-        let settings = serde_json::from_slice(self.state.settings()).ok();
-        let version = self.state.verified().map(|(version, _)| version);
+        let settings = serde_json::from_slice(self.cluster.state.settings()).ok();
+        let version = self.cluster.state.verified().map(|(version, _)| version);
         serde_json::to_vec(&self.table()?.export(pattern, most, version, settings)).ok()
     }
 
-    /// Whether no request is here and no call on its way.
+    /// Whether there is no request and no call in flight.
     pub fn is_idle(&self) -> bool {
-        let is_told_all = self.responses.is_empty() && self.admin.is_idle();
+        let is_told_all = !self.outbox.has_replies() && self.admin.is_idle();
         is_told_all && self.requests.is_empty() && self.calls.is_empty() && self.holds.is_empty()
     }
 
@@ -307,38 +257,53 @@ impl Engine {
         self.memory.used()
     }
 
+    /// Bytes of `limits.memory` that are left for further requests: what is neither counted nor needed for the largest copy
+    /// that is made of a request.
+    pub fn memory_left(&self) -> u64 {
+        flow::room(&self.settings.current.limits, &self.memory, 0).free()
+    }
+
     /// The most bytes that [`memory`](Self::memory) has ever told.
     pub fn memory_peak(&self) -> u64 {
         self.memory.peak()
     }
 
-    fn next_reply(&mut self) -> Option<Command> {
-        while self.replies_left > 0 {
-            let request = self.replies.pop_front()?;
-            if let Some(response) = self.responses.remove(&request) {
-                self.replies_left = self.replies_left.saturating_sub(1);
-                return Some(Command::Reply { request, response });
-            }
+    /// Changes the cluster's run-time settings that are in force, on top of the configuration. What is wrong with them is
+    /// counted and logged when it is new.
+    pub fn switch(&mut self, switches: Switches, invalid: Vec<String>) {
+        let (problems, changed) = self.settings.set_overrides(switches, invalid);
+        if !problems.is_empty() {
+            self.count(Counter::SwitchesInvalid, problems.len());
         }
-        None
+        problems.into_iter().for_each(|problem| self.warn(problem));
+        if let Some(config) = changed {
+            self.reconfigure(config);
+        }
     }
 
-    /// When the timer has to run out, if that is sooner than it will.
-    fn needed_timer(&self) -> Option<Time> {
+    /// Follows this configuration from now on, where it is about requests: `enabled`, `hold`, `dispatch`, `retry`,
+    /// `missing_id`, `indices`, `harmless_headers` and `limits`. Requests that are being read keep the one with which
+    /// they came; what is held leaves by the new rules.
+    pub fn reconfigure(&mut self, config: Rc<Config>) {
+        self.holds.configure(config.hold.clone(), config.dispatch.clone(), self.now);
+        self.settings.current = config;
+    }
+
+    fn woken(&mut self) {
+        self.outbox.woken();
+        self.cluster.woken();
+    }
+
+    /// When something is due that no call or request brings.
+    fn next_deadline(&self) -> Option<Time> {
         let deadlines = [
-            self.state_due(),
+            self.cluster.due(),
             self.holds.deadline(),
             self.header_pauses.deadline(),
             self.metrics.due(),
             self.admin.samplers.deadline(),
         ];
-        let next = deadlines.into_iter().flatten().min()?;
-        self.timer.is_none_or(|timer| next < timer).then_some(next)
-    }
-
-    /// When there is something to do about the cluster state; while it has to pause it comes with the wake-up.
-    fn state_due(&self) -> Option<Time> {
-        self.state.due().filter(|_| !self.is_paused)
+        deadlines.into_iter().flatten().min()
     }
 
     fn count(&mut self, counter: Counter, by: usize) {

@@ -6,6 +6,8 @@ use crate::routing::Unrouted;
 pub enum PassThrough {
     /// The filter is switched off.
     Disabled,
+    /// Its route does not lead to the coordinating upstream.
+    Route,
     /// The cluster state is not known yet.
     NoState,
     /// No body came while the headers were held back, and it is not known yet whether one can.
@@ -26,7 +28,7 @@ pub enum PassThrough {
     Gzip,
     /// The client does not accept JSON.
     Accept,
-    /// A header that cannot be sent on as it is.
+    /// A header that cannot be sent on as it is, or that holds for this body alone.
     Header,
     /// An action line that the filter does not vouch for.
     ActionLine,
@@ -47,8 +49,9 @@ pub enum PassThrough {
 }
 
 /// All reasons but those of single operations.
-const OWN: [PassThrough; 19] = [
+const OWN: [PassThrough; 20] = [
     PassThrough::Disabled,
+    PassThrough::Route,
     PassThrough::NoState,
     PassThrough::HeaderPause,
     PassThrough::TooLarge,
@@ -79,6 +82,7 @@ impl PassThrough {
     pub fn name(self) -> &'static str {
         match self {
             Self::Disabled => "switched_off",
+            Self::Route => "route",
             Self::NoState => "no_state",
             Self::HeaderPause => "header_pause",
             Self::TooLarge => "too_large",

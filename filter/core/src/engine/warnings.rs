@@ -19,9 +19,14 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// So many different things in one minute.
 const MOST: usize = 10;
 
+/// Characters of one: some quote what the cluster has answered.
+const LONGEST: usize = 500;
+
 impl Warnings {
     /// Tells this, unless it or much else was told just now.
-    pub fn push(&mut self, warning: String, now: Time) {
+    pub fn push(&mut self, warning: &str, now: Time) {
+        let on_one_line = |char: char| if char.is_control() { ' ' } else { char };
+        let warning: String = warning.chars().take(LONGEST).map(on_one_line).collect();
         if now >= self.since.saturating_add(MINUTE) {
             self.since = now;
             self.told.clear();
@@ -36,6 +41,11 @@ impl Warnings {
         }
         self.told.push(warning.clone());
         self.waiting.push_back(warning);
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// The next that is to be told.
@@ -56,13 +66,13 @@ mod tests {
     fn the_same_is_told_once_in_a_minute() {
         let mut warnings = Warnings::default();
         for second in 0..59 {
-            warnings.push("no answer".into(), Duration::from_secs(second));
+            warnings.push("no answer", Duration::from_secs(second));
         }
         assert_eq!(all(&mut warnings), ["no answer"]);
-        warnings.push("no answer".into(), MINUTE);
+        warnings.push("no answer", MINUTE);
         let told = all(&mut warnings);
         assert_eq!(told, ["58 warnings like these were left out in the last minute", "no answer"]);
-        warnings.push("no answer".into(), 2 * MINUTE);
+        warnings.push("no answer", 2 * MINUTE);
         assert_eq!(all(&mut warnings), ["no answer"]);
     }
 
@@ -70,8 +80,17 @@ mod tests {
     fn only_so_many_things_are_told_at_a_time() {
         let mut warnings = Warnings::default();
         for number in 0..10_000 {
-            warnings.push(format!("warning {number}"), Time::ZERO);
+            warnings.push(&format!("warning {number}"), Time::ZERO);
         }
         assert_eq!(all(&mut warnings).len(), MOST);
+    }
+
+    #[test]
+    fn a_warning_is_one_line_of_bounded_length() {
+        let mut warnings = Warnings::default();
+        warnings.push(&format!("found \"a\n[info] all is well\u{1b}[0m\"{}", "ü".repeat(LONGEST)), Time::ZERO);
+        let told = all(&mut warnings).remove(0);
+        assert_eq!(told.chars().count(), LONGEST);
+        assert!(told.starts_with("found \"a [info] all is well [0m\"ü"), "{told}");
     }
 }

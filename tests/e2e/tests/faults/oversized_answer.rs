@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::site::{Plan, expect_only};
 
@@ -16,14 +16,9 @@ fn id(kind: &str, number: usize) -> String {
     format!("{kind}-{number}-{}", "i".repeat(400))
 }
 
-/// It cannot be read, and half of its operations were carried out: nobody is told yes, and nobody no.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_too_large_to_read() -> Result<()> {
-    let plan = Plan::new("answer over 32 MiB").index("load", json!({}));
-    let site = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
-    let mut load = site.load("load", "");
-    let before = load.steady_rate().await?;
-    // A node repeats a number that is none in its error, twice.
+/// Operations of which every second one fails, with an error that repeats the number that is none, twice; and here and
+/// there one for another index.
+fn body() -> String {
     let none = "x".repeat(1_500);
     let mut body = String::new();
     for number in 0..PAIRS {
@@ -34,6 +29,39 @@ async fn an_answer_that_is_too_large_to_read() -> Result<()> {
             body += &format!("{{\"create\":{{\"_index\":\"other\",\"_id\":\"{number}\"}}}}\n{{\"n\":{number}}}\n");
         }
     }
+    body
+}
+
+/// As shipped, no answer becomes too large: what a node would answer with more is sent in parts.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_would_be_too_large_comes_in_parts() -> Result<()> {
+    let plan = Plan::new("answers in parts").index("large", json!({"number_of_shards": 1}));
+    let site = plan.index("other", json!({})).start().await?;
+    let client = site.client.with_timeout(Duration::from_secs(120));
+    let answer = client.post_ndjson(&site.envoy.url("/_bulk"), body()).await?.ok()?;
+    ensure!(answer.body.len() as u64 > MOST, "{} bytes are not too large", answer.body.len());
+    let answer = answer.json()?;
+    let items = answer["items"].as_array().context("no items")?;
+    let statuses = |status: u64| items.iter().filter(|item| status_of(item) == Some(status)).count();
+    let expected = (items.len(), statuses(201), statuses(400));
+    ensure!(expected == (2 * PAIRS + PAIRS / 100, PAIRS + PAIRS / 100, PAIRS), "{expected:?}");
+    ensure!(site.documents("large").await?.len() == PAIRS, "documents are missing");
+    site.end(Vec::new(), Duration::ZERO).await
+}
+
+fn status_of(item: &Value) -> Option<u64> {
+    item.as_object()?.values().next()?["status"].as_u64()
+}
+
+/// It cannot be read, and half of its operations were carried out: nobody is told yes, and nobody no. So it is where
+/// `limits.max_answer` is more than Envoy keeps.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_to_read() -> Result<()> {
+    let plan = Plan::new("answer over 32 MiB").config("limits", json!({"max_answer": "1gb"})).index("load", json!({}));
+    let site = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
+    let mut load = site.load("load", "");
+    let before = load.steady_rate().await?;
+    let body = body();
     let client = site.client.with_timeout(Duration::from_secs(120));
     let answer = client.post_ndjson(&site.envoy.url("/_bulk"), body.clone()).await?.ok()?.json()?;
     let recovered = load.recovers(before).await?;

@@ -8,6 +8,7 @@ mod key;
 mod kind;
 mod kinds;
 mod load;
+mod longest_items;
 mod older;
 mod oracle;
 mod report;
@@ -23,6 +24,7 @@ use fastrand::Rng;
 
 use cell::Cell;
 use kind::Kind;
+use longest_items::LongestItems;
 use report::Report;
 use routes::Routes;
 use site::Site;
@@ -74,6 +76,12 @@ async fn column(
         failures.extend(failure.map(|failure| format!("{}, {}: {failure}", version.name(), kind.title)));
         cells.push((kind.title, cell));
     }
+    let (cell, failure) = match LongestItems::look(&site).await {
+        Ok(cell) => (cell, None),
+        Err(error) => ("**failed**".to_owned(), Some(format!("{error:#}"))),
+    };
+    failures.extend(failure.map(|failure| format!("{}, longest items: {failure}", version.name())));
+    cells.push(("longest item", cell));
     check_filter(&site.envoy).await?;
     site.end().await?;
     Ok(cells)

@@ -7,7 +7,7 @@ use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::routing::{
-    Errand, News, Route, RoutingTable, Snapshot, StateCache, Unrouted, Unshared, Upstreams, hash,
+    PollAction, PollEvent, Route, RoutingTable, Snapshot, StateCache, Unrouted, Unshared, Upstreams, hash,
 };
 
 use serde_json::json;
@@ -74,16 +74,16 @@ impl Known {
         cache.wake(Time::ZERO);
         loop {
             match cache.next(Time::ZERO) {
-                Some(Errand::Ask(question)) => {
+                Some(PollAction::Ask(question)) => {
                     let (status, body) = answer(question.path()).await?;
                     cache.answered(status, body, Time::ZERO);
                 }
-                Some(Errand::Pause) => {}
+                Some(PollAction::Pause) => {}
                 None => bail!("the filter asks no more and knows nothing"),
             }
-            match cache.news() {
-                Some(News::Failed(error)) => return Err(error.into()),
-                Some(News::Loaded) => break,
+            match cache.next_event() {
+                Some(PollEvent::Failed(error)) => return Err(error.into()),
+                Some(PollEvent::Loaded) => break,
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Item, Recorded, ShippedFiles};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Item, Recorded, TlsClient, gateway_files};
 use bulk_reshuffle_stack::{Response, wait};
 use bytes::Bytes;
 use hyper::Request;
@@ -13,7 +13,6 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::site::{self, Site};
-use crate::tls_client::TlsClient;
 
 const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
@@ -34,37 +33,19 @@ impl Scene {
         let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal")).unwrap()).collect();
         let guests = Guests::Certified { authority: servers.certificate.clone(), http2 };
         let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await.unwrap();
-        let certificates = write_certificates(name, &servers, &tenants);
-        let files = ShippedFiles::new(site::folder(name))
-            .unwrap()
-            .replace("/etc/envoy/", certificates)
-            .replace("address: 0.0.0.0,", "address: 127.0.0.1,")
-            .replace(
-                "\"coordinator\": \"es\"",
-                r#""coordinator": "es", "hold": {"early_release": false, "interval": "500ms"}"#,
-            );
-        let files = (0..).zip(guarded.addresses()).fold(files, |files, (node, address)| {
-            let name = format!("es-{node}.internal");
-            // The name stays, for TLS.
-            let (shipped, known) =
-                (format!("{name}, port_value: 9200"), format!("127.0.0.1, port_value: {}", address.port()));
-            let to = |named: &str, place: &str| {
-                format!("endpoint: {{{named}address: {{socket_address: {{address: {place}}}}}}}")
-            };
-            files.replace(to("", &shipped), to(&format!("hostname: {name}, "), &known))
-        });
+        let files = gateway_files(&site::folder(name), &servers, &tenants, &guarded.addresses()).unwrap();
         let envoy = files.start("gateway.yaml").await.unwrap();
         Self { site: Site::of(nodes, envoy), guarded, servers, tenants }
     }
 
     /// A client of the tenant that this URI names.
     fn certified(&self, uri: &str) -> TlsClient {
-        TlsClient::http2(&self.servers, Some(&self.tenants.sign_uri(uri).unwrap()))
+        TlsClient::http2(&self.servers, Some(&self.tenants.sign_uri(uri).unwrap())).unwrap()
     }
 
     /// A client without a certificate.
     fn stranger(&self) -> TlsClient {
-        TlsClient::http1(&self.servers, None)
+        TlsClient::http1(&self.servers, None).unwrap()
     }
 
     fn bulk(&self, headers: &[(&str, &str)], body: String) -> Request<Bytes> {
@@ -93,23 +74,6 @@ impl Scene {
         self.site.end().await;
         self.guarded.end().await.unwrap();
     }
-}
-
-/// What stands in `/etc/envoy` elsewhere; returns the folder.
-fn write_certificates(name: &str, servers: &Authority, tenants: &Authority) -> String {
-    let folder = site::folder(name).join("certificates");
-    std::fs::create_dir_all(&folder).unwrap();
-    let Identity { certificate, key } = servers.sign("127.0.0.1").unwrap();
-    let files = [
-        ("gateway.pem", &certificate),
-        ("gateway-key.pem", &key),
-        ("cluster-ca.pem", &servers.certificate),
-        ("tenants-ca.pem", &tenants.certificate),
-    ];
-    for (file, text) in files {
-        std::fs::write(folder.join(file), text).unwrap();
-    }
-    format!("{}/", folder.display())
 }
 
 fn documents(owner: &str, index: &str, numbers: Range<usize>) -> String {
@@ -162,6 +126,9 @@ async fn three_tenants_write(name: &str, http2: bool) {
     let told: BTreeSet<_> = batches.iter().map(owners).collect();
     assert_eq!(told, [only(ALICE, "alice"), only("carol", "carol"), only("dave", "dave")].into());
     assert!(batches.iter().all(|batch| batch.header("x-api-key").is_none()), "a key went further");
+    for address in ["x-forwarded-for", "x-envoy-external-address"] {
+        assert!(batches.iter().all(|batch| batch.header(address).is_none()), "a client's address went further");
+    }
     // Each tenant's requests did meet, whichever certificate or key they came with.
     assert!(batches.len() < requests, "{} batches", batches.len());
 
@@ -201,7 +168,7 @@ async fn who_is_no_tenant_is_not_let_in() {
     assert_eq!(answer.status, 401);
     // A certificate of somebody else's tenants; a good key does not make up for that.
     let elsewhere = Authority::new().unwrap().sign_uri("spiffe://tenants.internal/alice").unwrap();
-    let client = TlsClient::http2(&scene.servers, Some(&elsewhere));
+    let client = TlsClient::http2(&scene.servers, Some(&elsewhere)).unwrap();
     let refused: Result<Response> = client.send(scene.bulk(&[("x-api-key", "change-me-dave")], body())).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);

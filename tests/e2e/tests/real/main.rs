@@ -17,7 +17,6 @@ mod rollout;
 mod site;
 mod sizes;
 mod tls;
-mod tls_client;
 mod workers;
 
 /// For a cluster that gets a lot to do.

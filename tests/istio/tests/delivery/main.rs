@@ -10,6 +10,7 @@ mod mesh;
 mod mistakes;
 mod overlay;
 mod pods;
+mod policy;
 mod site;
 mod stateful_set;
 mod tls;
@@ -40,6 +41,7 @@ async fn what_istiod_delivers_carries_traffic() -> Result<()> {
     ] {
         let overlay = &Overlay::shipped(&site, name)?;
         report.add(name, "as shipped", split(&site, overlay)).await;
+        report.add(name, "a policy denies a bulk path", policy::denied(&site, overlay)).await;
         report.add(name, "changed under load", update::under_load(&site, overlay)).await;
         report.add(name, "no module, a broken one, a wrong configuration", failures::later(&site, overlay)).await;
         report.add(name, "the same at the start", failures::cold_start(&site, overlay)).await;

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::check_filter;
-use bulk_reshuffle_istio::{Discovery, Nodes, Pod, Proxy, Traffic};
+use bulk_reshuffle_istio::{Discovery, Kind, Nodes, Pod, Proxy, Traffic};
 use bulk_reshuffle_stack::{Process, wait};
 
 use crate::overlay::Overlay;
@@ -44,6 +44,14 @@ impl<'a> Mesh<'a> {
         let proxy = Proxy::start(&site.tools, &folder, overlay.kind, &pod, PORT, &discovery).await?;
         proxy.wait_listening().await.with_context(|| discovery.log())?;
         Ok(Self { site, proxy, discovery, pod })
+    }
+
+    /// Starts the sidecar of another pod, which this delivers to, too.
+    pub async fn start_sidecar(&self, pod: &Pod) -> Result<Proxy> {
+        let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
+        let proxy = Proxy::start(&self.site.tools, &folder, Kind::Sidecar, pod, PORT, &self.discovery).await?;
+        proxy.wait_listening().await.with_context(|| self.discovery.log())?;
+        Ok(proxy)
     }
 
     /// Delivers this from now on.

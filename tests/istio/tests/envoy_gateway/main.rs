@@ -14,6 +14,9 @@ use site::Site;
 
 const INDEX: &str = "books";
 
+/// The index whose path a policy denies.
+const DENIED: &str = "secret";
+
 #[test]
 fn the_example_splits_requests() -> Result<()> {
     enter_private_network()?;
@@ -26,6 +29,10 @@ fn the_example_splits_requests() -> Result<()> {
         site.wait_programmed().await?;
         mesh.wait_splitting(INDEX).await?;
         println!("{}", mesh.check_split(INDEX).await?);
+        site.nodes.make_index(DENIED).await?;
+        mesh.wait_splitting(DENIED).await?;
+        site.deny(DENIED).await?;
+        println!("{}", mesh.check_denied(DENIED).await?);
         mesh.end().await?;
         site.stop().await
     })

@@ -84,6 +84,25 @@ impl Site {
         self.api.apply(&Manifests::read(&filter)?).await
     }
 
+    /// Applies a policy that denies bulk requests to the path of an index, in whichever order the example has filters.
+    pub async fn deny(&self, index: &str) -> Result<()> {
+        let path = json!({"type": "PathPrefix", "value": format!("/{index}/_bulk")});
+        let anybody = json!({"clientCIDRs": ["0.0.0.0/0"]});
+        let policy = json!({
+            "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+            "kind": "SecurityPolicy",
+            "metadata": {"name": "elasticsearch", "namespace": NAMESPACE},
+            "spec": {
+                "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "elasticsearch"}],
+                "authorization": {
+                    "defaultAction": "Allow",
+                    "rules": [{"action": "Deny", "principal": anybody, "operation": {"methods": ["POST", "PUT"], "path": path}}],
+                },
+            },
+        });
+        self.api.apply(&Manifests::default().with([policy])).await
+    }
+
     /// Waits until Envoy Gateway says that the patches have found their places.
     pub async fn wait_programmed(&self) -> Result<()> {
         const CONDITION: &str = "{.status.ancestors[*].conditions[?(@.type==\"Programmed\")]}";

@@ -1,5 +1,5 @@
 use crate::Time;
-use crate::engine::failure::Failure;
+use crate::engine::response::Failure;
 use crate::routing::UpstreamId;
 
 /// What became of the last batch to each upstream, by its number, as this worker has seen it.

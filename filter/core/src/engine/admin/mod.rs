@@ -12,10 +12,12 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::explain::{LISTED, explained_path};
-use super::memory::Charge;
-use super::metrics::{Counter, Gauge};
-use super::{Command, Engine, RequestId, Response};
+use crate::engine::Engine;
+use crate::engine::command::{Command, RequestId, Response};
+use crate::engine::explain::{LISTED, explained_path};
+use crate::engine::memory::Charge;
+use crate::engine::metrics::{Counter, Gauge};
+use crate::engine::outbox::Reply;
 use route::{Refusal, Route};
 use sample::Samplers;
 use status::Totals;
@@ -23,13 +25,14 @@ use status::Totals;
 pub use build::Build;
 pub(super) use health::Healths;
 
-/// Bytes of a bulk request that is explained. It is read in one step, at about a gigabyte a second.
-const MOST_EXPLAINED: usize = 10 << 20;
+/// Bytes of a bulk request that is explained. It is read in one callback, at about a gigabyte a second, while the worker
+/// does nothing else.
+const MOST_EXPLAINED: usize = 4 << 20;
 
 /// Lines of it: an operation takes about a microsecond.
-const MOST_LINES: usize = 50_000;
+const MOST_LINES: usize = 5000;
 
-/// Requests that a worker answers at a time, besides those for the page itself: each may take ten megabytes.
+/// Requests that a worker answers at a time, besides those for the page itself: each may take four megabytes.
 const MOST_AT_A_TIME: usize = 16;
 
 /// Requests below the admin path that are not answered yet.
@@ -58,7 +61,7 @@ impl Admin {
         self.open.len() < MOST_AT_A_TIME && self.open.insert(id)
     }
 
-    /// Whether nobody waits to be told something.
+    /// Whether no admin request waits for its answer.
     pub fn is_idle(&self) -> bool {
         self.questions.is_empty() && self.statuses.is_empty() && self.samplers.is_empty()
     }
@@ -67,13 +70,15 @@ impl Admin {
 impl Engine {
     /// Whether a request with this path is for the engine.
     pub fn takes(&self, path: &[u8]) -> bool {
-        super::may_be_bulk(path) || self.config.admin_path.rest(path).is_some()
+        super::may_be_bulk(path) || self.settings.current.admin_path.rest(path).is_some()
     }
 
     /// Whether a request is below the admin path, and so was taken.
     pub(super) fn admin_head(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], end: bool) -> bool {
         let value = |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_slice());
-        let Some(rest) = value(":path").and_then(|path| self.config.admin_path.rest(path)) else { return false };
+        let Some(rest) = value(":path").and_then(|path| self.settings.current.admin_path.rest(path)) else {
+            return false;
+        };
         let route = Route::read(value(":method").unwrap_or_default(), rest);
         if route.as_ref().is_ok_and(|route| !route.is_page()) && !self.admin.enter(id) {
             let problem = format!("this worker answers {MOST_AT_A_TIME} such requests at a time");
@@ -82,11 +87,11 @@ impl Engine {
         }
         match route {
             Ok(Route::Asset(asset)) => self.tell(id, Response::asset(asset)),
-            Ok(Route::Slash) => self.tell(id, Response::see(&format!("{}/", self.config.admin_path))),
+            Ok(Route::Slash) => self.tell(id, Response::see(&format!("{}/", self.settings.current.admin_path))),
             Ok(Route::Status) => self.admin.statuses.push_back(id),
             Ok(Route::State { pattern, most }) => {
                 let state = self.export_state(&pattern, most);
-                self.state.wake(self.now);
+                self.cluster.state.wake(self.now);
                 self.tell(id, state.map_or_else(no_state, Response::json));
             }
             Ok(Route::Sample) => self.admin.samplers.enter(id, self.now),
@@ -97,7 +102,7 @@ impl Engine {
     }
 
     fn question(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str, end: bool) {
-        self.state.wake(self.now);
+        self.cluster.state.wake(self.now);
         let path = explained_path(rest).into_bytes();
         let with_path = |(name, value): &(String, Vec<u8>)| {
             (name.clone(), if name == ":path" { path.clone() } else { value.clone() })
@@ -108,13 +113,13 @@ impl Engine {
         if end {
             self.admin_end(id);
         } else if !self.header_pauses.enter(id, self.now) {
-            self.flow = Some(Command::PassHeaders { request: id });
+            self.outbox.decide(Command::PassHeaders { request: id });
         }
     }
 
     /// Whether a piece of a body was for the admin path.
     pub(super) fn admin_data(&mut self, id: RequestId, chunk: &[u8], end: bool) -> bool {
-        let room = self.config.limits.memory.saturating_sub(self.memory.used());
+        let room = self.settings.current.limits.memory.saturating_sub(self.memory.used());
         // No such request is the rule, and costs nothing to find out.
         let Some(question) = self.admin.questions.get_mut(&id) else { return false };
         let size = question.body.len().saturating_add(chunk.len());
@@ -124,7 +129,7 @@ impl Engine {
             return true;
         }
         question.body.extend_from_slice(chunk);
-        question.charge.set(size as u64);
+        question.charge.set(question.body.capacity() as u64);
         if end {
             self.admin_end(id);
         }
@@ -149,7 +154,7 @@ impl Engine {
         if memchr::memchr_iter(b'\n', &body).count() > MOST_LINES {
             return Response::too_large();
         }
-        match (&self.table, self.explain(headers, body, LISTED)) {
+        match (self.cluster.table(), self.explain(headers, body, LISTED)) {
             (None, Some(_)) => no_state(),
             (_, Some(explanation)) => Response::of(&explanation),
             (_, None) => Response::problem(404, "what follows `explain` is not the path of a bulk request"),
@@ -180,8 +185,8 @@ impl Engine {
         let request = self.admin.statuses.pop_front()?;
         Some(Command::Measure {
             request,
-            counters: Counter::all(&self.upstreams).collect(),
-            gauges: Gauge::all(&self.upstreams).collect(),
+            counters: Counter::all(self.told_upstreams()).collect(),
+            gauges: Gauge::all(self.told_upstreams()).collect(),
         })
     }
 
@@ -198,8 +203,8 @@ impl Engine {
     }
 
     fn tell(&mut self, id: RequestId, response: Response) {
-        self.responses.insert(id, response);
-        self.replies.push_back(id);
+        let charge = self.memory.charge(response.body.capacity() as u64);
+        self.outbox.reply(id, Reply::Ready(response, charge));
     }
 }
 
@@ -214,7 +219,7 @@ impl From<Refusal> for Response {
                 404,
                 "there is: GET /, GET /status, GET /state, GET /sample, POST /explain[/{index}/_bulk]",
             ),
-            Refusal::Parameter => Self::problem(400, "expected `indices`, a pattern, and `most`, a number up to 10000"),
+            Refusal::Parameter => Self::problem(400, "expected `indices`, a pattern, and `most`, a number up to 1000"),
             Refusal::Method(allowed) => {
                 let mut response = Self::problem(405, &format!("this is asked for by {allowed}"));
                 response.headers = response.headers.iter().cloned().chain([header("allow", allowed)]).collect();

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::Response;
 use crate::Time;
 use crate::bulk::{Action, ActionLine, Operation, Parameter};
+use crate::engine::Engine;
+use crate::engine::command::RequestId;
 use crate::engine::request::Request;
-use crate::engine::{Engine, RequestId};
 
 /// How long somebody waits for a bulk request to look at.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,7 +28,7 @@ impl Samplers {
         self.0.push((now.saturating_add(PATIENCE), request));
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits for a sample.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

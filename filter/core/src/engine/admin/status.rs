@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -6,8 +6,10 @@ use super::Build;
 use super::health::Health;
 use crate::Time;
 use crate::config::Config;
+use crate::engine::Engine;
+use crate::engine::explain::Why;
 use crate::engine::metrics::{Counter, Gauge, RetryCause};
-use crate::engine::{Engine, PassThrough, Why};
+use crate::engine::pass_through::PassThrough;
 use crate::routing::{Node, Unrouted, UpstreamId, Version};
 
 /// The most nodes of which is told; each takes some twenty calls to Envoy.
@@ -46,7 +48,7 @@ impl Totals {
 #[derive(Debug, Serialize)]
 pub struct Status<'a> {
     build: &'a Build,
-    /// The wall clock's time, for whoever computes rates.
+    /// The wall clock's time, so that a client can compute rates.
     unix_milliseconds: u64,
     /// What is followed, with what was switched in the cluster's settings.
     configuration: &'a Config,
@@ -116,7 +118,7 @@ struct OneNode<'a> {
     upstream: Option<Upstream>,
 }
 
-/// What becomes of an upstream, over all workers.
+/// The state of an upstream, over all workers.
 #[derive(Debug, Serialize)]
 struct Upstream {
     upstream: String,
@@ -170,17 +172,16 @@ impl HealthTold {
 impl Engine {
     /// How things are.
     pub(super) fn status(&self, totals: &Totals) -> Status<'_> {
-        let mut nodes: Vec<_> = self.table.iter().flat_map(|table| table.nodes()).collect();
-        nodes.sort_unstable_by_key(|(node, _)| &node.name);
+        let nodes = self.nodes_by_name();
         Status {
             build: &self.build,
             unix_milliseconds: millis(self.ids.since_epoch().saturating_add(self.now)),
-            configuration: &self.config,
-            ignored_switches: &self.invalid_switches,
-            state: self.state.verified().map(|(version, at)| State {
+            configuration: &self.settings.current,
+            ignored_switches: self.settings.problems(),
+            state: self.cluster.state.verified().map(|(version, at)| State {
                 version,
                 age_milliseconds: millis(self.now.saturating_sub(at)),
-                refresh_milliseconds: millis(self.config.cluster_state.refresh),
+                refresh_milliseconds: millis(self.settings.current.cluster_state.refresh),
             }),
             totals: all(totals),
             worker: self.worker(),
@@ -190,13 +191,25 @@ impl Engine {
         }
     }
 
+    fn nodes_by_name(&self) -> Vec<(&Node, Result<UpstreamId, Unrouted>)> {
+        let mut nodes: Vec<_> = self.cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
+        nodes.sort_unstable_by_key(|(node, _)| &node.name);
+        nodes
+    }
+
+    /// The upstreams of which is told. There may have been many more: those of nodes that are gone.
+    pub(super) fn told_upstreams(&self) -> BTreeSet<UpstreamId> {
+        let of_nodes = self.nodes_by_name().into_iter().take(NODES).filter_map(|(_, upstream)| upstream.ok());
+        [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()
+    }
+
     fn worker(&self) -> Worker {
         Worker {
             uptime_milliseconds: millis(self.now),
             requests: self.requests.len(),
             memory_bytes: self.memory.used(),
             memory_peak_bytes: self.memory.peak(),
-            memory_limit_bytes: self.config.limits.memory,
+            memory_limit_bytes: self.settings.current.limits.memory,
             vm_memory_bytes: self.vm_memory,
         }
     }
@@ -215,7 +228,7 @@ impl Engine {
         let gauge = |gauge: fn(UpstreamId) -> Gauge| totals.gauge(gauge(upstream));
         let retried = |cause| totals.counter(Counter::BatchesRetried(cause, upstream));
         Upstream {
-            upstream: self.upstreams.name(upstream).to_string(),
+            upstream: self.cluster.upstreams.name(upstream).to_string(),
             health: HealthTold::of(self.healths.of(upstream), self.now),
             held_requests: gauge(Gauge::HeldRequests),
             held_operations: gauge(Gauge::HeldOperations),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way};
 use crate::bulk::{ActionLine, Operation, Parameter};
 use crate::config::MissingId;
-use crate::engine::PassThrough;
+use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Request;
 use crate::routing::{Choice, Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
 
@@ -24,10 +24,18 @@ pub struct Account<'a> {
     shards: BTreeMap<(&'a str, u32), ShardTotal>,
     /// Indices of which all nodes and shards are in there.
     indices: BTreeSet<&'a str>,
+    /// How many shards further indices have.
+    shards_left_out: usize,
+    /// The nodes with an upstream of their own, by that and by id.
+    nodes_by_upstream: BTreeMap<UpstreamId, &'a Node>,
+    upstreams_by_node: BTreeMap<&'a str, UpstreamId>,
     unrouted: BTreeMap<Unrouted, u64>,
     any_node: Sum,
     listed: Vec<ExplainedOperation>,
 }
+
+/// The most shards that are summed up, unless more operations are to be listed. Each takes about a microsecond, and a request may write to all indices.
+const SHARDS: usize = 5000;
 
 /// Where an operation goes.
 struct Found<'a, 'b> {
@@ -43,7 +51,16 @@ struct Found<'a, 'b> {
 impl<'a> Account<'a> {
     /// Of all operations that were read, with `most` of them listed.
     pub fn of(request: &'a Request, upstreams: &'a Upstreams, most: usize) -> Self {
+        let (mut nodes_by_upstream, mut upstreams_by_node) = (BTreeMap::new(), BTreeMap::new());
+        for (node, upstream) in request.table().nodes().filter_map(|(node, upstream)| Some((node, upstream.ok()?))) {
+            // Of several nodes with one upstream the first counts.
+            nodes_by_upstream.entry(upstream).or_insert(node);
+            upstreams_by_node.insert(node.id.as_str(), upstream);
+        }
         let mut account = Self {
+            nodes_by_upstream,
+            upstreams_by_node,
+            shards_left_out: 0,
             request,
             upstreams,
             most,
@@ -79,7 +96,7 @@ impl<'a> Account<'a> {
             bytes: self.bytes,
             shares: self.request.shares.len(),
             nodes: self.nodes.into_values().collect(),
-            shards_left_out: self.shards.len().saturating_sub(self.most),
+            shards_left_out: self.shards.len().saturating_sub(self.most).saturating_add(self.shards_left_out),
             shards: self.shards.into_values().take(self.most).collect(),
             unrouted: unrouted.map(|(why, operations)| UnroutedTotal { why: why.into(), operations }).collect(),
             any_node: self.any_node,
@@ -187,8 +204,13 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Lists an index's shards, and the nodes that have them, with nothing so far.
+    /// Lists an index's shards, and the nodes that have them, with nothing so far, unless there are many already.
     fn list(&mut self, target: WriteTarget<'a>) {
+        let shards = target.shards() as usize;
+        if self.shards.len().saturating_add(shards) > SHARDS.max(self.most) {
+            self.shards_left_out = self.shards_left_out.saturating_add(shards);
+            return;
+        }
         for shard in 0..target.shards() {
             let node = target.primary(shard);
             let total = ShardTotal {
@@ -200,7 +222,7 @@ impl<'a> Account<'a> {
             };
             self.shards.insert((target.index(), shard), total);
             if let Some(node) = node
-                && let Some(upstream) = self.request.table().upstream_of(&node.id)
+                && let Some(upstream) = self.upstreams_by_node.get(node.id.as_str()).copied()
             {
                 self.node(upstream, Some(node));
             }
@@ -222,8 +244,7 @@ impl<'a> Account<'a> {
     }
 
     fn node_of(&self, upstream: UpstreamId) -> Option<&'a Node> {
-        let mut nodes = self.request.table().nodes();
-        nodes.find(|(_, of)| *of == Ok(upstream)).map(|(node, _)| node)
+        self.nodes_by_upstream.get(&upstream).copied()
     }
 
     fn fault(&mut self, why: PassThrough) -> Fault {

@@ -3,7 +3,7 @@ use serde::Serialize;
 use super::Why;
 use crate::bulk::Action;
 use crate::config::MissingId;
-use crate::engine::PassThrough;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::{Choice, NameKind, Node};
 
 /// What would become of a bulk request.

@@ -1,4 +1,4 @@
-//! Telling what becomes of a bulk request without sending anything: by the very path on which requests are taken in.
+//! Explains how a bulk request is handled, without sending it: it runs the same code that takes requests in.
 
 mod account;
 mod explanation;
@@ -6,12 +6,12 @@ mod why;
 
 use std::rc::Rc;
 
-use super::caller::Callers;
-use super::head::{Head, content_length};
-use super::intake::{admit, room};
-use super::memory::Memory;
-use super::request::Request;
-use super::{Engine, PassThrough};
+use crate::engine::Engine;
+use crate::engine::flow::{admit, room};
+use crate::engine::head::{Callers, Head, content_length};
+use crate::engine::memory::Memory;
+use crate::engine::pass_through::PassThrough;
+use crate::engine::request::Request;
 use account::Account;
 pub use explanation::{
     ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
@@ -37,8 +37,8 @@ impl Engine {
     /// a document its id.
     pub fn explain(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
         let length = content_length(&headers);
-        let head = Head::read(headers, &self.config)?;
-        let head = if self.config.enabled { head } else { Err(PassThrough::Disabled) };
+        let head = Head::read(headers, &self.settings.current)?;
+        let head = if self.settings.current.enabled { head } else { Err(PassThrough::Disabled) };
         Some(match head.and_then(|head| self.imagine(head, length, body.is_empty())) {
             Ok(request) => self.follow(request, body, listed),
             Err(why) => Explanation::unread(why),
@@ -47,17 +47,17 @@ impl Engine {
 
     /// The request that it would be.
     fn imagine(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
-        let room = room(&self.config.limits, 0, 0);
-        let table = admit(self.table.as_ref(), &head, length, is_empty, room)?;
+        let room = room(&self.settings.current.limits, &Memory::default(), 0);
+        let table = admit(self.cluster.table(), &head, length, is_empty, room)?;
         let head = Rc::new(head);
-        let caller = Callers::default().enter(Rc::clone(&head.caller));
-        let (config, turn) = (Rc::clone(&self.config), self.turn.wrapping_add(1));
+        let caller = Callers::default().enter(0, &head.caller, &self.settings.current.dispatch.identity);
+        let (config, turn) = (Rc::clone(&self.settings.current), self.turn.wrapping_add(1));
         Ok(Request::new(head, caller, table, config, turn, Memory::default().charge(0)))
     }
 
     fn follow(&self, mut request: Request, body: Vec<u8>, listed: usize) -> Explanation {
-        let room = room(&self.config.limits, Request::least_memory(request.head.gzip), 0);
+        let room = room(&self.settings.current.limits, &Memory::default(), 0);
         let read = request.take(body, room, &mut self.ids.clone()).and_then(|()| request.finish());
-        Account::of(&request, &self.upstreams, listed).into_explanation(read.err())
+        Account::of(&request, &self.cluster.upstreams, listed).into_explanation(read.err())
     }
 }

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use crate::engine::PassThrough;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 /// A reason, in a word and in a sentence.
@@ -16,10 +16,13 @@ impl From<PassThrough> for Why {
     fn from(why: PassThrough) -> Self {
         let text = match why {
             PassThrough::Disabled => "The filter is switched off.",
+            PassThrough::Route => "The route does not lead to the coordinating upstream.",
             PassThrough::NoState => "The cluster's state is not known yet.",
             PassThrough::HeaderPause => "No body came while the request's headers were held back.",
             PassThrough::TooLarge => "The body is larger than `limits.max_request`.",
-            PassThrough::Memory => "The request takes more memory than `limits.memory` leaves.",
+            PassThrough::Memory => {
+                "The request and the items that it may be answered with take more memory than `limits.memory` leaves."
+            }
             PassThrough::Path => "The path is percent-encoded, or names a type besides the index.",
             PassThrough::Parameter => {
                 "The query has a parameter, or a value of one, that may mean more than one thing."
@@ -28,7 +31,9 @@ impl From<PassThrough> for Why {
             PassThrough::ContentEncoding => "The body is compressed in another way than gzip.",
             PassThrough::Gzip => "The body says that it is gzip, and is not, or is cut off.",
             PassThrough::Accept => "The client does not accept JSON.",
-            PassThrough::Header => "A header is not text, and could not be sent on as it is.",
+            PassThrough::Header => {
+                "A header is not text, or holds for this request alone: a digest of its body, or a signature."
+            }
             PassThrough::ActionLine => {
                 "The action line is not one that every cluster takes to mean the same: it is malformed, lacks an id \
                  that it needs, or has a parameter such as a version."

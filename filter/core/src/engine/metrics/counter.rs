@@ -1,6 +1,6 @@
 use super::family::{self, Family};
 use super::{Label, metric_name};
-use crate::engine::PassThrough;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::{Unrouted, UpstreamId, Upstreams};
 
 /// What only ever grows.
@@ -132,7 +132,7 @@ impl Counter {
     }
 
     /// All that there can be with these upstreams.
-    pub fn all(upstreams: &Upstreams) -> impl Iterator<Item = Self> {
+    pub fn all(upstreams: impl IntoIterator<Item = UpstreamId>) -> impl Iterator<Item = Self> {
         let single = [
             Self::RequestsMerged,
             Self::RequestsAbandoned,
@@ -145,7 +145,7 @@ impl Counter {
         ];
         let reasons = PassThrough::all().map(Self::RequestsPassedThrough);
         let unrouted = Unrouted::ALL.iter().copied().map(Self::OperationsUnrouted);
-        single.into_iter().chain(reasons).chain(unrouted).chain(upstreams.ids().flat_map(Self::of_upstream))
+        single.into_iter().chain(reasons).chain(unrouted).chain(upstreams.into_iter().flat_map(Self::of_upstream))
     }
 
     /// All that an upstream has.
@@ -197,7 +197,7 @@ mod tests {
     fn every_counter_is_of_a_family_that_has_its_labels() {
         let upstreams = upstreams();
         let mut used: Vec<&str> = Vec::new();
-        for counter in Counter::all(&upstreams) {
+        for counter in Counter::all(upstreams.ids()) {
             let family = counter.family();
             used.push(family.name);
             assert_eq!(family.kind, Kind::Counter, "{counter:?}");
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn no_two_counters_have_one_name() {
         let upstreams = upstreams();
-        let mut names: Vec<String> = Counter::all(&upstreams).map(|counter| counter.name(&upstreams)).collect();
+        let mut names: Vec<String> = Counter::all(upstreams.ids()).map(|counter| counter.name(&upstreams)).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -19,7 +19,7 @@ pub struct Family {
 pub enum Kind {
     /// Only ever grows.
     Counter,
-    /// How something is now, and what becomes of the values of several workers.
+    /// A value that goes up and down, and how the values of several workers are combined.
     Gauge(Workers),
     /// How values are spread.
     Histogram,
@@ -143,7 +143,7 @@ families! {
     IN_FLIGHT_BYTES = SUM, "in_flight_bytes", [Upstream],
         "Their bytes.";
     MEMORY = SUM, "memory_bytes", [],
-        "Bytes of the requests and answers that are here: what `limits.memory` bounds.";
+        "Bytes of the requests and answers that are here, and the room for the items that are still to come: what `limits.memory` bounds.";
     MEMORY_LIMIT = SUM, "memory_limit_bytes", [],
         "`limits.memory` of all workers that have had a request.";
     MEMORY_PEAK = LARGEST, "memory_peak_bytes", [],

@@ -69,7 +69,7 @@ impl Gauge {
     }
 
     /// All that there can be with these upstreams.
-    pub fn all(upstreams: &Upstreams) -> impl Iterator<Item = Self> {
+    pub fn all(upstreams: impl IntoIterator<Item = UpstreamId>) -> impl Iterator<Item = Self> {
         let of_upstream: [fn(UpstreamId) -> Self; 6] = [
             Self::HeldRequests,
             Self::HeldOperations,
@@ -86,7 +86,7 @@ impl Gauge {
             Self::StateVersion,
             Self::StateVerified,
         ];
-        let by_upstream = upstreams.ids().flat_map(move |upstream| of_upstream.map(|gauge| gauge(upstream)));
+        let by_upstream = upstreams.into_iter().flat_map(move |upstream| of_upstream.map(|gauge| gauge(upstream)));
         single.into_iter().chain(by_upstream)
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn every_gauge_is_of_a_family_that_has_its_labels() {
         let upstreams = Upstreams::new("es");
-        let gauges: Vec<Gauge> = Gauge::all(&upstreams).collect();
+        let gauges: Vec<Gauge> = Gauge::all(upstreams.ids()).collect();
         for gauge in &gauges {
             assert!(matches!(gauge.family().kind, Kind::Gauge(_)), "{gauge:?}");
             assert_eq!(gauge.family().labels.contains(&Label::Upstream), gauge.upstream().is_some(), "{gauge:?}");

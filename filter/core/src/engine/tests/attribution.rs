@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::failures::{RESET, envoy_says};
 use super::world::{World, id_on, index, state};
-use crate::engine::PassThrough;
 use crate::engine::metrics::Counter;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 fn item(action: &str, index: &str, id: &str, status: u16) -> Value {

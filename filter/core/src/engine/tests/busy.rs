@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::failures::{RESET, envoy_says};
 use super::world::{World, id_on, index};
+use crate::routing::hash;
 
 const BUSY: u16 = 429;
 
@@ -182,4 +183,26 @@ fn are_sent_again_for_a_client_that_has_gone() {
     // It has left in part, so all of it is carried out.
     answer(&mut world, "es-0", &[201]);
     assert!(world.replies.is_empty() && world.engine.is_idle());
+}
+
+/// Two ids that are different and have the same hash.
+fn ids_of_one_hash() -> [String; 2] {
+    let mut seen = std::collections::BTreeMap::new();
+    (0..)
+        .find_map(|number| {
+            let id = format!("c{number}");
+            seen.insert(hash(&id), id.clone()).map(|other| [other, id])
+        })
+        .unwrap()
+}
+
+#[test]
+fn one_that_another_id_of_the_same_hash_overtook_is_not_sent_again() {
+    let ids = ids_of_one_hash();
+    let mut world = quiet(json!({}));
+    let id = world.request("/_bulk", &index(&ids));
+    world.woken();
+    let upstream = world.upstreams()[0].to_owned();
+    answer(&mut world, &upstream, &[BUSY, 201]);
+    assert_eq!((statuses(&world, id), world.calls.len()), (vec![429, 201], 0));
 }

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
 use crate::bulk::Inflater;
+use crate::engine::command::Call;
+use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
-use crate::engine::{Call, Input, PassThrough};
+use crate::engine::pass_through::PassThrough;
 
 fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

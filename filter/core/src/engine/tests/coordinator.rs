@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::world::{World, id_on, index, state};
-use crate::engine::PassThrough;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 /// Besides "i" an index "series" that does not route by hash.

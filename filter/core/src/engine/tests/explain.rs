@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use super::world::{World, id_on, state};
 use crate::bulk::gzip;
 use crate::config::MissingId;
+use crate::engine::command::Call;
+use crate::engine::explain::{Explanation, LISTED, Way, Why, explained_path};
 use crate::engine::metrics::Counter;
-use crate::engine::{Call, Explanation, LISTED, PassThrough, Way, Why, explained_path};
+use crate::engine::pass_through::PassThrough;
 use crate::routing::{Unrouted, hash};
 
 /// The cluster of [`state`] with more indices: a partitioned one, two that are not routed but merged, and a closed one.
@@ -272,4 +274,27 @@ proptest! {
         let lines = [b"{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n".as_slice(), &body].concat();
         explain_first(&world, &path, &[], lines, 1);
     }
+}
+
+#[test]
+fn the_shards_of_very_many_indices_are_not_all_summed_up() {
+    let mut state = state();
+    let copy = json!([{"primary": true, "state": "STARTED", "node": "n0"}]);
+    let shards: serde_json::Map<_, _> = (0..1024).map(|shard| (shard.to_string(), copy.clone())).collect();
+    for number in 0..6 {
+        let mut index = state["metadata"]["indices"]["i"].clone();
+        index["routing_num_shards"] = json!(1024);
+        index["settings"]["index"]["number_of_shards"] = json!("1024");
+        state["metadata"]["indices"][format!("many-{number}")] = index;
+        state["routing_table"]["indices"][format!("many-{number}")] = json!({"shards": shards});
+    }
+    let world = World::knowing(json!({}), &state);
+    let lines = [0, 0, 1, 2, 3, 4, 5]
+        .into_iter()
+        .map(|number| format!("{{\"delete\":{{\"_index\":\"many-{number}\",\"_id\":\"1\"}}}}\n"));
+    let explanation = explain(&world, "/_bulk", &[], lines.collect::<String>());
+    assert_eq!((explanation.way, explanation.operations), (Way::Split, 7));
+    // Of four indices; of the other two none is looked at.
+    assert_eq!((explanation.shards.len(), explanation.shards_left_out), (LISTED, 6 * 1024 - LISTED));
+    assert_eq!(explanation.skew.shards, Some(2.0 * 4096.0 / 5.0));
 }

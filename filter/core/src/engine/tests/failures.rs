@@ -3,8 +3,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, id_on, index, state};
+use crate::engine::command::Response;
+use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
-use crate::engine::{Input, Response};
 use crate::routing::Unrouted;
 
 /// A request for es-0 and es-1, dispatched.

@@ -3,7 +3,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, id_on, index};
-use crate::engine::{Input, PassThrough, RequestId};
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
+use crate::engine::pass_through::PassThrough;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::world::{World, id_on, index, state};
-use crate::engine::{Call, PassThrough};
+use crate::engine::command::Call;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::{Formula, hash};
 
 fn shard_of(key: &str) -> u32 {

@@ -1,10 +1,12 @@
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
+use crate::engine::command::Response;
+use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
-use crate::engine::{Input, PassThrough, Response};
+use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 #[test]
@@ -188,21 +190,100 @@ fn a_body_beyond_a_bound_passes_through() {
     assert_eq!(world.engine.memory(), 0);
 }
 
-#[test]
-fn an_answer_that_waits_for_another_takes_memory_too() {
+/// What of an answer is kept that waits for another, with room for so much, and the memory that both requests take.
+fn kept(memory: &str) -> (World, u32, u64) {
     let mut world =
-        World::new(json!({"limits": {"memory": "10kb", "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
+        World::new(json!({"limits": {"memory": memory, "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
     world.woken();
-    let before = world.engine.memory();
-    let item = json!({"index": {"_index": "i", "_id": id_on(0, 0), "status": 201, "padding": "x".repeat(10_000)}});
-    let answer = json!({"took": 1, "errors": false, "items": [item]}).to_string();
-    world.answer_with("es-0", 200, &answer);
-    assert!(world.engine.memory() >= before + answer.len() as u64);
-    let crowd = world.request("/_bulk", &index(&[id_on(2, 0)]));
-    assert!(world.passed.contains_key(&crowd));
-    assert_eq!(world.passed_because(PassThrough::Memory), 1);
+    let error = json!({"type": "t", "reason": "x".repeat(10_000)});
+    let item = json!({"index": {"_index": "i", "_id": id_on(0, 0), "status": 400, "error": error}});
+    world.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": [item]}).to_string());
+    let memory = world.engine.memory();
+    (world, id, memory)
+}
+
+#[test]
+fn an_answer_that_waits_for_another_takes_memory_too() {
+    let (mut world, id, memory) = kept("28kb");
+    assert!(memory >= 10_000, "{memory}");
+    let crowd: Vec<u32> = (0..8).map(|n| world.request("/_bulk", &index(&[id_on(2, n)]))).collect();
+    let passed = crowd.iter().filter(|id| world.passed.contains_key(id)).count() as u64;
+    assert!((1..8).contains(&passed), "{passed}");
+    assert_eq!(world.passed_because(PassThrough::Memory), passed);
     world.settle();
-    assert_eq!(world.items(id).len(), 2);
+    assert_eq!(world.reply(id)["items"][0]["index"]["error"]["reason"].as_str().map(str::len), Some(10_000));
     assert_eq!(world.engine.memory(), 0);
+}
+
+#[test]
+fn of_an_answer_without_room_the_long_items_are_shortened() {
+    let (mut world, id, memory) = kept("10kb");
+    assert!(memory < 10_000, "{memory}");
+    world.settle();
+    let reply = world.reply(id);
+    let (first, error) = (&reply["items"][0]["index"], &reply["items"][0]["index"]["error"]);
+    assert_eq!((&first["_id"], &first["status"], &error["type"]), (&json!(id_on(0, 0)), &json!(400), &json!("t")));
+    assert_eq!(error["reason"], json!(format!("{}…", "x".repeat(160))));
+    assert_eq!(world.items(id)[1], (id_on(1, 0), 201));
+    assert_eq!(world.engine.memory(), 0);
+}
+
+/// Answers the oldest call to an upstream with a cookie.
+fn answer_with_cookie(world: &mut World, upstream: &str, status: u16) {
+    let call = world.take_call(upstream);
+    let lines = call.body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let items: Vec<Value> = lines
+        .filter_map(|line| Some(json!({"index": {"_index": "i", "_id": line.get("index")?["_id"], "status": 201}})))
+        .collect();
+    let body = if status == 200 { json!({"took": 1, "errors": false, "items": items}) } else { json!({"error": "no"}) };
+    let headers =
+        [("content-type", "application/json"), ("set-cookie", "sid=1"), ("x-elastic-product", "Elasticsearch")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    world.root(Input::CallAnswered {
+        call: call.id,
+        response: Response { status, headers, body: body.to_string().into_bytes() },
+    });
+}
+
+/// The names of the headers of a reply.
+fn names(world: &World, id: u32) -> Vec<&str> {
+    world.replies[&id].headers.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn a_cookie_is_for_the_one_request_that_was_answered_with_it() {
+    for status in [200, 401, 500] {
+        let mut world = World::new(json!({}));
+        let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
+        world.woken();
+        answer_with_cookie(&mut world, "es-0", status);
+        assert_eq!(world.replies[&id].status, status);
+        assert_eq!(names(&world, id), ["content-type", "set-cookie", "x-elastic-product"], "alone, {status}");
+    }
+}
+
+#[test]
+fn requests_that_share_a_batch_share_no_cookie() {
+    for status in [200, 401, 500] {
+        let mut world = World::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
+        let ids = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
+        world.tick_after(Duration::from_millis(20));
+        assert_eq!(world.upstreams(), ["es-0"]);
+        answer_with_cookie(&mut world, "es-0", status);
+        for id in ids {
+            assert_eq!(world.replies[&id].status, status);
+            assert_eq!(names(&world, id), ["content-type", "x-elastic-product"], "shared, {status}");
+        }
+    }
+}
+
+#[test]
+fn a_merged_answer_has_no_cookie() {
+    let mut world = World::new(json!({}));
+    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    world.woken();
+    answer_with_cookie(&mut world, "es-0", 200);
+    answer_with_cookie(&mut world, "es-1", 200);
+    assert_eq!(names(&world, id), ["content-type", "x-elastic-product"]);
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::world::{World, id_on, index};
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
 use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
-use crate::engine::{Input, PassThrough, RequestId};
+use crate::engine::pass_through::PassThrough;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -74,7 +76,7 @@ fn else_ten_times_a_second_and_there_is_a_timer_for_it() {
 fn head(request: RequestId) -> Input {
     let headers = [(":method", "POST"), (":path", "/_bulk"), ("content-type", "application/json")];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    Input::RequestHead { request, headers, end: false }
+    Input::RequestHead { request, headers, route: Some(b"es".to_vec()), end: false }
 }
 
 #[test]

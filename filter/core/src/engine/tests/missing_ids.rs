@@ -4,7 +4,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::world::{World, id_on, index, state};
-use crate::engine::{Call, Input, Response};
+use crate::engine::command::{Call, Response};
+use crate::engine::input::Input;
 use crate::routing::{Formula, hash};
 
 const LINES: &str = concat!(

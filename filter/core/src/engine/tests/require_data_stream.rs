@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::missing_ids::added;
 use super::world::{World, id_on, index, state};
-use crate::engine::PassThrough;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 /// Nodes of these releases, and besides "i" a data stream "stream" with an alias "streams".

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::world::{World, id_on, index};
 use crate::config::{Config, Switches};
-use crate::engine::PassThrough;
 use crate::engine::metrics::Counter;
+use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 const MILLISECOND: Duration = Duration::from_millis(1);

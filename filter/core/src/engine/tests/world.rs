@@ -5,13 +5,18 @@ use serde_json::{Value, json};
 
 use crate::Time;
 use crate::config::Config;
+use crate::engine::Engine;
+use crate::engine::audit::Audited;
+use crate::engine::command::{Call, Command, Headers, RequestId, Response};
+use crate::engine::input::Input;
 use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
-use crate::engine::{Call, Command, Engine, Headers, Input, Origin, PassThrough, RequestId, Response};
+use crate::engine::pass_through::PassThrough;
+use crate::engine::request::Origin;
 use crate::routing::{Formula, Unshared, hash};
 
 /// An engine, what it asked for, and the clock.
 pub struct World {
-    pub engine: Engine,
+    pub engine: Audited,
     pub now: Time,
     /// Batches on their way, oldest first.
     pub calls: Vec<Call>,
@@ -32,6 +37,8 @@ pub struct World {
     pub samples: Vec<(Histogram, u64)>,
     /// What was kept of each request for the access log.
     pub notes: BTreeMap<u32, Vec<String>>,
+    /// How many counters and gauges were asked for last.
+    pub measured: usize,
     next_request: u32,
 }
 
@@ -116,8 +123,10 @@ impl World {
     pub fn without_state(config: Value) -> Self {
         let mut whole = json!({"coordinator": "es"});
         whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+        let config = Config::read(whole.to_string().as_bytes()).unwrap();
+        let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
         Self {
-            engine: Engine::new(Config::read(whole.to_string().as_bytes()).unwrap(), ORIGIN, Box::new(Unshared)),
+            engine: Audited::new(engine),
             now: Time::from_secs(1),
             calls: Vec::new(),
             questions: Vec::new(),
@@ -131,6 +140,7 @@ impl World {
             counts: BTreeMap::new(),
             samples: Vec::new(),
             notes: BTreeMap::new(),
+            measured: 0,
             next_request: 0,
         }
     }
@@ -147,11 +157,17 @@ impl World {
     }
 
     pub fn head(&mut self, path: &str, headers: &[(&str, &str)]) -> u32 {
+        self.head_to(Some("es"), path, headers)
+    }
+
+    /// The same for a request whose route leads to another cluster than the coordinating one, or to none.
+    pub fn head_to(&mut self, route: Option<&str>, path: &str, headers: &[(&str, &str)]) -> u32 {
         let id = self.next_request;
         self.next_request += 1;
         let fixed = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
         let headers = fixed.iter().chain(headers).map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
-        self.stream(Input::RequestHead { request: RequestId(id), headers: headers.collect(), end: false });
+        let (headers, route) = (headers.collect(), route.map(Into::into));
+        self.stream(Input::RequestHead { request: RequestId(id), headers, route, end: false });
         id
     }
 
@@ -212,6 +228,7 @@ impl World {
     /// Hands in what this one worker has counted, as if there were no other.
     fn measure(&mut self, request: RequestId, counters: &[Counter], gauges: &[Gauge]) {
         let now = self.engine.gauges();
+        self.measured = counters.len() + gauges.len();
         let counters = counters.iter().map(|counter| (*counter, self.counts.get(counter).copied().unwrap_or_default()));
         let gauges = gauges.iter().map(|gauge| (*gauge, now.get(gauge).copied().unwrap_or_default()));
         let input = Input::Measured { request, counters: counters.collect(), gauges: gauges.collect() };
@@ -283,6 +300,7 @@ impl World {
     }
 
     fn count(&mut self) {
+        assert_eq!(self.engine.uncounted(), None, "more is allocated than is counted");
         let mut happened = Happened::default();
         self.engine.take_happened(&mut happened);
         for (metric, by) in happened.counts {

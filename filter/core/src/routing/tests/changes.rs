@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::super::{News, Question};
+use super::super::{PollEvent, StateQuery};
 use super::cluster::{Cluster, Shard};
 use super::world::{INTERVAL, World};
 use crate::Time;
@@ -51,9 +51,9 @@ fn everything_is_asked_for_once_at_first() {
     world.run_for(Time::ZERO);
     world.check();
     let asked = world.asked();
-    assert_eq!(asked[..2], [Question::Overview, Question::Settings]);
-    assert!(matches!(&asked[2..], [Question::Details(names)] if names.len() == 2), "{asked:?}");
-    assert_eq!(world.workers[0].borrow().news, [News::Loaded]);
+    assert_eq!(asked[..2], [StateQuery::Overview, StateQuery::Settings]);
+    assert!(matches!(&asked[2..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
+    assert_eq!(world.workers[0].borrow().events, [PollEvent::Loaded]);
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn as_long_as_nothing_changes_only_the_version_is_asked_for() {
     let mut world = World::settled(3);
     world.run_for(INTERVAL * 10);
     let asked = world.asked();
-    assert!(asked.iter().all(|question| *question == Question::Version), "{asked:?}");
+    assert!(asked.iter().all(|query| *query == StateQuery::Version), "{asked:?}");
     assert!((10..=13).contains(&asked.len()), "one of the workers asks once in an interval: {}", asked.len());
-    assert!(world.workers.iter().all(|worker| worker.borrow().news.is_empty()));
+    assert!(world.workers.iter().all(|worker| worker.borrow().events.is_empty()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Formula, hash};
 
-/// A cluster that answers each question as it was asked, and nothing more. Whatever changes has a new version, and
+/// A cluster that answers each query as it was asked, and nothing more. Whatever changes has a new version, and
 /// nothing else has.
 pub struct Cluster {
     pub version: u64,

@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use super::super::{Errand, RoutingTable, Snapshot, StateCache, Unrouted, Unshared, Upstreams, hash};
+use super::super::{PollAction, RoutingTable, Snapshot, StateCache, Unrouted, Unshared, Upstreams, hash};
 use crate::Time;
 use crate::config::Config;
 
@@ -105,11 +105,11 @@ fn load(state: &[u8], template: &str) -> (Rc<RoutingTable>, Upstreams, StateCach
     let (snapshot, mut upstreams) = (Snapshot::read(state).unwrap(), Upstreams::new("es"));
     cache.wake(Time::ZERO);
     while let Some(errand) = cache.next(Time::ZERO) {
-        if let Errand::Ask(question) = errand {
-            cache.answered(200, snapshot.answer(&question.path()), Time::ZERO);
+        if let PollAction::Ask(query) = errand {
+            cache.answered(200, snapshot.answer(&query.path()), Time::ZERO);
         }
     }
-    assert!(std::iter::from_fn(|| cache.news()).all(|news| news == super::super::News::Loaded));
+    assert!(std::iter::from_fn(|| cache.next_event()).all(|events| events == super::super::PollEvent::Loaded));
     (cache.new_table(&mut upstreams).unwrap(), upstreams, cache)
 }
 

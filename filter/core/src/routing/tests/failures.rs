@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::{Question, RefreshError};
+use super::super::{RefreshError, StateQuery};
 use super::cluster::Shard;
 use super::world::{Fate, INTERVAL, World};
 use crate::Time;
@@ -19,19 +19,14 @@ fn a_question_that_was_not_sent_is_asked_again_five_times() {
     for kind in ["overview", "aliases", "details of indices"] {
         let mut world = world();
         let mut times = 0;
-        world.run_with(Time::ZERO, |_, question| {
-            times += usize::from(question.to_string() == kind);
-            if question.to_string() == kind && times <= 5 { Fate::NotSent } else { Fate::Answered }
+        world.run_with(Time::ZERO, |_, query| {
+            times += usize::from(query.to_string() == kind);
+            if query.to_string() == kind && times <= 5 { Fate::NotSent } else { Fate::Answered }
         });
         assert_eq!((times, world.workers[0].borrow().errors().len()), (6, 0), "{kind}");
         world.check();
         let mut world = self::world();
-        world.run_with(
-            Time::ZERO,
-            |_, question| {
-                if question.to_string() == kind { Fate::NotSent } else { Fate::Answered }
-            },
-        );
+        world.run_with(Time::ZERO, |_, query| if query.to_string() == kind { Fate::NotSent } else { Fate::Answered });
         assert_eq!((world.count(kind), world.workers[0].borrow().errors().len()), (6, 1), "{kind}");
     }
 }
@@ -50,12 +45,12 @@ fn a_question_without_an_answer_is_asked_again_once() {
         let mut world = world();
         world.run_with(
             Time::ZERO,
-            |_, question| {
-                if question.to_string() == kind { Fate::Unanswered } else { Fate::Answered }
+            |_, query| {
+                if query.to_string() == kind { Fate::Unanswered } else { Fate::Answered }
             },
         );
         let errors = world.workers[0].borrow().errors();
-        assert!(matches!(errors.as_slice(), [RefreshError::Unanswered { question }] if question.to_string() == kind));
+        assert!(matches!(errors.as_slice(), [RefreshError::Unanswered { query }] if query.to_string() == kind));
         assert_eq!(world.count(kind), 2, "{kind}");
         world.forget();
         world.run_for(INTERVAL - SECOND);
@@ -71,16 +66,16 @@ fn details_that_do_not_come_are_asked_for_with_half_the_names() {
     for number in 0..100 {
         world.cluster.borrow_mut().create(&format!("i{number}"), &["n0"]);
     }
-    world.run_with(Time::ZERO, |_, question| match question {
-        Question::Details(names) if names.len() > 30 => Fate::Unanswered,
+    world.run_with(Time::ZERO, |_, query| match query {
+        StateQuery::Details(names) if names.len() > 30 => Fate::Unanswered,
         _ => Fate::Answered,
     });
     world.check();
     let asked: Vec<usize> = world
         .asked()
         .iter()
-        .filter_map(|question| match question {
-            Question::Details(names) => Some(names.len()),
+        .filter_map(|query| match query {
+            StateQuery::Details(names) => Some(names.len()),
             _ => None,
         })
         .collect();
@@ -90,10 +85,10 @@ fn details_that_do_not_come_are_asked_for_with_half_the_names() {
 }
 
 #[test]
-fn details_that_never_come_end_the_turn() {
+fn details_that_never_come_end_the_cycle() {
     let mut world = World::new(1);
-    world.run_with(Time::ZERO, |_, question| match question {
-        Question::Details(_) => Fate::Unanswered,
+    world.run_with(Time::ZERO, |_, query| match query {
+        StateQuery::Details(_) => Fate::Unanswered,
         _ => Fate::Answered,
     });
     let asked = world.details();
@@ -112,7 +107,7 @@ fn settings_that_cannot_be_read_do_not_stop_routing() {
     ];
     for fate in fates {
         let mut world = world();
-        world.run_with(INTERVAL, |_, question| if *question == Question::Settings { fate() } else { Fate::Answered });
+        world.run_with(INTERVAL, |_, query| if *query == StateQuery::Settings { fate() } else { Fate::Answered });
         world.check();
         assert_eq!(world.workers[0].borrow().errors().len(), 1);
         assert_eq!(world.workers[0].borrow_mut().cache.new_settings(), None);
@@ -121,7 +116,7 @@ fn settings_that_cannot_be_read_do_not_stop_routing() {
 }
 
 #[test]
-fn an_answer_that_is_none_ends_the_turn_and_nothing_is_forgotten() {
+fn an_answer_that_is_none_ends_the_cycle_and_nothing_is_forgotten() {
     let fates: [fn() -> Fate; 4] = [
         || Fate::With(503, b"{}".to_vec()),
         || Fate::With(200, b"[]".to_vec()),
@@ -133,17 +128,12 @@ fn an_answer_that_is_none_ends_the_turn_and_nothing_is_forgotten() {
             let mut world = World::settled(3);
             world.cluster.borrow_mut().alias("i", "x", json!({}));
             world.cluster.borrow_mut().create("k", &["n1"]);
-            world.run_with(
-                INTERVAL * 3,
-                |_, question| {
-                    if question.to_string() == kind { fate() } else { Fate::Answered }
-                },
-            );
+            world.run_with(INTERVAL * 3, |_, query| if query.to_string() == kind { fate() } else { Fate::Answered });
             for worker in 0..3 {
                 world.check_one(worker, true);
                 assert!(world.route(worker, "j", "1").is_some(), "{kind}");
             }
-            // Three workers, three intervals; one question of each kind in a turn.
+            // Three workers, three intervals; one query of each kind in a cycle.
             assert!((2..=9).contains(&world.count(kind)), "{kind}: {}", world.count(kind));
             world.run_for(INTERVAL);
             world.check();
@@ -152,12 +142,12 @@ fn an_answer_that_is_none_ends_the_turn_and_nothing_is_forgotten() {
 }
 
 #[test]
-fn a_turn_that_fails_keeps_what_it_has_found() {
+fn a_cycle_that_fails_keeps_what_it_has_found() {
     let mut world = World::settled(1);
     world.cluster.borrow_mut().delete("j");
     world.cluster.borrow_mut().create("k", &["n1"]);
-    world.run_with(INTERVAL, |_, question| match question {
-        Question::Details(_) => Fate::With(503, Vec::new()),
+    world.run_with(INTERVAL, |_, query| match query {
+        StateQuery::Details(_) => Fate::With(503, Vec::new()),
         _ => Fate::Answered,
     });
     assert_eq!(world.workers[0].borrow().errors().len(), 1);
@@ -176,18 +166,18 @@ fn an_older_state_that_could_not_be_read_at_once_leaves_nothing_of_what_was_know
         cluster.change_table("i", |index| index.aliases = [("y".to_owned(), json!({}))].into());
         cluster.version = 2;
     }
-    world.run_with(INTERVAL, |_, question| match question {
-        Question::Aliases => Fate::With(503, Vec::new()),
+    world.run_with(INTERVAL, |_, query| match query {
+        StateQuery::Aliases => Fate::With(503, Vec::new()),
         _ => Fate::Answered,
     });
-    // By the next turn the state's number is higher than the one that is known, and j has the version that it had.
+    // By the next cycle the state's number is higher than the one that is known, and j has the version that it had.
     world.cluster.borrow_mut().version += 10;
     world.run_for(INTERVAL);
     world.check();
 }
 
 #[test]
-fn a_hint_during_a_turn_that_fails_does_not_lead_to_another_at_once() {
+fn a_hint_during_a_cycle_that_fails_does_not_lead_to_another_at_once() {
     let mut world = World::settled(1);
     let hurry = |world: &World| world.workers[0].borrow_mut().cache.hurry(world.now);
     hurry(&world);
@@ -201,7 +191,7 @@ fn a_hint_during_a_turn_that_fails_does_not_lead_to_another_at_once() {
 }
 
 #[test]
-fn a_hint_brings_the_next_turn_at_once_but_not_again_and_again() {
+fn a_hint_brings_the_next_cycle_at_once_but_not_again_and_again() {
     let mut world = World::settled(1);
     world.run_for(INTERVAL / 2);
     world.forget();
@@ -224,7 +214,7 @@ fn a_hint_brings_the_next_turn_at_once_but_not_again_and_again() {
 }
 
 #[test]
-fn a_hint_during_a_turn_leads_to_another() {
+fn a_hint_during_a_cycle_leads_to_another() {
     let mut world = World::new(1);
     world.stop_at(0, "overview");
     world.workers[0].borrow_mut().cache.hurry(world.now);
@@ -234,7 +224,7 @@ fn a_hint_during_a_turn_leads_to_another() {
 }
 
 #[test]
-fn an_upstream_that_is_missing_comes_back_after_a_turn() {
+fn an_upstream_that_is_missing_comes_back_after_a_cycle() {
     let mut world = World::settled(2);
     assert!(world.route(0, "j", "1").is_some());
     {

@@ -1,14 +1,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::super::Question;
+use super::super::StateQuery;
 use super::cluster::Shard;
 use super::world::{CONFIG, Fate, INTERVAL, PATIENCE, Worker, World};
 use crate::Time;
 
 const SECOND: Time = Time::from_secs(1);
 
-/// The least time between two turns that are hinted at.
+/// The least time between two cycles that are hinted at.
 const HURRY: Time = SECOND;
 
 /// Two workers that know the cluster. Then a node joins, j moves to it, and the first worker looks at that until it asks
@@ -50,8 +50,8 @@ fn what_was_found_without_the_lease_is_not_mixed_with_what_others_found() {
     let mut world = overtaken();
     // The other one gives the number of the new node to another, and comes no further.
     world.cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
-    world.run_with(Time::ZERO, |_, question| match question {
-        Question::Details(_) => Fate::With(503, Vec::new()),
+    world.run_with(Time::ZERO, |_, query| match query {
+        StateQuery::Details(_) => Fate::With(503, Vec::new()),
         _ => Fate::Answered,
     });
     set_alive(&world, 0, true);
@@ -121,7 +121,7 @@ fn no_table_is_made_while_parts_are_taken_over() {
 fn a_part_that_is_lost_is_missed_by_nobody_until_it_is_found_anew() {
     let mut world = World::settled(2);
     let before = world.memory.keys();
-    let section = |world: &World| world.memory.keys().into_iter().find(|key| !before.contains(key)).unwrap();
+    let bucket = |world: &World| world.memory.keys().into_iter().find(|key| !before.contains(key)).unwrap();
     world.cluster.borrow_mut().create("k", &["n2"]);
     world.run_for(INTERVAL);
     world.check();
@@ -131,7 +131,7 @@ fn a_part_that_is_lost_is_missed_by_nobody_until_it_is_found_anew() {
     world.now += INTERVAL;
     let first = worker(&world, 0);
     first.borrow_mut().run(world.now, &world.cluster, |_| Fate::Answered);
-    world.memory.lose(&section(&world));
+    world.memory.lose(&bucket(&world));
     let second = worker(&world, 1);
     while second.borrow_mut().step(world.now) {
         world.check_one(1, false);
@@ -139,7 +139,7 @@ fn a_part_that_is_lost_is_missed_by_nobody_until_it_is_found_anew() {
             world.answer(1);
         }
     }
-    assert!(second.borrow().asked.contains(&Question::Overview), "{:?}", second.borrow().asked);
+    assert!(second.borrow().asked.contains(&StateQuery::Overview), "{:?}", second.borrow().asked);
     world.check();
 }
 
@@ -149,8 +149,8 @@ fn a_part_that_is_lost_and_empty_by_now_is_missed_by_nobody_later() {
     let before = world.memory.keys();
     world.cluster.borrow_mut().create("k", &["n2"]);
     world.run_for(INTERVAL);
-    let section = world.memory.keys().into_iter().find(|key| !before.contains(key)).unwrap();
-    world.memory.lose(&section);
+    let bucket = world.memory.keys().into_iter().find(|key| !before.contains(key)).unwrap();
+    world.memory.lose(&bucket);
     set_alive(&world, 0, false);
     world.cluster.borrow_mut().delete("k");
     for asks in [true, false] {
@@ -230,7 +230,7 @@ fn a_store_that_refuses_keeps_nobody_busy() {
 }
 
 #[test]
-fn whoever_hurries_leaves_others_a_gap_after_a_turn_that_took_long() {
+fn whoever_hurries_leaves_others_a_gap_after_a_cycle_that_took_long() {
     let mut world = World::settled(2);
     worker(&world, 0).borrow_mut().cache.hurry(world.now);
     world.stop_at(0, "version");
@@ -243,13 +243,13 @@ fn whoever_hurries_leaves_others_a_gap_after_a_turn_that_took_long() {
     let asked = |world: &World| [0, 1].map(|number| world.workers[number].borrow().asked.len());
     assert_eq!(asked(&world)[0], 1, "it asks again at once");
     world.run_for(HURRY - HURRY / 10);
-    assert_eq!(asked(&world)[1], 1, "the other one had no turn");
+    assert_eq!(asked(&world)[1], 1, "the other one had no cycle");
 }
 
 #[test]
-fn anothers_turn_lets_nobody_hurry_more_often() {
+fn anothers_cycle_lets_nobody_hurry_more_often() {
     let mut world = World::settled(2);
-    // One turn that is hinted at, and a reason for another.
+    // One cycle that is hinted at, and a reason for another.
     worker(&world, 0).borrow_mut().cache.hurry(world.now);
     world.run_for(Time::ZERO);
     worker(&world, 0).borrow_mut().cache.hurry(world.now);

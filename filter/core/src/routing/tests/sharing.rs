@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use super::super::{News, Question};
+use super::super::{PollEvent, StateQuery};
 use super::cluster::Shard;
 use super::memory::Spoil;
 use super::world::{CONFIG, Fate, INTERVAL, PATIENCE, World};
@@ -18,16 +18,18 @@ fn one_worker_asks_and_the_others_take_over() {
     let asked = ["overview", "settings", "details of indices", "aliases"].map(|kind| world.count(kind));
     assert_eq!(asked, [1, 1, 1, 0]);
     world.forget();
-    for turn in 1..=10 {
-        world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On(["n0", "n1", "n2"][turn % 3])]);
+    for cycle in 1..=10 {
+        world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On(["n0", "n1", "n2"][cycle % 3])]);
         world.run_for(INTERVAL);
         world.check();
-        assert_eq!([world.count("overview"), world.count("details of indices")], [turn, turn]);
+        assert_eq!([world.count("overview"), world.count("details of indices")], [cycle, cycle]);
     }
     let loaded: usize = (0..4)
-        .map(|worker| world.workers[worker].borrow().news.iter().filter(|news| **news == News::Loaded).count())
+        .map(|worker| {
+            world.workers[worker].borrow().events.iter().filter(|events| **events == PollEvent::Loaded).count()
+        })
         .sum();
-    let taken = world.workers.iter().filter(|worker| worker.borrow().news.contains(&News::TakenOver)).count();
+    let taken = world.workers.iter().filter(|worker| worker.borrow().events.contains(&PollEvent::TakenOver)).count();
     assert_eq!((loaded, taken >= 3), (10, true));
 }
 
@@ -41,7 +43,7 @@ fn who_comes_later_asks_nothing_either() {
     world.run_for(SECOND);
     world.check();
     let mut late = world.workers[late].borrow_mut();
-    assert_eq!((late.asked.len(), late.news.as_slice()), (0, &[News::TakenOver][..]));
+    assert_eq!((late.asked.len(), late.events.as_slice()), (0, &[PollEvent::TakenOver][..]));
     assert_eq!(late.cache.new_settings(), Some(&br#"{"persistent":{"x":"y"}}"#[..]));
     assert_eq!(late.cache.new_settings(), None);
 }
@@ -60,7 +62,7 @@ fn another_configuration_shares_if_it_asks_the_same() {
     ] {
         let other = world.join(config);
         world.run_for(Time::ZERO);
-        assert_eq!(world.workers[other].borrow().asked[0], Question::Overview, "{config}");
+        assert_eq!(world.workers[other].borrow().asked[0], StateQuery::Overview, "{config}");
     }
     assert_eq!(world.route(4, "j", "1").as_deref(), Some("node-9201"));
 }
@@ -81,7 +83,7 @@ fn where_nothing_is_shared_each_worker_asks() {
 }
 
 #[test]
-fn a_worker_that_dies_in_a_turn_is_replaced_after_a_while_and_not_before() {
+fn a_worker_that_dies_in_a_cycle_is_replaced_after_a_while_and_not_before() {
     for kind in ["overview", "settings", "details of indices"] {
         let mut world = World::new(2);
         world.stop_at(0, kind);
@@ -89,7 +91,7 @@ fn a_worker_that_dies_in_a_turn_is_replaced_after_a_while_and_not_before() {
         world.run_for(PATIENCE - SECOND);
         assert_eq!(world.workers[1].borrow().asked, [], "{kind}");
         world.run_for(SECOND * 2);
-        assert_eq!(world.workers[1].borrow().asked[0], Question::Overview, "{kind}");
+        assert_eq!(world.workers[1].borrow().asked[0], StateQuery::Overview, "{kind}");
         world.check();
     }
 }
@@ -114,7 +116,7 @@ fn a_worker_that_dies_while_it_tells_the_others_is_replaced() {
     assert_eq!(world.workers[1].borrow().asked, []);
     world.run_for(SECOND * 2);
     world.check();
-    assert!(world.workers[1].borrow().asked.contains(&Question::Overview), "what was told was not all");
+    assert!(world.workers[1].borrow().asked.contains(&StateQuery::Overview), "what was told was not all");
 }
 
 #[test]
@@ -201,8 +203,8 @@ fn who_was_replaced_takes_over_what_its_successor_knows() {
         if !first.step(world.now) {
             break;
         }
-        if let Some(question) = first.waits.take() {
-            let body = world.cluster.borrow().answer(&question.path()).to_string();
+        if let Some(query) = first.waits.take() {
+            let body = world.cluster.borrow().answer(&query.path()).to_string();
             first.cache.answered(200, body.into_bytes(), world.now);
         }
         let is_new = first.table.as_ref().zip(before.as_ref()).is_some_and(|(now, before)| !Rc::ptr_eq(now, before));
@@ -329,7 +331,7 @@ fn what_is_lost_while_all_is_known_does_no_harm() {
 }
 
 #[test]
-fn a_lease_that_is_lost_in_the_middle_of_a_turn_does_no_harm() {
+fn a_lease_that_is_lost_in_the_middle_of_a_cycle_does_no_harm() {
     for kind in ["overview", "settings", "details of indices"] {
         let mut world = World::settled(3);
         world.now += INTERVAL;
@@ -350,12 +352,12 @@ fn a_lease_that_is_lost_in_the_middle_of_a_turn_does_no_harm() {
 }
 
 #[test]
-fn whoever_hurries_gets_its_turn_although_others_ask() {
+fn whoever_hurries_gets_its_cycle_although_others_ask() {
     let mut world = World::settled(3);
     world.run_for(SECOND);
     world.cluster.borrow_mut().create("k", &["n2"]);
     world.workers[2].borrow_mut().cache.hurry(world.now);
     world.run_for(Time::ZERO);
     assert!(world.route(2, "k", "1").is_some());
-    assert_eq!(world.workers[2].borrow().asked[0], Question::Version);
+    assert_eq!(world.workers[2].borrow().asked[0], StateQuery::Version);
 }

@@ -2,7 +2,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::super::{
-    Errand, News, Question, RefreshError, Route, RoutingTable, SharedData, StateCache, Unshared, Upstreams, hash,
+    PollAction, PollEvent, RefreshError, Route, RoutingTable, SharedData, StateCache, StateQuery, Unshared, Upstreams,
+    hash,
 };
 use super::cluster::Cluster;
 use super::memory::Memory;
@@ -20,18 +21,18 @@ pub struct World {
 /// One worker and what it asked.
 pub struct Worker {
     pub cache: StateCache,
-    pub asked: Vec<Question>,
+    pub asked: Vec<StateQuery>,
     /// What it waits for.
-    pub waits: Option<Question>,
-    pub news: Vec<News>,
+    pub waits: Option<StateQuery>,
+    pub events: Vec<PollEvent>,
     pub pauses: usize,
     pub upstreams: Upstreams,
     pub table: Option<Rc<RoutingTable>>,
-    /// Whether its questions are answered.
+    /// Whether its queries are answered.
     pub is_alive: bool,
 }
 
-/// What becomes of a question.
+/// What becomes of a query.
 pub enum Fate {
     Answered,
     With(u16, Vec<u8>),
@@ -92,7 +93,7 @@ impl World {
             cache,
             asked: Vec::new(),
             waits: None,
-            news: Vec::new(),
+            events: Vec::new(),
             pauses: 0,
             upstreams: Upstreams::new("es"),
             table: None,
@@ -106,7 +107,7 @@ impl World {
         for worker in &self.workers {
             let mut worker = worker.borrow_mut();
             worker.asked.clear();
-            worker.news.clear();
+            worker.events.clear();
             worker.pauses = 0;
         }
     }
@@ -116,14 +117,14 @@ impl World {
         self.run_with(time, |_, _| Fate::Answered);
     }
 
-    /// The same, with a fate for each question of each worker.
-    pub fn run_with(&mut self, time: Time, mut fate: impl FnMut(usize, &Question) -> Fate) {
+    /// The same, with a fate for each query of each worker.
+    pub fn run_with(&mut self, time: Time, mut fate: impl FnMut(usize, &StateQuery) -> Fate) {
         let end = self.now + time;
         loop {
             for (number, worker) in self.workers.iter().enumerate() {
                 let mut worker = worker.borrow_mut();
                 if worker.is_alive {
-                    worker.run(self.now, &self.cluster, |question| fate(number, question));
+                    worker.run(self.now, &self.cluster, |query| fate(number, query));
                 }
             }
             let dues = self.workers.iter().map(|worker| worker.borrow());
@@ -139,16 +140,16 @@ impl World {
         self.now = end;
     }
 
-    /// Lets a worker go on until it asks such a question, and not get an answer.
+    /// Lets a worker go on until it asks such a query, and not get an answer.
     pub fn stop_at(&self, worker: usize, kind: &str) {
         for _ in 0..1000 {
-            let question = {
+            let query = {
                 let mut worker = self.workers[worker].borrow_mut();
                 assert!(worker.step(self.now), "it does nothing");
                 worker.waits.take()
             };
-            match question {
-                Some(question) if question.to_string() == kind => return,
+            match query {
+                Some(query) if query.to_string() == kind => return,
                 Some(_) => self.answer(worker),
                 None => {}
             }
@@ -159,25 +160,25 @@ impl World {
     /// Gives a worker the cluster's answer to what it asked last.
     pub fn answer(&self, worker: usize) {
         let mut worker = self.workers[worker].borrow_mut();
-        let question = worker.asked.last().expect("it has asked nothing");
-        let body = self.cluster.borrow().answer(&question.path()).to_string();
+        let query = worker.asked.last().expect("it has asked nothing");
+        let body = self.cluster.borrow().answer(&query.path()).to_string();
         worker.cache.answered(200, body.into_bytes(), self.now);
     }
 
-    /// All questions of all workers that were asked.
-    pub fn asked(&self) -> Vec<Question> {
+    /// All queries of all workers that were asked.
+    pub fn asked(&self) -> Vec<StateQuery> {
         self.workers.iter().flat_map(|worker| worker.borrow().asked.clone()).collect()
     }
 
-    /// How many times all workers asked such a question.
+    /// How many times all workers asked such a query.
     pub fn count(&self, kind: &str) -> usize {
-        self.asked().iter().filter(|question| question.to_string() == kind).count()
+        self.asked().iter().filter(|query| query.to_string() == kind).count()
     }
 
     /// The names of which details were asked for.
     pub fn details(&self) -> Vec<String> {
-        let names = self.asked().into_iter().filter_map(|question| match question {
-            Question::Details(names) => Some(names),
+        let names = self.asked().into_iter().filter_map(|query| match query {
+            StateQuery::Details(names) => Some(names),
             _ => None,
         });
         let mut names: Vec<String> = names.flatten().collect();
@@ -226,13 +227,13 @@ impl World {
 
 impl Worker {
     /// Does all that is due.
-    pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut fate: impl FnMut(&Question) -> Fate) {
+    pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut fate: impl FnMut(&StateQuery) -> Fate) {
         for _ in 0..5_000 {
             self.step(now);
-            if let Some(question) = self.waits.take() {
-                match fate(&question) {
+            if let Some(query) = self.waits.take() {
+                match fate(&query) {
                     Fate::Answered => {
-                        let body = cluster.borrow().answer(&question.path()).to_string();
+                        let body = cluster.borrow().answer(&query.path()).to_string();
                         self.cache.answered(200, body.into_bytes(), now);
                     }
                     Fate::With(status, body) => self.cache.answered(status, body, now),
@@ -252,11 +253,11 @@ impl Worker {
         let errand = self.cache.next(now);
         self.follow();
         match &errand {
-            Some(Errand::Pause) => self.pauses += 1,
-            Some(Errand::Ask(question)) => {
-                assert!(question.path().len() < 4000, "a cluster takes no such path");
-                self.asked.push(question.clone());
-                self.waits = Some(question.clone());
+            Some(PollAction::Pause) => self.pauses += 1,
+            Some(PollAction::Ask(query)) => {
+                assert!(query.path().len() < 4000, "a cluster takes no such path");
+                self.asked.push(query.clone());
+                self.waits = Some(query.clone());
             }
             None => {}
         }
@@ -264,8 +265,8 @@ impl Worker {
     }
 
     fn follow(&mut self) {
-        while let Some(news) = self.cache.news() {
-            self.news.push(news);
+        while let Some(events) = self.cache.next_event() {
+            self.events.push(events);
         }
         if let Some(table) = self.cache.new_table(&mut self.upstreams) {
             self.table = Some(table);
@@ -274,10 +275,10 @@ impl Worker {
 
     /// What went wrong.
     pub fn errors(&self) -> Vec<RefreshError> {
-        let error = |news: &News| match news {
-            News::Failed(error) => Some(error.clone()),
+        let error = |events: &PollEvent| match events {
+            PollEvent::Failed(error) => Some(error.clone()),
             _ => None,
         };
-        self.news.iter().filter_map(error).collect()
+        self.events.iter().filter_map(error).collect()
     }
 }

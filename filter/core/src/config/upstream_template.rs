@@ -1,0 +1,231 @@
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use crate::node::Node;
+use crate::wildcard;
+
+/// The name of a node's own upstream cluster in Envoy, made from what the cluster says of the node.
+///
+/// Placeholders: `{name}` (`node.name`), `{id}` (the node's id), `{attr.X}` (`node.attr.X`), and of its
+/// `http.publish_address` `{host}`, `{ip}` and `{http_port}`. Anything else stands for itself.
+///
+/// A node chooses what it says of itself, and so could choose any cluster that Envoy has. [`only`](Self::only) bounds
+/// that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamTemplate {
+    parts: Vec<Part>,
+    /// By node name or id.
+    exceptions: BTreeMap<String, String>,
+    /// Patterns of which a name that is made has to fit one; empty: any name.
+    only: Vec<String>,
+}
+
+/// The most bytes of a name that is made: Istio's take some 330 at most, and metrics are named by it.
+const LONGEST: usize = 512;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Name,
+    Id,
+    Host,
+    Ip,
+    HttpPort,
+    Attribute(String),
+}
+
+impl Part {
+    fn text(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self::Text(text.to_owned()))
+    }
+
+    fn placeholder(name: &str) -> Option<Self> {
+        Some(match name {
+            "name" => Self::Name,
+            "id" => Self::Id,
+            "host" => Self::Host,
+            "ip" => Self::Ip,
+            "http_port" => Self::HttpPort,
+            _ => Self::Attribute(name.strip_prefix("attr.").filter(|name| !name.is_empty())?.to_owned()),
+        })
+    }
+
+    /// What stands here for a node; `None` if the node does not say.
+    fn of<'a>(&'a self, node: &'a Node) -> Option<&'a str> {
+        let http = node.http.as_ref();
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Name => Some(&node.name),
+            Self::Id => Some(&node.id),
+            Self::Host => Some(&http?.host),
+            Self::Ip => Some(&http?.ip),
+            Self::HttpPort => Some(&http?.port),
+            Self::Attribute(name) => node.attributes.get(name).map(String::as_str),
+        }
+    }
+}
+
+impl fmt::Display for UpstreamTemplate {
+    /// As it was written.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts.iter().try_for_each(|part| match part {
+            Part::Text(text) => to.write_str(text),
+            Part::Name => to.write_str("{name}"),
+            Part::Id => to.write_str("{id}"),
+            Part::Host => to.write_str("{host}"),
+            Part::Ip => to.write_str("{ip}"),
+            Part::HttpPort => to.write_str("{http_port}"),
+            Part::Attribute(name) => write!(to, "{{attr.{name}}}"),
+        })
+    }
+}
+
+/// The template is not one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a name with placeholders {{name}}, {{id}}, {{host}}, {{ip}}, {{http_port}} or {{attr.X}}, found {0:?}")]
+pub struct TemplateError(String);
+
+impl UpstreamTemplate {
+    /// Reads a template such as `es-{name}`.
+    pub fn new(text: &str, exceptions: BTreeMap<String, String>) -> Result<Self, TemplateError> {
+        let error = || TemplateError(text.to_owned());
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (placeholder, after) = after.split_once('}').ok_or_else(error)?;
+            parts.extend(Part::text(before));
+            parts.push(Part::placeholder(placeholder).ok_or_else(error)?);
+            rest = after;
+        }
+        parts.extend(Part::text(rest));
+        // Without a placeholder all nodes would have the same upstream.
+        let has_placeholder = parts.iter().any(|part| !matches!(part, Part::Text(_)));
+        match has_placeholder && !rest.contains('}') {
+            true => Ok(Self { parts, exceptions, only: Vec::new() }),
+            false => Err(error()),
+        }
+    }
+
+    /// `{name}`: each upstream is called like its node.
+    pub fn by_name() -> Self {
+        Self { parts: vec![Part::Name], exceptions: BTreeMap::new(), only: Vec::new() }
+    }
+
+    /// Whether it takes the nodes' HTTP addresses, which the cluster state does not tell.
+    pub fn needs_http(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Host | Part::Ip | Part::HttpPort))
+    }
+
+    /// Makes no other names than those that fit one of these patterns, in which `*` stands for any characters or none.
+    /// Exceptions need not fit; without a pattern no name has to.
+    pub fn only(mut self, patterns: Vec<String>) -> Self {
+        self.only = patterns;
+        self
+    }
+
+    /// What goes before it, by node name or id, and the patterns that other names have to fit.
+    pub fn into_bounds(self) -> (BTreeMap<String, String>, Vec<String>) {
+        (self.exceptions, self.only)
+    }
+
+    /// The upstream of a node; `None` if the node lacks something that the template needs, or if what it says of itself
+    /// makes a name that it may not have.
+    pub fn upstream(&self, node: &Node) -> Option<String> {
+        if let Some(upstream) = self.exceptions.get(&node.name).or_else(|| self.exceptions.get(&node.id)) {
+            return Some(upstream.clone());
+        }
+        let mut upstream = String::new();
+        for part in &self.parts {
+            // Writing to a string cannot fail.
+            let _ = upstream.write_str(part.of(node)?);
+        }
+        self.may_be(&upstream).then_some(upstream)
+    }
+
+    fn may_be(&self, upstream: &str) -> bool {
+        let is_name = !upstream.is_empty() && upstream.len() <= LONGEST && !upstream.contains(char::is_control);
+        is_name && (self.only.is_empty() || self.only.iter().any(|pattern| wildcard::fits(pattern, upstream)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::HttpAddress;
+
+    fn node() -> Node {
+        Node {
+            id: "xyz".into(),
+            ephemeral_id: String::new(),
+            name: "hot-0".into(),
+            version: None,
+            attributes: BTreeMap::from([("zone".into(), "a".into())]),
+            http: HttpAddress::read("es.example/10.0.0.7:9201"),
+            present: true,
+        }
+    }
+
+    fn upstream(template: &str, node: &Node) -> Option<String> {
+        UpstreamTemplate::new(template, BTreeMap::new()).unwrap().upstream(node)
+    }
+
+    #[test]
+    fn fills_in_what_the_node_says_of_itself() {
+        let node = node();
+        assert_eq!(upstream("{name}", &node).as_deref(), Some("hot-0"));
+        assert_eq!(upstream("outbound|9200||{name}.es.svc", &node).as_deref(), Some("outbound|9200||hot-0.es.svc"));
+        assert_eq!(upstream("{attr.zone}-{id}", &node).as_deref(), Some("a-xyz"));
+        assert_eq!(upstream("{host}:{http_port} {ip}", &node).as_deref(), Some("es.example:9201 10.0.0.7"));
+        assert_eq!(upstream("{attr.rack}", &node), None);
+        assert_eq!(upstream("{ip}", &Node { http: None, ..node }), None);
+    }
+
+    #[test]
+    fn addresses_are_asked_for_only_where_they_are_needed() {
+        for (template, needed) in
+            [("{name}", false), ("{id}{attr.ip}", false), ("{host}", true), ("{ip}", true), ("{http_port}x", true)]
+        {
+            assert_eq!(UpstreamTemplate::new(template, BTreeMap::new()).unwrap().needs_http(), needed, "{template}");
+        }
+    }
+
+    #[test]
+    fn exceptions_go_by_name_or_id() {
+        for key in ["hot-0", "xyz"] {
+            let exceptions = BTreeMap::from([(key.to_owned(), "special".to_owned())]);
+            let template = UpstreamTemplate::new("{ip}", exceptions).unwrap();
+            assert_eq!(template.upstream(&Node { http: None, ..node() }).as_deref(), Some("special"));
+        }
+    }
+
+    #[test]
+    fn a_node_chooses_no_upstream_that_does_not_fit() {
+        let patterns = ["hot-*", "es-?", "outbound|9200||*.es.svc"].map(str::to_owned).to_vec();
+        let template = UpstreamTemplate::by_name().only(patterns);
+        let upstream = |name: &str| template.upstream(&Node { name: name.to_owned(), ..node() });
+        for name in ["hot-0", "hot-", "outbound|9200||a.es.svc"] {
+            assert_eq!(upstream(name).as_deref(), Some(name));
+        }
+        for name in ["admin", "payments", "a-hot-0", "outbound|9200||a.es.svc.evil"] {
+            assert_eq!(upstream(name), None, "{name}");
+        }
+        let exceptions = BTreeMap::from([("xyz".to_owned(), "special".to_owned())]);
+        let special = UpstreamTemplate::new("{name}", exceptions).unwrap().only(vec!["es-*".to_owned()]);
+        assert_eq!(special.upstream(&node()).as_deref(), Some("special"));
+    }
+
+    #[test]
+    fn what_is_no_name_of_a_cluster_is_none_of_a_node() {
+        for name in ["", "a\nb", "a\u{7f}", &"n".repeat(LONGEST + 1)] {
+            assert_eq!(upstream("{name}", &Node { name: name.to_owned(), ..node() }), None, "{name:?}");
+        }
+        assert!(upstream("{name}", &Node { name: "n".repeat(LONGEST), ..node() }).is_some());
+    }
+
+    #[test]
+    fn refuses_what_is_no_template() {
+        for text in ["", "es", "es-{name", "es-{port}", "{attr.}", "{name}}", "{}"] {
+            assert_eq!(UpstreamTemplate::new(text, BTreeMap::new()), Err(TemplateError(text.to_owned())));
+        }
+    }
+}

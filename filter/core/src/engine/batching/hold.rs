@@ -1,0 +1,147 @@
+use std::collections::VecDeque;
+
+use super::arrival_estimate::ArrivalEstimate;
+use super::queue_entry::Ticket;
+use super::{HeldShare, Waiting};
+use crate::Time;
+use crate::config::Dispatch;
+use crate::config::Hold as HoldConfig;
+use crate::engine::command::RequestId;
+use crate::engine::head::SlotClass;
+
+/// For so many shares a hold keeps its memory, used or not.
+const FEW: usize = 256;
+
+/// So many shares of requests that have gone stay in a hold, or as many as others.
+const MOST_GONE: usize = 4;
+
+/// What waits for one destination, of one caller.
+#[derive(Debug)]
+pub struct Hold {
+    /// The slots that its batches take.
+    pub class: SlotClass,
+    /// The oldest first. Some may be of requests that have gone.
+    pub shares: VecDeque<HeldShare>,
+    bytes: u64,
+    operations: u64,
+    /// Batches that left it and are on their way.
+    pub in_flight: usize,
+    /// Where it is queued to leave, if it is.
+    pub queued: Option<Ticket>,
+    /// Shares of requests that have gone.
+    gone: usize,
+    /// Whom it waits for.
+    pub arrival_estimate: ArrivalEstimate,
+}
+
+impl Hold {
+    /// Nothing is held.
+    pub fn new(class: SlotClass) -> Self {
+        Self {
+            class,
+            shares: VecDeque::new(),
+            bytes: 0,
+            operations: 0,
+            in_flight: 0,
+            queued: None,
+            gone: 0,
+            arrival_estimate: ArrivalEstimate::default(),
+        }
+    }
+
+    /// Whether nothing is held and nothing on its way.
+    pub fn is_empty(&self) -> bool {
+        self.shares.is_empty() && self.in_flight == 0 && self.queued.is_none()
+    }
+
+    /// How much waits.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { requests: self.shares.len() as u64, operations: self.operations, bytes: self.bytes }
+    }
+
+    /// Takes a share in, behind the others.
+    pub fn push(&mut self, held: HeldShare) {
+        self.bytes = self.bytes.saturating_add(held.bytes);
+        self.operations = self.operations.saturating_add(held.operations);
+        self.shares.push_back(held);
+    }
+
+    /// A share of so many bytes and operations will not be sent. Says whether any other is held.
+    ///
+    /// Such shares are dropped together, once they are many: looking for each would take long.
+    pub fn forget(&mut self, bytes: u64, operations: u64, is_here: impl Fn(RequestId) -> bool) -> bool {
+        self.count_out(bytes, operations);
+        self.gone = self.gone.saturating_add(1);
+        debug_assert!(self.gone <= self.shares.len(), "{} of {} shares are gone", self.gone, self.shares.len());
+        if self.gone >= self.shares.len() {
+            self.shares = VecDeque::new();
+            self.gone = 0;
+        } else if self.gone > MOST_GONE.max(self.shares.len() / 2) {
+            self.shares.retain(|held| is_here(held.request));
+            self.gone = 0;
+            self.shrink();
+        }
+        !self.shares.is_empty()
+    }
+
+    fn count_out(&mut self, bytes: u64, operations: u64) {
+        debug_assert!(self.bytes >= bytes && self.operations >= operations, "less is held than leaves");
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.operations = self.operations.saturating_sub(operations);
+    }
+
+    /// What a crowd has left behind is not kept for a trickle.
+    fn shrink(&mut self) {
+        if self.shares.capacity() > FEW && self.shares.len() < self.shares.capacity() / 4 {
+            self.shares.shrink_to(self.shares.len().saturating_mul(2));
+        }
+    }
+
+    /// Takes everything out; it is not queued any more.
+    pub fn empty(&mut self) -> VecDeque<HeldShare> {
+        (self.bytes, self.operations, self.queued, self.gone) = (0, 0, None, 0);
+        std::mem::take(&mut self.shares)
+    }
+
+    /// Takes out what leaves in one batch: at least one share, and further ones up to the thresholds, and as long as
+    /// the answer has room for them.
+    pub fn take(
+        &mut self,
+        config: &HoldConfig,
+        max_answer: u64,
+        is_here: impl Fn(RequestId) -> bool,
+    ) -> Vec<HeldShare> {
+        let (mut shares, mut bytes, mut operations, mut answer) = (Vec::new(), 0_u64, 0_u64, 0_u64);
+        while let Some(held) = self.shares.front() {
+            if !is_here(held.request) {
+                self.shares.pop_front();
+                self.gone = self.gone.saturating_sub(1);
+                continue;
+            }
+            let (more_bytes, more_operations) =
+                (bytes.saturating_add(held.bytes), operations.saturating_add(held.operations));
+            let longer_answer = answer.saturating_add(held.answer);
+            let fits = more_bytes <= config.flush_threshold_size
+                && longer_answer <= max_answer
+                && (config.flush_threshold_docs == 0 || more_operations <= config.flush_threshold_docs);
+            if !shares.is_empty() && !fits {
+                break;
+            }
+            (bytes, operations, answer) = (more_bytes, more_operations, longer_answer);
+            shares.extend(self.shares.pop_front());
+        }
+        self.shrink();
+        self.count_out(bytes, operations);
+        shares
+    }
+
+    /// Whether a batch may leave it now.
+    pub fn is_ready(&self, hold: &HoldConfig, dispatch: &Dispatch, now: Time) -> bool {
+        let Some(oldest) = self.shares.front() else { return false };
+        let idle = hold.early_release && self.in_flight == 0 && self.arrival_estimate.is_enough(self.shares.len(), now);
+        let large = self.bytes >= hold.flush_threshold_size
+            || (hold.flush_threshold_docs > 0 && self.operations >= hold.flush_threshold_docs);
+        let due = oldest.since.saturating_add(hold.interval) <= now;
+        self.in_flight < dispatch.max_in_flight && (idle || large || due)
+    }
+}

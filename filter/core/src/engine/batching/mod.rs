@@ -1,0 +1,337 @@
+//! What is held for each destination and caller, and what leaves when.
+//!
+//! A request has one [`Share`] for each [`Destination`]. [`Holds`] puts the shares of one caller for one destination
+//! together, and lets them leave as a [`Batch`]. Each upstream has slots, and identities take turns for them.
+
+mod arrival_estimate;
+mod batch;
+mod destination;
+mod hold;
+mod queue_entry;
+mod redirect;
+mod share;
+mod share_numbers;
+mod slots;
+mod upstream_slots;
+mod waiting;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use hashbrown::HashMap;
+
+use crate::Time;
+use crate::config::{Dispatch, Hold as HoldConfig};
+use crate::engine::command::RequestId;
+use crate::engine::head::{CallerId, SlotClass};
+use crate::routing::UpstreamId;
+use arrival_estimate::ArrivalEstimate;
+pub use batch::Batch;
+pub use destination::Destination;
+use hold::Hold;
+use queue_entry::{QueueEntry, SlotsKey, Ticket};
+pub use share::{HeldShare, Selection, Share};
+pub use share_numbers::ShareNumbers;
+use slots::Slots;
+pub use waiting::Waiting;
+
+/// What is held for each destination and caller, and what may leave when.
+///
+/// A hold leaves when its interval ends, when it is large enough, or at once when nothing of it is on its way. While
+/// as many of its batches are on their way as may be, it grows. When a batch has come back, the hold waits for a moment
+/// for the clients that were answered, who are about to send more: else those and the ones who waited meanwhile would
+/// take turns for ever, in batches of half the size. The slots of an upstream are shared by [`Slots`].
+#[derive(Debug)]
+pub struct Holds {
+    hold: HoldConfig,
+    dispatch: Dispatch,
+    /// Bytes that an answer may have.
+    max_answer: u64,
+    holds: HashMap<Key, Hold>,
+    slots: Slots,
+    ready: BTreeMap<Ticket, QueueEntry>,
+    /// What is queued next, and what is sent again next.
+    next_turn: Ticket,
+    next_first: Ticket,
+    /// Batches that are sent again later, by time and number.
+    delayed: BTreeMap<(Time, u64), Batch>,
+    next_delayed: u64,
+    deadlines: BinaryHeap<Reverse<(Time, Key)>>,
+    /// Holds that may be over from then on. They need no timer.
+    ending: VecDeque<(Time, Key)>,
+}
+
+/// For so many holds the memory is kept, used or not.
+const FEW: usize = 1024;
+
+/// One hold: of a destination and a caller.
+pub type Key = (Destination, CallerId);
+
+impl Holds {
+    /// Nothing is held.
+    pub fn new(hold: HoldConfig, dispatch: Dispatch, max_answer: u64) -> Self {
+        Self {
+            slots: Slots::new(dispatch.max_in_flight_per_node, hold.interval),
+            hold,
+            dispatch,
+            max_answer,
+            holds: HashMap::new(),
+            ready: BTreeMap::new(),
+            next_turn: 0,
+            next_first: -1,
+            delayed: BTreeMap::new(),
+            next_delayed: 0,
+            deadlines: BinaryHeap::new(),
+            ending: VecDeque::new(),
+        }
+    }
+
+    /// Lets what is held leave by these rules from now on.
+    pub fn configure(&mut self, hold: HoldConfig, dispatch: Dispatch, now: Time) {
+        (self.hold, self.dispatch) = (hold, dispatch);
+        let mut is_ready = |queue_entry: &QueueEntry| match queue_entry {
+            QueueEntry::Again(_) => true,
+            QueueEntry::Hold(key, _) => self.holds.get_mut(key).is_some_and(|found| {
+                found.queued = found.queued.filter(|_| found.is_ready(&self.hold, &self.dispatch, now));
+                found.queued.is_some()
+            }),
+        };
+        self.ready.retain(|_, queue_entry| is_ready(queue_entry));
+        // A bound that was in the way may be no more.
+        self.slots.configure(self.dispatch.max_in_flight_per_node, self.hold.interval, is_ready);
+        self.deadlines.clear();
+        self.ending.clear();
+        self.holds.values_mut().for_each(|hold| hold.arrival_estimate = ArrivalEstimate::default());
+        self.holds.retain(|_, hold| !hold.is_empty());
+        let oldest = |(key, hold): (&Key, &Hold)| Some((hold.shares.front()?.since, *key));
+        let mut keys: Vec<_> = self.holds.iter().filter_map(oldest).collect();
+        keys.sort_unstable();
+        for (_, key) in keys {
+            if !self.queue_if_ready(key, now) {
+                self.wait_for_interval(key);
+            }
+        }
+    }
+
+    /// Holds a share of a caller that has these slots.
+    pub fn add(&mut self, key: Key, class: SlotClass, held: HeldShare) {
+        let hold = self.holds.entry(key).or_insert_with(|| Hold::new(class));
+        let now = held.since;
+        hold.arrival_estimate.arrived(now);
+        hold.push(held);
+        if !self.queue_if_ready(key, now) {
+            self.wait_for_interval(key);
+        }
+    }
+
+    /// A held share will not be sent. It stays in its hold for a while, where `is_here` tells it apart, but no longer
+    /// counts. A hold of nothing but such shares is over.
+    pub fn forget(&mut self, key: Key, bytes: u64, operations: u64, now: Time, is_here: impl Fn(RequestId) -> bool) {
+        let Some(hold) = self.holds.get_mut(&key) else { return };
+        if hold.forget(bytes, operations, is_here) {
+            return;
+        }
+        if let Some(turn) = hold.queued.take()
+            && self.ready.remove(&turn).is_none()
+        {
+            self.slots.remove(SlotsKey::new(key.0.upstream, hold.class), hold.class.identity, turn);
+        }
+        self.drop_if_over(key, now);
+    }
+
+    /// Sends a batch again, before whatever else waits of its identity.
+    pub fn add_again(&mut self, batch: Batch) {
+        self.ready.insert(self.next_first, QueueEntry::Again(batch));
+        self.next_first = self.next_first.saturating_sub(1);
+    }
+
+    /// Sends a batch again at this time.
+    pub fn add_later(&mut self, batch: Batch, at: Time) {
+        self.delayed.insert((at, self.next_delayed), batch);
+        self.next_delayed = self.next_delayed.wrapping_add(1);
+    }
+
+    /// What waits to be sent, or to be sent again, piece by piece with its upstream.
+    pub fn waiting(&self) -> impl Iterator<Item = (UpstreamId, Waiting)> {
+        let held = self.holds.iter().map(|((to, _), hold)| (to.upstream, hold.waiting()));
+        let queued = self.ready.values().chain(self.slots.blocked());
+        let again = queued.filter_map(QueueEntry::again).chain(self.delayed.values());
+        held.filter(|(_, waiting)| waiting.operations > 0).chain(again.map(|batch| (batch.upstream, batch.waiting())))
+    }
+
+    /// Whether nothing is held and nothing on its way.
+    pub fn is_empty(&self) -> bool {
+        let waiting = self.ready.len().saturating_add(self.delayed.len());
+        self.holds.values().all(Hold::is_empty) && waiting == 0 && self.slots.is_idle()
+    }
+
+    /// Whether [`next_batch`](Self::next_batch) may have one.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || self.slots.is_open()
+    }
+
+    /// When a hold's interval ends next, a batch is to be sent again, or something is held so long that it leaves without a
+    /// free slot.
+    pub fn deadline(&self) -> Option<Time> {
+        let interval = self.deadlines.peek().map(|Reverse((deadline, _))| *deadline);
+        let delayed = self.delayed.keys().next().map(|(at, _)| *at);
+        [interval, delayed, self.slots.deadline()].into_iter().flatten().min()
+    }
+
+    /// Lets holds leave whose interval has ended, and batches whose time has come.
+    pub fn tick(&mut self, now: Time) {
+        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let batch = entry.remove();
+            self.add_again(batch);
+        }
+        while let Some(Reverse((deadline, key))) = self.deadlines.peek().copied() {
+            if deadline > now {
+                break;
+            }
+            self.deadlines.pop();
+            self.queue_if_ready(key, now);
+            self.drop_if_over(key, now);
+        }
+        self.drop_ended(now);
+    }
+
+    /// The next batch to send, of requests that are still here. It counts as on its way until
+    /// [`finished`](Self::finished).
+    pub fn next_batch(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
+        while let Some(queue_entry) = self.next_departure(now) {
+            let (slots, identity) = (queue_entry.slots_key(), queue_entry.class().identity);
+            let batch = match queue_entry {
+                QueueEntry::Again(batch) => Some(batch),
+                QueueEntry::Hold(key, _) => self.take(key, now, &is_here),
+            };
+            if batch.is_some() {
+                self.slots.sent(slots, identity);
+                return batch;
+            }
+            // Nothing left, so the slot is free for another.
+            self.slots.not_sent(slots, identity);
+        }
+        None
+    }
+
+    /// What may leave next. All that is ready is looked at before it is decided who has a slot.
+    fn next_departure(&mut self, now: Time) -> Option<QueueEntry> {
+        while let Some((turn, queue_entry)) = self.ready.pop_first() {
+            if self.slots.is_free(queue_entry.slots_key(), self.ready.len().saturating_add(1)) {
+                return Some(queue_entry);
+            }
+            let oldest = match &queue_entry {
+                QueueEntry::Hold(key, _) => self.holds.get(key).and_then(|hold| hold.shares.front()),
+                QueueEntry::Again(batch) => batch.shares.first(),
+            };
+            let since = oldest.map_or(now, |held| held.since);
+            self.slots.block(turn, queue_entry, since);
+        }
+        self.slots.take_next(now)
+    }
+
+    /// A batch is no longer on its way. If it is not to be sent again, it is [`settled`](Self::settled) too.
+    pub fn finished(&mut self, batch: &Batch) {
+        self.slots.finished(SlotsKey::new(batch.upstream, batch.class), batch.class.identity);
+    }
+
+    /// A batch has come back, and the clients that it answered may come back too.
+    pub fn came_back(&mut self, batch: &Batch, now: Time) {
+        let Some(key) = batch.hold else { return };
+        let moment = self.hold.gather.min(now.saturating_sub(batch.first_sent));
+        if let Some(hold) = self.holds.get_mut(&key) {
+            let end = now.saturating_add(moment);
+            hold.arrival_estimate.begin(hold.shares.len(), end);
+            match hold.arrival_estimate.is_enough(hold.shares.len(), now) {
+                false => self.deadlines.push(Reverse((end, key))),
+                true => self.ending.push_back((end, key)),
+            }
+        }
+        self.settled(key, now);
+        self.drop_ended(now);
+    }
+
+    /// A batch that left this hold no longer concerns it: the next may leave.
+    pub fn settled(&mut self, key: Key, now: Time) {
+        if let Some(hold) = self.holds.get_mut(&key) {
+            debug_assert!(hold.in_flight > 0, "no batch of {key:?} is in flight");
+            hold.in_flight = hold.in_flight.saturating_sub(1);
+        }
+        self.queue_if_ready(key, now);
+        self.drop_if_over(key, now);
+    }
+
+    fn drop_ended(&mut self, now: Time) {
+        while let Some((_, key)) = self.ending.front().copied().filter(|(end, _)| *end <= now) {
+            self.ending.pop_front();
+            self.drop_if_over(key, now);
+        }
+    }
+
+    fn drop_if_over(&mut self, key: Key, now: Time) {
+        if self.holds.get(&key).is_some_and(|hold| hold.is_empty() && hold.arrival_estimate.is_over(now)) {
+            self.remove(key);
+        }
+    }
+
+    /// Removes a hold. What a crowd of holds has taken is given back.
+    fn remove(&mut self, key: Key) {
+        self.holds.remove(&key);
+        if self.holds.capacity() > FEW && self.holds.len() < self.holds.capacity() / 8 {
+            self.holds.shrink_to(self.holds.len().saturating_mul(2));
+            self.deadlines.shrink_to(self.deadlines.len().saturating_mul(2));
+        }
+    }
+
+    /// Takes a batch out of a hold: at least one share, and further ones up to the thresholds.
+    fn take(&mut self, key: Key, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
+        let hold = self.holds.get_mut(&key)?;
+        let class = hold.class;
+        hold.queued = None;
+        let shares = hold.take(&self.hold, self.max_answer, is_here);
+        if shares.is_empty() {
+            if hold.in_flight == 0 {
+                self.remove(key);
+            }
+            return None;
+        }
+        hold.in_flight = hold.in_flight.saturating_add(1);
+        if !self.queue_if_ready(key, now) {
+            self.wait_for_interval(key);
+        }
+        Some(Batch {
+            upstream: key.0.upstream,
+            caller: key.1,
+            class,
+            shares,
+            hold: Some(key),
+            first_sent: now,
+            sent: now,
+            not_sent: 0,
+            retries: 0,
+            lost: false,
+        })
+    }
+
+    /// Remembers when the interval of a hold's oldest share ends.
+    fn wait_for_interval(&mut self, key: Key) {
+        // With early release and one batch at a time, the batch on its way lets the hold leave when it comes back.
+        if self.hold.early_release && self.dispatch.max_in_flight == 1 {
+            return;
+        }
+        let oldest = self.holds.get(&key).and_then(|hold| hold.shares.front());
+        let deadline = oldest.map(|held| held.since.saturating_add(self.hold.interval));
+        self.deadlines.extend(deadline.map(|deadline| Reverse((deadline, key))));
+    }
+
+    /// Queues a hold that may leave; says whether it is queued.
+    fn queue_if_ready(&mut self, key: Key, now: Time) -> bool {
+        let Some(hold) = self.holds.get_mut(&key) else { return false };
+        if hold.queued.is_none() && hold.is_ready(&self.hold, &self.dispatch, now) {
+            hold.queued = Some(self.next_turn);
+            self.ready.insert(self.next_turn, QueueEntry::Hold(key, hold.class));
+            self.next_turn = self.next_turn.saturating_add(1);
+        }
+        hold.queued.is_some()
+    }
+}

@@ -1,0 +1,72 @@
+use super::destination::Destination;
+use super::queue_entry::QueueEntry;
+use super::{HeldShare, Hold, Holds, Key};
+use crate::Time;
+use crate::engine::command::RequestId;
+use crate::engine::head::SlotClass;
+use crate::routing::UpstreamId;
+
+/// What waits for another upstream now.
+#[derive(Debug, Default)]
+pub struct Redirected {
+    /// Shares that are held elsewhere.
+    pub shares: Vec<(RequestId, u16)>,
+    /// What would have left as this many batches, or a few more.
+    pub batches: usize,
+}
+
+impl Holds {
+    /// Lets what waits for this upstream wait for the coordinating one, if its request is still here. What is on its
+    /// way stays there.
+    pub fn redirect(&mut self, from: UpstreamId, now: Time, is_here: impl Fn(RequestId) -> bool) -> Redirected {
+        let mut redirected = Redirected::default();
+        self.ready.append(&mut self.slots.take_all(from));
+        let is_held =
+            |queue_entry: &QueueEntry| matches!(queue_entry, QueueEntry::Hold((to, _), _) if to.upstream == from);
+        self.ready.retain(|_, queue_entry| !is_held(queue_entry));
+        let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.upstream == from).copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            let Some((class, shares)) = self.empty(key, &is_here) else { continue };
+            redirected.batches = redirected.batches.saturating_add(usize::from(!shares.is_empty()));
+            redirected.shares.extend(shares.iter().map(|held| (held.request, held.share)));
+            self.join((Destination::COORDINATOR, key.1), class, shares, now);
+        }
+        let again = self.ready.values_mut().filter_map(|queue_entry| match queue_entry {
+            QueueEntry::Again(batch) => Some(batch),
+            QueueEntry::Hold(..) => None,
+        });
+        let batches = again.chain(self.delayed.values_mut()).filter(|batch| batch.upstream == from);
+        let mut settled = Vec::new();
+        for batch in batches {
+            batch.upstream = UpstreamId::COORDINATOR;
+            redirected.batches = redirected.batches.saturating_add(1);
+            settled.extend(batch.hold.take());
+        }
+        settled.into_iter().for_each(|key| self.settled(key, now));
+        redirected
+    }
+
+    /// Takes everything out of a hold that is not queued any more.
+    fn empty(&mut self, key: Key, is_here: impl Fn(RequestId) -> bool) -> Option<(SlotClass, Vec<HeldShare>)> {
+        let hold = self.holds.get_mut(&key)?;
+        let (class, shares) = (hold.class, hold.empty());
+        if hold.in_flight == 0 {
+            self.remove(key);
+        }
+        Some((class, shares.into_iter().filter(|held| is_here(held.request)).collect()))
+    }
+
+    /// Holds shares that were held elsewhere, each since then.
+    fn join(&mut self, key: Key, class: SlotClass, shares: Vec<HeldShare>, now: Time) {
+        if shares.is_empty() {
+            return;
+        }
+        let hold = self.holds.entry(key).or_insert_with(|| Hold::new(class));
+        shares.into_iter().for_each(|held| hold.push(held));
+        hold.shares.make_contiguous().sort_by_key(|held| held.since);
+        if !self.queue_if_ready(key, now) {
+            self.wait_for_interval(key);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The outcome of each request, for the access log. Each field costs a call to Envoy, so it is set only if
+//! `access_log` is on.
+
+use crate::engine::Engine;
+use crate::engine::command::RequestId;
+use crate::engine::pass_through::PassThrough;
+use crate::engine::request::Request;
+
+impl Engine {
+    /// Keeps that a request passes through, and why.
+    pub(crate) fn note_passed_through(&mut self, request: RequestId, why: PassThrough) {
+        if self.settings.current.access_log {
+            self.outbox.log(request, "outcome", "passed_through".to_owned());
+            self.outbox.log(request, "reason", why.name().to_owned());
+        }
+    }
+
+    /// Keeps what a request was that is answered now: of how many operations, for how many destinations, and for how long
+    /// the share was held that was held longest.
+    pub(crate) fn note_merged(&mut self, id: RequestId, request: &Request) {
+        if self.settings.current.access_log {
+            self.outbox.log(id, "outcome", "merged".to_owned());
+            self.outbox.log(id, "operations", request.operations.len().to_string());
+            self.outbox.log(id, "shares", request.shares.len().to_string());
+            self.outbox.log(id, "held_microseconds", request.held.as_micros().to_string());
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What comes back: from a call's answer to the outcome of each share.
+
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use crate::bulk::{Action, ErrorItem};
+use crate::engine::Engine;
+use crate::engine::batching::{Batch, HeldShare, Key};
+use crate::engine::calls::Purpose;
+use crate::engine::command::{CallId, RequestId, Response};
+use crate::engine::metrics::{Counter, RetryCause};
+use crate::engine::outbox::Reply;
+use crate::engine::response::{Failure, Outcome, Refusal, WholeAnswer};
+use crate::routing::UpstreamId;
+
+/// How often a batch that surely was not sent is offered to the coordinating upstream. That has the dead node among
+/// its hosts too, perhaps, and takes another one each time.
+const REDIRECTIONS: u8 = 5;
+
+impl Engine {
+    pub(crate) fn call_answered(&mut self, call: CallId, response: Response) {
+        match self.calls.end(call) {
+            Some(Purpose::StateQuery) => self.question_answered(response),
+            Some(Purpose::Batch(batch)) => {
+                self.incoming.set(response.body.capacity() as u64);
+                let failure = Failure::of(&response);
+                self.note_return(&batch, failure);
+                self.holds.finished(&batch);
+                match failure {
+                    Some(failure) => self.batch_failed(batch, failure),
+                    None => self.batch_answered(batch, response),
+                }
+                self.incoming.set(0);
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn call_failed(&mut self, call: CallId) {
+        self.call_ended(call, Failure::Unreadable);
+    }
+
+    /// Envoy has no such upstream, or could not make the call at all.
+    pub(crate) fn call_not_sent(&mut self, call: CallId) {
+        if let Some(batch) = self.calls.batch(call)
+            && batch.upstream != UpstreamId::COORDINATOR
+        {
+            self.cluster.state.miss(batch.upstream);
+            self.follow_state();
+        }
+        self.call_ended(call, Failure::NotSent);
+    }
+
+    fn call_ended(&mut self, call: CallId, failure: Failure) {
+        match self.calls.end(call) {
+            Some(Purpose::StateQuery) => self.question_failed(failure),
+            Some(Purpose::Batch(batch)) => {
+                self.note_return(&batch, Some(failure));
+                self.holds.finished(&batch);
+                self.batch_failed(batch, failure);
+            }
+            None => {}
+        }
+    }
+
+    fn batch_failed(&mut self, mut batch: Batch, failure: Failure) {
+        // Whatever became of the node, the table may be out of date.
+        self.cluster.state.hurry(self.now);
+        match failure {
+            Failure::NotSent if batch.not_sent < REDIRECTIONS => {
+                self.count(Counter::BatchesRedirected(batch.upstream), 1);
+                self.release(batch.hold.take());
+                let not_sent = batch.not_sent.saturating_add(1);
+                self.holds.add_again(Batch { upstream: UpstreamId::COORDINATOR, not_sent, ..batch });
+            }
+            Failure::NotSent => self.settle_refused(&batch, unavailable()),
+            Failure::Lost if self.is_idempotent(&batch) => {
+                if let Err(batch) = self.retry(Batch { lost: true, ..batch }, RetryCause::Lost) {
+                    self.settle_unknown(&batch, failure);
+                }
+            }
+            _ => self.settle_unknown(&batch, failure),
+        }
+    }
+
+    fn batch_answered(&mut self, batch: Batch, response: Response) {
+        if reveals_a_change(&response.body) {
+            self.cluster.state.hurry(self.now);
+        }
+        match response.status {
+            200 => match self.own_answer(&batch, response) {
+                Ok(answer) => {
+                    let answer = Rc::new(WholeAnswer::new(answer, &self.memory));
+                    self.settle_all(&batch, Outcome::Whole(answer));
+                }
+                Err(response) => self.batch_accepted(batch, response),
+            },
+            429 => {
+                if let Err(batch) = self.retry(batch, RetryCause::Busy) {
+                    self.settle_refused(&batch, response);
+                }
+            }
+            status if batch.shares.len() > 1 && is_about_one_request(status) => self.separate(batch),
+            _ => self.settle_refused(&batch, response),
+        }
+    }
+
+    /// A batch of several requests was refused as a whole, so nothing of it was carried out: each request's share
+    /// is sent again alone, and only the offender sees its error.
+    fn separate(&mut self, mut batch: Batch) {
+        self.count(Counter::BatchesSeparated(batch.upstream), 1);
+        self.release(batch.hold.take());
+        for held in std::mem::take(&mut batch.shares).into_iter().rev() {
+            self.holds.add_again(Batch { shares: vec![held], ..batch.clone() });
+        }
+    }
+
+    /// Sends a batch again after a while that doubles each time, unless it was sent often enough, or its time would
+    /// be over by then.
+    ///
+    /// What was answered already is sent again only if there is room for another answer.
+    pub(crate) fn retry(&mut self, batch: Batch, cause: RetryCause) -> Result<(), Box<Batch>> {
+        let at = self.now.saturating_add(self.settings.current.retry.backoff(batch.retries, self.calls.begun()));
+        let in_time = at < batch.first_sent.saturating_add(self.settings.current.dispatch.timeout);
+        if batch.retries >= self.settings.current.retry.attempts || !in_time {
+            return Err(Box::new(batch));
+        }
+        self.count(Counter::BatchesRetried(cause, batch.upstream), 1);
+        let batch = self.redirected(batch);
+        self.holds.add_later(Batch { retries: batch.retries.saturating_add(1), ..batch }, at);
+        Ok(())
+    }
+
+    /// Whether a batch may be carried out twice: then it comes to the same as once.
+    fn is_idempotent(&self, batch: &Batch) -> bool {
+        self.batch_operations(batch).all(|(_, operation)| {
+            matches!(operation.action, Action::Index | Action::Delete) && operation.placement.id_hash.is_some()
+        })
+    }
+
+    /// None of it was carried out, unless an earlier attempt was.
+    fn settle_refused(&mut self, batch: &Batch, response: Response) {
+        match batch.lost {
+            true => self.settle_unknown(batch, Failure::Lost),
+            false => {
+                let refusal = Refusal::new(response, batch.shares.len(), &self.memory);
+                self.settle_all(batch, Outcome::Refused(Rc::new(refusal)));
+            }
+        }
+    }
+
+    pub(crate) fn settle_unknown(&mut self, batch: &Batch, failure: Failure) {
+        self.count(Counter::OperationsUnknown(batch.upstream), batch.operations() as usize);
+        let outcome = self.unknown(batch.upstream, failure);
+        self.settle_all(batch, outcome);
+    }
+
+    pub(crate) fn unknown(&self, upstream: UpstreamId, failure: Failure) -> Outcome {
+        let upstream = self.cluster.upstreams.name(upstream);
+        let reason =
+            format!("outcome unknown, the operation may or may not have been carried out: {failure} [{upstream}]");
+        let error = ErrorItem::error("bulk_outcome_unknown_exception", &reason).into();
+        Outcome::Unknown { status: failure.status(), error }
+    }
+
+    pub(crate) fn settle_all(&mut self, batch: &Batch, outcome: Outcome) {
+        // The last one does not share it with anybody any more, so that the answer need not be copied.
+        for (held, outcome) in batch.shares.iter().zip(std::iter::repeat_n(outcome, batch.shares.len())) {
+            self.record(held, outcome);
+            self.answered(held, 0);
+            self.finish(held);
+        }
+        self.holds.came_back(batch, self.now);
+    }
+
+    /// A batch that left this hold is settled.
+    pub(crate) fn release(&mut self, hold: Option<Key>) {
+        if let Some(key) = hold {
+            self.holds.settled(key, self.now);
+        }
+    }
+
+    /// Records the outcome of a share, or of some of it.
+    pub(crate) fn record(&mut self, held: &HeldShare, outcome: Outcome) {
+        if let Some(request) = self.requests.get_mut(&held.request) {
+            request.record(held.share, held.selection.clone(), outcome);
+        }
+    }
+
+    /// A part of a share is over. The next part is held; with a request's last it is answered.
+    pub(crate) fn finish(&mut self, held: &HeldShare) {
+        let Some(request) = self.requests.get_mut(&held.request) else { return };
+        if request.has_part(held.share) && self.hold_part(held.request, held.share) {
+            return;
+        }
+        let Some(request) = self.requests.get_mut(&held.request) else { return };
+        debug_assert!(request.pending > 0, "a share of {:?} is over twice", held.request);
+        request.pending = request.pending.saturating_sub(1);
+        if request.pending == 0 {
+            self.answer(held.request);
+        }
+    }
+
+    fn answer(&mut self, id: RequestId) {
+        let Some(request) = self.leave(id) else { return };
+        if request.abandoned {
+            self.count(Counter::RequestsAbandoned, 1);
+            return;
+        }
+        self.count(Counter::RequestsMerged, 1);
+        self.note_merged(id, &request);
+        self.outbox.reply(id, Reply::Merged(request));
+    }
+}
+
+static HAS_ERRORS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""errors":true"#));
+
+/// Whether an answer tells that an index or a shard is not where or how the table has it.
+fn reveals_a_change(body: &[u8]) -> bool {
+    const ERRORS: &[&str] = &[
+        "index_not_found_exception",
+        "index_closed_exception",
+        "cluster_block_exception",
+        "unavailable_shards_exception",
+        "no_shard_available_action_exception",
+    ];
+    // Whether there are errors at all stands in front.
+    let head = body.get(..100).unwrap_or(body);
+    let has_errors = HAS_ERRORS.find(head).is_some();
+    has_errors && ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
+}
+
+/// Whether a refusal may be one request's fault rather than the caller's (401) or the node's (5xx).
+fn is_about_one_request(status: u16) -> bool {
+    (400..500).contains(&status) && status != 401
+}
+
+/// For a request that could be sent nowhere, in Elasticsearch's shape.
+fn unavailable() -> Response {
+    const BODY: &str = r#"{"error":{"root_cause":[{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}],"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"},"status":503}"#;
+    let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
+    Response { status: 503, headers, body: BODY.as_bytes().to_vec() }
+}

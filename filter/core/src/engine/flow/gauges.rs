@@ -1,0 +1,99 @@
+//! What is noted of batches, and how what is held and on its way is told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::engine::batching::Batch;
+use crate::engine::metrics::{Counter, Gauge, Happened, Histogram, micros};
+use crate::engine::response::Failure;
+
+impl Engine {
+    /// Whether it is time to show what has [happened](Self::take_happened) and how [things are](Self::gauges).
+    pub fn is_to_be_shown(&self) -> bool {
+        let nothing_under_way = self.requests.is_empty() && !self.outbox.has_replies();
+        self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
+    }
+
+    /// What has happened since the last time, in place of what was taken then.
+    pub fn take_happened(&mut self, into: &mut Happened) {
+        self.metrics.take(into, self.now);
+    }
+
+    /// How things are. What is not in it is zero.
+    pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
+        let mut gauges = self.gauges_by_upstream();
+        if self.cluster.state.is_awake() {
+            let of_worker = [
+                (Gauge::Memory, self.memory.used()),
+                (Gauge::MemoryLimit, self.settings.current.limits.memory),
+                (Gauge::MemoryPeak, self.memory.peak()),
+                (Gauge::VmMemoryPeak, self.vm_memory),
+            ];
+            gauges.extend(of_worker);
+        }
+        if let Some((version, at)) = self.cluster.state.verified() {
+            let verified = self.ids.since_epoch().saturating_add(at).as_secs();
+            gauges.extend([(Gauge::StateVersion, version.version), (Gauge::StateVerified, verified)]);
+        }
+        gauges
+    }
+
+    /// What is held and on its way.
+    fn gauges_by_upstream(&self) -> BTreeMap<Gauge, u64> {
+        let mut gauges = BTreeMap::new();
+        let mut add = |gauge: Gauge, by: u64| {
+            let value: &mut u64 = gauges.entry(gauge).or_default();
+            *value = value.saturating_add(by);
+        };
+        for (upstream, waiting) in self.holds.waiting() {
+            add(Gauge::HeldRequests(upstream), waiting.requests);
+            add(Gauge::HeldOperations(upstream), waiting.operations);
+            add(Gauge::HeldBytes(upstream), waiting.bytes);
+        }
+        for batch in self.calls.batches() {
+            add(Gauge::InFlightBatches(batch.upstream), 1);
+            add(Gauge::InFlightOperations(batch.upstream), batch.operations());
+            add(Gauge::InFlightBytes(batch.upstream), batch.bytes());
+        }
+        gauges
+    }
+
+    /// Records how long a callback has worked on the cluster's state. The shell measures it.
+    pub fn note_state_step(&mut self, time: Duration) {
+        let micros = micros(time);
+        self.metrics.count(Counter::StateBusyMicroseconds, micros);
+        self.metrics.sample(Histogram::StateStepMicroseconds, micros);
+    }
+
+    /// Records how many bytes the VM has. The shell measures it.
+    pub fn note_vm_memory(&mut self, bytes: u64) {
+        self.vm_memory = bytes;
+    }
+
+    /// A batch leaves.
+    pub(crate) fn note_departure(&mut self, batch: &Batch, bytes: usize) {
+        let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len());
+        self.count(Counter::Batches(upstream), 1);
+        self.count(Counter::BatchOperations(upstream), operations as usize);
+        self.count(Counter::BatchRequests(upstream), requests);
+        self.count(Counter::BatchBytes(upstream), bytes);
+        self.metrics.sample(Histogram::BatchOperations, operations);
+        self.metrics.sample(Histogram::BatchRequests, requests as u64);
+        self.metrics.sample(Histogram::BatchBytes, bytes as u64);
+        // One that is sent again was on its way meanwhile.
+        if let Some(first) = batch.shares.first().filter(|_| batch.is_first_attempt()) {
+            let held = micros(batch.sent.saturating_sub(first.since));
+            self.metrics.count(Counter::HoldMicroseconds(upstream), held);
+            self.metrics.sample(Histogram::HoldMicroseconds, held);
+        }
+    }
+
+    /// A batch's call is over, with an answer or without.
+    pub(crate) fn note_return(&mut self, batch: &Batch, failure: Option<Failure>) {
+        self.healths.note(batch.upstream, failure, self.now);
+        let time = micros(self.now.saturating_sub(batch.sent));
+        self.metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);
+        self.metrics.sample(Histogram::UpstreamMicroseconds, time);
+    }
+}

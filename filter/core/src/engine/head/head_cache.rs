@@ -1,0 +1,173 @@
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::rc::Rc;
+
+use hashbrown::DefaultHashBuilder;
+
+use super::bulk_head::Head;
+use super::caller::TRANSPORT_HEADERS;
+use crate::config::Config;
+use crate::engine::pass_through::PassThrough;
+
+/// What the headers of the last few bulk requests said. Most requests differ from an earlier one in nothing but
+/// headers that nobody reads, and comparing takes a tenth of the instructions that reading does.
+#[derive(Debug, Default)]
+pub struct HeadCache {
+    known: VecDeque<Known>,
+    unknown: u32,
+    hasher: DefaultHashBuilder,
+}
+
+/// How many are known.
+const KNOWN: usize = 8;
+
+/// Bytes that the head of such a request takes. Envoy lets headers take 60 KiB, or more if it is told to.
+const MOST: u64 = 8 << 10;
+
+/// One in so many others becomes known: where headers never repeat, that should not cost much.
+const RARELY: u32 = 8;
+
+#[derive(Debug)]
+struct Known {
+    headers: Vec<KnownHeader>,
+    head: Rc<Head>,
+}
+
+#[derive(Debug)]
+struct KnownHeader {
+    name: String,
+    /// None where nothing depends on it.
+    value: Option<Vec<u8>>,
+}
+
+impl HeadCache {
+    /// Reads the headers of a request. `None` if it is not a bulk request.
+    pub fn read(&mut self, headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Rc<Head>, PassThrough>> {
+        if let Some(place) = self.known.iter().position(|known| known.says_the_same(&headers)) {
+            // What is asked for more often is found sooner.
+            self.known.swap(place, place.saturating_sub(1));
+            return self.known.get(place.saturating_sub(1)).map(|known| Ok(Rc::clone(&known.head)));
+        }
+        let becomes_known = self.unknown.is_multiple_of(RARELY);
+        let known = becomes_known.then(|| headers.iter().map(|header| KnownHeader::new(header, config)).collect());
+        let head = match Head::read(headers, config)? {
+            Ok(mut head) => {
+                head.caller_hash = self.hasher.hash_one(&head.caller);
+                Rc::new(head)
+            }
+            Err(why) => return Some(Err(why)),
+        };
+        self.unknown = self.unknown.wrapping_add(1);
+        if let Some(headers) = known.filter(|_| head.memory() <= MOST) {
+            self.known.truncate(KNOWN - 1);
+            self.known.push_back(Known { headers, head: Rc::clone(&head) });
+        }
+        Some(Ok(head))
+    }
+}
+
+impl Known {
+    fn says_the_same(&self, headers: &[(String, Vec<u8>)]) -> bool {
+        self.headers.len() == headers.len()
+            && self.headers.iter().zip(headers).all(|(known, header)| known.says_the_same(header))
+    }
+}
+
+impl KnownHeader {
+    fn new((name, value): &(String, Vec<u8>), config: &Config) -> Self {
+        // What says how the message travels is left out of batches. How long a body is, each request says for itself;
+        // but whether it is compressed counts.
+        let is_left_out = TRANSPORT_HEADERS.contains(&name.as_str()) || config.harmless_headers.contains(name);
+        let value = (!is_left_out || name == "content-encoding").then(|| value.clone());
+        Self { name: name.clone(), value }
+    }
+
+    fn says_the_same(&self, (name, value): &(String, Vec<u8>)) -> bool {
+        self.name == *name && self.value.as_ref().is_none_or(|known| known == value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &[(&str, &str)] = &[
+        (":method", "POST"),
+        (":path", "/books/_bulk?routing=a"),
+        ("authorization", "Basic a"),
+        ("content-encoding", "identity"),
+        ("content-type", "application/json"),
+        ("content-length", "17"),
+        ("x-request-id", "1"),
+    ];
+
+    struct World {
+        heads: HeadCache,
+        config: Config,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { heads: HeadCache::default(), config: Config::read(br#"{"coordinator":"es"}"#).unwrap() }
+        }
+
+        fn read(&mut self, headers: &[(&str, &str)]) -> Option<Result<Rc<Head>, PassThrough>> {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+            self.heads.read(headers, &self.config)
+        }
+
+        /// The head of a request with another value for this header.
+        fn with(&mut self, name: &str, value: &str) -> Rc<Head> {
+            let other =
+                |header: &(&'static str, &'static str)| if header.0 == name { (header.0, value) } else { *header };
+            let headers: Vec<_> = PLAIN.iter().map(other).collect();
+            self.read(&headers).unwrap().unwrap()
+        }
+    }
+
+    #[test]
+    fn values_that_nobody_reads_make_no_difference() {
+        let mut world = World::new();
+        let plain = world.with("", "");
+        for (name, value) in [("content-length", "18"), ("x-request-id", "2")] {
+            assert!(Rc::ptr_eq(&plain, &world.with(name, value)), "{name}");
+        }
+    }
+
+    #[test]
+    fn any_other_value_does() {
+        let mut world = World::new();
+        let plain = world.with("", "");
+        assert_eq!(plain.default_routing.as_deref(), Some("a"));
+        assert_eq!(world.with(":path", "/books/_bulk?routing=b").default_routing.as_deref(), Some("b"));
+        assert_eq!(
+            world.with("authorization", "Basic b").caller.iter().find(|(name, _)| name == "authorization").unwrap().1,
+            "Basic b"
+        );
+        assert!(world.with("content-encoding", "gzip").gzip);
+        assert!(!world.with("content-encoding", "identity").gzip);
+        let fewer = world.read(&PLAIN[..6]).unwrap().unwrap();
+        assert!(!Rc::ptr_eq(&plain, &fewer));
+        assert!(world.read(&[(":method", "GET"), (":path", "/_bulk")]).is_none());
+        assert!(matches!(world.read(&PLAIN[..4]), Some(Err(PassThrough::ContentType))));
+    }
+
+    #[test]
+    fn what_is_asked_for_often_stays_known() {
+        let mut world = World::new();
+        let plain = world.with("", "");
+        for n in 0..100 * KNOWN {
+            world.with("authorization", &format!("Basic {n}"));
+            assert!(Rc::ptr_eq(&plain, &world.with("", "")));
+        }
+        assert_eq!(world.heads.known.len(), KNOWN);
+    }
+
+    #[test]
+    fn what_is_asked_for_again_and_again_becomes_known() {
+        let mut world = World::new();
+        world.with("authorization", "Basic once");
+        let heads: Vec<_> = (0..10).map(|_| world.with("", "")).collect();
+        assert!(Rc::ptr_eq(&heads[8], &heads[9]));
+    }
+}

@@ -1,0 +1,15 @@
+//! What the headers of a request say: whether it is a bulk request, whose it is, and where its route leads.
+
+mod bulk_head;
+mod caller;
+mod head_cache;
+mod header_pause;
+mod identity;
+mod routes;
+
+pub use bulk_head::{Head, content_length, may_be_bulk};
+pub use caller::{CallerId, Callers, TRANSPORT_HEADERS};
+pub use head_cache::HeadCache;
+pub use header_pause::{Arrival, HeaderPauses};
+pub use identity::{Identity, SlotClass};
+pub use routes::Routes;

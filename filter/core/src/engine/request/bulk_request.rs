@@ -1,0 +1,556 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+
+use super::id_generator::IdGenerator;
+use super::operation_router::{OperationRouter, RoutedOperation};
+use crate::Time;
+use crate::bulk::{
+    AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
+};
+use crate::config::Config;
+use crate::engine::batching::{Destination, Selection, Share, ShareNumbers};
+use crate::engine::head::{CallerId, Head, SlotClass};
+use crate::engine::memory::{Charge, Scratch};
+use crate::engine::pass_through::PassThrough;
+use crate::engine::response::Outcome;
+use crate::routing::{RoutingTable, Unrouted};
+
+/// A bulk request that is here: being read, held, or on its way to the nodes.
+#[derive(Debug)]
+pub struct Request {
+    /// Whose batches it may share.
+    pub caller: CallerId,
+    /// The slots that its batches take.
+    pub class: SlotClass,
+    /// Inflated. Kept until the answer: error items are written from it, and it may have to be sent again.
+    body: Body,
+    /// What arrived, as long as it may have to be handed back.
+    compressed: Option<Box<Compressed>>,
+    /// In the order of the request.
+    pub operations: Vec<Operation>,
+    /// One for each destination that has an operation of it.
+    pub shares: Vec<Share>,
+    /// Shares without an outcome.
+    pub pending: usize,
+    /// Whether any share has left.
+    pub dispatched: bool,
+    /// How long the share was held that was held longest.
+    pub held: Time,
+    /// Whether the client has gone. Shares in flight continue, and no reply is sent.
+    pub abandoned: bool,
+    /// What its headers say.
+    pub head: Rc<Head>,
+    reader: Reader,
+    /// One table from the first operation to the last: operations on one document never part.
+    table: Rc<RoutingTable>,
+    share_numbers: ShareNumbers,
+    config: Rc<Config>,
+    /// The round robin of the nodes that take its operations without an id.
+    turn: usize,
+    /// What such operations on an index get in `direct` mode, once it is worked out: see [`direct`](crate::routing::WriteTarget::direct).
+    direct: HashMap<Box<str>, Option<(u32, Destination)>>,
+    /// How many operations go to the coordinating upstream, and why.
+    pub unrouted: BTreeMap<Unrouted, usize>,
+    /// A name that the table does not know, because of which it is not split.
+    pub unknown: Option<String>,
+    /// What is added to its lines on the way.
+    splices: Splices,
+    /// Bytes of the longest items that its operations may be answered with.
+    items: u64,
+    /// How much longer than that the items are that have come.
+    longer: u64,
+    /// Bytes of the longest name of an index that an item of it may have.
+    longest_name: u64,
+    /// Bytes of the items for which there is room, because no node has answered their operations yet.
+    reserved: u64,
+    charge: Charge,
+    scratch: Scratch,
+}
+
+/// A part of a share, which travels in one batch.
+#[derive(Debug)]
+pub struct Part {
+    /// Its operations.
+    pub selection: Selection,
+    /// How many.
+    pub operations: u64,
+    /// Bytes of their lines.
+    pub bytes: u64,
+    /// Bytes of the longest answer to them.
+    pub answer: u64,
+}
+
+/// A body that arrives compressed.
+#[derive(Debug)]
+struct Compressed {
+    inflater: Inflater,
+    arrived: Body,
+}
+
+/// Bytes that say where an item stands.
+const ITEM: u64 = size_of::<AnswerItem>() as u64;
+
+/// How many times as long an answer is printed for `pretty`.
+const PRETTY: u64 = 3;
+
+/// About what a name of an index takes for which a routing value was worked out, with room to grow.
+const DIRECT: usize = 512;
+
+/// How much more of a request there is room for, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Up to `limits.max_request`.
+    pub of_request: u64,
+    /// Up to `limits.memory`.
+    pub of_memory: u64,
+    /// What of that other requests need for a moment; this one may use it too.
+    pub scratch: u64,
+}
+
+impl Room {
+    /// How much more of its body may come.
+    pub fn bytes(self) -> u64 {
+        self.of_request.min(self.free())
+    }
+
+    /// Why not more.
+    pub fn beyond(self) -> PassThrough {
+        match self.of_request <= self.free() {
+            true => PassThrough::TooLarge,
+            false => PassThrough::Memory,
+        }
+    }
+
+    /// Bytes that are no longer needed.
+    pub fn free(self) -> u64 {
+        self.of_memory.saturating_sub(self.scratch)
+    }
+
+    /// Whether a request that has grown by so much, and needs so much scratch, still fits.
+    fn fits(self, grown: u64, scratch: u64) -> bool {
+        grown.saturating_add(scratch.max(self.scratch)) <= self.of_memory
+    }
+
+    /// What is left when so much of the body came, and took so much.
+    fn less(self, bytes: u64, memory: u64) -> Self {
+        Self {
+            of_request: self.of_request.saturating_sub(bytes),
+            of_memory: self.of_memory.saturating_sub(memory.max(bytes)),
+            ..self
+        }
+    }
+}
+
+impl Request {
+    /// A request of which the headers are read. `turn` chooses the nodes for its operations without an id.
+    pub fn new(
+        head: Rc<Head>,
+        (caller, class): (CallerId, SlotClass),
+        table: Rc<RoutingTable>,
+        config: Rc<Config>,
+        turn: usize,
+        charge: Charge,
+    ) -> Self {
+        Self {
+            caller,
+            class,
+            body: Body::default(),
+            compressed: head
+                .gzip
+                .then(|| Box::new(Compressed { inflater: Inflater::default(), arrived: Body::default() })),
+            operations: Vec::new(),
+            // A push would make room for four, of which a small request needs one.
+            shares: Vec::with_capacity(1),
+            pending: 0,
+            dispatched: false,
+            held: Time::ZERO,
+            abandoned: false,
+            head,
+            reader: Reader::default(),
+            table,
+            share_numbers: ShareNumbers::default(),
+            config,
+            turn,
+            direct: HashMap::new(),
+            unrouted: BTreeMap::new(),
+            unknown: None,
+            splices: Splices::default(),
+            items: 0,
+            longer: 0,
+            longest_name: 0,
+            reserved: 0,
+            scratch: charge.scratch(),
+            charge,
+        }
+    }
+
+    /// About how many bytes a request takes before anything of its body is here.
+    pub fn least_memory(head: &Head) -> u64 {
+        let inflater = if head.gzip { Inflater::MEMORY } else { 0 };
+        inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory())
+    }
+
+    /// Takes the next chunk of the body, and finds the operations in it.
+    pub fn take(&mut self, chunk: Vec<u8>, room: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
+        let fits = chunk.len() as u64 <= room.bytes();
+        let memory = self.charge.bytes();
+        match &mut self.compressed {
+            None => {
+                self.body.push(chunk);
+                if fits { self.read(ids, room, memory) } else { Err(room.beyond()) }
+            }
+            Some(_) => {
+                let result = if fits { self.inflate(&chunk, room, ids) } else { Err(room.beyond()) };
+                if let Some(compressed) = &mut self.compressed {
+                    compressed.arrived.push(chunk);
+                }
+                result
+            }
+        }
+    }
+
+    fn inflate(&mut self, chunk: &[u8], all: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
+        // What has arrived is kept too.
+        let (length, memory) = (self.body.len(), self.charge.bytes().saturating_sub(Body::chunk_memory(chunk.len())));
+        let mut rest = chunk;
+        loop {
+            let inflated = u64::from(self.body.len().saturating_sub(length));
+            let room = all.less(inflated, self.memory().saturating_sub(memory));
+            let Some(compressed) = &mut self.compressed else { return Ok(()) };
+            let more = compressed.inflater.inflate(&mut rest, room.bytes() as usize);
+            let more = more.map_err(|error| match error {
+                InflateError::Malformed => PassThrough::Gzip,
+                InflateError::TooLarge => room.beyond(),
+            })?;
+            if more.is_empty() {
+                return self.check_room(all, memory);
+            }
+            self.body.push(more);
+            self.read(ids, all, memory)?;
+        }
+    }
+
+    /// Says whether the whole body was vouched for, now that it has ended.
+    pub fn finish(&mut self) -> Result<(), PassThrough> {
+        if let Some(compressed) = &self.compressed {
+            compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
+        }
+        self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
+        if self.same_id().is_some() {
+            return Err(PassThrough::SameId);
+        }
+        self.pending = self.shares.len();
+        if self.compressed.take().is_some() {
+            self.recharge();
+        }
+        Ok(())
+    }
+
+    /// The first routed operation that has the id of an unrouted one. They may mean the same document under two names,
+    /// and then their order counts.
+    pub fn same_id(&self) -> Option<&Operation> {
+        let unrouted = self.share_numbers.find(&self.shares, Destination::COORDINATOR)?;
+        let side = |routed: bool| {
+            self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed)
+        };
+        // Clients choose the ids, and thereby these numbers: in order no choice makes finding them slow.
+        let mut of_unrouted: Vec<u32> = side(false).filter_map(|operation| operation.placement.id_hash).collect();
+        if of_unrouted.is_empty() {
+            return None;
+        }
+        of_unrouted.sort_unstable();
+        side(true)
+            .find(|operation| operation.placement.id_hash.is_some_and(|id| of_unrouted.binary_search(&id).is_ok()))
+    }
+
+    /// The body as it arrived.
+    pub fn into_chunks(self) -> Vec<Vec<u8>> {
+        self.compressed.map_or(self.body, |compressed| compressed.arrived).into_chunks()
+    }
+
+    /// Bytes of the body that are here; of a compressed one, either form.
+    pub fn length(&self) -> u64 {
+        let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.len());
+        u64::from(self.body.len().max(arrived))
+    }
+
+    /// The lines of an operation, as one slice.
+    pub fn lines<'a>(&'a self, operation: &Operation, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        self.body.contiguous(operation.range(), scratch)
+    }
+
+    /// Where the line starts at which reading has stopped.
+    pub fn line_start(&self) -> u32 {
+        self.reader.line_start()
+    }
+
+    /// How many lines end within a part of the body.
+    pub fn line_ends(&self, part: Range<u32>) -> u32 {
+        let ends = self.body.pieces(part).map(|piece| memchr::memchr_iter(b'\n', piece).count());
+        ends.fold(0, |all, ends| all.saturating_add(u32::try_from(ends).unwrap_or(u32::MAX)))
+    }
+
+    /// The line that starts there, as far as it is here, up to so many bytes.
+    pub fn line_at(&self, start: u32, most: u32) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.body.copy_to(start..start.saturating_add(most), &mut line);
+        let end = memchr::memchr(b'\n', &line).unwrap_or(line.len());
+        line.truncate(end);
+        line
+    }
+
+    /// The table by which its operations are placed.
+    pub fn table(&self) -> &RoutingTable {
+        &self.table
+    }
+
+    /// Whether an operation writes to this index, by its own name or an alias.
+    pub fn writes_to(&self, operation: &Operation, index: &str) -> bool {
+        let mut writes = false;
+        self.read_line(operation, |line, default_index| {
+            let name = line.index.as_deref().or(default_index);
+            writes = name.is_some_and(|name| self.table.writes_to(name, index));
+        });
+        writes
+    }
+
+    /// Reads on in a body that has grown, as long as there is room for what its operations may be answered with.
+    fn read(&mut self, ids: &mut IdGenerator, room: Room, before: u64) -> Result<(), PassThrough> {
+        let read = self.read_operations(ids);
+        read.and(self.check_room(room, before))
+    }
+
+    /// Counts what it takes now. Says whether there is room for what that is beyond what it took before.
+    fn check_room(&mut self, room: Room, before: u64) -> Result<(), PassThrough> {
+        let (memory, scratch) = (self.memory(), self.scratch());
+        self.charge.set(memory);
+        self.scratch.set(scratch);
+        match room.fits(memory.saturating_sub(before), scratch) {
+            true => Ok(()),
+            false => Err(PassThrough::Memory),
+        }
+    }
+
+    fn read_operations(&mut self, ids: &mut IdGenerator) -> Result<(), PassThrough> {
+        let Self { reader, body, operations, shares, share_numbers, splices, items, longest_name, .. } = self;
+        let mut router = OperationRouter {
+            table: &self.table,
+            config: &self.config,
+            default_index: self.head.default_index.as_deref(),
+            default_routing: self.head.default_routing.as_deref(),
+            require_alias: self.head.require_alias,
+            require_data_stream: self.head.require_data_stream,
+            turn: self.turn,
+            direct: &mut self.direct,
+            ids,
+            unrouted: &mut self.unrouted,
+            unknown: &mut self.unknown,
+            last: None,
+        };
+        let before = operations.len();
+        reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
+            let RoutedOperation { id_hash, destination, parameter, name } =
+                router.place(line).map_err(PassThrough::Unrouted)?;
+            // An item repeats the names and the id of the line, or has those of the cluster in their place.
+            let item = ITEM_ROOM.saturating_add(line.bytes()).saturating_add(name);
+            (*items, *longest_name) = (items.saturating_add(item), (*longest_name).max(name));
+            if let Some(parameter) = parameter {
+                splices.push(line.splice(start, parameter));
+            }
+            let share = match share_numbers.find(shares, destination) {
+                Some(share) => share,
+                None => {
+                    let share = u16::try_from(shares.len()).map_err(|_| PassThrough::Shards)?;
+                    shares.push(Share::new(destination));
+                    share_numbers.extend(shares);
+                    share
+                }
+            };
+            Ok(Placement { id_hash, share })
+        })?;
+        for (position, operation) in operations.iter().enumerate().skip(before) {
+            if let Some(share) = shares.get_mut(usize::from(operation.placement.share)) {
+                share.push(position as u32, sent_bytes(splices, operation));
+            }
+        }
+        self.reserved = items.saturating_add((operations.len() as u64).saturating_mul(ITEM));
+        Ok(())
+    }
+
+    /// Counts the memory that it takes now.
+    pub fn recharge(&mut self) {
+        self.charge.set(self.memory());
+        self.scratch.set(self.scratch());
+    }
+
+    /// About how many bytes it takes, with the items that its operations may be answered with.
+    fn memory(&self) -> u64 {
+        let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.memory());
+        // A list that grows has room for up to twice as many.
+        let per_operation = size_of::<Operation>().saturating_add(2 * size_of::<u32>());
+        let operations = self.operations.capacity().saturating_mul(per_operation) as u64;
+        let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
+        let direct = self.direct.len().saturating_mul(DIRECT) as u64;
+        let inflater = if self.compressed.is_some() { Inflater::MEMORY } else { 0 };
+        let least = (size_of::<Self>() as u64).saturating_add(self.head.memory()).saturating_add(inflater);
+        let parts = [least, self.body.memory(), arrived, operations, shares, direct, self.splices.memory()];
+        parts.into_iter().fold(self.reserved, u64::saturating_add)
+    }
+
+    /// Bytes of the longest copy that is made of it: of its lines for a batch, or of its items for the reply.
+    fn scratch(&self) -> u64 {
+        let sent = u64::from(self.body.len()).saturating_add(self.splices.sent());
+        sent.saturating_add(if self.config.dispatch.compress { sent } else { 0 })
+            .max(self.room_for_items().saturating_mul(if self.head.pretty { PRETTY } else { 1 }))
+    }
+
+    /// Bytes of the longest items of so many of its operations, cut apart: each takes its part.
+    pub fn expected(&self, operations: u64) -> u64 {
+        let each = self.items / (self.operations.len() as u64).max(1);
+        operations.saturating_mul(each.saturating_add(ITEM))
+    }
+
+    /// A node has answered so many of its operations, with items of so many bytes: they are counted with the answer from
+    /// now on, and the reply has to have room for what is longer than expected.
+    pub fn answered(&mut self, operations: u64, bytes: u64) {
+        let expected = self.expected(operations);
+        let given_back = expected.min(self.reserved);
+        self.reserved = self.reserved.saturating_sub(given_back);
+        self.charge.set(self.charge.bytes().saturating_sub(given_back));
+        if bytes > expected {
+            self.longer = self.longer.saturating_add(bytes).saturating_sub(expected);
+            self.scratch.set(self.scratch());
+        }
+    }
+
+    /// Bytes of the longest reply to it, while that is put together.
+    pub fn reply_bytes(&self) -> u64 {
+        let whole = self.shares.iter().filter_map(|share| share.outcomes.last()).map(|last| last.outcome.whole_bytes());
+        let reply = self.room_for_items().max(2 * whole.max().unwrap_or_default());
+        reply.saturating_mul(if self.head.pretty { PRETTY } else { 1 })
+    }
+
+    /// Bytes of the longest items that its operations may be answered with.
+    pub fn room_for_items(&self) -> u64 {
+        self.items.saturating_add(self.longer)
+    }
+
+    /// So many of its operations are sent again, and there has to be room for their items once more.
+    pub fn expect_again(&mut self, operations: u64) {
+        self.reserved = self.reserved.saturating_add(self.expected(operations));
+        self.recharge();
+    }
+
+    /// Records the outcome of some operations of a share.
+    pub fn record(&mut self, share: u16, selection: Selection, outcome: Outcome) {
+        if let Some(share) = self.shares.get_mut(usize::from(share)) {
+            share.record(selection, outcome);
+        }
+    }
+
+    /// Whether there is more of a share than was held so far.
+    pub fn has_part(&self, share: u16) -> bool {
+        self.shares.get(usize::from(share)).is_some_and(|share| (share.next as usize) < share.operations.len())
+    }
+
+    /// The next part of a share, whose answer has so many bytes at most; `None` if there is no more of it.
+    pub fn next_part(&mut self, share: u16, most: u64) -> Option<Part> {
+        let found = self.shares.get(usize::from(share))?;
+        let (count, begin) = (found.operations.len() as u64, found.next);
+        if u64::from(begin) >= count {
+            return None;
+        }
+        let answer = self.longest_answer(count, found.bytes);
+        let part = match begin == 0 && answer <= most {
+            true => Part { selection: Selection::All, operations: count, bytes: found.bytes, answer },
+            false => self.part_from(found, begin, most),
+        };
+        let next = begin.saturating_add(part.operations as u32);
+        self.shares.get_mut(usize::from(share))?.next = next;
+        Some(part)
+    }
+
+    /// The part of a share that begins there: as many operations as its answer has room for, and at least one.
+    fn part_from(&self, share: &Share, begin: u32, most: u64) -> Part {
+        let (mut operations, mut bytes, mut answer) = (0_u64, 0_u64, 0_u64);
+        for position in share.operations.iter().skip(begin as usize) {
+            let Some(operation) = self.operations.get(*position as usize) else { break };
+            let sent = self.sent_bytes(operation);
+            let longer = answer.saturating_add(self.longest_answer(1, sent));
+            if operations > 0 && longer > most {
+                break;
+            }
+            (operations, bytes, answer) = (operations.saturating_add(1), bytes.saturating_add(sent), longer);
+        }
+        let selection = Selection::Part(begin..begin.saturating_add(operations as u32));
+        Part { selection, operations, bytes, answer }
+    }
+
+    /// The part of a share that was held last.
+    pub fn held_part(&self, share: &Share) -> (u64, u64) {
+        match share.next as usize == share.operations.len() {
+            true => (share.bytes, share.operations.len() as u64),
+            false => {
+                let operations = share.operations.iter().take(share.next as usize);
+                let bytes = operations.filter_map(|position| self.operations.get(*position as usize));
+                (bytes.map(|operation| self.sent_bytes(operation)).sum(), u64::from(share.next))
+            }
+        }
+    }
+
+    /// Bytes of the longest answer to so many operations of so many bytes: errors may quote a document twice, and the
+    /// names.
+    fn longest_answer(&self, operations: u64, bytes: u64) -> u64 {
+        let each = ERROR_ROOM.saturating_add(self.longest_name.saturating_mul(2));
+        operations.saturating_mul(each).saturating_add(bytes.saturating_mul(2))
+    }
+
+    /// The selected operations of a share, in order.
+    pub fn share_operations<'a>(&'a self, share: u16, selection: &'a Selection) -> impl Iterator<Item = &'a Operation> {
+        let positions = self.shares.get(usize::from(share)).map(|share| share.positions(selection));
+        positions.into_iter().flatten().filter_map(|position| self.operations.get(position as usize))
+    }
+
+    /// Appends the lines of the selected operations of a share.
+    pub fn copy_share(&self, share: u16, selection: &Selection, to: &mut Vec<u8>) {
+        for operation in self.share_operations(share, selection) {
+            self.copy_operation(operation, to);
+        }
+    }
+
+    /// Appends the lines of an operation, as they came but for what is added to them.
+    fn copy_operation(&self, operation: &Operation, to: &mut Vec<u8>) {
+        let lines = operation.range();
+        match self.splices.within(&lines) {
+            Some(splice) => {
+                self.body.copy_to(lines.start..splice.at, to);
+                splice.write(to);
+                self.body.copy_to(splice.end()..lines.end, to);
+            }
+            None => self.body.copy_to(lines, to),
+        }
+    }
+
+    /// Bytes of an operation's lines as they are sent.
+    pub fn sent_bytes(&self, operation: &Operation) -> u64 {
+        sent_bytes(&self.splices, operation)
+    }
+
+    /// What is added to an operation's action line.
+    pub fn parameter(&self, operation: &Operation) -> Option<&Parameter> {
+        self.splices.within(&operation.range()).map(|splice| &splice.parameter)
+    }
+
+    /// The id that was made for an operation.
+    pub fn generated_id(&self, operation: &Operation) -> Option<&str> {
+        self.splices.id(&operation.range())
+    }
+}
+
+fn sent_bytes(splices: &Splices, operation: &Operation) -> u64 {
+    let bytes = u64::from(operation.len);
+    splices.within(&operation.range()).map_or(bytes, |splice| splice.sent(bytes))
+}

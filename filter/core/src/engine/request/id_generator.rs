@@ -1,0 +1,146 @@
+use crate::Time;
+use crate::bulk::DocumentId;
+
+/// Where a VM stands in time and among others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The wall clock's time, since 1970, when the engine's time was zero.
+    pub since_epoch: Time,
+    /// At random: another value in each VM, worker and restart.
+    pub vm: [u8; 6],
+}
+
+impl Origin {
+    /// The VM's value as a number.
+    pub fn number(self) -> u64 {
+        self.vm.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+
+/// Makes document ids, none of them twice.
+///
+/// ```text
+/// milliseconds since 1970 (6 bytes) │ this VM (6 bytes) │ counter (3 bytes)
+/// ```
+/// Most significant bytes first, so that ids sort by age. An id that the filter makes is one that the cluster has to
+/// look for before it writes, unlike its own: a segment whose last id is older than the one looked for is done with
+/// after one comparison. And what neighbours in Lucene's term dictionary have in common stands in front, where it is
+/// written once for all of them: 60,000 documents took real nodes 117 bytes each, but 186 with the VM in front and 199 in
+/// the order of a cluster's own ids, which took them a quarter more CPU too.
+#[derive(Debug, Clone)]
+pub struct IdGenerator {
+    origin: Origin,
+    /// Milliseconds since 1970. Never goes back.
+    millis: u64,
+    counter: u32,
+}
+
+/// The counter has three bytes.
+const COUNTS: u32 = 1 << 24;
+
+impl IdGenerator {
+    /// For an engine with this origin.
+    pub fn new(origin: Origin) -> Self {
+        let mut ids = Self { origin, millis: 0, counter: 0 };
+        ids.advance(Time::ZERO);
+        ids
+    }
+
+    /// The wall clock's time, since 1970, when the engine's time was zero.
+    pub fn since_epoch(&self) -> Time {
+        self.origin.since_epoch
+    }
+
+    /// It is this late in the engine's time.
+    pub fn advance(&mut self, now: Time) {
+        let millis = self.origin.since_epoch.saturating_add(now).as_millis();
+        self.millis = self.millis.max(u64::try_from(millis).unwrap_or(u64::MAX));
+    }
+
+    /// An id that was not made before.
+    pub fn next(&mut self) -> DocumentId {
+        self.counter = self.counter.wrapping_add(1) % COUNTS;
+        if self.counter == 0 {
+            // All counts of this millisecond may be used up, so the next one begins early.
+            self.millis = self.millis.saturating_add(1);
+        }
+        let mut bytes = [0; 15];
+        let (time, rest) = bytes.split_at_mut(6);
+        let (vm, counter) = rest.split_at_mut(6);
+        let low = |value: u64, to: &mut [u8]| {
+            let all = value.to_be_bytes();
+            let from = all.len().saturating_sub(to.len());
+            to.copy_from_slice(all.get(from..).unwrap_or_default());
+        };
+        low(self.millis, time);
+        vm.copy_from_slice(&self.origin.vm);
+        low(u64::from(self.counter), counter);
+        DocumentId::new(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    use super::*;
+
+    const ORIGIN: Origin =
+        Origin { since_epoch: Duration::from_millis(0x01a0_b0c0_d0e0), vm: *b"\x01\x02\x03\x04\x05\x06" };
+
+    fn bytes(id: DocumentId) -> Vec<u8> {
+        let mut bytes = vec![0; 15];
+        assert_eq!(URL_SAFE_NO_PAD.decode_slice(id.as_str(), &mut bytes), Ok(15));
+        bytes
+    }
+
+    #[test]
+    fn say_when_where_and_which() {
+        let mut ids = IdGenerator::new(ORIGIN);
+        ids.advance(Duration::from_millis(1));
+        assert_eq!(bytes(ids.next()), b"\x01\xa0\xb0\xc0\xd0\xe1\x01\x02\x03\x04\x05\x06\0\0\x01");
+        ids.advance(Duration::from_millis(2));
+        assert_eq!(bytes(ids.next()), b"\x01\xa0\xb0\xc0\xd0\xe2\x01\x02\x03\x04\x05\x06\0\0\x02");
+    }
+
+    #[test]
+    fn never_repeat_even_if_time_goes_back_or_stands_still() {
+        let mut ids = IdGenerator::new(ORIGIN);
+        let mut seen = HashSet::new();
+        for millis in [5, 7, 6, 0, 7, 8, 5] {
+            ids.advance(Duration::from_millis(millis));
+            for _ in 0..1000 {
+                assert!(seen.insert(ids.next()), "twice");
+            }
+        }
+        // Time stands still until all counts are used up, and so begins the next millisecond.
+        let mut still = IdGenerator::new(ORIGIN);
+        let first = still.next();
+        still.counter = COUNTS - 2;
+        let made = [first, still.next(), still.next(), still.next()].map(bytes);
+        assert!(made.is_sorted() && made[0] < made[1]);
+        assert_eq!((&made[3][12..], made[3][5]), (&made[0][12..], made[0][5] + 1));
+    }
+
+    #[test]
+    fn differ_between_machines() {
+        let other = Origin { vm: [9; 6], ..ORIGIN };
+        assert_ne!(IdGenerator::new(ORIGIN).next(), IdGenerator::new(other).next());
+    }
+
+    #[test]
+    fn sort_by_age() {
+        let mut ids = IdGenerator::new(ORIGIN);
+        let made: Vec<_> = (0..100)
+            .map(|millis| {
+                ids.advance(Duration::from_millis(millis / 3));
+                bytes(ids.next())
+            })
+            .collect();
+        assert!(made.is_sorted());
+    }
+}

@@ -1,0 +1,236 @@
+//! The answer to a request, put together from what became of its shares.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use serde_json::value::RawValue;
+
+use super::bulk_request::Request;
+use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead, pretty};
+use crate::engine::command::{Headers, Response};
+use crate::engine::response::{NodeAnswer, Outcome, Refusal, WholeAnswer, carried};
+
+/// For an operation of which nothing was learnt.
+static NO_ANSWER: LazyLock<Box<RawValue>> =
+    LazyLock::new(|| ErrorItem::error("bulk_outcome_unknown_exception", "no answer"));
+
+/// Where the item of an operation comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Item(&'a AnswerItem, &'a NodeAnswer),
+    Error(u16, &'a RawValue),
+    Refusal(&'a Refusal),
+}
+
+impl Request {
+    /// The answer, once all shares have an outcome.
+    pub fn response(mut self) -> Response {
+        let mut response = match self.whole() {
+            Some(Response { status, headers, body }) => {
+                Response { status, headers: carried(&headers), body: self.selected(status, body) }
+            }
+            None => self.merged(),
+        };
+        if let Some(printed) = self.head.pretty.then(|| pretty(&response.body)).flatten() {
+            response.body = printed;
+        }
+        response
+    }
+
+    /// The response that stands for the whole request: all parts of all shares got one of the same status.
+    fn whole(&mut self) -> Option<Response> {
+        self.whole_status()?;
+        match self.shares.first_mut()?.take_first()? {
+            Outcome::Refused(refusal) => Some(refusal.response.clone()),
+            Outcome::Whole(answer) => Some(WholeAnswer::into_response(answer)),
+            _ => None,
+        }
+    }
+
+    fn whole_status(&self) -> Option<u16> {
+        let outcomes = self.shares.iter().flat_map(|share| {
+            let none = share.outcomes.is_empty().then_some(None);
+            none.into_iter().chain(share.part_outcomes())
+        });
+        let mut all = outcomes.map(|outcome| match outcome? {
+            Outcome::Refused(refusal) => Some(refusal.response.status),
+            Outcome::Whole(answer) => Some(answer.status()),
+            _ => None,
+        });
+        let status = all.next()??;
+        all.all(|other| other == Some(status)).then_some(status)
+    }
+
+    /// What the client wants to see of a response. Clusters do not filter refusals.
+    fn selected(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
+        let filtered = match status {
+            200 if !self.head.filter_path.is_empty() => self.head.filter_path.apply(&body),
+            _ => None,
+        };
+        filtered.unwrap_or(body)
+    }
+
+    /// The items of the nodes in the request's own order.
+    fn merged(&self) -> Response {
+        match self.rows() {
+            Some(rows) => self.merged_rows(rows),
+            None => self.merged_outcomes(),
+        }
+    }
+
+    /// The answer of each share and the number of its first item there, where the items of each share stand in a row, as
+    /// they mostly do.
+    fn rows(&self) -> Option<Vec<(&NodeAnswer, usize)>> {
+        let mut rows = Vec::with_capacity(self.shares.len());
+        for share in &self.shares {
+            rows.push(share.row()?);
+        }
+        Some(rows)
+    }
+
+    fn merged_rows(&self, mut rows: Vec<(&NodeAnswer, usize)>) -> Response {
+        let (mut failed, mut bytes) = (false, 0_usize);
+        for ((answer, first), share) in rows.iter().zip(&self.shares) {
+            let count = share.operations.len();
+            let items = answer.answer.items.get(*first..first.saturating_add(count)).unwrap_or_default();
+            failed |= items.iter().any(|item| item.failed);
+            // A comma stands between two of them.
+            bytes = bytes
+                .saturating_add(answer.answer.bytes(*first, count) as usize)
+                .saturating_sub(count)
+                .saturating_add(1);
+        }
+        let answers: Vec<&NodeAnswer> = rows.iter().map(|(answer, _)| *answer).collect();
+        let mut reply = self.reply(&answers, failed, bytes);
+        for operation in &self.operations {
+            let Some((answer, next)) = rows.get_mut(usize::from(operation.placement.share)) else { continue };
+            let item = answer.answer.items.get(*next);
+            *next = next.saturating_add(1);
+            reply.item(|to| to.extend_from_slice(item.map_or(&[][..], |item| answer.answer.text(item))));
+        }
+        Response { status: 200, headers: merged_headers(&answers), body: reply.finish() }
+    }
+
+    fn merged_outcomes(&self) -> Response {
+        let answers = self.answers();
+        let (failed, bytes, is_short) = self.measured();
+        let mut reply = self.reply(&answers, failed, bytes as usize);
+        for (operation, source) in self.sources() {
+            reply.item(|to| self.write_item(operation, source, is_short, to));
+        }
+        Response { status: 200, headers: merged_headers(&answers), body: reply.finish() }
+    }
+
+    /// A reply without items yet, with room for so many bytes of them.
+    fn reply(&self, answers: &[&NodeAnswer], errors: bool, bytes: usize) -> Reply<'_> {
+        let head = ReplyHead {
+            took: answers.iter().map(|answer| answer.answer.took).max().unwrap_or_default(),
+            errors,
+            errors_first: answers.first().is_some_and(|answer| answer.answer.errors_first),
+        };
+        Reply::new(head, &self.head.filter_path, self.operations.len(), bytes)
+    }
+
+    /// Whether any item reports an error, the bytes of all of them, and whether errors have to be short: a refusal of some kilobytes may stand in a million
+    /// items. The sources of the items are looked up here and for the reply: a list of them would take as much memory as
+    /// short items do.
+    fn measured(&self) -> (bool, u64, bool) {
+        let mut scratch = Vec::new();
+        let mut measure = |is_short: bool| {
+            let (mut failed, mut bytes) = (false, 0_u64);
+            for (operation, source) in self.sources() {
+                let (is_failure, length) = match source {
+                    Source::Item(item, answer) => (item.failed, answer.answer.text(item).len()),
+                    error => {
+                        scratch.clear();
+                        self.write_item(operation, error, is_short, &mut scratch);
+                        (true, scratch.len())
+                    }
+                };
+                failed |= is_failure;
+                bytes = bytes.saturating_add(length as u64);
+            }
+            (failed, bytes, is_short)
+        };
+        let long = measure(false);
+        if long.1 > self.room_for_items() { measure(true) } else { long }
+    }
+
+    /// For each operation in order where its item comes from: of its outcomes, the last.
+    fn sources(&self) -> impl Iterator<Item = (&Operation, Source<'_>)> {
+        let mut places = vec![0_u32; self.shares.len()];
+        self.operations.iter().map(move |operation| {
+            let share = usize::from(operation.placement.share);
+            let place = places.get_mut(share);
+            let source = place.and_then(|next| {
+                let place = std::mem::replace(next, next.saturating_add(1));
+                let (number, outcome) = self.shares.get(share)?.outcome(place)?;
+                outcome.source(number)
+            });
+            (operation, source.unwrap_or(Source::Error(503, &NO_ANSWER)))
+        })
+    }
+
+    /// The answers that its items come from, each once for each part.
+    fn answers(&self) -> Vec<&NodeAnswer> {
+        let outcomes = self.shares.iter().flat_map(|share| &share.outcomes);
+        let answers = outcomes.filter_map(|recorded| match &recorded.outcome {
+            Outcome::Items { answer, .. } => Some(answer.as_ref()),
+            _ => None,
+        });
+        answers.collect()
+    }
+
+    fn write_item(&self, operation: &Operation, source: Source<'_>, is_short: bool, to: &mut Vec<u8>) {
+        let (status, error) = match source {
+            Source::Item(item, answer) => return to.extend_from_slice(answer.answer.text(item)),
+            Source::Error(status, error) => (status, error),
+            Source::Refusal(refusal) => (refusal.response.status, refusal.error(is_short)),
+        };
+        self.read_line(operation, |line, default_index| ErrorItem { status, error }.write(line, default_index, to));
+    }
+
+    /// Reads an operation's action line again, with the id that was made for it.
+    pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
+        let mut scratch = Vec::new();
+        let lines = self.lines(operation, &mut scratch);
+        // It was read before, when the request came in.
+        if let Ok(mut line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
+            line.id = line.id.or(self.generated_id(operation).map(Cow::Borrowed));
+            use_line(&line, self.head.default_index.as_deref());
+        }
+    }
+}
+
+impl Outcome {
+    /// Where the item of the n-th of its operations comes from.
+    fn source(&self, number: usize) -> Option<Source<'_>> {
+        match self {
+            Self::Items { answer, items } => {
+                let item = answer.answer.items.get(items.get(number)?)?;
+                Some(Source::Item(item, answer))
+            }
+            Self::Refused(refusal) => Some(Source::Refusal(refusal)),
+            Self::Unknown { status, error } => Some(Source::Error(*status, error)),
+            Self::Whole(_) => None,
+        }
+    }
+}
+
+/// The headers of the first answer, and every warning of the others that it does not have.
+fn merged_headers(answers: &[&NodeAnswer]) -> Headers {
+    let Some((first, others)) = answers.split_first() else {
+        return [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
+    };
+    let mut further: Vec<&(String, String)> = Vec::new();
+    for header in others.iter().flat_map(|answer| answer.headers.iter()) {
+        if header.0 == "warning" && !first.headers.contains(header) && !further.contains(&header) {
+            further.push(header);
+        }
+    }
+    match further.is_empty() {
+        true => Rc::clone(&first.headers),
+        false => first.headers.iter().chain(further).cloned().collect(),
+    }
+}

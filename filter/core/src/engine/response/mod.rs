@@ -1,0 +1,9 @@
+//! What a node's answer, or its absence, means for operations.
+
+mod failure;
+mod headers;
+mod outcome;
+
+pub use failure::Failure;
+pub use headers::carried;
+pub use outcome::{ItemNumbers, NodeAnswer, Outcome, Refusal, WholeAnswer, shortened};

@@ -1,0 +1,101 @@
+use serde_json::json;
+
+use super::world::{World, id_on, index};
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
+use crate::engine::metrics::Counter;
+use crate::engine::pass_through::PassThrough;
+
+fn body() -> String {
+    index(&[id_on(0, 0), id_on(1, 0)])
+}
+
+/// A request whose route leads there; whether it was split.
+fn is_split(world: &mut World, route: Option<&str>) -> bool {
+    let body = body();
+    let id = world.head_to(route, "/_bulk", &[]);
+    world.data(id, &body, true);
+    world.woken();
+    let is_split = !world.calls.is_empty();
+    assert_ne!(is_split, world.passed.contains_key(&id));
+    world.settle();
+    is_split
+}
+
+#[test]
+fn only_a_route_to_the_coordinating_upstream_lets_a_request_be_split() {
+    let mut world = World::new(json!({"route_clusters": ["es-http"]}));
+    for route in ["es", "es-http"] {
+        assert!(is_split(&mut world, Some(route)), "{route}");
+    }
+    // A node's own cluster is another policy than that of the coordinating one.
+    for route in ["other", "es-0", "es2", "e", ""] {
+        assert!(!is_split(&mut world, Some(route)), "{route}");
+    }
+    assert!(!is_split(&mut world, None));
+    assert_eq!(world.passed_because(PassThrough::Route), 6);
+    assert_eq!(PassThrough::Route.name(), "route");
+}
+
+#[test]
+fn each_request_s_own_route_counts_though_its_headers_are_known() {
+    let mut world = World::new(json!({}));
+    // Weighted clusters: requests that are equal in every header, some of which go elsewhere.
+    for _ in 0..20 {
+        assert!(is_split(&mut world, Some("es")));
+        assert!(!is_split(&mut world, Some("canary")));
+        assert!(!is_split(&mut world, None));
+    }
+}
+
+#[test]
+fn what_goes_elsewhere_is_not_read_and_asks_nothing_of_the_cluster() {
+    let mut world = World::without_state(json!({}));
+    let id = world.head_to(Some("other"), "/_bulk?routing=%", &[("content-encoding", "br")]);
+    assert!(world.passed.contains_key(&id));
+    world.woken();
+    assert!(world.questions.is_empty());
+    assert_eq!(world.passed_because(PassThrough::Route), 1);
+    // What is no bulk request is not counted.
+    let headers = [(":method", "GET"), (":path", "/_bulk")];
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    world.stream(Input::RequestHead { request: RequestId(77), headers, route: None, end: true });
+    assert!(world.passed.contains_key(&77));
+    assert_eq!(world.passed_because(PassThrough::Route), 1);
+}
+
+#[test]
+fn the_switch_comes_before_the_route() {
+    let mut world = World::new(json!({"enabled": false}));
+    assert!(!is_split(&mut world, Some("other")));
+    assert_eq!(world.counts[&Counter::RequestsPassedThrough(PassThrough::Disabled)], 1);
+    assert_eq!(world.passed_because(PassThrough::Route), 0);
+}
+
+#[test]
+fn the_operator_is_told_once_when_no_route_leads_here() {
+    let mut world = World::without_state(json!({}));
+    world.head_to(Some("es-http"), "/_bulk", &[]);
+    // Nothing else asks for the callback in which warnings are told.
+    assert_eq!(world.wake_ups, 1);
+    world.head_to(None, "/_bulk", &[]);
+    world.woken();
+    assert_eq!(world.warnings.len(), 1);
+    let [cluster, coordinator, field] = ["\"es-http\"", "upstream \"es\"", "`route_clusters`"];
+    for part in [cluster, coordinator, field] {
+        assert!(world.warnings[0].contains(part), "{:?}", world.warnings);
+    }
+
+    let mut world = World::without_state(json!({}));
+    world.head_to(None, "/_bulk", &[]);
+    world.woken();
+    assert!(world.warnings[0].contains("`xds.cluster_name`"), "{:?}", world.warnings);
+}
+
+#[test]
+fn routes_elsewhere_are_no_news_where_others_lead_here() {
+    let mut world = World::new(json!({}));
+    assert!(is_split(&mut world, Some("es")));
+    assert!(!is_split(&mut world, Some("other")));
+    assert!(world.warnings.is_empty(), "{:?}", world.warnings);
+}

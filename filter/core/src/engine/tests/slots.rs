@@ -1,0 +1,278 @@
+//! The slots of a node, `dispatch.max_in_flight_per_node`, and who has them.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::{World, id_on, index, state};
+use crate::config::Config;
+
+/// `hold.interval`, unless a test says something else.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+const JUST_BEFORE: Duration = Duration::from_millis(49);
+
+fn quiet(config: Value) -> World {
+    let mut whole = json!({"cluster_state": {"refresh": "1h"}});
+    whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    World::new(whole)
+}
+
+/// A request to es-0 of this identity, and of a caller of its own for each number.
+fn ask(world: &mut World, path: &str, identity: &str, caller: usize) -> u32 {
+    let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
+    let id = world.request_with(path, &headers, &index(&[id_on(0, caller % 4)]));
+    world.woken();
+    id
+}
+
+/// A request of each of so many callers.
+fn ask_all(world: &mut World, path: &str, identity: &str, callers: usize) {
+    for caller in 0..callers {
+        ask(world, path, identity, caller);
+    }
+}
+
+/// The identity and the number of the caller of each call on its way.
+fn in_flight(world: &World) -> Vec<(String, usize)> {
+    let calls = world.calls.iter().map(|call| {
+        let value = |wanted: &str| call.headers.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
+        (value("authorization"), value("x-opaque-id").parse().unwrap())
+    });
+    calls.collect()
+}
+
+fn count(world: &World, identity: &str) -> usize {
+    in_flight(world).iter().filter(|(of, _)| of == identity).count()
+}
+
+#[test]
+fn that_others_have_are_not_waited_for_longer_than_an_interval() {
+    let mut world = quiet(json!({}));
+    ask_all(&mut world, "/_bulk", "many", 64);
+    assert_eq!(count(&world, "many"), 16);
+    world.now += Duration::from_millis(10);
+    let other = ask(&mut world, "/_bulk", "other", 0);
+    assert_eq!(count(&world, "other"), 0);
+    world.tick_after(JUST_BEFORE);
+    assert_eq!(world.calls.len(), 16);
+    world.tick_after(Duration::from_millis(1));
+    // However long the others are held: no identity has more than all slots.
+    assert_eq!((count(&world, "many"), count(&world, "other")), (16, 1));
+    let call = world.calls.pop().unwrap();
+    world.calls.insert(0, call);
+    world.answer("es-0");
+    assert_eq!(world.items(other).len(), 1);
+    for _ in 0..48 {
+        assert_eq!(count(&world, "many"), 16);
+        world.answer("es-0");
+    }
+    world.settle();
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn that_are_taken_have_the_engine_woken_in_time() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    ask(&mut world, "/_bulk", "one", 0);
+    world.timer = None;
+    ask(&mut world, "/_bulk", "two", 0);
+    assert_eq!(world.timer, Some(INTERVAL));
+    // An identity that has all it may have waits for no time.
+    world.tick_after(INTERVAL);
+    assert_eq!(world.calls.len(), 2);
+    world.timer = None;
+    ask(&mut world, "/_bulk", "two", 1);
+    world.tick_after(INTERVAL);
+    assert!(world.timer.is_none_or(|timer| timer > Duration::from_secs(1)), "{:?}", world.timer);
+    world.settle();
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn are_had_in_turn_by_identities_not_by_callers() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    ask_all(&mut world, "/_bulk", "greedy", 4);
+    ask_all(&mut world, "/_bulk", "modest", 2);
+    let mut turns = Vec::new();
+    while !world.calls.is_empty() {
+        assert_eq!(world.calls.len(), 1);
+        turns.extend(in_flight(&world));
+        world.answer("es-0");
+    }
+    let expected = [("greedy", 0), ("greedy", 1), ("modest", 0), ("greedy", 2), ("modest", 1), ("greedy", 3)];
+    assert_eq!(turns, expected.map(|(identity, caller)| (identity.to_owned(), caller)));
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn are_shared_at_once_by_what_arrives_together() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
+    for (identity, callers) in [("many", 8), ("few", 2)] {
+        for caller in 0..callers {
+            let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
+            world.request_with("/_bulk", &headers, &index(&[id_on(0, 0)]));
+        }
+    }
+    world.woken();
+    assert_eq!((count(&world, "many"), count(&world, "few")), (2, 2));
+    world.settle();
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn are_not_taken_by_requests_that_ask_the_cluster_to_wait() {
+    for query in ["refresh=wait_for", "wait_for_active_shards=all", "timeout=1m&wait_for_active_shards=1"] {
+        let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
+        let path = format!("/_bulk?{query}");
+        ask_all(&mut world, &path, "many", 64);
+        assert_eq!(count(&world, "many"), 4);
+        // Of the same identity, and yet it does not wait.
+        ask(&mut world, "/_bulk?refresh=true", "many", 100);
+        assert_eq!(count(&world, "many"), 5);
+        ask(&mut world, &path, "other", 0);
+        assert_eq!(count(&world, "other"), 0);
+        world.tick_after(INTERVAL);
+        assert_eq!((count(&world, "many"), count(&world, "other")), (5, 1));
+        world.settle();
+        assert_eq!(world.replies.len(), 66);
+        assert!(world.engine.is_idle());
+    }
+}
+
+#[test]
+fn are_all_there_are_where_all_share_one_identity() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
+    for identity in ["a", "b", "c"] {
+        ask(&mut world, "/_bulk", identity, 0);
+    }
+    world.tick_after(10 * INTERVAL);
+    assert_eq!(world.calls.len(), 2);
+    world.settle();
+    assert_eq!(world.replies.len(), 3);
+}
+
+#[test]
+fn are_shared_by_the_header_that_is_configured() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
+    ask(&mut world, "/_bulk", "a", 1);
+    ask(&mut world, "/_bulk", "b", 1);
+    ask(&mut world, "/_bulk", "a", 2);
+    world.tick_after(INTERVAL);
+    assert_eq!(in_flight(&world), [("a".to_owned(), 1), ("a".to_owned(), 2)]);
+}
+
+#[test]
+fn do_not_keep_a_hold_of_several_batches_for_an_interval_each() {
+    let config = json!({
+        "hold": {"flush_threshold_docs": 1}, "dispatch": {"max_in_flight": 3, "max_in_flight_per_node": 3},
+    });
+    let mut world = quiet(config);
+    ask_all(&mut world, "/_bulk", "many", 3);
+    for _ in 0..3 {
+        ask(&mut world, "/_bulk", "other", 0);
+    }
+    assert_eq!((count(&world, "many"), count(&world, "other")), (3, 0));
+    world.tick_after(INTERVAL);
+    assert_eq!((count(&world, "many"), count(&world, "other")), (3, 3));
+    world.settle();
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn keep_nothing_that_was_held_for_an_interval_already() {
+    let config = json!({"hold": {"early_release": false}, "dispatch": {"max_in_flight_per_node": 1}});
+    let mut world = quiet(config);
+    for identity in ["one", "two"] {
+        ask(&mut world, "/_bulk", identity, 0);
+    }
+    world.tick_after(INTERVAL);
+    assert_eq!(world.calls.len(), 2);
+}
+
+#[test]
+fn of_an_identity_are_not_exceeded_by_what_is_sent_again() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2}}));
+    ask_all(&mut world, "/_bulk", "many", 8);
+    for _ in 0..4 {
+        world.answer_with("es-0", 429, "{}");
+        assert_eq!(count(&world, "many"), 2);
+    }
+    // Four are due again, and four have never left.
+    world.tick_after(Duration::from_secs(1));
+    assert_eq!(count(&world, "many"), 2);
+    ask(&mut world, "/_bulk", "other", 0);
+    world.tick_after(INTERVAL);
+    assert_eq!((count(&world, "many"), count(&world, "other")), (2, 1));
+    world.settle();
+    assert_eq!(world.replies.len(), 9);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn that_become_fewer_or_more_are_counted_right() {
+    let config = |most: u64, interval: &str| {
+        json!({
+            "coordinator": "es", "cluster_state": {"refresh": "1h"}, "hold": {"interval": interval},
+            "dispatch": {"max_in_flight_per_node": most},
+        })
+    };
+    let mut world = World::new(config(2, "1h"));
+    let change = |world: &mut World, most, interval: &str| {
+        world.engine.reconfigure(Rc::new(Config::read(config(most, interval).to_string().as_bytes()).unwrap()));
+        world.woken();
+    };
+    for identity in ["one", "two"] {
+        ask_all(&mut world, "/_bulk", identity, 4);
+    }
+    assert_eq!((count(&world, "one"), count(&world, "two")), (2, 0));
+    change(&mut world, 3, "1h");
+    assert_eq!(world.calls.len(), 3);
+    change(&mut world, 1, "1h");
+    world.answer("es-0");
+    world.answer("es-0");
+    assert_eq!(world.calls.len(), 1);
+    // What is held for an hour at most is held for long enough now.
+    world.now += Duration::from_secs(1);
+    change(&mut world, 1, "50ms");
+    assert_eq!((count(&world, "one"), count(&world, "two")), (1, 1));
+    world.settle();
+    assert_eq!(world.replies.len(), 8);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn of_a_node_that_has_gone_keep_nothing() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let paths = ["/_bulk", "/_bulk?refresh=wait_for"];
+    for path in paths {
+        ask_all(&mut world, path, "many", 3);
+    }
+    assert_eq!(world.upstreams(), ["es-0", "es-0"]);
+    let gone = world.engine.upstreams().ids().find(|id| world.engine.upstreams().name(*id).as_ref() == "es-0").unwrap();
+    world.engine.redirect_from(&[gone]);
+    world.woken();
+    assert_eq!(world.upstreams(), ["es-0", "es-0", "es", "es"]);
+    world.tick_after(INTERVAL);
+    assert_eq!(world.calls.len(), 4);
+    world.load(&state());
+    world.settle();
+    assert_eq!(world.replies.len(), 6);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn are_not_lost_to_clients_that_have_gone() {
+    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    ask(&mut world, "/_bulk", "many", 0);
+    let leavers: Vec<_> = (1..10).map(|caller| ask(&mut world, "/_bulk", "many", caller)).collect();
+    let stays = ask(&mut world, "/_bulk", "many", 10);
+    let other = ask(&mut world, "/_bulk", "other", 0);
+    leavers.into_iter().for_each(|id| world.gone(id));
+    world.answer("es-0");
+    assert_eq!(in_flight(&world), [("many".to_owned(), 10)]);
+    world.settle();
+    assert_eq!((world.items(stays).len(), world.items(other).len()), (1, 1));
+    assert!(world.engine.is_idle());
+}

@@ -1,0 +1,63 @@
+/// No answer of a cluster is nested this deeply. A JSON reader takes memory for each level, and some take stack.
+const MAX_DEPTH: usize = 100;
+
+/// Splits a text behind the value with which it begins. `None` if that does not end, or is nested too deeply.
+///
+/// It does not say whether the value is JSON, but keeps a reader from taking memory for brackets.
+pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
+    if !matches!(text.trim_ascii_start().first()?, b'{' | b'[') {
+        return Some((text, &[]));
+    }
+    for (place, byte) in text.iter().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_string,
+            b'"' => is_string = !is_string,
+            _ if is_string => {}
+            b'{' | b'[' => {
+                depth = depth.saturating_add(1);
+                if depth > MAX_DEPTH {
+                    return None;
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return text.split_at_checked(place.saturating_add(1));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_behind_the_first_value() {
+        for (value, rest) in [
+            (r#" {"a":[1,{"}":"]\""}]}"#, r#","b"#),
+            ("[]", "]"),
+            (r#"{"\\":"\\"}"#, "{"),
+            (&format!("{}{}", "[".repeat(100), "]".repeat(100)), ""),
+            ("7", ""),
+            (r#""{""#, ""),
+        ] {
+            let text = format!("{value}{rest}");
+            assert_eq!(shallow_value(text.as_bytes()), Some((value.as_bytes(), rest.as_bytes())), "{text}");
+        }
+    }
+
+    #[test]
+    fn takes_nothing_that_does_not_end_or_is_nested_too_deeply() {
+        for text in ["", " ", "{", r#"{"a":"}"#, "[[]"] {
+            assert_eq!(shallow_value(text.as_bytes()), None, "{text}");
+        }
+        let deep = format!("{}{}", "[".repeat(101), "]".repeat(101));
+        assert_eq!(shallow_value(deep.as_bytes()), None);
+    }
+}

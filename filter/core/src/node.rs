@@ -1,0 +1,166 @@
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// A node of the cluster, as far as the name of its upstream may depend on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its id, another after each time that its data were lost.
+    pub id: String,
+    /// Another each time that it starts.
+    pub ephemeral_id: String,
+    /// `node.name`.
+    pub name: String,
+    /// Its release, such as `8.19.2`, where the cluster's state tells it: in Elasticsearch from 8.8 on.
+    pub version: Option<String>,
+    /// `node.attr.*`.
+    pub attributes: BTreeMap<String, String>,
+    /// Where it takes HTTP requests, if that was asked for.
+    pub http: Option<HttpAddress>,
+    /// Whether the cluster still has it.
+    pub present: bool,
+}
+
+impl Node {
+    /// Whether it knows the parameter `require_data_stream` of bulk requests and their operations, which Elasticsearch
+    /// has from 8.13 on. Other nodes refuse a whole request that has it.
+    pub fn knows_require_data_stream(&self) -> bool {
+        let mut numbers = self.version.iter().flat_map(|version| version.split('.')).map(str::parse::<u32>);
+        matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (8, 13))
+    }
+}
+
+/// Where a node takes HTTP requests: its `http.publish_address`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpAddress {
+    /// The name of its host, or the IP address where it publishes no name.
+    pub host: String,
+    /// Its IP address.
+    pub ip: String,
+    /// The port.
+    pub port: String,
+}
+
+impl HttpAddress {
+    /// Reads `127.0.0.1:9200`, `[::1]:9200` or `es-0.example/10.0.0.7:9200`.
+    pub fn read(text: &str) -> Option<Self> {
+        let (address, port) = text.rsplit_once(':')?;
+        let (host, ip) = match address.split_once('/') {
+            Some((host, ip)) => (Some(host), ip),
+            None => (None, address),
+        };
+        let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+        Some(Self { host: host.unwrap_or(ip).to_owned(), ip: ip.to_owned(), port: port.to_owned() })
+    }
+}
+
+/// All nodes that were ever seen, so that primaries can be told by number. A number is never given to another node.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Node>", into = "Vec<Node>")]
+pub(crate) struct Nodes {
+    list: Vec<Node>,
+    numbers: HashMap<String, u16>,
+}
+
+impl Nodes {
+    /// Takes in which nodes the cluster has now, and says whether that is any news. What is known of a node's HTTP
+    /// address stays until it starts again. `None` if there were too many ever to number another.
+    pub fn update(&mut self, mut found: BTreeMap<String, Node>) -> Option<bool> {
+        let mut changed = false;
+        for known in &mut self.list {
+            let node = match found.remove(&known.id) {
+                Some(node) => {
+                    let http = known.http.clone().filter(|_| known.ephemeral_id == node.ephemeral_id);
+                    Node { http, ..node }
+                }
+                None => Node { present: false, ..known.clone() },
+            };
+            changed |= *known != node;
+            *known = node;
+        }
+        for (id, node) in found {
+            let number = u16::try_from(self.list.len()).ok().filter(|number| *number < u16::MAX - 1)?;
+            self.numbers.insert(id, number);
+            self.list.push(node);
+            changed = true;
+        }
+        Some(changed)
+    }
+
+    /// Takes in where the nodes take HTTP requests, by id.
+    pub fn set_http(&mut self, found: &BTreeMap<String, HttpAddress>) {
+        for node in &mut self.list {
+            node.http = found.get(&node.id).cloned().or(node.http.take());
+        }
+    }
+
+    /// The number of a node.
+    pub fn number(&self, id: &str) -> Option<u16> {
+        self.numbers.get(id).copied()
+    }
+
+    /// By number.
+    pub fn list(&self) -> &[Node] {
+        &self.list
+    }
+}
+
+impl From<Vec<Node>> for Nodes {
+    fn from(list: Vec<Node>) -> Self {
+        let numbers = (0..).zip(&list).map(|(number, node)| (node.id.clone(), number)).collect();
+        Self { list, numbers }
+    }
+}
+
+impl From<Nodes> for Vec<Node> {
+    fn from(nodes: Nodes) -> Self {
+        nodes.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: &str, name: &str) -> (String, Node) {
+        (id.to_owned(), Node { id: id.to_owned(), name: name.to_owned(), present: true, ..Node::default() })
+    }
+
+    #[test]
+    fn a_node_keeps_its_number_and_its_address() {
+        let mut nodes = Nodes::default();
+        assert_eq!(nodes.update(BTreeMap::from([node("a", "es-0"), node("b", "es-1")])), Some(true));
+        let address = HttpAddress::read("127.0.0.1:9200").unwrap();
+        nodes.set_http(&BTreeMap::from([("b".to_owned(), address.clone())]));
+        assert_eq!(nodes.update(BTreeMap::from([node("a", "es-0"), node("b", "es-1")])), Some(false));
+        assert_eq!(nodes.update(BTreeMap::from([node("b", "es-1"), node("c", "es-0")])), Some(true));
+        assert_eq!(["a", "b", "c", "d"].map(|id| nodes.number(id)), [Some(0), Some(1), Some(2), None]);
+        let present: Vec<bool> = nodes.list().iter().map(|node| node.present).collect();
+        assert_eq!((present, nodes.list()[1].http.as_ref()), (vec![false, true, true], Some(&address)));
+        let (id, restarted) = node("b", "es-1");
+        nodes.update(BTreeMap::from([(id, Node { ephemeral_id: "2".to_owned(), ..restarted })])).unwrap();
+        assert_eq!(nodes.list()[1].http, None);
+        let again = Nodes::from(Vec::from(nodes.clone()));
+        assert_eq!((again.number("c"), again.list()), (Some(2), nodes.list()));
+    }
+
+    #[test]
+    fn some_releases_know_a_parameter() {
+        let knows = |version: Option<&str>| {
+            Node { version: version.map(str::to_owned), ..Node::default() }.knows_require_data_stream()
+        };
+        assert!([Some("8.13.0"), Some("8.19.2"), Some("9.0.0-SNAPSHOT"), Some("10.1")].into_iter().all(knows));
+        assert!(![None, Some("8.12.2"), Some("7.17.29"), Some("8"), Some("f2c9a1"), Some("")].into_iter().any(knows));
+    }
+
+    #[test]
+    fn reads_publish_addresses() {
+        let read = |text| HttpAddress::read(text).map(|http| (http.host, http.ip, http.port));
+        let some = |host: &str, ip: &str| Some((host.to_owned(), ip.to_owned(), "9200".to_owned()));
+        assert_eq!(read("127.0.0.1:9200"), some("127.0.0.1", "127.0.0.1"));
+        assert_eq!(read("[::1]:9200"), some("::1", "::1"));
+        assert_eq!(read("es-0.example/10.0.0.7:9200"), some("es-0.example", "10.0.0.7"));
+        assert_eq!(read("nowhere"), None);
+    }
+}

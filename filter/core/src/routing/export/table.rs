@@ -1,0 +1,264 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::node::Node;
+use crate::routing::table::{Index, NameKind, RoutingTable, Target, Unrouted, Version};
+use crate::wildcard;
+
+/// A routing table in the form in which a cluster tells its state, with its answers to further queries beside it: a
+/// [`Snapshot`](super::Snapshot) of it leads to a table that routes alike.
+///
+/// What the table does not keep of an index is made up: the version that created it is one with the same formula, and
+/// what keeps the index from being routed is an example of that.
+#[derive(Debug, Serialize)]
+pub struct Export<'a> {
+    #[serde(flatten)]
+    version: Option<&'a Version>,
+    nodes: BTreeMap<&'a str, NodeState<'a>>,
+    metadata: Value,
+    routing_table: RoutingState<'a>,
+    answers: Map<String, Value>,
+    /// How many indices there are besides, that fit the pattern.
+    indices_left_out: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeState<'a> {
+    name: &'a str,
+    ephemeral_id: &'a str,
+    version: Option<&'a str>,
+    attributes: &'a BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize)]
+struct RoutingState<'a> {
+    indices: BTreeMap<&'a str, Shards<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Shards<'a> {
+    shards: BTreeMap<usize, [Copy<'a>; 1]>,
+}
+
+#[derive(Debug, Serialize)]
+struct Copy<'a> {
+    primary: bool,
+    state: &'static str,
+    node: Option<&'a str>,
+}
+
+/// Stands for a node that the cluster does not tell of.
+const ELSEWHERE: &str = "elsewhere";
+
+/// The names that are exported.
+struct Names<'a> {
+    indices: BTreeMap<&'a str, &'a Index>,
+    targets: BTreeMap<&'a str, &'a Target>,
+    left_out: usize,
+}
+
+impl RoutingTable {
+    /// The first `most` indices, in the order of their names, that fit this pattern or are behind a name that does, with
+    /// all the names that lead to them.
+    pub fn export<'a>(
+        &'a self,
+        pattern: &str,
+        most: usize,
+        version: Option<&'a Version>,
+        settings: Option<&RawValue>,
+    ) -> Export<'a> {
+        let names = Names::of(self, pattern, most);
+        let nodes = self.nodes().map(|(node, _)| node);
+        let state = |node: &'a Node| {
+            let Node { name, ephemeral_id, version, attributes, .. } = node;
+            (node.id.as_str(), NodeState { name, ephemeral_id, version: version.as_deref(), attributes })
+        };
+        Export {
+            version,
+            nodes: nodes.clone().map(state).collect(),
+            metadata: names.metadata(),
+            routing_table: RoutingState {
+                indices: names.indices.iter().map(|(name, index)| (*name, self.shards(index))).collect(),
+            },
+            answers: [
+                ("/_cluster/settings".to_owned(), settings.map_or_else(|| json!({}), |settings| json!(settings))),
+                ("/_alias".to_owned(), names.aliases()),
+                ("/_nodes/http".to_owned(), json!({"nodes": nodes.filter_map(address).collect::<Map<_, _>>()})),
+            ]
+            .into_iter()
+            .collect(),
+            indices_left_out: names.left_out,
+        }
+    }
+
+    fn shards(&self, index: &Index) -> Shards<'_> {
+        let copy = |number: Option<u16>| {
+            let node = number.map(|number| self.node(number));
+            match node {
+                Some(Some(node)) if node.present => ("STARTED", Some(node.id.as_str())),
+                Some(None) => ("STARTED", Some(ELSEWHERE)),
+                _ => ("UNASSIGNED", None),
+            }
+        };
+        let copies = index.primaries().iter().map(|primary| copy(primary.node()));
+        let shards = copies.map(|(state, node)| [Copy { primary: true, state, node }]).enumerate();
+        Shards { shards: shards.collect() }
+    }
+}
+
+fn address(node: &Node) -> Option<(String, Value)> {
+    let http = node.http.as_ref()?;
+    let ip = if http.ip.contains(':') { format!("[{}]", http.ip) } else { http.ip.clone() };
+    let address = format!("{}/{ip}:{}", http.host, http.port);
+    Some((node.id.clone(), json!({"http": {"publish_address": address}})))
+}
+
+impl<'a> Names<'a> {
+    fn of(table: &'a RoutingTable, pattern: &str, most: usize) -> Self {
+        let fits = |name: &str| wildcard::fits(pattern, name);
+        let behind = table.buckets.targets().filter(|(name, _)| fits(name));
+        let behind: BTreeSet<&str> = behind.filter_map(|(_, target)| target.index.as_deref().ok()).collect();
+        let wanted = table.buckets.indices().filter(|(name, _)| fits(name) || behind.contains(name));
+        let mut indices: BTreeMap<&str, &Index> = wanted.collect();
+        let left_out = indices.len().saturating_sub(most);
+        if let Some(first) = indices.keys().nth(most).copied() {
+            indices.split_off(first);
+        }
+        let is_there = |(name, target): &(&str, &Target)| match &target.index {
+            Ok(index) => indices.contains_key(index.as_ref()),
+            Err(_) => fits(name),
+        };
+        Self { targets: table.buckets.targets().filter(is_there).collect(), indices, left_out }
+    }
+
+    fn of_kind(&self, kind: NameKind) -> impl Iterator<Item = (&'a str, &'a Target)> {
+        self.targets.iter().map(|(name, target)| (*name, *target)).filter(move |(_, target)| target.kind == kind)
+    }
+
+    fn metadata(&self) -> Value {
+        let mut aliases: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (index, alias, _) in self.members() {
+            aliases.entry(index).or_default().push(alias);
+        }
+        let index = |(name, index): (&&str, &&Index)| {
+            let mut metadata = index.metadata(name);
+            metadata.insert("aliases".to_owned(), json!(aliases.get(name).map_or(&[][..], Vec::as_slice)));
+            ((*name).to_owned(), Value::Object(metadata))
+        };
+        let stream = |(name, target): (&str, &Target)| {
+            let told = match &target.index {
+                Ok(index) => json!({"indices": [{"index_name": index}]}),
+                Err(_) => json!({"rollover_on_write": true}),
+            };
+            (name.to_owned(), told)
+        };
+        let stream_alias = |(name, target): (&str, &Target)| {
+            let is_written = |(_, stream): &(&str, &Target)| stream.index == target.index;
+            let written = self.of_kind(NameKind::DataStream).find(is_written).map(|(name, _)| name);
+            (name.to_owned(), json!({"write_data_stream": written}))
+        };
+        json!({
+            "indices": self.indices.iter().map(index).collect::<Map<_, _>>(),
+            "data_stream": {
+                "data_stream": self.of_kind(NameKind::DataStream).map(stream).collect::<Map<_, _>>(),
+                "data_stream_aliases": self.of_kind(NameKind::DataStreamAlias).map(stream_alias).collect::<Map<_, _>>(),
+            },
+        })
+    }
+
+    /// The answer to `GET /_alias`.
+    fn aliases(&self) -> Value {
+        let mut indices = Map::new();
+        for (index, alias, target) in self.members() {
+            let details = json!({"is_write_index": target.index.is_ok(), "index_routing": target.routing});
+            let of_index = indices.entry(index).or_insert_with(|| json!({"aliases": {}}));
+            if let Some(aliases) = of_index.get_mut("aliases").and_then(Value::as_object_mut) {
+                aliases.insert(alias.to_owned(), details);
+            }
+        }
+        Value::Object(indices)
+    }
+
+    /// Indices with their aliases. One that leads nowhere is anybody's.
+    fn members(&self) -> impl Iterator<Item = (&'a str, &'a str, &'a Target)> {
+        let any = self.indices.keys().next().copied();
+        let aliases = self.of_kind(NameKind::Alias);
+        aliases.filter_map(move |(alias, target)| Some((target.index.as_deref().ok().or(any)?, alias, target)))
+    }
+}
+
+impl Index {
+    /// What a cluster's state would tell of it, but for its aliases.
+    fn metadata(&self, name: &str) -> Map<String, Value> {
+        // Halves of the number that tells whether the index has changed.
+        let identity = self.identity.unwrap_or_default();
+        let mut settings = json!({"uuid": format!("{name}.{:08x}", identity >> 32)});
+        let mut metadata = json!({"version": identity as u32, "state": "open"});
+        match self.layout() {
+            Ok(layout) => {
+                merge(&mut metadata, json!({"routing_num_shards": layout.routing_shards}));
+                merge(
+                    &mut settings,
+                    json!({
+                        "number_of_shards": layout.shards.to_string(),
+                        "routing_partition_size": layout.partition_size.to_string(),
+                        "version": {"created": layout.created},
+                    }),
+                );
+                let mapping = json!({"_routing": {"required": layout.routing_required}, "_meta": self.meta()});
+                merge(&mut metadata, json!({"mappings": {"_doc": mapping}}));
+            }
+            Err(why) => example(why, &mut metadata, &mut settings),
+        }
+        merge(&mut metadata, json!({"settings": {"index": settings}}));
+        match metadata {
+            Value::Object(metadata) => metadata,
+            _ => Map::new(),
+        }
+    }
+
+    /// What its mapping says of the filter.
+    fn meta(&self) -> Value {
+        let mut meta = Map::new();
+        meta.extend(self.overrides.enabled.map(|enabled| ("enabled".to_owned(), json!(enabled))));
+        meta.extend(self.overrides.missing_id.map(|missing_id| ("missing_id".to_owned(), json!(missing_id))));
+        json!({ "bulk_reshuffle": meta })
+    }
+}
+
+/// Something because of which an index is unrouted for this reason.
+fn example(why: Unrouted, metadata: &mut Value, settings: &mut Value) {
+    let known = json!({"number_of_shards": "1", "version": {"created": "8000099"}});
+    let (of_index, in_settings) = match why {
+        Unrouted::Closed => (json!({"state": "close"}), json!({})),
+        Unrouted::WriteBlock => (json!({}), json!({"blocks": {"write": "true"}})),
+        Unrouted::Pipeline => (json!({}), json!({"default_pipeline": "example"})),
+        Unrouted::RoutingPath => (json!({}), json!({"mode": "time_series"})),
+        Unrouted::IndexMode => (json!({}), json!({"mode": "example"})),
+        Unrouted::VirtualShards => (json!({}), json!({"number_of_virtual_shards": "1"})),
+        Unrouted::Resharding => (json!({"resharding": {}}), json!({})),
+        Unrouted::Version => (json!({}), json!({"version": {"created": "99999999"}})),
+        Unrouted::Split => {
+            let split = json!({"num_of_root_shards": 1, "max_shard_id": 1, "active_shard_ids": [0, 1]});
+            (json!({"split_shards_metadata": split}), json!({}))
+        }
+        // None of its shards is listed.
+        Unrouted::Primary => (json!({}), json!({})),
+        // It says less than is needed.
+        _ => (json!({}), json!({"number_of_shards": null})),
+    };
+    merge(metadata, json!({"routing_num_shards": 1}));
+    merge(metadata, of_index);
+    merge(settings, known);
+    merge(settings, in_settings);
+}
+
+/// Adds fields to an object.
+fn merge(to: &mut Value, fields: Value) {
+    if let (Value::Object(to), Value::Object(fields)) = (to, fields) {
+        to.extend(fields);
+    }
+}

@@ -1,0 +1,466 @@
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use super::cycle::{Cycle, Search, Todo};
+use super::state_query::{RefreshError, StateQuery};
+use super::wanted::Wanted;
+use crate::Time;
+use crate::config::{Config, UpstreamTemplate};
+use crate::node::Node;
+use crate::routing::sharing::{Content, Lease, Part, SharedData, SharedStore, Watch};
+use crate::routing::table::{Entry, RoutingTable, Unrouted, UpstreamId, Upstreams, Version};
+
+/// Keeps the routing table fresh, together with the other workers: it decides when to send which query to the cluster,
+/// and makes tables of the answers.
+///
+/// The worker whose cycle is due first takes the lease, polls the cluster, and publishes the changes. The others take them
+/// over and begin to wait again. If a worker dies with the lease, another one takes the lease after a while. If nothing
+/// can be shared, each worker polls by itself.
+#[derive(Debug)]
+pub struct StateCache {
+    store: SharedStore,
+    interval: Time,
+    /// The time after which a lease that does not change is free.
+    patience: Time,
+    template: UpstreamTemplate,
+    content: Content,
+    watch: Watch,
+    known: Option<Version>,
+    /// The state that was the newest when a cycle ended last, and when that was.
+    verified: Option<(Version, Time)>,
+    step: Step,
+    cycle_due: Time,
+    look_due: Time,
+    /// When a hint may bring a cycle forward again.
+    next_hurry: Time,
+    /// Whether something hinted at a change since the last cycle began.
+    is_hinted: bool,
+    cycles: u32,
+    wanted: Wanted,
+    /// How many looks in a row have found none of the wanted names.
+    misses: u32,
+    /// When the wanted names are looked for again, though the state has not changed.
+    next_search: Time,
+    /// Upstreams that Envoy turned out not to have.
+    missing: BTreeSet<UpstreamId>,
+    /// What was told of the settings last.
+    told_settings: Vec<u8>,
+    table: Option<Rc<RoutingTable>>,
+    is_table_old: bool,
+    events: VecDeque<PollEvent>,
+}
+
+/// What the cache needs to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PollAction {
+    /// Ask the cluster; then [`answered`](StateCache::answered) or [`failed`](StateCache::failed).
+    Ask(StateQuery),
+    /// A pause, so that other work is not delayed; then [`next`](StateCache::next) again.
+    Pause,
+}
+
+/// An event of the polls, for metrics and the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PollEvent {
+    /// A poll has found a new state.
+    Loaded,
+    /// The state that another worker found was taken over.
+    TakenOver,
+    /// A poll failed.
+    Failed(RefreshError),
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Until the first bulk request nothing is asked.
+    Asleep,
+    Rest,
+    /// Taking over these parts of a lease, the last first.
+    TakeOver(Vec<Part>, Rc<Lease>),
+    Cycle(Box<Cycle>),
+    /// Telling the others what was found; then there may be more of the cycle.
+    Publish(Option<Box<Cycle>>),
+}
+
+/// The shortest time between two cycles that are hinted at, as a share of the interval and at most.
+const HURRY: u32 = 5;
+const LONGEST_HURRY: Time = Time::from_secs(1);
+
+/// How often a worker looks whether another has published anything, as a share of the interval.
+const LOOKS: u32 = 10;
+
+/// How many parts are taken over or published in one step: about a millisecond with 10,000 indices.
+const PARTS: usize = 32;
+
+/// The longest time from one search for wanted names to the next, while the state does not change and none is found:
+/// each takes an overview of very many indices.
+const LONGEST_SEARCH: Time = Time::from_secs(300);
+
+impl StateCache {
+    /// Returns a cache that is asleep until the first bulk request. `worker` is a number that no other worker has.
+    pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
+        let timing = &config.cluster_state;
+        Self {
+            store: SharedStore::new(config, worker, shared),
+            interval: timing.refresh,
+            patience: timing.timeout.saturating_mul(2),
+            template: config.nodes.template.clone(),
+            content: Content::default(),
+            watch: Watch::default(),
+            known: None,
+            verified: None,
+            step: Step::Asleep,
+            cycle_due: Time::ZERO,
+            look_due: Time::ZERO,
+            next_hurry: Time::ZERO,
+            is_hinted: false,
+            cycles: 0,
+            wanted: Wanted::default(),
+            misses: 0,
+            next_search: Time::ZERO,
+            missing: BTreeSet::new(),
+            told_settings: Vec::new(),
+            table: None,
+            is_table_old: false,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Begins to poll: the first bulk request has come.
+    pub fn wake(&mut self, now: Time) {
+        if let Step::Asleep = self.step {
+            self.step = Step::Rest;
+            (self.cycle_due, self.look_due) = (now, now);
+        }
+    }
+
+    /// Begins the next cycle soon, because something hints at a change. Hints cannot bring cycles about too often.
+    pub fn hurry(&mut self, now: Time) {
+        if !self.is_hinted {
+            self.is_hinted = true;
+            self.cycle_due = self.cycle_due.min(now.max(self.next_hurry));
+        }
+    }
+
+    /// An operation asked for this name, which the table does not know.
+    pub fn want(&mut self, name: &str) {
+        self.wanted.insert(name);
+    }
+
+    /// Envoy has no such upstream. It is tried again after the next cycle.
+    pub fn miss(&mut self, upstream: UpstreamId) {
+        self.is_table_old |= self.missing.insert(upstream);
+    }
+
+    /// When [`next`](Self::next) will have an errand.
+    pub fn due(&self) -> Option<Time> {
+        match &self.step {
+            Step::Asleep => None,
+            Step::Rest => Some(self.cycle_due.min(self.look_due)),
+            Step::Cycle(cycle) if cycle.query().is_some() => None,
+            _ => Some(Time::ZERO),
+        }
+    }
+
+    /// What to do now, if anything.
+    pub fn next(&mut self, now: Time) -> Option<PollAction> {
+        if self.due().is_none_or(|due| due > now) {
+            return None;
+        }
+        match std::mem::replace(&mut self.step, Step::Rest) {
+            Step::Asleep => None,
+            Step::Rest => self.look(now),
+            Step::TakeOver(parts, lease) => self.take_over(parts, lease, now),
+            Step::Cycle(cycle) => self.go_on(cycle, now),
+            Step::Publish(cycle) => self.publish(cycle),
+        }
+    }
+
+    /// The cluster has answered.
+    pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
+        if let Step::Cycle(cycle) = &mut self.step
+            && let Err(error) = cycle.answered(status, body, &mut self.content)
+        {
+            self.cycle_failed(error, now);
+        }
+    }
+
+    /// No answer came that could be read; the query may not have been sent at all.
+    pub fn failed(&mut self, was_sent: bool, now: Time) {
+        let Step::Cycle(cycle) = &mut self.step else { return };
+        let Some(query) = cycle.query().cloned() else { return };
+        if !cycle.asks_again(was_sent) {
+            self.cycle_failed(RefreshError::Unanswered { query }, now);
+        }
+    }
+
+    /// Whether there has been a bulk request.
+    pub fn is_awake(&self) -> bool {
+        !matches!(self.step, Step::Asleep)
+    }
+
+    /// Which state was known last to be the newest, and when that was.
+    pub fn verified(&self) -> Option<(&Version, Time)> {
+        self.verified.as_ref().map(|(version, at)| (version, *at))
+    }
+
+    /// What is new since the last time.
+    pub fn next_event(&mut self) -> Option<PollEvent> {
+        self.events.pop_front()
+    }
+
+    /// What the cluster says of how the filter is switched, as it came; empty if it was not asked yet.
+    pub fn settings(&self) -> &[u8] {
+        &self.content.cluster.settings
+    }
+
+    /// What the cluster says of how the filter is switched, as it came, if that is another than last time.
+    pub fn new_settings(&mut self) -> Option<&[u8]> {
+        let settings = &self.content.cluster.settings;
+        if *settings == self.told_settings {
+            return None;
+        }
+        self.told_settings.clone_from(settings);
+        Some(&self.told_settings)
+    }
+
+    /// The table, if there is a newer one than last time.
+    pub fn new_table(&mut self, upstreams: &mut Upstreams) -> Option<Rc<RoutingTable>> {
+        // A table is made of parts that fit one another.
+        let is_torn = matches!(self.step, Step::TakeOver(..)) || !self.content.lacking.is_empty();
+        if is_torn || !std::mem::take(&mut self.is_table_old) {
+            return None;
+        }
+        let upstream = |node: &Node| {
+            let name = if node.present { self.template.upstream(node) } else { return Err(Unrouted::Primary) };
+            let upstream = name.and_then(|name| upstreams.intern(&name)).ok_or(Unrouted::Upstream)?;
+            if self.missing.contains(&upstream) { Err(Unrouted::Upstream) } else { Ok(upstream) }
+        };
+        let nodes = self.content.cluster.nodes.list();
+        let by_node = nodes.iter().map(upstream).collect();
+        self.table = Some(Rc::new(RoutingTable::new(self.content.buckets.clone(), nodes.into(), by_node)));
+        self.table.clone()
+    }
+
+    /// Looks what others have published, and takes the lease if a cycle is due.
+    fn look(&mut self, now: Time) -> Option<PollAction> {
+        let found = self.store.lease();
+        let lease = &found.lease;
+        let parts = self.others(lease);
+        if !parts.is_empty() {
+            // Until the cycle in which they were found has ended.
+            self.known = None;
+            self.step = Step::TakeOver(parts, Rc::clone(lease));
+            return Some(PollAction::Pause);
+        }
+        self.look_due = now.saturating_add(self.interval / LOOKS);
+        let age = self.watch.look(lease, now);
+        let is_others = !self.store.is_own(lease);
+        let is_published = lease.known.is_some() && lease.parts.contains_key(&Part::Cluster);
+        let is_whole = is_published && self.content.lacking.is_empty();
+        // Also if the next cycle has begun: a worker that polls all the time has the lease at almost every look.
+        if self.watch.was_returned(lease) && is_others && is_whole {
+            // Of what the next cycle has read, not all may be published.
+            if !lease.is_held {
+                self.known.clone_from(&lease.known);
+            }
+            self.cycle_ended(now);
+        }
+        let is_taken = is_others && lease.is_held && age.is_none_or(|age| age < self.patience);
+        if is_taken {
+            // Not before the next look.
+            self.cycle_due = self.cycle_due.max(self.look_due);
+        }
+        if self.cycle_due > now {
+            return None;
+        }
+        if !self.store.take(&found) {
+            // Somebody else has just taken it.
+            self.cycle_due = self.look_due;
+            return None;
+        }
+        self.begin_cycle(now)
+    }
+
+    /// The parts that are not here as the lease says, the last first.
+    fn others(&self, lease: &Lease) -> Vec<Part> {
+        // Without this one nothing was published yet.
+        if !lease.parts.contains_key(&Part::Cluster) {
+            return Vec::new();
+        }
+        let differs = |part: &Part| !self.store.has(*part, lease) || self.content.unpublished.contains(part);
+        Content::parts().filter(differs).rev().collect()
+    }
+
+    fn begin_cycle(&mut self, now: Time) -> Option<PollAction> {
+        if std::mem::take(&mut self.is_hinted) {
+            self.next_hurry = now.saturating_add(self.gap());
+        }
+        self.cycles = self.cycles.wrapping_add(1).max(1);
+        let mut wanted = self.wanted.take();
+        wanted.retain(|name| self.content.cluster.is_partial && !self.is_known(name));
+        let wanted = (wanted, self.next_search <= now);
+        let cycle = Cycle::new((self.cycles, self.store.tag()), self.known.clone(), self.template.needs_http(), wanted);
+        self.go_on(Box::new(cycle), now)
+    }
+
+    /// Whether all is known of a name that there is to know.
+    fn is_known(&self, name: &str) -> bool {
+        let buckets = &self.content.buckets;
+        match buckets.get(name) {
+            None => false,
+            Some(Entry::Index(_)) => true,
+            Some(Entry::Target(target)) => target.index.as_ref().map_or(true, |index| buckets.index(index).is_some()),
+        }
+    }
+
+    /// Takes in what a cycle made of the wanted names. Clients choose them, so that looks that find none get rarer. One
+    /// that was just created is found all the same: the state has changed with it.
+    fn note_search(&mut self, cycle: &mut Cycle, now: Time) {
+        match cycle.search() {
+            Search::None => cycle.take_wanted().iter().for_each(|name| self.wanted.insert(name)),
+            Search::Found => (self.misses, self.next_search) = (0, now),
+            Search::Missed => {
+                self.misses = self.misses.saturating_add(1);
+                self.next_search = now.saturating_add(self.backed_off(LONGEST_SEARCH));
+            }
+        }
+    }
+
+    /// Twice as long for each look that has found none of the wanted names.
+    fn backed_off(&self, most: Time) -> Time {
+        let gap = (self.interval / HURRY).min(LONGEST_HURRY);
+        gap.saturating_mul(2_u32.saturating_pow(self.misses)).min(most)
+    }
+
+    fn go_on(&mut self, mut cycle: Box<Cycle>, now: Time) -> Option<PollAction> {
+        match cycle.next(&mut self.content) {
+            Ok(Todo::Ask(query)) => {
+                self.store.beat();
+                self.step = Step::Cycle(cycle);
+                Some(PollAction::Ask(query))
+            }
+            Ok(Todo::Pause) => {
+                self.step = Step::Cycle(cycle);
+                Some(PollAction::Pause)
+            }
+            Ok(Todo::Publish) => {
+                self.is_table_old = true;
+                self.step = Step::Publish(Some(cycle));
+                Some(PollAction::Pause)
+            }
+            Ok(Todo::Finish) => {
+                self.known = cycle.known().cloned();
+                self.note_search(&mut cycle, now);
+                if cycle.has_changed() {
+                    // For the others who may lack it too.
+                    self.content.unpublished.append(&mut self.content.lacking);
+                    self.is_table_old = true;
+                    self.events.push_back(PollEvent::Loaded);
+                }
+                self.cycle_ended(now);
+                if self.is_hinted {
+                    // Others may wait for the lease.
+                    self.cycle_due = self.cycle_due.max(now.saturating_add(self.gap()));
+                }
+                self.publish(None)
+            }
+            Err(error) => {
+                self.step = Step::Cycle(cycle);
+                self.cycle_failed(error, now);
+                Some(PollAction::Pause)
+            }
+        }
+    }
+
+    fn cycle_failed(&mut self, error: RefreshError, now: Time) {
+        let goes_on = match &mut self.step {
+            Step::Cycle(cycle) => cycle.skips(error.query()),
+            _ => false,
+        };
+        self.events.push_back(PollEvent::Failed(error));
+        if !goes_on {
+            self.is_table_old |= self.table.is_some();
+            self.cycle_due = if self.is_hinted { self.next_hurry.max(now) } else { now.saturating_add(self.interval) };
+            self.step = Step::Publish(None);
+        }
+    }
+
+    /// The shortest time between two cycles that are hinted at. With very many indices each may take an overview of them
+    /// all, so hints by names that there are not bring no cycle forward in the end.
+    fn gap(&self) -> Time {
+        match self.content.cluster.is_partial {
+            true => self.backed_off(self.interval),
+            false => (self.interval / HURRY).min(LONGEST_HURRY),
+        }
+    }
+
+    /// A cycle has ended well, here or elsewhere.
+    fn cycle_ended(&mut self, now: Time) {
+        if let Some(known) = &self.known {
+            self.verified = Some((known.clone(), now));
+        }
+        if !self.is_hinted {
+            // So that a change is noticed within the interval by those too who have to look for it here.
+            self.cycle_due = now.saturating_add(self.interval.saturating_sub(self.interval / LOOKS));
+        } else {
+            self.cycle_due = now.max(self.next_hurry);
+        }
+        self.is_table_old |= !std::mem::take(&mut self.missing).is_empty();
+        if let Some(table) = &self.table {
+            table.trust();
+        }
+    }
+
+    fn take_over(&mut self, mut parts: Vec<Part>, lease: Rc<Lease>, now: Time) -> Option<PollAction> {
+        for _ in 0..PARTS {
+            let Some(part) = parts.pop() else { break };
+            let Some(tag) = lease.parts.get(&part) else {
+                self.content.clear(part);
+                self.store.withdraw(part);
+                continue;
+            };
+            let numbering = self.content.cluster.numbering;
+            let value = self.store.read(part, *tag);
+            if !self.content.decode(part, *tag, self.store.checksum(), &value) {
+                // Whoever published it has been overtaken meanwhile, or its value is lost: a look of one's own helps.
+                self.hurry(now);
+            }
+            if self.content.cluster.numbering != numbering {
+                // All the others tell of nodes by other numbers.
+                parts = Content::parts().filter(|part| *part != Part::Cluster).rev().collect();
+            }
+        }
+        match parts.is_empty() {
+            true => {
+                self.is_table_old = true;
+                self.events.push_back(PollEvent::TakenOver);
+                self.look_due = now;
+            }
+            false => self.step = Step::TakeOver(parts, lease),
+        }
+        Some(PollAction::Pause)
+    }
+
+    /// Tells the others what was found, if the lease is here still.
+    fn publish(&mut self, cycle: Option<Box<Cycle>>) -> Option<PollAction> {
+        let found = self.store.lease();
+        if self.store.is_own(&found.lease) {
+            for _ in 0..PARTS {
+                let Some(part) = self.content.unpublished.pop_first() else { break };
+                match self.content.is_empty(part) {
+                    true => self.store.withdraw(part),
+                    false => self.store.publish(part, |checksum, tag| self.content.encode(part, checksum, tag)),
+                }
+            }
+            let is_all = self.content.unpublished.is_empty();
+            self.store.tell(&found, cycle.is_some() || !is_all, self.known.as_ref());
+            if !is_all {
+                self.step = Step::Publish(cycle);
+                return Some(PollAction::Pause);
+            }
+        }
+        self.step = cycle.map_or(Step::Rest, Step::Cycle);
+        Some(PollAction::Pause)
+    }
+}

@@ -1,0 +1,489 @@
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use serde::Deserialize;
+
+use super::aliases::Aliases;
+use super::details::{Details, LONGEST_PATH, encoded};
+use super::overview::Overview;
+use super::state_query::{RefreshError, StateQuery};
+use crate::json::{CursorError, JsonCursor};
+use crate::node::HttpAddress;
+use crate::routing::sharing::Content;
+use crate::routing::table::{BUCKETS, Buckets, Entry, NameKind, Target, Unrouted, Version};
+
+/// One look at the cluster: asks for the state's version, and if that changed for an overview, and then for details of
+/// what has changed.
+///
+/// Answers are read in steps, so that no request waits long.
+#[derive(Debug)]
+pub(crate) struct Cycle {
+    /// Tells it from those before.
+    number: u32,
+    /// What was read completely last.
+    known: Option<Version>,
+    /// Whether some of what is known may be missing: whoever told of it may have come to no end.
+    may_lack: bool,
+    needs_http: bool,
+    /// For the nodes, if they have to be numbered anew.
+    numbering: u64,
+    /// Whether the state is an older one than before, or another cluster's: nothing of what is known is sure then.
+    is_older: bool,
+    /// Names that operations asked for and that the table does not know. Where there are very many indices only these
+    /// are loaded.
+    wanted: BTreeSet<Rc<str>>,
+    /// Whether they are looked for even if the state has not changed.
+    looks_for_wanted: bool,
+    /// Whether they were looked for, and any was found.
+    search: Search,
+    /// How many indices a query for details names at most.
+    most: usize,
+    /// How often the last query has come to nothing.
+    failures: u8,
+    stage: Stage,
+    overview: Overview,
+    aliases: Option<Aliases>,
+    /// Indices of which details are to be asked for.
+    left: Vec<String>,
+    /// Answers with details that the others do not know of.
+    unpublished: usize,
+    has_changed: bool,
+}
+
+/// What a cycle made of the wanted names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Nothing: there were none, or the state has not changed.
+    None,
+    /// There is none of them.
+    Missed,
+    /// There is one of them at least.
+    Found,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Ask(StateQuery),
+    Asked(StateQuery),
+    Overview(JsonCursor),
+    Settings,
+    Http,
+    Aliases,
+    ReadAliases(JsonCursor),
+    Targets,
+    Prune(u8),
+    Details,
+    ReadDetails(JsonCursor, Details, Vec<String>),
+    Done,
+}
+
+/// What is to be done for a cycle.
+#[derive(Debug)]
+pub(crate) enum Todo {
+    Ask(StateQuery),
+    /// Something else first: this takes a while.
+    Pause,
+    /// Tell the others what was found so far.
+    Publish,
+    /// It is over.
+    Finish,
+}
+
+/// Bytes of an answer that are read in one step: one to two milliseconds in the VM.
+const STEP: usize = 128 << 10;
+
+/// Aliases that are followed in one step.
+const TARGETS: usize = 1000;
+
+/// Buckets that are looked through in one step.
+const PRUNED: u8 = 32;
+
+/// With more indices than this, only those are loaded that operations ask for.
+pub(crate) const MANY: usize = 20_000;
+
+/// Answers with details after which the others are told.
+const PUBLISHED: usize = 16;
+
+/// How many indices a query for details may name.
+const MOST: usize = 200;
+
+/// How often a query that was not sent is asked again: the upstream may have nodes that are gone among its hosts.
+const NOT_SENT: u8 = 5;
+
+#[derive(Deserialize)]
+struct HttpNodes {
+    #[serde(default)]
+    nodes: BTreeMap<String, HttpNode>,
+}
+
+#[derive(Deserialize)]
+struct HttpNode {
+    #[serde(default)]
+    http: Http,
+}
+
+#[derive(Default, Deserialize)]
+struct Http {
+    publish_address: Option<String>,
+}
+
+impl Cycle {
+    /// A cycle with this number, and another for its nodes that nobody has used, that begins with the version if one is
+    /// known. It looks for the wanted names if the state has changed, or at any rate if the second of the pair says so.
+    pub fn new(
+        (number, numbering): (u32, u64),
+        known: Option<Version>,
+        needs_http: bool,
+        (wanted, looks_for_wanted): (BTreeSet<Rc<str>>, bool),
+    ) -> Self {
+        let first = if known.is_some() { StateQuery::Version } else { StateQuery::Overview };
+        Self {
+            number,
+            may_lack: known.is_none(),
+            known,
+            needs_http,
+            numbering,
+            is_older: false,
+            wanted,
+            looks_for_wanted,
+            search: Search::None,
+            most: MOST,
+            failures: 0,
+            stage: Stage::Ask(first),
+            overview: Overview::default(),
+            aliases: None,
+            left: Vec::new(),
+            unpublished: 0,
+            has_changed: false,
+        }
+    }
+
+    /// The state that was read completely; `None` if it was not.
+    pub fn known(&self) -> Option<&Version> {
+        self.known.as_ref().filter(|_| matches!(self.stage, Stage::Done))
+    }
+
+    /// Whether the state is another than before.
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    /// What it made of the wanted names.
+    pub fn search(&self) -> Search {
+        self.search
+    }
+
+    /// The wanted names, if they were not looked for.
+    pub fn take_wanted(&mut self) -> BTreeSet<Rc<str>> {
+        let was_searched = self.search != Search::None;
+        std::mem::take(&mut self.wanted).into_iter().filter(|_| !was_searched).collect()
+    }
+
+    /// The query that was asked last, if it has no answer yet.
+    pub fn query(&self) -> Option<&StateQuery> {
+        match &self.stage {
+            Stage::Asked(query) => Some(query),
+            _ => None,
+        }
+    }
+
+    /// Asks the last query again, to which no answer came, unless that was often enough.
+    pub fn asks_again(&mut self, was_sent: bool) -> bool {
+        let most = if was_sent { 1 } else { NOT_SENT };
+        let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return false };
+        if self.failures >= most {
+            self.stage = Stage::Asked(query);
+            return false;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.stage = match query {
+            // It may have been too much to be told.
+            StateQuery::Details(mut names) if was_sent && names.len() > 1 => {
+                self.most = names.len() / 2;
+                names.reverse();
+                self.left.append(&mut names);
+                self.failures = 0;
+                Stage::Details
+            }
+            query => Stage::Ask(query),
+        };
+        true
+    }
+
+    /// Goes on without an answer to the last query, if that is not needed for routing. Says whether it is not.
+    pub fn skips(&mut self, query: &StateQuery) -> bool {
+        let skips = *query == StateQuery::Settings;
+        if skips {
+            self.stage = Stage::Http;
+        }
+        skips
+    }
+
+    /// Goes on with it, until there is something to be done.
+    pub fn next(&mut self, content: &mut Content) -> Result<Todo, RefreshError> {
+        loop {
+            self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Ask(query) => {
+                    self.stage = Stage::Asked(query.clone());
+                    return Ok(Todo::Ask(query));
+                }
+                Stage::Overview(cursor) => {
+                    self.stage =
+                        self.read_overview(cursor, content).map_err(|error| form(StateQuery::Overview, error))?;
+                    return Ok(Todo::Pause);
+                }
+                Stage::Settings => Stage::Ask(StateQuery::Settings),
+                Stage::Http => {
+                    let lacks = content.cluster.nodes.list().iter().any(|node| node.present && node.http.is_none());
+                    if self.needs_http && lacks { Stage::Ask(StateQuery::Http) } else { Stage::Aliases }
+                }
+                Stage::Aliases => {
+                    let same = self.overview.alias_signature == content.cluster.alias_signature;
+                    let is_known = same && !self.may_lack;
+                    let none = is_known || self.overview.aliases.is_empty();
+                    if none { Stage::Targets } else { Stage::Ask(StateQuery::Aliases) }
+                }
+                Stage::ReadAliases(cursor) => {
+                    self.stage = self.read_aliases(cursor).map_err(|error| form(StateQuery::Aliases, error))?;
+                    return Ok(Todo::Pause);
+                }
+                Stage::Targets => {
+                    self.stage = self.follow_aliases(content);
+                    return Ok(Todo::Pause);
+                }
+                Stage::Prune(from) => {
+                    // Which ends at the last one.
+                    let until = from.saturating_add(PRUNED);
+                    (from..until).for_each(|bucket| content.prune(bucket, self.number));
+                    self.stage = if until < BUCKETS { Stage::Prune(until) } else { Stage::Details };
+                    return Ok(Todo::Pause);
+                }
+                Stage::Details => match self.next_names() {
+                    names if names.is_empty() => Stage::Done,
+                    names => Stage::Ask(StateQuery::Details(names)),
+                },
+                Stage::ReadDetails(cursor, details, names) => {
+                    let query = StateQuery::Details(Vec::new());
+                    self.stage =
+                        self.read_details(cursor, details, names, content).map_err(|error| form(query, error))?;
+                    return Ok(self.after_details());
+                }
+                Stage::Done => return Ok(Todo::Finish),
+                Stage::Asked(query) => {
+                    self.stage = Stage::Asked(query);
+                    return Ok(Todo::Pause);
+                }
+            };
+        }
+    }
+
+    /// The cluster has answered the query that was asked last.
+    pub fn answered(&mut self, status: u16, body: Vec<u8>, content: &mut Content) -> Result<(), RefreshError> {
+        let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return Ok(()) };
+        self.failures = 0;
+        if status != 200 {
+            return Err(RefreshError::Status { query, status });
+        }
+        let cursor = |body| JsonCursor::new(body).map_err(|error| form(query.clone(), error));
+        let json = |error: serde_json::Error| form_of_json(&query, &error);
+        self.stage = match &query {
+            StateQuery::Version => {
+                let version = Version::read(&body).map_err(json)?;
+                self.is_older = self.known.as_ref().is_some_and(|known| version.is_before(known));
+                // With very many indices some that exist are not in the table, though nothing has changed.
+                let is_searched = self.looks_for_wanted && !self.wanted.is_empty();
+                let is_known = self.known.as_ref() == Some(&version) && !is_searched;
+                if is_known { Stage::Done } else { Stage::Ask(StateQuery::Overview) }
+            }
+            StateQuery::Overview => Stage::Overview(cursor(body)?),
+            StateQuery::Settings => {
+                content.set_settings(&body).map_err(json)?;
+                Stage::Http
+            }
+            StateQuery::Http => {
+                let HttpNodes { nodes } = serde_json::from_slice(&body).map_err(json)?;
+                let address =
+                    |(id, node): (String, HttpNode)| Some((id, HttpAddress::read(&node.http.publish_address?)?));
+                let found = nodes.into_iter().filter_map(address).collect();
+                content.change_cluster(|cluster| cluster.nodes.set_http(&found));
+                Stage::Aliases
+            }
+            StateQuery::Aliases => {
+                self.aliases = Some(Aliases::default());
+                Stage::ReadAliases(cursor(body)?)
+            }
+            StateQuery::Details(names) => Stage::ReadDetails(cursor(body)?, Details::default(), names.clone()),
+        };
+        Ok(())
+    }
+
+    fn read_overview(&mut self, mut cursor: JsonCursor, content: &mut Content) -> Result<Stage, CursorError> {
+        let is_found = Cell::new(false);
+        let wanted = |name: &str, count: usize| {
+            let is_wanted = self.wanted.contains(name);
+            is_found.set(is_found.get() || is_wanted);
+            count <= MANY || is_wanted
+        };
+        let nothing_known = Buckets::default();
+        let known = if self.is_older { &nothing_known } else { &content.buckets };
+        let is_all = self.overview.read(&mut cursor, STEP, (known, self.number), wanted)?;
+        match is_found.get() {
+            true => self.search = Search::Found,
+            false if self.search == Search::None && !self.wanted.is_empty() => self.search = Search::Missed,
+            false => {}
+        }
+        if !is_all {
+            return Ok(Stage::Overview(cursor));
+        }
+        let version = self.overview.version();
+        let nothing = || CursorError { at: cursor.position(), problem: "it does not say which state it is".to_owned() };
+        self.known = Some(version.ok_or_else(nothing)?);
+        self.has_changed = true;
+        if self.is_older {
+            content.begin_anew(self.numbering);
+        }
+        content.set_nodes(std::mem::take(&mut self.overview.nodes), self.numbering);
+        let is_partial = self.overview.indices > MANY;
+        if content.cluster.is_partial != is_partial {
+            content.change_cluster(|cluster| cluster.is_partial = is_partial);
+        }
+        self.left = std::mem::take(&mut self.overview.changed).into_values().flatten().collect();
+        // From the end on.
+        self.left.reverse();
+        Ok(Stage::Settings)
+    }
+
+    fn read_aliases(&mut self, mut cursor: JsonCursor) -> Result<Stage, CursorError> {
+        let is_all = self.aliases.get_or_insert_default().read(&mut cursor, STEP)?;
+        Ok(if is_all { Stage::Targets } else { Stage::ReadAliases(cursor) })
+    }
+
+    /// Notes where aliases and data streams lead to.
+    fn follow_aliases(&mut self, content: &mut Content) -> Stage {
+        for _ in 0..TARGETS {
+            if let Some((alias, members)) = self.overview.aliases.pop_first() {
+                self.follow_alias(&alias, &members, content);
+            } else if let Some((alias, stream)) = self.overview.data_stream_aliases.pop_first() {
+                let index = stream.and_then(|stream| self.overview.data_streams.get(&stream));
+                let index = index.map(|index| index.as_deref().map_err(|why| *why));
+                let index = index.unwrap_or(Err(Unrouted::Alias));
+                let target = Target::of_data_stream(NameKind::DataStreamAlias, index);
+                self.set_target(&alias, target, content);
+            } else if let Some((stream, index)) = self.overview.data_streams.pop_first() {
+                let target = Target::of_data_stream(NameKind::DataStream, index.as_deref().map_err(|why| *why));
+                self.set_target(&stream, target, content);
+            } else {
+                if content.cluster.alias_signature != self.overview.alias_signature {
+                    content.change_cluster(|cluster| cluster.alias_signature = self.overview.alias_signature);
+                }
+                return Stage::Prune(0);
+            }
+        }
+        Stage::Targets
+    }
+
+    fn follow_alias(&mut self, alias: &str, members: &[String], content: &mut Content) {
+        match (&self.aliases, content.buckets.get(alias)) {
+            // As before.
+            (None, entry) => {
+                let index = entry.and_then(|entry| {
+                    entry.seen().set(self.number);
+                    entry.target()?.index.as_deref().ok()
+                });
+                self.want_too(alias, index, content);
+            }
+            (Some(aliases), _) => {
+                let target = match aliases.write_target(alias, members) {
+                    Some((index, details)) => Target::new(Ok(index), details.index_routing.as_deref()),
+                    None => Target::new(Err(Unrouted::Alias), None),
+                };
+                self.set_target(alias, target, content);
+            }
+        }
+    }
+
+    fn set_target(&mut self, name: &str, target: Target, content: &mut Content) {
+        target.seen.set(self.number);
+        self.want_too(name, target.index.as_deref().ok(), content);
+        match content.buckets.get(name) {
+            Some(Entry::Target(known)) if known.is_like(&target) => known.seen.set(self.number),
+            _ => content.set_target(name, target),
+        }
+    }
+
+    /// Whoever wants an alias wants the index behind it.
+    fn want_too(&mut self, name: &str, index: Option<&str>, content: &Content) {
+        if let Some(index) = index
+            && self.wanted.contains(name)
+            && content.buckets.index(index).is_none()
+            && !self.left.iter().any(|left| left == index)
+        {
+            self.search = Search::Found;
+            self.left.push(index.to_owned());
+        }
+    }
+
+    /// The names for the next query, as many as fit.
+    fn next_names(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut room = LONGEST_PATH.saturating_sub(Details::path([]).len());
+        while names.len() < self.most {
+            let Some(name) = self.left.pop() else { break };
+            let length = encoded(&name).map(str::len).sum::<usize>().saturating_add(1);
+            if length <= room {
+                room = room.saturating_sub(length);
+                names.push(name);
+            } else if !names.is_empty() {
+                self.left.push(name);
+                break;
+            }
+            // One that is too long for any query is no index of a cluster's.
+        }
+        names
+    }
+
+    fn read_details(
+        &mut self,
+        mut cursor: JsonCursor,
+        mut details: Details,
+        names: Vec<String>,
+        content: &mut Content,
+    ) -> Result<Stage, CursorError> {
+        if !details.read(&mut cursor, STEP, &content.cluster.nodes)? {
+            return Ok(Stage::ReadDetails(cursor, details, names));
+        }
+        let mut by_section: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+        for name in names {
+            by_section.entry(Buckets::number(&name)).or_default().push(name);
+        }
+        for (bucket, changed) in by_section {
+            content.change(bucket, |names| {
+                for name in changed {
+                    match details.index(&name) {
+                        Some(index) => names.insert(name.into(), Entry::Index(index)),
+                        None => names.remove(name.as_str()),
+                    };
+                }
+            });
+        }
+        self.unpublished = self.unpublished.saturating_add(1);
+        Ok(Stage::Details)
+    }
+
+    fn after_details(&mut self) -> Todo {
+        if self.unpublished < PUBLISHED {
+            return Todo::Pause;
+        }
+        self.unpublished = 0;
+        Todo::Publish
+    }
+}
+
+fn form(query: StateQuery, error: CursorError) -> RefreshError {
+    RefreshError::Form { query, problem: error.to_string() }
+}
+
+fn form_of_json(query: &StateQuery, error: &serde_json::Error) -> RefreshError {
+    RefreshError::Form { query: query.clone(), problem: error.to_string() }
+}

@@ -1,0 +1,126 @@
+use hashbrown::HashMap;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+
+use crate::json::{CursorError, JsonCursor};
+use crate::node::Nodes;
+use crate::routing::table::{Index, IndexMetadata, Primaries, ShardTable};
+
+/// The part of the cluster state that routing to some indices needs.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    /// `None`: not as expected.
+    metadata: HashMap<String, Option<IndexMetadata>>,
+    primaries: HashMap<String, Primaries>,
+}
+
+/// The longest path that is asked for: a cluster takes 4 kB in the first line of a request unless told otherwise.
+pub(crate) const LONGEST_PATH: usize = 3900;
+
+/// All but what stands for itself everywhere in a URL. Names are full of hyphens and dots, and the shorter they are
+/// the fewer queries it takes to ask for all.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A name as it stands in a path.
+pub(crate) fn encoded(name: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(name, ENCODED)
+}
+
+impl Details {
+    /// Where to ask for details of these indices.
+    pub fn path<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+        let mut path = "/_cluster/state/metadata,routing_table/".to_owned();
+        for name in names {
+            path.extend(encoded(name));
+            path.push(',');
+        }
+        path.pop();
+        path.push_str("?filter_path=");
+        for field in IndexMetadata::FIELDS {
+            path.push_str("metadata.indices.*.");
+            path.push_str(field);
+            path.push(',');
+        }
+        for field in ["primary", "node", "state"] {
+            path.push_str("routing_table.indices.*.shards.*.");
+            path.push_str(field);
+            path.push(',');
+        }
+        path.pop();
+        path
+    }
+
+    /// Reads on in a cluster's answer by about so many bytes; says whether that was all.
+    pub fn read(&mut self, cursor: &mut JsonCursor, bytes: usize, nodes: &Nodes) -> Result<bool, CursorError> {
+        let until = cursor.position().saturating_add(bytes);
+        while cursor.position() < until {
+            let Some(key) = cursor.key()?.map(str::to_owned) else { return Ok(true) };
+            if cursor.is_in(&["metadata", "indices"]) {
+                let metadata = cursor.value_if_fits()?;
+                self.metadata.insert(key, metadata);
+            } else if cursor.is_in(&["routing_table", "indices"]) {
+                let primaries = cursor.value::<ShardTable<'_>>()?.primaries(nodes);
+                self.primaries.insert(key, primaries);
+            } else {
+                match key.as_str() {
+                    "metadata" | "routing_table" if cursor.is_in(&[]) => cursor.enter()?,
+                    "indices" => cursor.enter()?,
+                    _ => cursor.skip()?,
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// What is to be known of an index; `None` if the cluster has none of this name.
+    pub fn index(&self, name: &str) -> Option<Index> {
+        let metadata = self.metadata.get(name)?;
+        Some(Index::new(name, metadata.as_ref(), self.primaries.get(name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::node::Node;
+    use crate::routing::table::Unrouted;
+
+    #[test]
+    fn names_are_encoded() {
+        let path = Details::path([".a-b_1", "ü+1,x"]);
+        assert!(
+            path.starts_with("/_cluster/state/metadata,routing_table/.a-b_1,%C3%BC%2B1%2Cx?filter_path=metadata."),
+            "{path}"
+        );
+        assert!(path.ends_with(".state") && path.len() < LONGEST_PATH / 2, "{path}");
+    }
+
+    #[test]
+    fn reads_what_was_asked_for_in_steps() {
+        let metadata = json!({
+            "version": 1, "state": "open", "routing_num_shards": 8,
+            "settings": {"index": {"uuid": "u", "number_of_shards": "1", "version": {"created": "136408127"}}},
+        });
+        let started = json!({"shards": {"0": [{"primary": true, "state": "STARTED", "node": "n"}]}});
+        let text = json!({
+            "cluster_name": "c",
+            "metadata": {"indices": {"a": metadata, "odd": {"state": 7}, "lost": metadata}},
+            "routing_table": {"indices": {"a": started, "odd": started}},
+        });
+        let mut nodes = Nodes::default();
+        nodes.update(BTreeMap::from([("n".to_owned(), Node { id: "n".into(), ..Node::default() })])).unwrap();
+        let (mut details, mut cursor) = (Details::default(), JsonCursor::new(text.to_string().into_bytes()).unwrap());
+        let mut steps = 1;
+        while !details.read(&mut cursor, 1, &nodes).unwrap() {
+            steps += 1;
+        }
+        assert!(steps > 5);
+        assert_eq!(details.index("a").unwrap().nodes().collect::<Vec<_>>(), [0]);
+        assert_eq!(details.index("odd").unwrap().unrouted(), Some(Unrouted::UnknownSettings));
+        assert_eq!(details.index("lost").unwrap().unrouted(), Some(Unrouted::Primary));
+        assert!(details.index("none").is_none());
+    }
+}

@@ -1,0 +1,288 @@
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::Deserialize;
+
+use crate::json::{CursorError, JsonCursor};
+use crate::node::Node;
+use crate::routing::table::{Buckets, Unrouted, Version, identity};
+
+/// What there is in the cluster: the part of its state from which it can be told what of the rest has changed.
+///
+/// Absent parts are empty: with `filter_path` a cluster leaves out whatever is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Overview {
+    version: Option<u64>,
+    state_uuid: String,
+    cluster_uuid: String,
+    /// By id.
+    pub nodes: BTreeMap<String, Node>,
+    /// How many indices there are.
+    pub indices: usize,
+    /// Those that the table does not know as they are now, by bucket.
+    pub changed: BTreeMap<u8, Vec<String>>,
+    /// Each alias with the indices that have it.
+    pub aliases: BTreeMap<String, Vec<String>>,
+    /// Of these indices and how they are; another if any alias may have changed.
+    pub alias_signature: u64,
+    /// Where writing to each data stream goes.
+    pub data_streams: BTreeMap<String, Result<String, Unrouted>>,
+    /// Each alias of data streams with the data stream that it writes to.
+    pub data_stream_aliases: BTreeMap<String, Option<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct IndexOverview<'a> {
+    version: Option<u64>,
+    #[serde(default, borrow)]
+    aliases: Vec<Text<'a>>,
+    #[serde(default, borrow)]
+    settings: Settings<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Settings<'a> {
+    #[serde(default, borrow)]
+    index: IndexSettings<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct IndexSettings<'a> {
+    #[serde(borrow)]
+    uuid: Option<Text<'a>>,
+}
+
+/// No copy of the text where it has no escapes. Within an `Option` or a `Vec` a `Cow` alone would always be one.
+#[derive(Debug, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Debug, Deserialize)]
+struct NodeOverview {
+    name: String,
+    #[serde(default)]
+    ephemeral_id: String,
+    version: Option<String>,
+    #[serde(default)]
+    attributes: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DataStream {
+    #[serde(default)]
+    indices: Vec<BackingIndex>,
+    /// The next operation begins a new index.
+    #[serde(default)]
+    rollover_on_write: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct BackingIndex {
+    index_name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct DataStreamAlias {
+    #[serde(default)]
+    write_data_stream: Option<String>,
+}
+
+impl Overview {
+    /// Where to ask.
+    pub const PATH: &str = concat!(
+        "/_cluster/state/version,nodes,metadata?filter_path=",
+        "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.version,nodes.*.attributes,",
+        "metadata.indices.*.version,metadata.indices.*.aliases,metadata.indices.*.settings.index.uuid,",
+        "metadata.data_stream.data_stream.*.indices.index_name,",
+        "metadata.data_stream.data_stream.*.rollover_on_write,",
+        "metadata.data_stream.data_stream_aliases.*.write_data_stream",
+    );
+
+    /// Which state this is, once all was read; `None` if it does not say.
+    pub fn version(&self) -> Option<Version> {
+        let (state_uuid, cluster_uuid) = (self.state_uuid.clone(), self.cluster_uuid.clone());
+        self.version.filter(|_| !state_uuid.is_empty()).map(|version| Version { version, state_uuid, cluster_uuid })
+    }
+
+    /// Reads on by about so many bytes; says whether that was all. Indices that `known` has as they are now are marked as
+    /// seen in this `cycle`; of the others only those are noted that are `wanted`.
+    pub fn read(
+        &mut self,
+        cursor: &mut JsonCursor,
+        bytes: usize,
+        (known, cycle): (&Buckets, u32),
+        wanted: impl Fn(&str, usize) -> bool,
+    ) -> Result<bool, CursorError> {
+        let until = cursor.position().saturating_add(bytes);
+        while cursor.position() < until {
+            let Some(key) = cursor.key()?.map(str::to_owned) else { return Ok(true) };
+            if cursor.is_in(&["metadata", "indices"]) {
+                self.read_index(key, cursor.value()?, (known, cycle), &wanted);
+            } else if cursor.is_in(&["nodes"]) {
+                let NodeOverview { name, ephemeral_id, version, attributes } = cursor.value()?;
+                let id = key.clone();
+                let node = Node { id, ephemeral_id, name, version, attributes, http: None, present: true };
+                self.nodes.insert(key, node);
+            } else if cursor.is_in(&["metadata", "data_stream", "data_stream"]) {
+                let DataStream { indices, rollover_on_write } = cursor.value()?;
+                let last = indices.into_iter().next_back().map(|index| index.index_name);
+                let target = last.filter(|_| !rollover_on_write).ok_or(Unrouted::Rollover);
+                self.data_streams.insert(key, target);
+            } else if cursor.is_in(&["metadata", "data_stream", "data_stream_aliases"]) {
+                self.data_stream_aliases.insert(key, cursor.value::<DataStreamAlias>()?.write_data_stream);
+            } else {
+                self.read_rest(cursor, &key)?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn read_rest(&mut self, cursor: &mut JsonCursor, key: &str) -> Result<(), CursorError> {
+        let outermost = cursor.is_in(&[]);
+        let below = cursor.is_in(&["metadata"]) || cursor.is_in(&["metadata", "data_stream"]);
+        match key {
+            "version" if outermost => self.version = Some(cursor.value()?),
+            "state_uuid" if outermost => self.state_uuid = cursor.value()?,
+            "cluster_uuid" if outermost => self.cluster_uuid = cursor.value()?,
+            "nodes" | "metadata" if outermost => cursor.enter()?,
+            "indices" | "data_stream" | "data_stream_aliases" if below => cursor.enter()?,
+            _ => cursor.skip()?,
+        }
+        Ok(())
+    }
+
+    fn read_index(
+        &mut self,
+        name: String,
+        index: IndexOverview<'_>,
+        (known, cycle): (&Buckets, u32),
+        wanted: impl Fn(&str, usize) -> bool,
+    ) {
+        self.indices = self.indices.saturating_add(1);
+        let now = index.settings.index.uuid.and_then(|Text(uuid)| identity(&uuid, index.version?));
+        for Text(alias) in index.aliases {
+            let mut member = DefaultHasher::new();
+            (&name, &alias, now).hash(&mut member);
+            // In whatever order the indices come.
+            self.alias_signature = self.alias_signature.wrapping_add(member.finish());
+            match self.aliases.get_mut(alias.as_ref()) {
+                Some(members) => members.push(name.clone()),
+                None => _ = self.aliases.insert(alias.into_owned(), vec![name.clone()]),
+            }
+        }
+        let entry = known.index(&name);
+        if let Some(entry) = entry {
+            entry.seen.set(cycle);
+        }
+        let is_known = now.is_some() && entry.is_some_and(|entry| entry.identity == now);
+        if !is_known && (entry.is_some() || wanted(&name, self.indices)) {
+            self.changed.entry(Buckets::number(&name)).or_default().push(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::routing::table::{Entry, Index};
+
+    fn read(text: &Value, known: &Buckets, step: usize) -> Overview {
+        let (mut overview, mut cursor) = (Overview::default(), JsonCursor::new(text.to_string().into_bytes()).unwrap());
+        while !overview.read(&mut cursor, step, (known, 7), |name, _| name != "unwanted").unwrap() {}
+        overview
+    }
+
+    fn index(uuid: &str, version: u64, aliases: &[&str]) -> Value {
+        json!({"version": version, "aliases": aliases, "settings": {"index": {"uuid": uuid}}})
+    }
+
+    fn state(indices: Value) -> Value {
+        json!({
+            "cluster_uuid": "c", "version": 9, "state_uuid": "s",
+            "nodes": {"n": {"name": "es-0", "attributes": {"zone": "a"}}},
+            "metadata": {"indices": indices, "data_stream": {
+                "data_stream": {
+                    "logs": {"indices": [{"index_name": ".ds-logs-1"}, {"index_name": ".ds-logs-2"}]},
+                    "lazy": {"indices": [{"index_name": ".ds-lazy-1"}], "rollover_on_write": true},
+                    "none": {},
+                },
+                "data_stream_aliases": {"all": {"write_data_stream": "logs"}, "read": {}},
+            }},
+        })
+    }
+
+    fn known(name: &str, uuid: &str, version: u64) -> Buckets {
+        let mut buckets = Buckets::default();
+        let mut index = Index::new(name, None, None);
+        index.identity = identity(uuid, version);
+        buckets.change(Buckets::number(name), |names| {
+            names.insert(name.into(), Entry::Index(index));
+        });
+        buckets
+    }
+
+    #[test]
+    fn tells_what_there_is() {
+        let overview =
+            read(&state(json!({"a": index("u", 1, &["x", "y"]), "b": index("v", 2, &["x"])})), &Buckets::default(), 40);
+        let version = overview.version().unwrap();
+        assert_eq!((version.version, version.state_uuid.as_str(), version.cluster_uuid.as_str()), (9, "s", "c"));
+        assert_eq!((overview.nodes["n"].name.as_str(), overview.indices), ("es-0", 2));
+        assert_eq!(overview.aliases["x"], ["a", "b"]);
+        assert_eq!(overview.aliases["y"], ["a"]);
+        assert_eq!(overview.data_streams["logs"], Ok(".ds-logs-2".to_owned()));
+        assert_eq!(overview.data_streams["lazy"], Err(Unrouted::Rollover));
+        assert_eq!(overview.data_streams["none"], Err(Unrouted::Rollover));
+        assert_eq!(overview.data_stream_aliases["all"].as_deref(), Some("logs"));
+        assert_eq!(overview.data_stream_aliases["read"], None);
+    }
+
+    #[test]
+    fn notes_what_the_table_does_not_know_as_it_is() {
+        let known = known("a", "u", 1);
+        let changed = |indices: Value| -> Vec<String> {
+            read(&state(indices), &known, 1000).changed.into_values().flatten().collect()
+        };
+        assert_eq!(changed(json!({"a": index("u", 1, &[])})), [""; 0]);
+        assert_eq!(known.index("a").unwrap().seen.get(), 7);
+        assert_eq!(changed(json!({"a": index("u", 2, &[])})), ["a"]);
+        assert_eq!(changed(json!({"a": index("w", 1, &[])})), ["a"]);
+        assert_eq!(changed(json!({"a": {}})), ["a"]);
+        assert_eq!(changed(json!({"b": index("u", 1, &[]), "unwanted": index("u", 1, &[])})), ["b"]);
+    }
+
+    #[test]
+    fn aliases_have_a_signature() {
+        let signature = |indices: Value| read(&state(indices), &Buckets::default(), 1000).alias_signature;
+        let one = signature(json!({"a": index("u", 1, &["x"]), "b": index("v", 1, &["x"]), "c": index("w", 1, &[])}));
+        let same = signature(json!({"a": index("u", 1, &["x"]), "b": index("v", 1, &["x"]), "c": index("w", 2, &[])}));
+        assert_eq!(one, same);
+        for other in [
+            json!({"a": index("u", 2, &["x"]), "b": index("v", 1, &["x"])}),
+            json!({"a": index("u", 1, &["x"]), "b": index("v", 1, &["y"])}),
+            json!({"a": index("u", 1, &["x"])}),
+        ] {
+            assert_ne!(signature(other), one);
+        }
+        // What is as usual as versions that differ by one must not add up to nothing.
+        for version in 1..100 {
+            let before = signature(json!({"a": index("u", version, &["x"]), "b": index("v", 1, &["y"])}));
+            let swapped = signature(json!({"a": index("u", version + 1, &["y"]), "b": index("v", 2, &["x"])}));
+            assert_ne!(before, swapped, "{version}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_state_is_an_error() {
+        for text in
+            [r#"{"metadata":7}"#, r#"{"metadata":{"indices":{"a":7}}}"#, r#"{"nodes":{"n":{}}}"#, "{\"version\":"]
+        {
+            let (mut overview, mut cursor) = (Overview::default(), JsonCursor::new(text.as_bytes().to_vec()).unwrap());
+            let read = overview.read(&mut cursor, usize::MAX, (&Buckets::default(), 1), |_, _| true);
+            assert!(read.is_err(), "{text}");
+        }
+        assert_eq!(Overview::default().version(), None);
+    }
+}

@@ -1,0 +1,117 @@
+use std::fmt;
+use std::hash::Hasher;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use siphasher::sip::SipHasher13;
+
+use crate::config::Config;
+
+/// Bytes of a checksum.
+const LENGTH: usize = size_of::<u64>();
+
+/// The keyed checksum by which the workers of one Envoy recognise each other's values. Another plug-in with the same
+/// `vm_id` can write under their keys, but it cannot make a checksum unless it knows the credentials too.
+///
+/// The key is a hash of the settings that workers which share the table have in common. Without `credentials` it
+/// contains no secret.
+pub(crate) struct Checksum {
+    key: [u8; 16],
+    /// A number that the workers which share the table have in common.
+    pub group: u64,
+}
+
+impl Checksum {
+    /// The checksum of all workers that send the same cluster the same queries with the same credentials, whatever else
+    /// they are configured to do.
+    pub fn new(config: &Config) -> Self {
+        let mut hash = Sha256::new();
+        let mut add = |part: &[u8]| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(config.coordinator.as_bytes());
+        add(&[u8::from(config.nodes.template.needs_http())]);
+        for (name, value) in config.credentials.headers() {
+            add(name.as_bytes());
+            add(value.as_bytes());
+        }
+        let bytes: [u8; 32] = hash.finalize().into();
+        let (key, rest) = bytes.split_first_chunk().unwrap_or((&[0; 16], &[]));
+        Self { key: *key, group: rest.first_chunk().map_or(0, |group| u64::from_le_bytes(*group)) }
+    }
+
+    /// Returns a value as it is published: the checksum, then the value.
+    pub fn encode(&self, value: &impl Serialize) -> Vec<u8> {
+        // Nothing that is published is of unknown length, and memory is all that it takes.
+        let bytes = postcard::to_allocvec(value).unwrap_or_default();
+        [self.of(&bytes).as_slice(), bytes.as_slice()].concat()
+    }
+
+    /// Returns the value of what was published; `None` if the checksum is not its own.
+    pub fn decode<T: DeserializeOwned>(&self, value: &[u8]) -> Option<T> {
+        let (found, bytes) = value.split_first_chunk::<LENGTH>()?;
+        if *found != self.of(bytes) {
+            return None;
+        }
+        postcard::from_bytes(bytes).ok()
+    }
+
+    fn of(&self, bytes: &[u8]) -> [u8; LENGTH] {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(bytes);
+        hasher.finish().to_le_bytes()
+    }
+}
+
+impl fmt::Debug for Checksum {
+    /// Without the key.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "Checksum({:016x})", self.group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checksum(more: &str) -> Checksum {
+        Checksum::new(&Config::read(format!(r#"{{"coordinator":"es"{more}}}"#).as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn any_other_bytes_are_noticed() {
+        let checksum = checksum("");
+        let value = checksum.encode(&(7_u64, "text"));
+        assert_eq!(checksum.decode::<(u64, String)>(&value), Some((7, "text".to_owned())));
+        for at in 0..value.len() {
+            let mut other = value.clone();
+            other[at] ^= 1;
+            assert_eq!(checksum.decode::<(u64, String)>(&other), None, "{at}");
+            assert_eq!(checksum.decode::<(u64, String)>(&value[..at]), None, "{at}");
+        }
+        assert_eq!(checksum.decode::<Vec<u8>>(&checksum.encode(&[u64::MAX; 3])), None, "a length beyond what is there");
+    }
+
+    #[test]
+    fn who_does_not_know_the_credentials_can_seal_nothing() {
+        let own = checksum(r#","credentials":{"authorization":"ApiKey hush"},"hold":{"interval":"20ms"}"#);
+        assert_eq!(own.decode(&checksum(r#","credentials":{"authorization":"ApiKey hush"}"#).encode(&7)), Some(7));
+        for other in [
+            "",
+            r#","credentials":{"authorization":"ApiKey hus"}"#,
+            r#","credentials":{"authorizatio":"nApiKey hush"}"#,
+            r#","credentials":{"authorization":"ApiKey hush","x":"y"}"#,
+            r#","credentials":{"authorization":"ApiKey hush"},"nodes":{"upstream":"{ip}"}"#,
+        ] {
+            let other = checksum(other);
+            assert_eq!(own.decode::<i32>(&other.encode(&7)), None);
+            assert_ne!(own.group, other.group);
+        }
+        let plain = checksum("");
+        let without_key = Checksum { key: [0; 16], ..plain };
+        assert_eq!(checksum("").decode::<i32>(&without_key.encode(&7)), None);
+        assert!(!format!("{own:?}").contains("key"));
+    }
+}

@@ -1,0 +1,15 @@
+//! What the workers of one Envoy share, so that one of them polls the cluster for all.
+//!
+//! The worker with the [`Lease`] polls, and puts what it finds on the [`SharedStore`], in parts. The others take over the parts
+//! that have changed. Each part has a keyed checksum, as other plug-ins of the same VM id can write there.
+
+mod checksum;
+mod content;
+mod lease;
+mod shared_data;
+mod store;
+
+pub(crate) use content::{Content, Part};
+pub(crate) use lease::{Lease, Watch};
+pub use shared_data::{SharedData, Unshared};
+pub(crate) use store::SharedStore;

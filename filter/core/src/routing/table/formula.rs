@@ -1,0 +1,196 @@
+use serde::{Deserialize, Serialize};
+
+use super::unrouted::Unrouted;
+
+/// How an index turns a hash into a shard number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Formula {
+    /// OpenSearch, and Elasticsearch indices created before 9.4: the hash modulo the published
+    /// `routing_num_shards`, divided by the routing factor, so that an index can be split.
+    Factor {
+        /// `number_of_shards`.
+        shards: u32,
+        /// `routing_num_shards`, a multiple of the former.
+        routing_shards: u32,
+    },
+    /// Elasticsearch indices created on 9.4 or later: the hash modulo the number of shards.
+    Modulo {
+        /// `number_of_shards`.
+        shards: u32,
+    },
+}
+
+/// The version from which Elasticsearch creates indices that route by [`Formula::Modulo`].
+const FIRST_MODULO: u64 = 9_064_000;
+
+/// The version of Elasticsearch from which on the formula is unknown.
+const UNKNOWN: u64 = 10_000_000;
+
+/// OpenSearch sets this bit in its versions.
+const OPENSEARCH: u64 = 0x0800_0000;
+
+/// The version of OpenSearch from which on the formula is unknown.
+const UNKNOWN_OPENSEARCH: u64 = OPENSEARCH ^ 4_000_000;
+
+impl Formula {
+    /// The formula of an index, from `settings.index.version.created`, `number_of_shards` and the published
+    /// `routing_num_shards`; why there is none where the version is unknown, or the numbers do not fit together.
+    pub fn of_index(created: u64, shards: u32, routing_shards: u32) -> Result<Self, Unrouted> {
+        let divides = routing_shards >= shards && routing_shards.checked_rem(shards) == Some(0);
+        match created {
+            _ if shards == 0 => Err(Unrouted::UnknownSettings),
+            FIRST_MODULO..UNKNOWN => Ok(Self::Modulo { shards }),
+            UNKNOWN..OPENSEARCH | UNKNOWN_OPENSEARCH.. => Err(Unrouted::Version),
+            _ if divides => Ok(Self::Factor { shards, routing_shards }),
+            _ => Err(Unrouted::UnknownSettings),
+        }
+    }
+
+    /// The shard for a hash, which has been moved by the partition's offset where the index is partitioned.
+    pub fn shard(self, hash: u32) -> u32 {
+        // The cluster computes with Java's signed int.
+        let floor_mod = |modulus: u32| i64::from(hash as i32).rem_euclid(i64::from(modulus.max(1))) as u32;
+        match self {
+            Self::Factor { routing_shards, .. } => floor_mod(routing_shards).checked_div(self.factor()).unwrap_or(0),
+            Self::Modulo { shards } => floor_mod(shards),
+        }
+    }
+
+    /// How many neighbouring remainders lead to the same shard.
+    pub fn factor(self) -> u32 {
+        match self {
+            Self::Factor { shards, routing_shards } => routing_shards.checked_div(shards).unwrap_or(1).max(1),
+            Self::Modulo { .. } => 1,
+        }
+    }
+
+    /// By what the hash is divided.
+    pub fn modulus(self) -> u32 {
+        match self {
+            Self::Factor { routing_shards, .. } => routing_shards,
+            Self::Modulo { shards } => shards,
+        }
+    }
+
+    /// How many shards the index has.
+    pub fn shards(self) -> u32 {
+        match self {
+            Self::Factor { shards, .. } | Self::Modulo { shards } => shards,
+        }
+    }
+}
+
+/// What a partitioned index adds to the hash of the routing value: documents with one routing value spread over
+/// `partition_size` shards by their id.
+pub(crate) fn partitioned(routing_hash: u32, id_hash: u32, partition_size: u32) -> u32 {
+    let offset = i64::from(id_hash as i32).rem_euclid(i64::from(partition_size.max(1))) as u32;
+    routing_hash.wrapping_add(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::hash;
+
+    fn by_factor(text: &str, shards: u32, routing_shards: u32) -> u32 {
+        Formula::Factor { shards, routing_shards }.shard(hash(text))
+    }
+
+    #[test]
+    fn documents_of_indices_with_and_without_room_to_split() {
+        assert_eq!(by_factor("hello", 5, 640), 4);
+        assert_eq!(by_factor("hell", 5, 640), 1);
+        assert_eq!(by_factor("hello", 3, 768), 2);
+        assert_eq!(by_factor("hello", 5, 5), 1);
+    }
+
+    #[test]
+    fn documents_of_an_index_with_eight_shards() {
+        for (id, shard) in [
+            ("sEERfFzPSI", 1),
+            ("cNRiIrjzYd", 7),
+            ("BgfLBXUyWT", 5),
+            ("cnepjZhQnb", 3),
+            ("OKCmuYkeCK", 6),
+            ("OutXGRQUja", 5),
+            ("yCdyocKWou", 1),
+            ("KXuNWWNgVj", 2),
+            ("DGJOYrpESx", 4),
+            ("upLDybdTGs", 5),
+            ("yhZhzCPQby", 1),
+            ("EyCVeiCouA", 1),
+            ("tFyVdQauWR", 6),
+            ("nyeRYDnDQr", 6),
+            ("hswhrppvDH", 0),
+            ("BSiWvDOsNE", 5),
+            ("YHicpFBSaY", 1),
+            ("EquPtdKaBZ", 4),
+            ("rSjLZHCDfT", 5),
+            ("qoZALVcite", 7),
+            ("nGzpgwsSBc", 4),
+            ("AITyyoyLLs", 4),
+        ] {
+            assert_eq!(by_factor(id, 8, 8), shard, "{id}");
+        }
+    }
+
+    #[test]
+    fn documents_of_partitioned_indices() {
+        let shard = |formula: Formula, size, (routing, id)| formula.shard(partitioned(hash(routing), hash(id), size));
+        let six = Formula::Factor { shards: 6, routing_shards: 6 };
+        for (key, expected) in [
+            (("a", "a_0"), 3),
+            (("a", "a_1"), 2),
+            (("b", "b_0"), 5),
+            (("b", "b_1"), 0),
+            (("c", "c_0"), 4),
+            (("c", "c_2"), 3),
+            (("d", "d_0"), 3),
+            (("d", "d_1"), 4),
+        ] {
+            assert_eq!(shard(six, 2, key), expected, "{key:?}");
+        }
+        let factor = Formula::Factor { shards: 4, routing_shards: 8 };
+        let modulo = Formula::Modulo { shards: 4 };
+        for (key, by_factor, by_modulo) in
+            [(("a", "a_0"), 1, 2), (("a", "a_1"), 2, 0), (("c", "c_2"), 0, 1), (("d", "d_2"), 3, 2)]
+        {
+            assert_eq!(shard(factor, 3, key), by_factor, "{key:?}");
+            assert_eq!(shard(modulo, 3, key), by_modulo, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn the_two_formulas_differ() {
+        assert_eq!(Formula::Factor { shards: 2, routing_shards: 1024 }.shard(hash("1")), 0);
+        assert_eq!(Formula::Modulo { shards: 2 }.shard(hash("1")), 1);
+    }
+
+    #[test]
+    fn the_creating_version_chooses_the_formula() {
+        let factor = Ok(Formula::Factor { shards: 2, routing_shards: 1024 });
+        let modulo = Ok(Formula::Modulo { shards: 2 });
+        for (created, expected) in [
+            (7_100_299, factor),
+            (8_521_000, factor),
+            (9_063_999, factor),
+            (9_064_000, modulo),
+            (9_100_000, modulo),
+            (10_000_099, Err(Unrouted::Version)),
+            (135_248_227, factor),
+            (136_408_427, factor),
+            (137_300_827, factor),
+            (138_217_827, Err(Unrouted::Version)),
+        ] {
+            assert_eq!(Formula::of_index(created, 2, 1024), expected, "{created}");
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_together_have_no_formula() {
+        for (shards, routing_shards) in [(0, 1024), (3, 1024), (4, 0), (4, 2)] {
+            assert_eq!(Formula::of_index(7_100_299, shards, routing_shards), Err(Unrouted::UnknownSettings));
+        }
+        assert_eq!(Formula::of_index(9_100_000, 0, 1024), Err(Unrouted::UnknownSettings));
+    }
+}

@@ -1,0 +1,400 @@
+use std::cell::Cell;
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::Choice;
+use super::formula::{Formula, partitioned};
+use super::index_metadata::IndexMetadata;
+use super::overrides::Overrides;
+use super::primaries::{Primaries, Primary};
+use super::unrouted::Unrouted;
+use crate::hash::hash;
+
+/// What the table knows of an index.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Index {
+    /// Changes whenever the index does: see [`identity`](super::index_metadata::identity). `None` is never up to
+    /// date.
+    pub identity: Option<u64>,
+    /// What its mapping says of the filter.
+    pub overrides: Overrides,
+    /// In which overview of the cluster it was seen last.
+    #[serde(skip)]
+    pub seen: Cell<u32>,
+    /// Whether answers for it came out of order since the cluster's state was looked at last.
+    #[serde(skip)]
+    pub distrusted: Cell<bool>,
+    /// The hash of its name.
+    name_hash: u32,
+    shards: Result<Shards, Unrouted>,
+}
+
+/// How an index spreads its documents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Shards {
+    formula: Formula,
+    partition_size: u32,
+    routing_required: bool,
+    primaries: Box<[Primary]>,
+}
+
+/// How an index spreads its documents, as the cluster's state would tell it.
+pub(crate) struct Layout {
+    pub shards: u32,
+    pub routing_shards: u32,
+    pub partition_size: u32,
+    pub routing_required: bool,
+    /// A version that makes such indices.
+    pub created: &'static str,
+}
+
+/// The shard of an operation, and the number of the node that holds its primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardRoute {
+    pub index: u64,
+    pub shard: u32,
+    pub node: u16,
+}
+
+impl Index {
+    /// An index as the cluster's state describes it. What cannot be read makes it unrouted.
+    pub fn new(name: &str, metadata: Option<&IndexMetadata>, primaries: Option<&Primaries>) -> Self {
+        let overrides = metadata.map(Overrides::of_index).unwrap_or_default();
+        let settled = primaries.is_some_and(|primaries| primaries.settled);
+        Self {
+            // A shard that is about to be elsewhere may get there without a new version.
+            identity: metadata.and_then(IndexMetadata::identity).filter(|_| settled),
+            overrides,
+            seen: Cell::default(),
+            distrusted: Cell::default(),
+            name_hash: hash(name),
+            shards: metadata.ok_or(Unrouted::UnknownSettings).and_then(|metadata| Shards::new(metadata, primaries)),
+        }
+    }
+
+    /// Why no operation on it is routed, if so.
+    #[cfg(test)]
+    pub fn unrouted(&self) -> Option<Unrouted> {
+        self.shards.as_ref().err().copied()
+    }
+
+    /// The numbers of the nodes that hold a started primary.
+    pub fn nodes(&self) -> impl Iterator<Item = u16> {
+        self.shards.iter().flat_map(|shards| &shards.primaries).filter_map(|primary| primary.node())
+    }
+
+    /// Where an operation goes; `None` if that is for the cluster to choose, which makes the id.
+    pub fn route(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<ShardRoute>, Unrouted> {
+        if self.distrusted.get() {
+            return Err(Unrouted::Distrusted);
+        }
+        let shards = self.shards.as_ref().map_err(|why| *why)?;
+        let Some(shard) = shards.shard(id_hash, routing_hash)? else { return Ok(None) };
+        let node = shards.primaries.get(shard as usize).and_then(|primary| primary.node());
+        let node = node.ok_or(Unrouted::Primary)?;
+        Ok(Some(ShardRoute { index: u64::from(self.name_hash), shard, node }))
+    }
+
+    /// How the shard of an operation is worked out; `None` if that is for the cluster to choose.
+    pub fn choice(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<Choice>, Unrouted> {
+        let shards = self.shards.as_ref().map_err(|why| *why)?;
+        let hash = shards.hash(id_hash, routing_hash)?;
+        let partition_size = (shards.partition_size > 1).then_some(shards.partition_size);
+        Ok(hash.map(|hash| Choice::new(shards.formula, hash, partition_size)))
+    }
+
+    /// How it spreads its documents, or why it is unrouted.
+    pub fn layout(&self) -> Result<Layout, Unrouted> {
+        let Shards { formula, partition_size, routing_required, .. } = self.shards.as_ref().map_err(|why| *why)?;
+        let created = match formula {
+            Formula::Factor { .. } => "8000099",
+            Formula::Modulo { .. } => "9064000",
+        };
+        Ok(Layout {
+            shards: formula.shards(),
+            routing_shards: formula.modulus(),
+            partition_size: *partition_size,
+            routing_required: *routing_required,
+            created,
+        })
+    }
+
+    /// By shard.
+    pub fn primaries(&self) -> &[Primary] {
+        self.shards.as_ref().map_or(&[], |shards| &shards.primaries)
+    }
+
+    /// A routing value that leads to one shard, and where that is: another for each turn.
+    pub fn direct(&self, turn: usize, is_usable: impl Fn(u16) -> bool) -> Option<(u32, ShardRoute)> {
+        let Shards { formula, partition_size, primaries, .. } = self.shards.as_ref().ok()?;
+        let count = primaries.len();
+        let turns = (0..count).filter_map(|later| turn.wrapping_add(later).checked_rem(count));
+        let started =
+            |shard: usize| Some((shard as u32, primaries.get(shard)?.node().filter(|node| is_usable(*node))?));
+        let (shard, node) = turns.filter_map(started).next().filter(|_| *partition_size <= 1)?;
+        // One value in as many as there are shards leads there.
+        let tries = (count as u32).saturating_mul(100);
+        let value = (0..tries).find(|value| formula.shard(hash(&value.to_string())) == shard)?;
+        Some((value, ShardRoute { index: u64::from(self.name_hash), shard, node }))
+    }
+}
+
+impl Shards {
+    fn new(metadata: &IndexMetadata, primaries: Option<&Primaries>) -> Result<Self, Unrouted> {
+        match metadata.state.as_str() {
+            "open" => {}
+            "close" => return Err(Unrouted::Closed),
+            _ => return Err(Unrouted::UnknownSettings),
+        }
+        let settings = &metadata.settings.index;
+        // Reading or changing its settings is no writing; whatever else may be blocked could be.
+        let blocks = |(name, on): (&String, &Option<String>)| {
+            !matches!(name.as_str(), "read" | "metadata") && on.as_ref().is_some_and(|on| on != "false")
+        };
+        if settings.blocks.iter().any(blocks) {
+            return Err(Unrouted::WriteBlock);
+        }
+        let pipelines = [&settings.default_pipeline, &settings.final_pipeline];
+        if pipelines.iter().any(|pipeline| pipeline.as_ref().is_some_and(|name| name != "_none")) {
+            return Err(Unrouted::Pipeline);
+        }
+        check_mode(metadata)?;
+        let formula = formula(metadata)?;
+        if metadata.split_shards_metadata.as_ref().is_some_and(|split| !split.is_none_split(formula.shards())) {
+            return Err(Unrouted::Split);
+        }
+        let partition_size = match &settings.routing_partition_size {
+            Some(size) => size.parse().map_err(|_| Unrouted::UnknownSettings)?,
+            None => 1,
+        };
+        // A cluster lists every shard, started or not. A number far beyond what is listed would cost much memory.
+        let listed = primaries.filter(|primaries| primaries.list.len() as u64 == u64::from(formula.shards()));
+        let primaries = listed.ok_or(Unrouted::Primary)?.list.clone();
+        // A cluster makes no partitioned index that does not require routing.
+        let routing_required = partition_size > 1 || metadata.mappings.values().any(|mapping| mapping.routing.required);
+        Ok(Self { formula, partition_size, routing_required, primaries })
+    }
+
+    fn shard(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<u32>, Unrouted> {
+        Ok(self.hash(id_hash, routing_hash)?.map(|hash| self.formula.shard(hash)))
+    }
+
+    /// Of what the formula makes a shard.
+    fn hash(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<u32>, Unrouted> {
+        Ok(match (id_hash, routing_hash) {
+            (_, None) if self.routing_required => return Err(Unrouted::RoutingRequired),
+            (Some(id), Some(routing)) if self.partition_size > 1 => Some(partitioned(routing, id, self.partition_size)),
+            _ if self.partition_size > 1 => return Err(Unrouted::Partition),
+            (_, Some(routing)) => Some(routing),
+            (Some(id), None) => Some(id),
+            (None, None) => None,
+        })
+    }
+}
+
+/// Whether the index routes by hash at all.
+fn check_mode(metadata: &IndexMetadata) -> Result<(), Unrouted> {
+    let settings = &metadata.settings.index;
+    if settings.routing_path.is_some() || settings.dimensions.is_some() {
+        return Err(Unrouted::RoutingPath);
+    }
+    match settings.mode.as_deref() {
+        // Without a routing path the latter two route like any index.
+        None | Some("standard" | "logsdb" | "lookup") => {}
+        Some("time_series") => return Err(Unrouted::RoutingPath),
+        Some(_) => return Err(Unrouted::IndexMode),
+    }
+    if settings.number_of_virtual_shards.as_ref().is_some_and(|number| number != "-1") {
+        return Err(Unrouted::VirtualShards);
+    }
+    if metadata.resharding.is_some() {
+        return Err(Unrouted::Resharding);
+    }
+    Ok(())
+}
+
+fn formula(metadata: &IndexMetadata) -> Result<Formula, Unrouted> {
+    let settings = &metadata.settings.index;
+    let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).ok_or(Unrouted::UnknownSettings);
+    let created = number(settings.version.as_ref().and_then(|version| version.created.as_ref()))?;
+    let shards = u32::try_from(number(settings.number_of_shards.as_ref())?).map_err(|_| Unrouted::UnknownSettings)?;
+    Formula::of_index(created, shards, metadata.routing_num_shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn metadata(edit: impl FnOnce(&mut Value)) -> Value {
+        let mut metadata = json!({
+            "version": 7,
+            "state": "open",
+            "routing_num_shards": 1024,
+            "settings": {"index": {"uuid": "u", "number_of_shards": "2", "version": {"created": "136408127"}}},
+        });
+        edit(&mut metadata);
+        metadata
+    }
+
+    /// Shard 0 on node 10, shard 1 on node 11, …
+    fn index_of(metadata: &Value, shards: u16) -> Index {
+        let metadata = IndexMetadata::deserialize(metadata).ok();
+        let primaries = Primaries { list: (0..shards).map(|shard| Primary::on(10 + shard)).collect(), settled: true };
+        Index::new("i", metadata.as_ref(), Some(&primaries))
+    }
+
+    fn index(edit: impl FnOnce(&mut Value)) -> Index {
+        index_of(&metadata(edit), 2)
+    }
+
+    fn node(index: &Index, id: Option<&str>, routing: Option<&str>) -> Result<Option<u16>, Unrouted> {
+        index.route(id.map(hash), routing.map(hash)).map(|route| route.map(|route| route.node))
+    }
+
+    #[test]
+    fn routes_by_id_or_routing() {
+        let index = index(|_| ());
+        // "1" hashes to shard 0 of 2: see the formula's vectors.
+        assert_eq!(node(&index, Some("1"), None), Ok(Some(10)));
+        assert_eq!(node(&index, Some("anything"), Some("1")), Ok(Some(10)));
+        assert_eq!(node(&index, None, Some("1")), Ok(Some(10)));
+        assert!((0..20).any(|id| node(&index, Some(&id.to_string()), None) == Ok(Some(11))));
+        assert_eq!(node(&index, None, None), Ok(None));
+        assert_eq!(index.nodes().collect::<Vec<_>>(), [10, 11]);
+    }
+
+    #[test]
+    fn a_partitioned_index_needs_id_and_routing() {
+        let metadata = metadata(|i| {
+            i["settings"]["index"]["routing_partition_size"] = json!("2");
+            i["settings"]["index"]["number_of_shards"] = json!("6");
+            i["routing_num_shards"] = json!(6);
+        });
+        let index = index_of(&metadata, 6);
+        assert_eq!(node(&index, Some("b_0"), Some("b")), Ok(Some(15)));
+        assert_eq!(node(&index, Some("b_0"), None), Err(Unrouted::RoutingRequired));
+        assert_eq!(node(&index, None, Some("b")), Err(Unrouted::Partition));
+        assert_eq!(node(&index, None, None), Err(Unrouted::RoutingRequired));
+    }
+
+    #[test]
+    fn where_routing_is_required_nothing_is_routed_without() {
+        let required = index(|i| i["mappings"] = json!({"_doc": {"_routing": {"required": true}}}));
+        assert_eq!(node(&required, Some("1"), None), Err(Unrouted::RoutingRequired));
+        assert_eq!(node(&required, None, None), Err(Unrouted::RoutingRequired));
+        assert_eq!(node(&required, None, Some("1")), Ok(Some(10)));
+        let free = index(|i| i["mappings"] = json!({"_doc": {"_routing": {"required": false}}}));
+        assert_eq!(node(&free, Some("1"), None), Ok(Some(10)));
+    }
+
+    #[test]
+    fn what_does_not_route_by_hash_is_unrouted() {
+        let reason = |edit: &dyn Fn(&mut Value)| index(edit).unrouted();
+        assert_eq!(reason(&|i| i["state"] = json!("close")), Some(Unrouted::Closed));
+        assert_eq!(reason(&|i| i["state"] = json!("ajar")), Some(Unrouted::UnknownSettings));
+        for (setting, value, why) in [
+            ("default_pipeline", json!("p"), Unrouted::Pipeline),
+            ("final_pipeline", json!("p"), Unrouted::Pipeline),
+            ("blocks", json!({"write": "true"}), Unrouted::WriteBlock),
+            ("blocks", json!({"read_only_allow_delete": "true", "read": "false"}), Unrouted::WriteBlock),
+            ("blocks", json!({"search_only": "true"}), Unrouted::WriteBlock),
+            ("mode", json!("time_series"), Unrouted::RoutingPath),
+            ("mode", json!("sideways"), Unrouted::IndexMode),
+            ("routing_path", json!(["host"]), Unrouted::RoutingPath),
+            ("dimensions", json!(["host"]), Unrouted::RoutingPath),
+            ("number_of_virtual_shards", json!("4"), Unrouted::VirtualShards),
+            ("number_of_shards", json!("3"), Unrouted::UnknownSettings),
+            ("number_of_shards", json!("many"), Unrouted::UnknownSettings),
+            ("number_of_shards", json!("0"), Unrouted::UnknownSettings),
+            ("version", json!({}), Unrouted::UnknownSettings),
+            ("version", json!({"created": "10000099"}), Unrouted::Version),
+            ("routing_partition_size", json!("x"), Unrouted::UnknownSettings),
+            ("routing_by_moon", json!("full"), Unrouted::UnknownSettings),
+        ] {
+            let found = reason(&|i| i["settings"]["index"][setting] = value.clone());
+            assert_eq!(found, Some(why), "{setting}: {value}");
+        }
+        for (field, why) in [("resharding", Unrouted::Resharding), ("shard_swap", Unrouted::UnknownSettings)] {
+            assert_eq!(reason(&|i| i[field] = json!({"x": 1})), Some(why));
+        }
+    }
+
+    #[test]
+    fn shards_that_were_split_in_place_are_not_routed_to() {
+        let whole = json!({"num_of_root_shards": 2, "max_shard_id": 1, "active_shard_ids": [0, 1]});
+        for (field, value, why) in [
+            ("num_of_root_shards", json!(1), Unrouted::Split),
+            ("max_shard_id", json!(2), Unrouted::Split),
+            ("active_shard_ids", json!([0, 2]), Unrouted::Split),
+            ("root_shards_to_all_children", json!({"1": [2, 3]}), Unrouted::Split),
+            ("parent_to_child_shards", json!({"1": [2, 3]}), Unrouted::Split),
+            ("more", json!({}), Unrouted::UnknownSettings),
+        ] {
+            let mut split = whole.clone();
+            split[field] = value;
+            assert_eq!(index(|i| i["split_shards_metadata"] = split).unrouted(), Some(why), "{field}");
+        }
+    }
+
+    #[test]
+    fn settings_that_change_nothing_are_no_reason() {
+        let index = index(|i| {
+            let settings = &mut i["settings"]["index"];
+            settings["default_pipeline"] = json!("_none");
+            settings["mode"] = json!("standard");
+            settings["routing_partition_size"] = json!("1");
+            settings["number_of_virtual_shards"] = json!("-1");
+            settings["number_of_routing_shards"] = json!("1024");
+            settings["routing"] = json!({"allocation": {"require": {"zone": "a"}}});
+            settings["blocks"] = json!({"read": "true", "metadata": "true", "write": null, "read_only": "false"});
+            i["shard_size_forecast"] = json!(7);
+            i["split_shards_metadata"] = json!({"num_of_root_shards": 2, "max_shard_id": 1, "active_shard_ids": [0, 1],
+                       "root_shards_to_all_children": {}});
+        });
+        assert_eq!(index.unrouted(), None);
+    }
+
+    #[test]
+    fn a_shard_without_a_started_primary_is_unrouted() {
+        let metadata = IndexMetadata::deserialize(metadata(|_| ())).unwrap();
+        let primaries = Primaries { list: [Primary::NOT_STARTED, Primary::on(3)].into(), settled: false };
+        let index = Index::new("i", Some(&metadata), Some(&primaries));
+        assert_eq!(node(&index, Some("1"), None), Err(Unrouted::Primary));
+        assert_eq!((index.nodes().collect::<Vec<_>>(), index.identity), (vec![3], None));
+    }
+
+    #[test]
+    fn an_index_with_more_shards_than_are_listed_is_unrouted_and_costs_nothing() {
+        let many = metadata(|i| {
+            i["settings"]["index"]["number_of_shards"] = json!("1048576");
+            i["routing_num_shards"] = json!(1 << 20);
+        });
+        assert_eq!(index_of(&many, 2).unrouted(), Some(Unrouted::Primary));
+        let metadata = IndexMetadata::deserialize(metadata(|_| ())).unwrap();
+        assert_eq!(Index::new("i", Some(&metadata), None).unrouted(), Some(Unrouted::Primary));
+    }
+
+    #[test]
+    fn a_direct_routing_value_leads_to_a_shard_whose_node_can_be_used() {
+        let index = index(|_| ());
+        for turn in 0..4 {
+            let (value, route) = index.direct(turn, |_| true).unwrap();
+            assert_eq!(node(&index, None, Some(&value.to_string())), Ok(Some(route.node)));
+            assert_eq!(usize::from(route.node), 10 + turn % 2);
+            assert_eq!(index.direct(turn, |node| node == 10).unwrap().1.node, 10);
+        }
+        assert_eq!(index.direct(0, |_| false), None);
+    }
+
+    #[test]
+    fn another_version_or_uuid_is_another_identity() {
+        let identity = |edit: &dyn Fn(&mut Value)| index(edit).identity;
+        let known = identity(&|_| ());
+        assert!(known.is_some());
+        assert_ne!(identity(&|i| i["version"] = json!(8)), known);
+        assert_ne!(identity(&|i| i["settings"]["index"]["uuid"] = json!("v")), known);
+        assert_eq!(identity(&|i| i["version"] = Value::Null), None);
+    }
+}

@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::hash::hash;
+
+/// What the cluster state tells of an index but for where its shards are, as far as routing may depend on it.
+///
+/// A field or setting about routing, shards or pipelines that is not listed here makes it unreadable, so that nothing
+/// unknown goes unnoticed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IndexMetadata {
+    /// Grows with each change of the metadata, and whenever a shard has failed, was started or promoted.
+    pub version: Option<u64>,
+    /// `open` or `close`.
+    #[serde(default)]
+    pub state: String,
+    #[serde(default)]
+    pub routing_num_shards: u32,
+    #[serde(default)]
+    pub settings: Settings,
+    /// By type; there is one, `_doc`, but in indices that Elasticsearch 6 has made.
+    #[serde(default)]
+    pub mappings: BTreeMap<String, Mapping>,
+    /// Elasticsearch: a resharding is under way.
+    #[serde(alias = "reshard")]
+    pub resharding: Option<Value>,
+    /// OpenSearch 3: which shards were split in place.
+    pub split_shards_metadata: Option<SplitShards>,
+    #[serde(rename = "aliases")]
+    _aliases: Option<IgnoredAny>,
+    #[serde(rename = "shard_size_forecast", alias = "shard_size_in_bytes_forecast")]
+    _forecast: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SplitShards {
+    num_of_root_shards: u32,
+    max_shard_id: u32,
+    active_shard_ids: Vec<u32>,
+    #[serde(default)]
+    root_shards_to_all_children: BTreeMap<String, IgnoredAny>,
+    #[serde(default)]
+    parent_to_child_shards: BTreeMap<String, IgnoredAny>,
+}
+
+impl SplitShards {
+    /// Whether none of so many shards was split, or is being split.
+    pub fn is_none_split(&self, shards: u32) -> bool {
+        let numbers = self.num_of_root_shards == shards && self.max_shard_id.checked_add(1) == Some(shards);
+        let children = !self.root_shards_to_all_children.is_empty() || !self.parent_to_child_shards.is_empty();
+        numbers && !children && self.active_shard_ids.iter().copied().eq(0..shards)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Mapping {
+    #[serde(default, rename = "_routing")]
+    pub routing: RoutingField,
+    #[serde(default, rename = "_meta")]
+    pub meta: Meta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RoutingField {
+    #[serde(default)]
+    pub required: bool,
+}
+
+/// What the makers of an index wrote into its mapping.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Meta {
+    pub bulk_reshuffle: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Settings {
+    #[serde(default)]
+    pub index: IndexSettings,
+}
+
+/// Settings come as strings, whatever they mean.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IndexSettings {
+    pub uuid: Option<String>,
+    pub version: Option<CreatedVersion>,
+    pub number_of_shards: Option<String>,
+    pub number_of_virtual_shards: Option<String>,
+    pub routing_partition_size: Option<String>,
+    pub routing_path: Option<Value>,
+    pub dimensions: Option<Value>,
+    pub mode: Option<String>,
+    pub default_pipeline: Option<String>,
+    pub final_pipeline: Option<String>,
+    #[serde(default)]
+    pub blocks: BTreeMap<String, Option<String>>,
+    #[serde(default)]
+    pub append_only: AppendOnly,
+    #[serde(rename = "number_of_routing_shards")]
+    _routing_shards: Option<IgnoredAny>,
+    /// Where shards may be, which the routing table tells.
+    #[serde(rename = "routing")]
+    _allocation: Option<IgnoredAny>,
+    /// Checks at start.
+    #[serde(rename = "shard")]
+    _shard: Option<IgnoredAny>,
+    #[serde(rename = "shard_limit_group")]
+    _limit: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct CreatedVersion {
+    pub created: Option<String>,
+}
+
+/// OpenSearch: an index of this kind takes no document whose id the cluster has not made.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct AppendOnly {
+    pub enabled: Option<String>,
+}
+
+impl IndexMetadata {
+    /// Which of these there are for, in `filter_path`, under `metadata.indices.*`. The patterns also find what later
+    /// versions may add.
+    pub const FIELDS: &[&str] = &[
+        "version",
+        "state",
+        "*rout*",
+        "*shard*",
+        "settings.index.uuid",
+        "settings.index.version.created",
+        "settings.index.*rout*",
+        "settings.index.*shard*",
+        "settings.index.*pipeline*",
+        "settings.index.mode",
+        "settings.index.dimensions",
+        "settings.index.blocks",
+        "settings.index.append_only",
+        "mappings.*._routing.required",
+        "mappings.*._meta.bulk_reshuffle",
+    ];
+
+    /// See [`identity`].
+    pub fn identity(&self) -> Option<u64> {
+        identity(self.settings.index.uuid.as_deref()?, self.version?)
+    }
+}
+
+/// A number that changes whenever an index is another or has changed.
+pub(crate) fn identity(uuid: &str, version: u64) -> Option<u64> {
+    let version = u32::try_from(version).ok()?;
+    Some(u64::from(hash(uuid)) << 32 | u64::from(version))
+}

@@ -1,0 +1,31 @@
+//! The routing table: from an index or alias and a document's id to the shard and the node that has its primary.
+//!
+//! [`RoutingTable`] is read for each operation. It has a [`Bucket`] for each hash of a name, so that a change replaces a
+//! few of them. [`Formula`] is the cluster's own rule from a hash to a shard. What is not known for certain is
+//! [`Unrouted`].
+
+mod bucket;
+mod choice;
+mod formula;
+mod index;
+mod index_metadata;
+mod name_kind;
+mod overrides;
+mod primaries;
+mod routing_table;
+mod unrouted;
+mod upstream;
+mod version;
+
+pub(crate) use bucket::{BUCKETS, Bucket, Buckets, Entry, Target};
+pub use choice::Choice;
+pub use formula::Formula;
+pub(crate) use index::Index;
+pub(crate) use index_metadata::{IndexMetadata, identity};
+pub use name_kind::NameKind;
+pub use overrides::Overrides;
+pub(crate) use primaries::{Primaries, ShardTable};
+pub use routing_table::{Route, RoutingTable, WriteTarget};
+pub use unrouted::Unrouted;
+pub use upstream::{UpstreamId, Upstreams};
+pub use version::Version;

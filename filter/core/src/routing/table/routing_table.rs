@@ -1,0 +1,325 @@
+use std::rc::Rc;
+
+use super::bucket::{Buckets, Entry, Target};
+use super::choice::Choice;
+use super::index::{Index, ShardRoute};
+use super::name_kind::NameKind;
+use super::overrides::Overrides;
+use super::unrouted::Unrouted;
+use super::upstream::UpstreamId;
+use crate::hash::hash;
+use crate::node::Node;
+
+/// Where the primary of each shard is, for every name that a bulk operation can write to.
+///
+/// A snapshot: it stays as it is when the cluster's state changes, but for what is [distrusted](Self::distrust).
+#[derive(Debug)]
+pub struct RoutingTable {
+    pub(crate) buckets: Buckets,
+    /// The upstream of each node, by the node's number.
+    by_node: Rc<[Result<UpstreamId, Unrouted>]>,
+    /// The nodes, by number.
+    nodes: Rc<[Node]>,
+    /// Upstreams that hold a started primary.
+    upstreams: Vec<UpstreamId>,
+    knows_require_data_stream: bool,
+}
+
+/// Where an operation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// To the node that holds the primary of its shard.
+    Primary {
+        /// Tells its index from others: the same for all its aliases.
+        index: u64,
+        /// The shard's number.
+        shard: u32,
+        /// The node's own upstream.
+        upstream: UpstreamId,
+    },
+    /// To any node: the cluster will make its id, so its shard is not known yet.
+    AnyNode,
+}
+
+impl RoutingTable {
+    /// A table of these buckets, with each node and its upstream by the node's number.
+    pub(crate) fn new(buckets: Buckets, nodes: Rc<[Node]>, by_node: Rc<[Result<UpstreamId, Unrouted>]>) -> Self {
+        let mut is_used = vec![false; by_node.len()];
+        for node in buckets.nodes() {
+            is_used.get_mut(usize::from(node)).into_iter().for_each(|is_used| *is_used = true);
+        }
+        let used = by_node.iter().zip(is_used).filter(|(_, is_used)| *is_used);
+        let mut upstreams: Vec<UpstreamId> = used.filter_map(|(upstream, _)| upstream.ok()).collect();
+        upstreams.sort_unstable();
+        upstreams.dedup();
+        let mut present = nodes.iter().filter(|node| node.present).peekable();
+        let knows_require_data_stream = present.peek().is_some() && present.all(Node::knows_require_data_stream);
+        Self { buckets, by_node, nodes, upstreams, knows_require_data_stream }
+    }
+
+    /// What writing to a name goes to.
+    pub fn write_target(&self, name: &str) -> Result<WriteTarget<'_>, Unrouted> {
+        let unknown = if name.starts_with('<') { Unrouted::DateMath } else { Unrouted::UnknownIndex };
+        let (name, entry) = self.buckets.named(name).ok_or(unknown)?;
+        let (index_name, index, kind, added_routing) = match entry {
+            Entry::Index(index) => (name, index, NameKind::Index, None),
+            Entry::Target(Target { index: index_name, kind, routing, .. }) => {
+                let index_name = index_name.as_deref().map_err(|why| *why)?;
+                let index = self.buckets.index(index_name).ok_or(Unrouted::UnknownIndex)?;
+                (index_name, index, *kind, routing.as_deref())
+            }
+        };
+        Ok(WriteTarget { table: self, name, index_name, index, kind, added_routing })
+    }
+
+    /// Where an operation on a name goes, given the hash of its id and its routing value.
+    pub fn route(&self, name: &str, id_hash: Option<u32>, routing: Option<&str>) -> Result<Route, Unrouted> {
+        self.write_target(name)?.route(id_hash, routing)
+    }
+
+    /// Whether a name stands for this index.
+    pub fn writes_to(&self, name: &str, index: &str) -> bool {
+        let written = match self.buckets.get(name) {
+            Some(Entry::Index(_)) => Some(name),
+            Some(Entry::Target(Target { index, .. })) => index.as_deref().ok(),
+            None => None,
+        };
+        written == Some(index) && self.buckets.index(index).is_some()
+    }
+
+    /// Routes nothing to the index of this name until it is [trusted](Self::trust) again.
+    pub fn distrust(&self, name: &str) {
+        if let Ok(target) = self.write_target(name) {
+            target.index.distrusted.set(true);
+        }
+    }
+
+    /// Routes to all indices again.
+    pub fn trust(&self) {
+        self.buckets.entries().filter_map(Entry::index).for_each(|index| index.distrusted.set(false));
+    }
+
+    /// Whether [all nodes do](Node::knows_require_data_stream).
+    pub fn knows_require_data_stream(&self) -> bool {
+        self.knows_require_data_stream
+    }
+
+    /// All upstreams that hold a started primary, in a fixed order.
+    pub fn upstreams(&self) -> &[UpstreamId] {
+        &self.upstreams
+    }
+
+    /// The nodes that the cluster has, each with its upstream or why it gets nothing.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Node, Result<UpstreamId, Unrouted>)> + Clone {
+        self.nodes.iter().zip(self.by_node.iter().copied()).filter(|(node, _)| node.present)
+    }
+
+    /// The node with this number.
+    pub(crate) fn node(&self, number: u16) -> Option<&Node> {
+        self.nodes.get(usize::from(number))
+    }
+
+    /// Whether it is the upstream of a node.
+    pub fn has_node(&self, upstream: UpstreamId) -> bool {
+        self.by_node.contains(&Ok(upstream))
+    }
+
+    /// The upstream of the node with this number.
+    pub(crate) fn upstream(&self, node: u16) -> Result<UpstreamId, Unrouted> {
+        *self.by_node.get(usize::from(node)).unwrap_or(&Err(Unrouted::Upstream))
+    }
+}
+
+/// The index that writing to a name goes to, be it the index's own, an alias or a data stream.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteTarget<'a> {
+    table: &'a RoutingTable,
+    name: &'a str,
+    index_name: &'a str,
+    index: &'a Index,
+    kind: NameKind,
+    /// The routing value that an alias adds.
+    added_routing: Option<&'a str>,
+}
+
+impl<'a> WriteTarget<'a> {
+    /// The name, as long as the table is there.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The name of the index itself.
+    pub fn index(&self) -> &'a str {
+        self.index_name
+    }
+
+    /// The routing value that operations get which have none.
+    pub fn added_routing(&self) -> Option<&'a str> {
+        self.added_routing
+    }
+
+    /// How the shard of an operation is worked out, started or not; `None` if that is for the cluster to choose.
+    pub fn choice(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Option<Choice>, Unrouted> {
+        self.index.choice(id_hash, self.added_routing.or(routing).map(hash))
+    }
+
+    /// How many shards the index has; none where it cannot be told.
+    pub fn shards(&self) -> u32 {
+        self.index.primaries().len() as u32
+    }
+
+    /// The node that holds a shard's started primary; `None` where none is, or where the cluster does not tell of it.
+    pub fn primary(&self, shard: u32) -> Option<&'a Node> {
+        self.table.node(self.index.primaries().get(shard as usize)?.node()?)
+    }
+
+    /// What the name stands for.
+    pub fn kind(&self) -> NameKind {
+        self.kind
+    }
+
+    /// What the index says of how its operations are to be treated.
+    pub fn overrides(&self) -> Overrides {
+        self.index.overrides
+    }
+
+    /// Where an operation goes, given the hash of its id and its routing value.
+    pub fn route(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Route, Unrouted> {
+        let added = self.added_routing;
+        if added.is_some() && routing.is_some() && added != routing {
+            return Err(Unrouted::AliasRouting);
+        }
+        match self.index.route(id_hash, added.or(routing).map(hash))? {
+            Some(route) => self.route_to(route),
+            None => Ok(Route::AnyNode),
+        }
+    }
+
+    /// A routing value for operations that have neither id nor routing, which leads all of them to one shard, and
+    /// where that is: another shard for each turn. `None` where the routing value alone does not decide.
+    pub fn direct(&self, turn: usize) -> Option<(u32, Route)> {
+        if self.added_routing.is_some() {
+            return None;
+        }
+        let (value, route) = self.index.direct(turn, |node| self.table.upstream(node).is_ok())?;
+        Some((value, self.route_to(route).ok()?))
+    }
+
+    fn route_to(&self, ShardRoute { index, shard, node }: ShardRoute) -> Result<Route, Unrouted> {
+        Ok(Route::Primary { index, shard, upstream: self.table.upstream(node)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::index::Index;
+    use super::super::index_metadata::IndexMetadata;
+    use super::super::primaries::{Primaries, Primary};
+    use super::super::upstream::Upstreams;
+    use super::*;
+    use crate::hash::hash;
+
+    /// An index of two shards, the first on node 0.
+    fn index(name: &str, second: Primary) -> Index {
+        let metadata: IndexMetadata = serde_json::from_value(json!({
+            "version": 1, "state": "open", "routing_num_shards": 1024,
+            "settings": {"index": {"uuid": name, "number_of_shards": "2", "version": {"created": "136408127"}}},
+            "mappings": {"_doc": {"_meta": {"bulk_reshuffle": {"enabled": name != "off"}}}},
+        }))
+        .unwrap();
+        let primaries = Primaries { list: [Primary::on(0), second].into(), settled: true };
+        Index::new(name, Some(&metadata), Some(&primaries))
+    }
+
+    fn target(index: Result<&str, Unrouted>, routing: Option<&str>) -> Entry {
+        Entry::Target(Target::new(index, routing))
+    }
+
+    /// Of the three nodes the last has no upstream.
+    fn table() -> (RoutingTable, Upstreams) {
+        let mut upstreams = Upstreams::new("es");
+        let by_node =
+            [Ok(upstreams.intern("es-0").unwrap()), Ok(upstreams.intern("es-1").unwrap()), Err(Unrouted::Upstream)];
+        let mut buckets = Buckets::default();
+        for (name, entry) in [
+            ("i", Entry::Index(index("i", Primary::on(1)))),
+            ("far", Entry::Index(index("far", Primary::on(2)))),
+            ("off", Entry::Index(index("off", Primary::NOT_STARTED))),
+            ("plain", target(Ok("i"), None)),
+            ("fixed", target(Ok("i"), Some("1"))),
+            ("lost", target(Ok("gone"), None)),
+            ("read", target(Err(Unrouted::Alias), None)),
+        ] {
+            buckets.change(Buckets::number(name), |names| {
+                names.insert(name.into(), entry);
+            });
+        }
+        (RoutingTable::new(buckets, [].into(), by_node.into()), upstreams)
+    }
+
+    /// An id of this shard.
+    fn id(shard: u32) -> String {
+        let index = index("i", Primary::on(1));
+        let leads = |id: &String| index.route(Some(hash(id)), None).unwrap().unwrap().shard == shard;
+        (0..).map(|number: u32| number.to_string()).find(leads).unwrap()
+    }
+
+    #[test]
+    fn a_shard_leads_to_the_upstream_of_its_node() {
+        let (table, upstreams) = table();
+        let route = |index, shard: u32| match table.route(index, Some(hash(&id(shard))), None) {
+            Ok(Route::Primary { shard, upstream, .. }) => Ok((shard, upstreams.name(upstream).to_string())),
+            Ok(Route::AnyNode) => panic!("any node"),
+            Err(why) => Err(why),
+        };
+        assert_eq!(route("i", 0), Ok((0, "es-0".into())));
+        assert_eq!(route("i", 1), Ok((1, "es-1".into())));
+        assert_eq!((route("far", 0).is_ok(), route("far", 1)), (true, Err(Unrouted::Upstream)));
+        assert_eq!(route("off", 1), Err(Unrouted::Primary));
+        assert_eq!(table.route("i", None, None), Ok(Route::AnyNode));
+        assert_eq!(table.upstreams().len(), 2);
+    }
+
+    #[test]
+    fn an_alias_leads_to_its_write_index_and_may_add_a_routing_value() {
+        let (table, _) = table();
+        let route = |index, routing| table.route(index, Some(hash(&id(1))), routing);
+        assert_eq!(route("plain", None), route("i", None));
+        assert_eq!(route("fixed", None), route("i", Some("1")));
+        assert_eq!(route("fixed", Some("1")), route("i", Some("1")));
+        assert_ne!(route("fixed", None), route("i", None));
+        assert_eq!(route("fixed", Some("2")), Err(Unrouted::AliasRouting));
+        assert_eq!(route("read", None), Err(Unrouted::Alias));
+        assert_eq!(route("lost", None), Err(Unrouted::UnknownIndex));
+        assert_eq!(route("nothing", None), Err(Unrouted::UnknownIndex));
+        assert_eq!(route("<logs-{now/d}>", None), Err(Unrouted::DateMath));
+        assert!(table.writes_to("plain", "i") && table.writes_to("i", "i"));
+        assert!(!table.writes_to("lost", "gone") && !table.writes_to("far", "i") && !table.writes_to("read", "i"));
+        let enabled = |name| table.write_target(name).unwrap().overrides().enabled;
+        assert_eq!((enabled("plain"), enabled("off")), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn distrust_holds_for_the_index_by_any_name() {
+        let (table, _) = table();
+        table.distrust("plain");
+        assert_eq!(table.route("i", Some(1), None), Err(Unrouted::Distrusted));
+        assert!(table.route("far", Some(hash(&id(0))), None).is_ok());
+        table.trust();
+        assert!(table.route("i", Some(1), None).is_ok());
+    }
+
+    #[test]
+    fn a_direct_value_leads_to_a_node_with_an_upstream() {
+        let (table, _) = table();
+        for turn in 0..4 {
+            for index in ["i", "far", "plain"] {
+                let (value, route) = table.write_target(index).unwrap().direct(turn).unwrap();
+                assert_eq!(table.route(index, None, Some(&value.to_string())), Ok(route));
+            }
+        }
+        assert_eq!(table.write_target("fixed").unwrap().direct(0), None);
+    }
+}

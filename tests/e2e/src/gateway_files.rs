@@ -1,0 +1,49 @@
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::{Authority, Identity, ShippedFiles};
+use anyhow::Result;
+
+/// `envoy/gateway.yaml` for nodes at these addresses. Requests are held for a while, so that they meet.
+pub fn gateway_files(
+    folder: &Path,
+    servers: &Authority,
+    tenants: &Authority,
+    nodes: &[SocketAddr],
+) -> Result<ShippedFiles> {
+    let files = ShippedFiles::new(folder)?
+        .replace("/etc/envoy/", write_certificates(folder, servers, tenants)?)
+        .replace("address: 0.0.0.0,", "address: 127.0.0.1,")
+        .replace(
+            "\"coordinator\": \"es\"",
+            r#""coordinator": "es", "hold": {"early_release": false, "interval": "500ms"}"#,
+        );
+    let node = |files: ShippedFiles, (node, address): (usize, &SocketAddr)| {
+        let name = format!("es-{node}.internal");
+        // The name stays, for TLS.
+        let (shipped, known) =
+            (format!("{name}, port_value: 9200"), format!("127.0.0.1, port_value: {}", address.port()));
+        let to = |named: &str, place: &str| {
+            format!("endpoint: {{{named}address: {{socket_address: {{address: {place}}}}}}}")
+        };
+        files.replace(to("", &shipped), to(&format!("hostname: {name}, "), &known))
+    };
+    Ok(nodes.iter().enumerate().fold(files, node))
+}
+
+/// Writes what stands in `/etc/envoy` elsewhere; returns the folder.
+fn write_certificates(folder: &Path, servers: &Authority, tenants: &Authority) -> Result<String> {
+    let folder = folder.join("certificates");
+    std::fs::create_dir_all(&folder)?;
+    let Identity { certificate, key } = servers.sign("127.0.0.1")?;
+    let files = [
+        ("gateway.pem", &certificate),
+        ("gateway-key.pem", &key),
+        ("cluster-ca.pem", &servers.certificate),
+        ("tenants-ca.pem", &tenants.certificate),
+    ];
+    for (file, text) in files {
+        std::fs::write(folder.join(file), text)?;
+    }
+    Ok(format!("{}/", folder.display()))
+}

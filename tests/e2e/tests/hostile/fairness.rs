@@ -1,0 +1,58 @@
+//! A client whose requests a node does not answer, and the others of that node.
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::Recorded;
+
+use crate::bodies::Operations;
+use crate::trial::{Cost, Plan, expect_items};
+
+/// What one identity may have at a node at a time.
+const SLOTS: usize = 16;
+
+/// Requests of one identity, each with an id of its own, which the nodes do not answer.
+async fn hang(requests: usize, paths: &[&str]) -> Result<()> {
+    let plan = Plan::new(format!("{requests} requests to {}, which hang", paths.join(" and ")));
+    plan.run(async |trial| {
+        trial.hold();
+        let operations = Operations::documents(50, 10);
+        let begin = |(number, path): (usize, &&str)| {
+            let number = number.to_string();
+            trial.begin(path, &[("x-opaque-id", &number)], operations.body.clone())
+        };
+        let answers: Vec<_> = (0..requests).zip(paths.iter().cycle()).map(begin).collect();
+        trial.wait_for_requests(requests, &operations).await?;
+        trial.wait_for_neighbour().await;
+        for node in 0..2 {
+            for path in paths {
+                let at_node = |batch: &&Recorded| batch.node == node && batch.target == **path;
+                let found = trial.arrived().iter().filter(at_node).count();
+                ensure!((1..=SLOTS).contains(&found), "{found} batches of {path} at es-{node} at a time");
+            }
+        }
+        trial.gate.open();
+        for answer in answers {
+            expect_items(&answer.get().await?, &operations.ids, 201)?;
+        }
+        ensure!(trial.way().await? == "split", "{}", trial.way().await?);
+        Ok(Cost { wire: requests * operations.body.len(), got: format!("200, {requests} × 50 items, split") })
+    })
+    .await
+}
+
+const PLAIN: &str = "/i/_bulk";
+const WAITING: &str = "/i/_bulk?refresh=wait_for";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_do_not_wait_for_64_requests_that_hang() -> Result<()> {
+    hang(64, &[PLAIN]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_do_not_wait_for_64_requests_that_wait_for_a_refresh() -> Result<()> {
+    hang(64, &[WAITING]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_do_not_wait_for_500_requests_of_both_kinds() -> Result<()> {
+    hang(500, &[PLAIN, WAITING]).await
+}

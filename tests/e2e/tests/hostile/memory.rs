@@ -1,0 +1,244 @@
+//! Requests that are small on the wire, and large once they are inflated, split or answered.
+
+use std::collections::HashSet;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{Index, QuickItems, RawClient};
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::bodies::{Ids, MIB, Operations, large_headers, without_ids};
+use crate::trial::{Cost, HOSTILE, Plan, Trial, expect_items, expect_items_of};
+
+const GZIP: &[(&str, &str)] = &[("content-encoding", "gzip")];
+
+/// Sends one request whose operations must all be carried out.
+async fn send(trial: &Trial, path: &str, headers: &[(&str, &str)], body: Bytes, ids: &Ids) -> Result<Cost> {
+    let wire = body.len();
+    let answer = trial.send(path, headers, body).await?;
+    Ok(Cost { wire, got: format!("{}, {}", expect_items(&answer, ids, 200)?, trial.way().await?) })
+}
+
+async fn gzip_of_tiny_deletes(mib: usize, memory: usize) -> Result<()> {
+    let plan = Plan::new(format!("gzip of {mib} MiB of tiny deletes, limits.memory {memory}mb")).memory(memory);
+    let operations = Operations::tiny_deletes(mib * MIB);
+    plan.run(async |trial| send(trial, "/i/_bulk", GZIP, operations.gzip()?, &operations.ids).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gzip_of_57_kb_is_carried_out() -> Result<()> {
+    gzip_of_tiny_deletes(14, 256).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gzip_of_195_kb_with_two_million_operations_is_carried_out() -> Result<()> {
+    gzip_of_tiny_deletes(48, 256).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gzip_of_387_kb_with_four_million_operations_is_carried_out() -> Result<()> {
+    gzip_of_tiny_deletes(95, 256).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gzip_of_195_kb_is_carried_out_with_a_quarter_of_the_memory() -> Result<()> {
+    gzip_of_tiny_deletes(48, 64).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_million_tiny_deletes_are_carried_out() -> Result<()> {
+    let operations = Operations::tiny_deletes(48 * MIB);
+    let plan = Plan::new("48 MiB of tiny deletes");
+    plan.run(async |trial| send(trial, "/i/_bulk", &[], operations.body.clone(), &operations.ids).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_with_long_ids_are_carried_out() -> Result<()> {
+    let operations = Operations::deletes(90_000, (0..10).map(|id| format!("{id:0>512}")));
+    let plan = Plan::new("gzip of 48 MiB of deletes with ids of 512 bytes");
+    plan.run(async |trial| send(trial, "/i/_bulk", GZIP, operations.gzip()?, &operations.ids).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_with_long_ids_full_of_escapes_are_carried_out() -> Result<()> {
+    // A quote is one byte of an id, and two of JSON.
+    let operations = Operations::deletes(45_000, (0..10).map(|id| format!("{id}{}", r#"\""#.repeat(511))));
+    let plan = Plan::new("gzip of 48 MiB of deletes with ids of 511 quotes");
+    plan.run(async |trial| send(trial, "/i/_bulk", GZIP, operations.gzip()?, &operations.ids).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_in_an_index_with_a_long_name_are_carried_out() -> Result<()> {
+    let name = "n".repeat(255);
+    let line = |id: &str| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"{id}\"}}}}\n");
+    let operations = Operations::new(170_000, (0..10).map(|id| id.to_string()), line);
+    let plan = Plan::new("gzip of 48 MiB of deletes in an index with a name of 255 bytes");
+    let plan = plan.index(Index::new(&name, [0, 1]));
+    plan.run(async |trial| send(trial, "/_bulk", GZIP, operations.gzip()?, &operations.ids).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_4_kb_for_each_operation_are_handed_on() -> Result<()> {
+    let operations = Operations::deletes(8_000, (0..8_000).map(|id| id.to_string()));
+    let plan = Plan::new("8,000 deletes, each of which fails with 4 kB");
+    plan.run(async |trial| {
+        let items = QuickItems::default().errors(400, 4_000);
+        trial.react(move |batch| items.answer(batch));
+        let answer = trial.send("/i/_bulk", &[], operations.body.clone()).await?;
+        let got = format!("{}, {}", expect_items(&answer, &operations.ids, 400)?, trial.way().await?);
+        Ok(Cost { wire: operations.body.len(), got })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_4_kb_for_each_operation_of_many_requests_are_answered() -> Result<()> {
+    // Fewer than a node's slots, so that the other client has one.
+    const REQUESTS: usize = 12;
+    let operations = Operations::deletes(8_000, (0..8_000).map(|id| id.to_string()));
+    let plan = Plan::new("12 callers, each with 8,000 deletes that fail with 4 kB, limits.memory 64mb").memory(64);
+    plan.run(async |trial| {
+        let (gate, items) = (trial.gate.clone(), QuickItems::default().errors(400, 4_000));
+        trial.react(move |batch| Ok(items.answer(batch)?.after(&gate)));
+        let keys: Vec<String> = (0..REQUESTS).map(|number| format!("{HOSTILE} {number}")).collect();
+        let begin = |key: &String| trial.begin("/i/_bulk", &[("authorization", key)], operations.body.clone());
+        let answers: Vec<_> = keys.iter().map(begin).collect();
+        trial.wait_for_requests(REQUESTS, &operations).await?;
+        trial.wait_for_neighbour().await;
+        trial.gate.open();
+        for answer in answers {
+            // Nobody can know that errors are so large. What has no room is of unknown outcome.
+            expect_items_of(&answer.get().await?, &operations.ids, &[400, 503])?;
+        }
+        let got = format!("200, {REQUESTS} × {} items, {}", operations.ids.number, trial.way().await?);
+        Ok(Cost { wire: REQUESTS * operations.body.len(), got })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_a_thousand_shards_at_a_time_are_carried_out() -> Result<()> {
+    const REQUESTS: usize = 50;
+    let plan = Plan::new("50 requests with 5,000 deletes on 1,000 shards, dispatch.level shard");
+    let plan = plan.index(Index::new("wide", (0..1_000).map(|shard| shard % 3)));
+    let operations = Operations::deletes(5_000, (0..5_000).map(|id| id.to_string()));
+    let plan = plan.config(json!({"dispatch": {"level": "shard", "max_in_flight_per_node": 64}}));
+    plan.run(async |trial| all_at_once(trial, REQUESTS, "/wide/_bulk", &operations, 200).await).await
+}
+
+/// Sends the same request many times; no node answers before all of them are in.
+async fn all_at_once(trial: &Trial, requests: usize, path: &str, operations: &Operations, status: u16) -> Result<Cost> {
+    trial.hold();
+    let answers: Vec<_> = (0..requests).map(|_| trial.begin(path, &[], operations.body.clone())).collect();
+    trial.wait_for_requests(requests, operations).await?;
+    trial.wait_for_neighbour().await;
+    trial.gate.open();
+    for answer in answers {
+        expect_items(&answer.get().await?, &operations.ids, status)?;
+    }
+    let got = format!("200, {requests} × {} items, {}", operations.ids.number, trial.way().await?);
+    Ok(Cost { wire: requests * operations.body.len(), got })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_requests_of_a_megabyte_are_carried_out_whose_answers_come_at_once() -> Result<()> {
+    let operations = Operations::documents(3_600, 250);
+    let plan = Plan::new("200 requests of 1 MB that are answered at once");
+    plan.run(async |trial| all_at_once(trial, 200, "/i/_bulk", &operations, 201).await).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_large_headers_of_their_own_are_carried_out() -> Result<()> {
+    const REQUESTS: usize = 100;
+    const BYTES: usize = 52_000;
+    let plan = Plan::new("100 requests with 52 kB of headers of their own, held");
+    plan.run(async |trial| {
+        trial.hold();
+        let operations = Operations::documents(50, 20);
+        let begin = |number: usize| {
+            let headers = large_headers(number, BYTES);
+            let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+            trial.begin("/i/_bulk", &headers, operations.body.clone())
+        };
+        let answers: Vec<_> = (0..REQUESTS).map(begin).collect();
+        trial.wait_for_requests(REQUESTS, &operations).await?;
+        trial.wait_for_neighbour().await;
+        trial.gate.open();
+        for answer in answers {
+            expect_items(&answer.get().await?, &operations.ids, 201)?;
+        }
+        let got = format!("200, {REQUESTS} × 50 items, {}", trial.way().await?);
+        Ok(Cost { wire: REQUESTS * (BYTES + operations.body.len()), got })
+    })
+    .await
+}
+
+/// Sends a large request with a parameter that changes the answer; it must have these words for each operation.
+async fn with_parameter(parameter: &str, words: &str) -> Result<()> {
+    let operations = Operations::tiny_deletes(14 * MIB);
+    let plan = Plan::new(format!("gzip of 14 MiB of tiny deletes, ?{parameter}"));
+    plan.run(async |trial| {
+        let body = operations.gzip()?;
+        let wire = body.len();
+        let path = format!("/i/_bulk?{parameter}");
+        let answer = trial.send(&path, GZIP, body).await?.ok()?.text();
+        let found = answer.split(words).skip(1).count();
+        let way = trial.way().await?;
+        // A scripted node knows no parameters.
+        let plain = answer.split(r#""status":200"#).skip(1).count();
+        let is_whole = way.contains("whole") && plain == operations.ids.number;
+        ensure!(is_whole || found == operations.ids.number, "{found} items for {} operations", operations.ids.number);
+        Ok(Cost { wire, got: format!("200, {} bytes, {way}", answer.len()) })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_request_with_pretty_is_carried_out() -> Result<()> {
+    with_parameter("pretty", r#""status" : 200"#).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_request_with_a_filter_path_is_carried_out() -> Result<()> {
+    with_parameter("filter_path=items.*.status", r#"{"delete":{"status":200}}"#).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_documents_without_ids_are_carried_out() -> Result<()> {
+    const DOCUMENTS: usize = 1_000_000;
+    let body = without_ids(DOCUMENTS);
+    let plan = Plan::new("a million empty documents without ids");
+    plan.run(async |trial| {
+        let wire = body.len();
+        let answer = trial.send("/i/_bulk", &[], body).await?;
+        let items = QuickItems::read(&answer)?;
+        ensure!(items.len() == DOCUMENTS, "{} items", items.len());
+        let odd = items.iter().find(|item| item.status != 201);
+        ensure!(odd.is_none(), "{odd:?}");
+        let ids: HashSet<&str> = items.iter().map(|item| item.id).collect();
+        ensure!(ids.len() == DOCUMENTS, "{} ids", ids.len());
+        Ok(Cost { wire, got: format!("200, {DOCUMENTS} items, {}", trial.way().await?) })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_in_chunks_of_one_byte_is_carried_out() -> Result<()> {
+    let operations = Operations::documents(500, 50);
+    let plan = Plan::new("a body in chunks of one byte");
+    plan.run(async |trial| {
+        let mut client = RawClient::connect(trial.scene.envoy.addr()).await?;
+        let framing = format!("authorization: {HOSTILE}\r\ntransfer-encoding: chunked");
+        client.send_head("/i/_bulk", &framing).await?;
+        for byte in operations.body.chunks(1) {
+            client.send_chunk(byte).await?;
+        }
+        client.send("0\r\n\r\n").await?;
+        let answer = client.json().await?;
+        let items = answer["items"].as_array().map_or(0, Vec::len);
+        ensure!(items == operations.ids.number, "{items} items");
+        ensure!(answer["errors"] == false, "errors");
+        Ok(Cost { wire: 6 * operations.body.len(), got: format!("200, {items} items, {}", trial.way().await?) })
+    })
+    .await
+}

@@ -1,0 +1,120 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{Item, Scene};
+use bulk_reshuffle_stack::Client;
+use bytes::Bytes;
+use hyper::Request;
+
+/// What tells its requests from those of the hostile client.
+pub const AUTHORIZATION: &str = "ApiKey neighbour";
+
+/// Longer than it may wait.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// From one answer to its next request.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The requests by which it learns how long it waits when it is alone.
+const ALONE: usize = 10;
+
+/// Another client, which writes a document on each node again and again, from a thread of its own.
+#[derive(Debug)]
+pub struct Neighbour {
+    /// The longest that it waited while it was alone.
+    pub alone: Duration,
+    ended: Arc<AtomicBool>,
+    answers: Arc<AtomicUsize>,
+    thread: JoinHandle<Result<Report>>,
+}
+
+/// What it went through.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The longest that it waited.
+    pub worst: Duration,
+    /// What its first wrong answer was.
+    pub wrong: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Writer {
+    client: Client,
+    url: String,
+    body: Bytes,
+    ids: Vec<String>,
+}
+
+impl Neighbour {
+    /// Lets it begin.
+    pub async fn start(scene: &Scene) -> Result<Self> {
+        let ids = (0..3).map(|node| scene.cluster.book(node, 7)).collect::<Result<Vec<_>>>()?;
+        let lines = (0..3).map(|node| scene.cluster.write_book(node, 7)).collect::<Result<Vec<_>>>()?;
+        let client = Client::new().with_timeout(LIMIT);
+        let writer = Writer { client, url: scene.envoy.url("/_bulk"), body: lines.concat().into(), ids };
+        let mut alone = Duration::ZERO;
+        for _ in 0..ALONE {
+            let begun = Instant::now();
+            writer.write().await?;
+            alone = alone.max(begun.elapsed());
+        }
+        let (ended, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        // A client belongs to its runtime.
+        let writer = Writer { client: Client::new().with_timeout(LIMIT), ..writer };
+        let thread = std::thread::spawn({
+            let (ended, answers) = (Arc::clone(&ended), Arc::clone(&answers));
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                Ok(runtime.block_on(writer.run(&ended, &answers)))
+            }
+        });
+        Ok(Self { alone, ended, answers, thread })
+    }
+
+    /// How many requests were answered, or given up.
+    pub fn answers(&self) -> usize {
+        self.answers.load(Ordering::Relaxed)
+    }
+
+    /// How many operations were in them, and in those while it was alone.
+    pub fn operations(&self) -> usize {
+        (ALONE + self.answers()) * 3
+    }
+
+    /// Ends it.
+    pub fn end(self) -> Result<Report> {
+        self.ended.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow::anyhow!("the other client panicked"))?
+    }
+}
+
+impl Writer {
+    async fn run(self, ended: &AtomicBool, answers: &AtomicUsize) -> Report {
+        let mut report = Report::default();
+        while !ended.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            if let Err(error) = self.write().await {
+                report.wrong.get_or_insert(format!("{error:#}"));
+            }
+            report.worst = report.worst.max(begun.elapsed());
+            answers.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(PAUSE).await;
+        }
+        report
+    }
+
+    async fn write(&self) -> Result<()> {
+        let request = Request::post(&self.url)
+            .header("content-type", "application/x-ndjson")
+            .header("authorization", AUTHORIZATION)
+            .body(self.body.clone())?;
+        let items = Item::read_all(&self.client.send(request).await?)?;
+        let found: Vec<_> = items.iter().map(|item| (item.id.as_str(), item.number(), item.status)).collect();
+        let expected: Vec<_> = self.ids.iter().map(|id| (id.as_str(), Some(7), 201)).collect();
+        ensure!(found == expected, "{found:?}");
+        Ok(())
+    }
+}

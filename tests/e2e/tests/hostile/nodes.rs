@@ -1,0 +1,118 @@
+//! Nodes that answer with much, with nonsense, or with the same refusal again and again.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{QuickItems, Reaction};
+use bytes::Bytes;
+
+use crate::bodies::{MIB, Operations};
+use crate::trial::{Cost, Plan, Trial, expect_items};
+
+/// How many requests are in the batch that is answered so.
+const REQUESTS: usize = 200;
+
+/// Lets one batch of many requests have this answer. Each request must be answered by items or by a refusal.
+async fn answer_a_batch(trial: &Trial, reaction: Reaction) -> Result<Cost> {
+    let (gate, items) = (trial.gate.clone(), trial.items.clone());
+    let operations = Operations::documents(50, 10);
+    let one = operations.body.len();
+    trial.react(move |batch| match batch.body.len() > 2 * one {
+        true => Ok(reaction.clone()),
+        false => Ok(items.answer(batch)?.after(&gate)),
+    });
+    let begin = |_| trial.begin("/i/_bulk", &[], operations.body.clone());
+    let mut answers = vec![begin(0)];
+    trial
+        .scene
+        .cluster
+        .wait_for_bulks("the first batch", |bulks| bulks.iter().any(|bulk| bulk.target == "/i/_bulk"))
+        .await?;
+    answers.extend((1..=REQUESTS).map(begin));
+    trial.wait_for_requests(REQUESTS + 1, &operations).await?;
+    trial.wait_for_neighbour().await;
+    trial.gate.open();
+    let mut statuses = BTreeMap::new();
+    for answer in answers {
+        let answer = answer.get().await?;
+        let status = answer.status.as_u16();
+        if status == 200 {
+            ensure!(QuickItems::read(&answer)?.len() == 50, "{}", answer.text());
+        }
+        *statuses.entry(status).or_insert(0) += 1;
+    }
+    // A node gets about half of each request.
+    let merged = trial.arrived().iter().any(|batch| batch.body.len() > REQUESTS / 4 * one);
+    ensure!(merged, "there was no batch of many requests");
+    Ok(Cost { wire: one * (REQUESTS + 1), got: format!("{statuses:?}") })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_brackets_of_31_mib_cost_nobody_else() -> Result<()> {
+    let plan = Plan::new("200 requests; their batch is answered with 31 MiB of brackets");
+    plan.run(async |trial| {
+        let depth = 31 * MIB / 20;
+        let nested = format!("{}{}", r#"{"items":["#.repeat(depth), "]}".repeat(depth));
+        answer_a_batch(trial, Reaction::raw(nested)).await
+    })
+    .await
+}
+
+async fn refusal_of_20_mb(status: u16) -> Result<()> {
+    let plan = Plan::new(format!("200 requests; their batch is refused with {status} and 20 MB"));
+    plan.run(async |trial| {
+        let reason = "r".repeat(20_000_000);
+        answer_a_batch(trial, Reaction::refusal(status, "scripted_exception", &reason)).await
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_with_400_and_20_mb_costs_nobody_else() -> Result<()> {
+    refusal_of_20_mb(400).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_with_401_and_20_mb_costs_nobody_else() -> Result<()> {
+    refusal_of_20_mb(401).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_with_503_and_20_mb_costs_nobody_else() -> Result<()> {
+    refusal_of_20_mb(503).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_that_are_refused_with_429_and_4_kb_again_and_again_end_as_errors() -> Result<()> {
+    let operations = Operations::documents(6_000, 100);
+    let plan = Plan::new("6,000 documents, each refused with 429 and 4 kB every time, limits.memory 64mb").memory(64);
+    plan.run(async |trial| {
+        let items = QuickItems::default().errors(429, 4_000);
+        trial.react(move |batch| items.answer(batch));
+        let answer = trial.send("/i/_bulk", &[], operations.body.clone()).await?;
+        let got = format!("{}, {}", expect_items(&answer, &operations.ids, 429)?, trial.way().await?);
+        ensure!(trial.arrived().len() > 2, "nothing was sent again");
+        Ok(Cost { wire: operations.body.len(), got })
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_out_of_place_in_a_large_answer_are_put_in_their_place() -> Result<()> {
+    let operations = Operations::deletes(50_000, (0..50_000).map(|id| id.to_string()));
+    let plan = Plan::new("50,000 deletes whose items come in the wrong order, limits.memory 64mb").memory(64);
+    plan.run(async |trial| {
+        let items = QuickItems::default().reversed();
+        trial.react(move |batch| items.answer(batch));
+        let body: Bytes = operations.body.clone();
+        let answer = trial.send("/i/_bulk", &[], body).await?;
+        let items = QuickItems::read(&answer)?;
+        ensure!(items.iter().map(|item| item.id).eq(operations.ids.iter()), "not the items of these operations");
+        let unknown = items.iter().filter(|item| item.status != 200).count();
+        Ok(Cost {
+            wire: operations.body.len(),
+            got: format!("200, {} items, {unknown} of unknown outcome", items.len()),
+        })
+    })
+    .await
+}

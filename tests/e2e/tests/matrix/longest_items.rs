@@ -1,0 +1,111 @@
+use anyhow::{Result, ensure};
+use bulk_reshuffle::bulk::{Answer, ERROR_ROOM, ITEM_ROOM};
+use bytes::Bytes;
+use hyper::Request;
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+/// An id as long as one can be, of characters that JSON escapes.
+fn long_id() -> String {
+    "\"".repeat(512)
+}
+
+/// How much longer the longest items of a release are than the ids, names and documents in them.
+#[derive(Debug, Default)]
+pub struct LongestItems {
+    success: u64,
+    error: u64,
+}
+
+/// An operation: its action line, and its source if it has one.
+struct Operation {
+    line: String,
+    source: String,
+}
+
+impl Operation {
+    fn new(action: &str, index: &str, id: &str, source: &Value) -> Self {
+        let line = json!({action: {"_index": index, "_id": id}}).to_string();
+        Self { line, source: if action == "delete" { String::new() } else { format!("{source}\n") } }
+    }
+
+    fn lines(&self) -> String {
+        format!("{}\n{}", self.line, self.source)
+    }
+}
+
+/// Operations that succeed and fail in the ways in which clusters have most to say.
+fn operations() -> Vec<Operation> {
+    let (good, bad) = (json!({"n": 1}), json!({"n": "x".repeat(300)}));
+    let mut all = Vec::new();
+    for id in ["1".to_owned(), long_id()] {
+        for (action, source) in [
+            ("create", &good),
+            ("index", &good),
+            ("create", &good),
+            ("update", &json!({"doc": {"n": 2}})),
+            ("update", &json!({"doc": {"n": 2}})),
+            ("index", &bad),
+            ("index", &json!({"unknown": {"of": [1, 2, 3]}})),
+            ("update", &json!({"doc": bad})),
+            ("delete", &good),
+            ("delete", &good),
+            ("update", &json!({"doc": {"n": 2}})),
+        ] {
+            all.push(Operation::new(action, "longest-items", &id, source));
+        }
+        for index in ["longest-items-closed", "longest-items-blocked", "longest-items-nowhere"] {
+            all.push(Operation::new("index", index, &id, &good));
+        }
+    }
+    all
+}
+
+impl LongestItems {
+    /// Looks at the items of a release, and whether the filter has room for them.
+    pub async fn look(site: &Site) -> Result<String> {
+        let strict = json!({"dynamic": "strict", "properties": {"n": {"type": "long"}}});
+        let settings = |more: Value| json!({"settings": more});
+        put(site, "/longest-items", &json!({"mappings": strict})).await?;
+        put(site, "/longest-items-closed", &settings(json!({}))).await?;
+        put(site, "/longest-items-blocked", &settings(json!({"index.blocks.write": true}))).await?;
+        let nowhere = settings(json!({"index.routing.allocation.include._name": "nowhere"}));
+        put(site, "/longest-items-nowhere?wait_for_active_shards=0", &nowhere).await?;
+        site.client
+            .send(Request::post(site.direct(0, "/longest-items-closed/_close")?).body(Bytes::new())?)
+            .await?
+            .ok()?;
+        let operations = operations();
+        let body: String = operations.iter().map(Operation::lines).collect();
+        let answer = site.client.post_ndjson(&site.direct(0, "/_bulk?refresh=true&timeout=1s")?, body).await?.ok()?;
+        let answer = Answer::read(answer.body.to_vec(), operations.len())?;
+        ensure!(answer.items.len() == operations.len(), "{} items", answer.items.len());
+        let mut longest = Self::default();
+        for (item, operation) in answer.items.iter().zip(&operations) {
+            longest.add(&String::from_utf8_lossy(answer.text(item)), item.failed, operation)?;
+        }
+        for index in ["", "-closed", "-blocked", "-nowhere"] {
+            let url = site.direct(0, &format!("/longest-items{index}"))?;
+            site.client.send(Request::delete(url).body(Bytes::new())?).await?.ok()?;
+        }
+        Ok(format!("{} of {ITEM_ROOM}, errors {} of {ERROR_ROOM}", longest.success, longest.error))
+    }
+
+    fn add(&mut self, item: &str, failed: bool, operation: &Operation) -> Result<()> {
+        let (line, all) = (operation.line.len() as u64, operation.lines().len() as u64);
+        let (longest, own, room) = match failed {
+            true => (&mut self.error, 2 * all, ERROR_ROOM),
+            false => (&mut self.success, line, ITEM_ROOM),
+        };
+        let more = (item.len() as u64).saturating_sub(own);
+        ensure!(more <= room, "there is room for {room} bytes besides the operation's own: {item}");
+        *longest = (*longest).max(more);
+        Ok(())
+    }
+}
+
+async fn put(site: &Site, path: &str, body: &Value) -> Result<()> {
+    let request = Request::put(site.direct(0, path)?).header("content-type", "application/json");
+    site.client.send(request.body(body.to_string().into())?).await?.ok().map(|_| ())
+}

@@ -1,0 +1,52 @@
+//! Batches that travel compressed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{ClusterScript, Item, Reaction, Recorded, Scene, lines};
+use serde_json::json;
+
+/// Whether a batch says that it is gzip, is it, and asks for no compressed answer.
+fn assert_compressed(batch: &Recorded, plain: &str) {
+    assert_eq!(batch.header("content-encoding"), Some("gzip"), "{batch:?}");
+    assert_eq!(batch.header("content-length"), Some(batch.body.len().to_string().as_str()));
+    assert_eq!(batch.header("accept-encoding"), None);
+    assert_eq!(String::from_utf8(batch.plain().unwrap()).unwrap(), plain);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_are_compressed_when_sent_again_and_elsewhere_too() -> Result<()> {
+    let config = json!({"dispatch": {"compress": true}, "retry": {"backoff": "10ms"}});
+    let mut scene = Scene::of(ClusterScript::three_nodes()).coordinators([1]).config(config).start().await?;
+    scene.take_down(0).await?;
+    let refused = AtomicUsize::new(0);
+    scene.cluster.react(move |request| match request.node {
+        2 if refused.fetch_add(1, Ordering::Relaxed) == 0 => Reaction::refusal(429, "busy", "later"),
+        _ => Reaction::items(),
+    });
+    let books = [0, 2].map(|node| lines::large("books", &scene.cluster.book(node, 0).unwrap(), 10_000));
+    let accept = [("accept-encoding", "gzip")];
+    let items = Item::read_all(&scene.bulk_with("/_bulk", &accept, books.concat()).await?)?;
+    assert_eq!(items.iter().map(|item| item.status).collect::<Vec<_>>(), [201, 201]);
+    assert_compressed(&scene.cluster.only_bulk_at(1)?, &books[0]);
+    let again = scene.cluster.bulks_at(2);
+    assert_eq!(again.len(), 2);
+    for batch in &again {
+        assert_compressed(batch, &books[1]);
+        assert!(batch.body.len() < 1_000, "{} bytes", batch.body.len());
+    }
+    // Counted as they were before.
+    assert_eq!(scene.counted("batch_bytes_total.upstream.es-2").await?, 2 * books[1].len() as u64);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_are_plain_unless_the_configuration_says_so() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let book = scene.cluster.write_book(0, 0)?;
+    scene.bulk_with("/_bulk", &[("accept-encoding", "gzip")], book.clone()).await?.ok()?;
+    let batch = scene.cluster.only_bulk_at(0)?;
+    assert_eq!((batch.header("content-encoding"), batch.header("accept-encoding")), (None, None));
+    assert_eq!(batch.text(), book);
+    scene.finish().await
+}

@@ -1,0 +1,75 @@
+//! The filter's configuration, and the credentials in it.
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{ClusterScript, Scene, SceneOptions};
+use serde_json::{Value, json};
+
+fn with(config: Value) -> SceneOptions {
+    Scene::of(ClusterScript::three_nodes()).whole_config(config)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_configuration_is_refused_with_the_fields_path_and_what_was_expected() -> Result<()> {
+    let es = |field: &str, value: Value| json!({"coordinator": "es", field: value});
+    for (config, field, expected) in [
+        (json!({}), ".", "missing field `coordinator`"),
+        (es("hold", json!({"intervall": "1s"})), "hold.intervall", "unknown field `intervall`, expected one of"),
+        (es("hold", json!({"interval": 50})), "hold.interval", "expected a duration"),
+        (es("dispatch", json!([])), "dispatch", "expected an object"),
+        (es("limits", json!({"memory": "2gb"})), "limits.memory", "at most 640mb"),
+        (es("harmless_headers", json!(["b3", "authorization"])), "harmless_headers[1]", "never harmless"),
+        (es("harmless_headers", json!([":path"])), "harmless_headers[0]", "pseudo-header"),
+        (es("nodes", json!({"upstream": "es"})), "nodes", "a name with placeholders"),
+    ] {
+        let log = format!("{:#}", with(config.clone()).validate().await.expect_err(&config.to_string()));
+        assert!(log.contains(&format!("`{field}`")), "{config}: `{field}` is not in\n{log}");
+        assert!(log.contains(expected), "{config}: {expected:?} is not in\n{log}");
+    }
+    with(es("hold", json!({"interval": "20ms"}))).validate().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envoy_does_not_start_with_a_bad_configuration() -> Result<()> {
+    let log = format!("{:#}", with(json!({"coordinator": ["es"]})).start_cold().await.expect_err("it started"));
+    assert!(log.contains("configuration: `coordinator`") && log.contains("expected a string"), "{log}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_are_for_questions_about_the_state_and_are_never_shown() -> Result<()> {
+    let credentials = json!({"Authorization": "ApiKey s3cret", "x-second": "t0psecret"});
+    let config = json!({"credentials": credentials, "cluster_state": {"refresh": "200ms"}});
+    let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
+    let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
+    scene.bulk("/_bulk", body.clone()).await?;
+    scene.bulk_with("/_bulk", &[("authorization", "Basic bWU=")], body).await?;
+    scene.bulk("/_bulk?format=yaml", scene.cluster.write_book(0, 0)?).await?;
+    let questions = scene.cluster.wait_for_others("questions", |requests| requests.len() >= 2).await?;
+    for question in &questions {
+        assert!(question.target.starts_with("/_cluster/state/"), "{}", question.target);
+        assert_eq!(question.header("authorization"), Some("ApiKey s3cret"));
+        assert_eq!(question.header("x-second"), Some("t0psecret"));
+        assert_eq!((question.header("accept"), question.body.len()), (Some("application/json"), 0));
+    }
+    let bulks = scene.cluster.bulks();
+    assert_eq!(bulks.len(), 7);
+    for bulk in &bulks {
+        assert!(matches!(bulk.header("authorization"), None | Some("Basic bWU=")), "{bulk:?}");
+        assert_eq!(bulk.header("x-second"), None);
+    }
+    let log = scene.envoy.log();
+    assert!(!log.contains("s3cret") && !log.contains("t0psecret"), "{log}");
+    assert!(log.contains("authorization"), "the log does not name the credentials' headers:\n{log}");
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_credentials_are_not_shown_either() -> Result<()> {
+    for credentials in [json!("s3cret"), json!({"authorization": "s3cret\n"})] {
+        let config = json!({"coordinator": "es", "credentials": credentials});
+        let log = format!("{:#}", with(config).validate().await.expect_err("it is good"));
+        assert!(log.contains("`credentials`"), "{log}");
+        assert!(!log.contains("s3cret"), "{log}");
+    }
+    Ok(())
+}

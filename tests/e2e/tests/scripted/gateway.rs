@@ -1,0 +1,66 @@
+//! `envoy/gateway.yaml`: what its filters forbid and change, for requests that are split as for those that are not.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{
+    Authority, ClusterScript, FakeCluster, GuardedNodes, Guests, Item, Recorded, TlsClient, check_filter, gateway_files,
+};
+use bulk_reshuffle_stack::{Response, wait};
+use bytes::Bytes;
+use hyper::Request;
+
+/// Read after the query, so that the request passes through whole.
+const WHOLE: &str = "/_bulk?pipeline=p";
+
+const SPLIT: &str = "/_bulk";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_filters_forbid_and_change_the_same_for_split_and_whole_requests() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (servers, tenants) = (Authority::new()?, Authority::new()?);
+    let identities = (0..3).map(|node| servers.sign(&format!("es-{node}.internal"))).collect::<Result<Vec<_>>>()?;
+    let cluster = FakeCluster::start(ClusterScript::three_nodes()).await?;
+    let addresses: Vec<_> = cluster.addresses().collect();
+    let guests = Guests::Certified { authority: servers.certificate.clone(), http2: true };
+    let guarded = GuardedNodes::start(folder.path().to_owned(), &addresses, &identities, guests).await?;
+    let files = gateway_files(folder.path(), &servers, &tenants, &guarded.addresses())?;
+    let envoy = files.start("gateway.yaml").await?;
+
+    let client = TlsClient::http1(&servers, None)?;
+    let body = (0..3).map(|node| cluster.write_book(node, 0)).collect::<Result<String>>()?;
+    let send = async |path: &str, key: &str| -> Result<Response> {
+        let request = Request::post(format!("https://{}{path}", envoy.addr()))
+            .header("content-type", "application/x-ndjson")
+            .header("x-api-key", key)
+            .header("es-security-runas-user", "admin");
+        client.send(request.body(Bytes::from(body.clone()))?).await
+    };
+    wait::until(Duration::from_secs(15), "the gateway splits requests", async || {
+        cluster.forget();
+        send(SPLIT, "change-me-dave").await?;
+        Ok((cluster.bulks().len() == 3).then_some(()))
+    })
+    .await?;
+
+    for (path, at_nodes) in [(SPLIT, 3), (WHOLE, 1)] {
+        cluster.forget();
+        let answer = send(path, "change-me-audit").await?;
+        assert_eq!((answer.status.as_u16(), cluster.bulks().len()), (403, 0), "{path}");
+        let answer = send(path, "none").await?;
+        assert_eq!((answer.status.as_u16(), cluster.bulks().len()), (401, 0), "{path}");
+
+        let items = Item::read_all(&send(path, "change-me-dave").await?)?;
+        assert_eq!(items.len(), 3);
+        let sent = cluster.bulks();
+        assert_eq!(sent.len(), at_nodes, "{path}");
+        let has = |header: &str| sent.iter().any(|request: &Recorded| request.header(header).is_some());
+        for header in ["es-security-runas-user", "x-api-key"] {
+            assert!(!has(header), "{header} at {path}: {sent:?}");
+        }
+        assert!(sent.iter().all(|request| request.header("x-tenant") == Some("dave")));
+    }
+    check_filter(&envoy).await?;
+    envoy.stop().await?;
+    guarded.end().await
+}

@@ -1,0 +1,96 @@
+//! The ways in which Envoy may treat a request whose headers the filter holds back.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::{ClusterScript, Item, RawClient, Scene, SceneOptions};
+use bulk_reshuffle_stack::wait;
+use serde_json::{Value, json};
+
+const FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+
+const PASSED: &str = "requests_total.outcome.passed_through.reason.header_pause";
+
+/// Without `allow_on_headers_stop_iteration`, as where nobody can set it; perhaps with a buffer filter.
+fn without_stop(buffer: bool) -> SceneOptions {
+    Scene::of(ClusterScript::three_nodes()).edit(move |config| {
+        let filters = config.pointer_mut(FILTERS).and_then(Value::as_array_mut).context("no filters")?;
+        let position = filters.iter().position(|filter| filter["name"] == "bulk_reshuffle").context("no filter")?;
+        let wasm = filters[position].pointer_mut("/typed_config/config").and_then(Value::as_object_mut);
+        wasm.context("no configuration")?.remove("allow_on_headers_stop_iteration").context("it is not set")?;
+        if buffer {
+            let kind = "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer";
+            let typed_config = json!({"@type": kind, "max_request_bytes": 104_857_600});
+            filters.insert(position + 1, json!({"name": "buffer", "typed_config": typed_config}));
+        }
+        Ok(())
+    })
+}
+
+/// Starts a scene in which the filter knows the state, and has seen no body yet.
+async fn start(options: SceneOptions) -> Result<Scene> {
+    let scene = options.start_cold().await?;
+    wait::until(Duration::from_secs(30), "the filter knows the state", async || {
+        scene.bulk("/_bulk", "").await?;
+        Ok((scene.counted("state_loads_total").await? > 0).then_some(()))
+    })
+    .await?;
+    scene.cluster.forget();
+    Ok(scene)
+}
+
+/// Sends requests for all nodes; each must be split and answered.
+async fn check_split(scene: &Scene, requests: u64) -> Result<()> {
+    let before = scene.counted("requests_total.outcome.merged").await?;
+    for number in 0..requests as usize {
+        let writes = (0..3).map(|node| scene.cluster.write_book(node, number)).collect::<Result<Vec<_>>>()?;
+        let answer = scene.bulk("/_bulk", writes.concat()).await?;
+        let statuses: Vec<_> = Item::read_all(&answer)?.iter().map(|item| item.status).collect();
+        assert_eq!(statuses, [201, 201, 201]);
+    }
+    assert_eq!(scene.counted("requests_total.outcome.merged").await?, before + requests);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_body_comes_the_first_request_passes_and_the_others_are_split() -> Result<()> {
+    for buffer in [true, false] {
+        let scene = start(without_stop(buffer)).await?;
+        let first = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
+        assert_eq!(Item::read_all(&first)?[0].status, 201);
+        assert_eq!(scene.counted(PASSED).await?, 1);
+        check_split(&scene, 5).await?;
+        assert!(scene.envoy.log().contains("set allow_on_headers_stop_iteration"));
+        // A large one, and one that turns out to have to pass through.
+        let large = scene.cluster.write_book(1, 0)?.repeat(30_000);
+        assert_eq!(Item::read_all(&scene.bulk("/_bulk", large).await?)?.len(), 30_000);
+        let bad = format!("{}{{\"index\":{{\"_index\":\"none\"}}}}\n{{}}\n", scene.cluster.write_book(0, 0)?);
+        scene.cluster.forget();
+        scene.bulk("/_bulk", bad.clone()).await?;
+        assert_eq!(scene.cluster.bulks().iter().map(|batch| batch.text()).collect::<Vec<_>>(), [bad]);
+        scene.finish().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mode_that_is_configured_is_used_at_once() -> Result<()> {
+    let scene = start(without_stop(true).config(json!({"header_pause": "buffer"}))).await?;
+    check_split(&scene, 3).await?;
+    assert_eq!(scene.counted(PASSED).await?, 0);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_slow_to_send_its_body_is_answered_and_spoils_nothing() -> Result<()> {
+    let scene = start(Scene::of(ClusterScript::three_nodes())).await?;
+    let body = scene.cluster.write_book(0, 0)?;
+    let mut slow = RawClient::connect(scene.envoy.addr()).await?;
+    slow.send_head("/_bulk", &format!("content-length: {}", body.len())).await?;
+    scene.wait_for_count(PASSED, 1).await?;
+    slow.send(&body).await?;
+    assert_eq!(slow.json().await?["items"][0]["index"]["status"], 201);
+    check_split(&scene, 3).await?;
+    assert_eq!(scene.counted(PASSED).await?, 1);
+    scene.finish().await
+}

@@ -1,0 +1,90 @@
+//! Nodes that are reached by HTTP/2 in clear text, as OpenSearch 3 and proxies in front of nodes can be.
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, Reaction, Scene, lines, reach_nodes_by_http2};
+use hyper::Version;
+use serde_json::json;
+
+async fn start() -> Result<Scene> {
+    Scene::of(ClusterScript::three_nodes()).edit(reach_nodes_by_http2).start().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_split_and_merged_over_one_connection_for_each_node() -> Result<()> {
+    const REQUESTS: usize = 40;
+    let scene = start().await?;
+    let gate = Gate::closed();
+    let closed = gate.clone();
+    scene.cluster.react(move |_| Reaction::items().after(&closed));
+    let write = |number| (0..3).map(|node| scene.cluster.write_book(node, number)).collect::<Result<Vec<_>>>();
+    let mut answers = vec![scene.begin_bulk("/_bulk", &[], write(0)?.concat())];
+    scene.cluster.wait_for_bulks("the first batches", |batches| batches.len() == 3).await?;
+    for number in 1..=REQUESTS {
+        answers.push(scene.begin_bulk("/_bulk", &[], write(number)?.concat()));
+    }
+    scene.wait_for_operations(3 * (REQUESTS as u64 + 1)).await?;
+    // What passes on whole takes the same connections.
+    let passing = scene.begin_bulk("/_bulk", &[], lines::index("unknown", "1", 7));
+    scene.cluster.wait_for_bulks("the unknown index", |batches| batches.len() == 4).await?;
+    gate.open();
+
+    for (number, answer) in (0_u64..).zip(answers) {
+        let items = Item::read_all(&answer.get().await?)?;
+        let expected = (0..3).map(|node| (scene.cluster.book(node, number as usize).unwrap(), Some(number), 201));
+        let found: Vec<_> = items.into_iter().map(|item| (item.id.clone(), item.number(), item.status)).collect();
+        assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+    assert_eq!(Item::read_all(&passing.get().await?)?[0].number(), Some(7));
+    for node in 0..3 {
+        let batches = scene.cluster.bulks_at(node);
+        let sizes: Vec<_> = batches.iter().map(|batch| batch.operations().unwrap().len()).collect();
+        assert!(sizes.contains(&1) && sizes.contains(&REQUESTS), "{sizes:?}");
+        assert_eq!(scene.envoy.counter(&format!("cluster.es-{node}.upstream_cx_total")).await?, 1);
+    }
+    let (bulks, others) = (scene.cluster.bulks(), scene.cluster.others());
+    assert!(bulks.iter().chain(&others).all(|request| request.version == Version::HTTP_2));
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_requests_and_answers_come_through_whole() -> Result<()> {
+    const OPERATIONS: usize = 20_000;
+    let scene = start().await?;
+    // 18 MB to one node, and 3 MB back.
+    let (id, text) = (scene.cluster.book(1, 0)?, "x".repeat(850));
+    let line = lines::with_source("index", "books", &id, &json!({"text": text, "n": 5}).to_string());
+    let answer = scene.bulk("/_bulk", line.repeat(OPERATIONS)).await?;
+    let items = Item::read_all(&answer)?;
+    assert!(items.len() == OPERATIONS && items.iter().all(|item| item.number() == Some(5)));
+    // An answer could have 57 MB, if each of them failed: two batches, one after the other.
+    let batches = scene.cluster.bulks_at(1);
+    assert_eq!((batches.len(), scene.cluster.bulks().len()), (2, 2));
+    assert!(batches.iter().all(|batch| batch.version == Version::HTTP_2));
+    assert_eq!(batches.iter().map(|batch| batch.body.len()).sum::<usize>(), line.len() * OPERATIONS);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_reset_costs_no_other_request() -> Result<()> {
+    let scene = start().await?;
+    let gate = Gate::closed();
+    let closed = gate.clone();
+    let (lost, slow) = (scene.cluster.book(0, 0)?, scene.cluster.book(0, 1)?);
+    let resets = lost.clone();
+    scene.cluster.react(move |request| match request.text().contains(&format!("\"{resets}\"")) {
+        true => Reaction::Reset,
+        false => Reaction::items().after(&closed),
+    });
+    let waiting = scene.begin_bulk("/_bulk", &[], lines::index("books", &slow, 1));
+    scene.cluster.wait_for_bulks("the slow one", |batches| batches.len() == 1).await?;
+    // Another caller's, so that it need not wait; and nothing that may be carried out twice.
+    let body = lines::create("books", &lost, 2);
+    let item = Item::read_all(&scene.bulk_with("/_bulk", &[("x-opaque-id", "another")], body).await?)?.remove(0);
+    assert_eq!((item.status, item.error()), (503, Some("bulk_outcome_unknown_exception")));
+    assert!(!waiting.is_there());
+    gate.open();
+    assert_eq!(Item::read_all(&waiting.get().await?)?[0].number(), Some(1));
+    assert_eq!(scene.cluster.bulks().len(), 2);
+    assert_eq!(scene.envoy.counter("cluster.es-0.upstream_cx_total").await?, 1);
+    scene.finish().await
+}

@@ -1,0 +1,200 @@
+//! Nodes whose answers are not answers to what they were asked.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Items, Reaction, Scene, lines};
+use bulk_reshuffle_stack::wait::until;
+use serde_json::{Value, json};
+
+fn changed(change: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> Reaction {
+    Reaction::Items(Items::default().change(change))
+}
+
+/// Neither of two items can be told.
+const NONE: [bool; 2] = [false; 2];
+
+/// Answers with 200 to two or more operations that are no answers to them; and of the first two, which of their items
+/// are there beyond doubt.
+fn lies() -> Vec<(&'static str, [bool; 2], Reaction)> {
+    let html = Reaction::Status(200, vec![("content-type".into(), "text/html".into())], "<html>200</html>".into());
+    let other_item = || json!({"index": {"_index": "books", "_id": "other", "status": 201}});
+    vec![
+        ("too few items", [true, false], changed(|items| drop(items.pop()))),
+        ("no items", NONE, changed(Vec::clear)),
+        ("too many items", [true, true], changed(move |items| items.push(other_item()))),
+        ("one item twice", [false, true], changed(|items| items.push(items[0].clone()))),
+        ("items of another request", [false, true], changed(|items| items[0]["index"]["_id"] = json!("other"))),
+        ("items in another order", [true, true], changed(|items| items.reverse())),
+        ("an item of another action", [false, true], changed(|items| items[0] = json!({"delete": items[0]["index"]}))),
+        ("an item of no action", NONE, changed(|items| items[0] = json!({}))),
+        ("an item of two actions", NONE, changed(|items| items[0]["create"] = items[0]["index"].clone())),
+        ("an item that is null", NONE, changed(|items| items[0] = Value::Null)),
+        ("an item that is a list", NONE, changed(|items| items[0] = json!([1, 2]))),
+        ("an id that is a number", NONE, changed(|items| items[0]["index"]["_id"] = json!(7))),
+        (
+            "an item without an id",
+            [false, true],
+            changed(|items| drop(items[0]["index"].as_object_mut().unwrap().remove("_id"))),
+        ),
+        ("an empty object", NONE, Reaction::raw("{}")),
+        ("no body", NONE, Reaction::raw("")),
+        ("no JSON", NONE, Reaction::raw("{\"took\":1,\"errors\":false,\"items\":[{\"index\":")),
+        ("no UTF-8", NONE, Reaction::raw(b"{\"took\":1,\"items\":[\"\xff\"]}".to_vec())),
+        ("a list", NONE, Reaction::raw("[]")),
+        ("null", NONE, Reaction::raw("null")),
+        ("items that are no list", NONE, Reaction::raw("{\"took\":1,\"errors\":false,\"items\":{}}")),
+        ("a took that is no number", NONE, Reaction::raw("{\"took\":\"long\",\"errors\":false,\"items\":[]}")),
+        ("an abyss", NONE, Reaction::raw("[".repeat(1_000_000))),
+        ("an abyss in an item", NONE, Reaction::raw(format!("{{\"items\":[{}", "{\"index\":".repeat(100_000)))),
+        ("HTML", NONE, html),
+    ]
+}
+
+async fn quick_to_look_again() -> Result<Scene> {
+    let config = json!({"cluster_state": {"refresh": "100ms"}});
+    Scene::of(ClusterScript::three_nodes()).config(config).start().await
+}
+
+/// Waits until the filter merges for the index again, having looked at the state.
+async fn wait_for_trust(scene: &Scene) -> Result<()> {
+    scene.cluster.react(|_| Reaction::items());
+    until(Duration::from_secs(10), "the index is trusted again", async || {
+        let before = scene.counted("requests_total.outcome.merged").await?;
+        scene.bulk("/_bulk", scene.cluster.write_book(2, 0)?).await?;
+        Ok((scene.counted("requests_total.outcome.merged").await? > before).then_some(()))
+    })
+    .await?;
+    scene.cluster.forget();
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_without_a_true_answer_have_an_unknown_outcome() -> Result<()> {
+    let scene = quick_to_look_again().await?;
+    let (honest, liar) = (scene.cluster.write_book(0, 0)?, scene.cluster.write_book(1, 0)?);
+    let body = format!("{liar}{honest}{}", scene.cluster.write_book(1, 1)?);
+    let mut unknown = 0;
+    for (lie, true_items, reaction) in lies() {
+        wait_for_trust(&scene).await?;
+        scene.cluster.react(move |request| match request.node {
+            1 => reaction.clone(),
+            _ => Reaction::items(),
+        });
+        let items = Item::read_all(&scene.bulk("/_bulk", body.clone()).await?)?;
+        let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.number(), item.error())).collect();
+        let expected = |number: usize| match true_items[number] {
+            true => (scene.cluster.book(1, number).unwrap(), Some(number as u64), None),
+            false => (scene.cluster.book(1, number).unwrap(), None, Some("bulk_outcome_unknown_exception")),
+        };
+        assert_eq!(found, [expected(0), (scene.cluster.book(0, 0)?, Some(0), None), expected(1)], "{lie}");
+        unknown += true_items.iter().filter(|is_true| !**is_true).count() as u64;
+        assert_eq!(scene.counted("operations_unknown_total.upstream.es-1").await?, unknown, "{lie}");
+        assert_eq!(scene.cluster.bulks().len(), 2, "{lie}: sent twice");
+    }
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_gets_another_ones_item() -> Result<()> {
+    let scene = quick_to_look_again().await?;
+    for (lie, true_items, reaction) in lies() {
+        wait_for_trust(&scene).await?;
+        let before = scene.counted("operations_total").await?;
+        let gate = Gate::closed();
+        let closed = gate.clone();
+        scene.cluster.react(move |request| match request.operations().unwrap().len() {
+            1 => Reaction::items().after(&closed),
+            _ => reaction.clone(),
+        });
+        let first = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 9)?);
+        scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
+        let mut merged = Vec::new();
+        for number in 0..2 {
+            merged.push(scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, number)?));
+            // One after the other, so that they stand in this order.
+            scene.wait_for_operations(before + 2 + number as u64).await?;
+        }
+        gate.open();
+        assert_eq!(Item::read_all(&first.get().await?)?[0].status, 201);
+        for (number, answer) in merged.into_iter().enumerate() {
+            let items = Item::read_all(&answer.get().await?)?;
+            assert_eq!((items.len(), &items[0].id), (1, &scene.cluster.book(0, number)?), "{lie}");
+            let expected = match true_items[number] {
+                true => (Some(number as u64), None),
+                false => (None, Some("bulk_outcome_unknown_exception")),
+            };
+            assert_eq!((items[0].number(), items[0].error()), expected, "{lie}");
+        }
+    }
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_lie_nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() -> Result<()> {
+    let config = json!({"cluster_state": {"refresh": "1h"}});
+    let script = ClusterScript::three_nodes().index(Index::new("films", [2]));
+    let scene = Scene::of(script).config(config).start().await?;
+    scene.cluster.react(|request| match request.node {
+        1 => changed(|items| items.reverse()),
+        _ => Reaction::items(),
+    });
+    let (one, two) = (scene.cluster.write_book(1, 0)?, scene.cluster.write_book(1, 1)?);
+    scene.bulk("/_bulk", format!("{one}{two}{}", scene.cluster.write_book(0, 0)?)).await?;
+    assert_eq!(scene.counted("answers_mismatched_total.upstream.es-1").await?, 1);
+    scene.cluster.react(|_| Reaction::items());
+    scene.bulk("/_bulk", one).await?;
+    assert_eq!(scene.passed_through().await?, [("mismatch".to_owned(), 1)].into());
+    scene.bulk("/_bulk", lines::index("films", "f", 1)).await?;
+    assert_eq!(scene.passed_through().await?, [("mismatch".to_owned(), 1)].into());
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_to_read_means_an_unknown_outcome() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let padding = "x".repeat(33 << 20);
+    scene.cluster.react(move |request| match request.node {
+        1 => Reaction::raw(format!("{{\"took\":1,\"errors\":false,\"padding\":\"{padding}\",\"items\":[]}}")),
+        _ => Reaction::items(),
+    });
+    let body = format!("{}{}", scene.cluster.write_book(0, 0)?, scene.cluster.write_book(1, 0)?);
+    let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
+    assert_eq!((items[0].status, items[0].error()), (201, None));
+    assert_eq!((items[1].status, items[1].error()), (503, Some("bulk_outcome_unknown_exception")));
+    assert_eq!(scene.cluster.bulks().len(), 2);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_is_read() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    scene.cluster.react(|_| {
+        changed(|items| items.iter_mut().for_each(|item| item["index"]["padding"] = json!("x".repeat(500_000))))
+    });
+    let write = |node: usize| (0..20).map(move |number| (node, number));
+    let body: String =
+        write(0).chain(write(1)).map(|(node, number)| scene.cluster.write_book(node, number).unwrap()).collect();
+    let answer = scene.bulk("/_bulk", body).await?;
+    let numbers: Vec<_> = Item::read_all(&answer)?.iter().map(|item| item.number().unwrap()).collect();
+    assert_eq!(numbers, (0..20).chain(0..20).collect::<Vec<_>>());
+    assert!(answer.body.len() > 20_000_000);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nodes_own_503_is_not_taken_for_a_connection_that_failed() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let words = "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
+    let error = json!({"error": {"type": "quoting_exception", "reason": words}, "status": 503});
+    scene.cluster.react(move |request| match request.node {
+        1 => Reaction::refusal(503, "quoting_exception", words),
+        _ => Reaction::items(),
+    });
+    let body = format!("{}{}", lines::index("books", &scene.cluster.book(0, 0)?, 1), scene.cluster.write_book(1, 0)?);
+    let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
+    assert_eq!(items[0].status, 201);
+    assert_eq!((items[1].status, &items[1].fields["error"]), (503, &error["error"]));
+    assert_eq!(scene.cluster.bulks().len(), 2, "sent again");
+    scene.finish().await
+}

@@ -1,0 +1,217 @@
+//! Listeners that change, drain and go while requests are held.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, ListenerFile, Reaction, Recorded, Scene};
+use bulk_reshuffle_stack::{Client, Tools, wait};
+use serde_json::{Value, json};
+
+/// Longer than any of these tests needs to get its answers; the old root goes only after it.
+const DRAIN: Duration = Duration::from_secs(8);
+
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// VMs, among them that of Envoy's main thread.
+const VMS: &str = "wasm.envoy.wasm.runtime.v8.active";
+
+const REQUESTS: usize = 20;
+
+/// A configuration that can be told by its questions about the cluster's state.
+fn config(name: &str) -> Value {
+    json!({"coordinator": "es", "credentials": {"x-asked-by": name}, "cluster_state": {"refresh": "200ms"}})
+}
+
+/// The same, but for the second node's operations, which go to the third.
+fn changed_config() -> Value {
+    let mut config = config("new");
+    config["nodes"] = json!({"upstreams": {"es-1": "es-2"}});
+    config
+}
+
+/// Not one of those that only wake a new root.
+fn is_write(request: &&Recorded) -> bool {
+    request.body.len() > 1
+}
+
+fn asked_by(name: &str) -> impl Fn(&&Recorded) -> bool {
+    move |request| request.header("x-asked-by") == Some(name)
+}
+
+/// A scene with a listener that can change, and requests in it that wait for the gate.
+struct Held {
+    scene: Scene,
+    file: ListenerFile,
+    gate: Gate,
+    answers: Vec<Answer>,
+}
+
+impl Held {
+    /// Bulk requests to the nodes before this one wait for the gate.
+    async fn start(drain_time: Duration, first_open: usize) -> Result<Self> {
+        let file = ListenerFile::new()?;
+        let options = Scene::of(ClusterScript::three_nodes()).whole_config(config("old"));
+        let scene = options.listener_file(&file).drain_time(drain_time).start().await?;
+        let gate = Gate::closed();
+        let closed = gate.clone();
+        scene.cluster.react(move |request| match is_write(&request) && request.node < first_open {
+            true => Reaction::items().after(&closed),
+            false => Reaction::items(),
+        });
+        Ok(Self { scene, file, gate, answers: Vec::new() })
+    }
+
+    /// One batch is on its way to each node, and the other requests' operations are held behind it.
+    async fn begin(drain_time: Duration) -> Result<Self> {
+        let mut held = Self::start(drain_time, 3).await?;
+        let scene = &held.scene;
+        let body =
+            |number: usize| -> String { (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect() };
+        let begin = |number| scene.begin_bulk("/_bulk", &[], body(number));
+        held.answers = (0..REQUESTS).map(begin).collect();
+        scene.wait_for_operations(3 * REQUESTS as u64).await?;
+        scene.cluster.wait_for_bulks("a batch for each node", |batches| batches.len() == 3).await?;
+        Ok(held)
+    }
+
+    /// Lets the nodes answer: each client gets its own items, and each operation was carried out once, where the
+    /// old configuration says.
+    async fn end(&mut self) -> Result<()> {
+        self.gate.open();
+        for (number, answer) in (0..).zip(self.answers.drain(..)) {
+            let items = Item::read_all(&answer.get().await?)?;
+            let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
+            assert_eq!(found, [(Some(number), 201); 3]);
+        }
+        for node in 0..3 {
+            let batches = self.scene.cluster.bulks_at(node);
+            let batches = batches.iter().filter(is_write).filter(|batch| batch.header("x-new").is_none());
+            let mut ids: Vec<_> =
+                batches.flat_map(|batch| batch.operations().unwrap()).map(|operation| operation.id.unwrap()).collect();
+            ids.sort_unstable();
+            let mut expected: Vec<_> =
+                (0..REQUESTS).map(|number| self.scene.cluster.book(node, number).unwrap()).collect();
+            expected.sort_unstable();
+            assert_eq!(ids, expected, "at es-{node}");
+        }
+        Ok(())
+    }
+
+    /// Changes the listener, and returns when it serves with its new configuration and knows the cluster's state.
+    async fn change(&self, change: impl FnOnce(&ListenerFile) -> Result<()>) -> Result<()> {
+        let learnt = self.scene.states_learnt().await?;
+        change(&self.file)?;
+        wait::until(LIMIT, "the listener changes", async || {
+            // A connection stays with the listener that accepted it.
+            Client::new().post_ndjson(&self.scene.envoy.url("/_bulk"), "\n").await?;
+            Ok((self.scene.states_learnt().await? > learnt).then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until the old configuration asks nothing any more, while the new one goes on.
+    async fn old_is_gone(&self) -> Result<()> {
+        let goes_on = |requests: &[Recorded]| {
+            let last_old = requests.iter().rposition(|request| asked_by("old")(&request));
+            requests[last_old.map_or(0, |position| position + 1)..].iter().filter(asked_by("new")).count() >= 10
+        };
+        self.scene.cluster.forget();
+        self.scene.cluster.wait_for_others("the old root goes", goes_on).await.map(|_| ())
+    }
+
+    async fn vms(&self) -> Result<u64> {
+        self.scene.envoy.counter(VMS).await
+    }
+
+    async fn tell_envoy(&self, path: &str) -> Result<()> {
+        self.scene.client.post(&self.scene.envoy.admin_url(path), "text/plain", "").await?.ok().map(|_| ())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_configuration_serves_beside_the_old_one_until_that_has_answered() -> Result<()> {
+    let mut held = Held::begin(DRAIN).await?;
+    let vms = held.vms().await?;
+    held.change(|file| file.set_config(&changed_config())).await?;
+    held.scene.client = Client::new();
+    let write = held.scene.cluster.write_book(1, REQUESTS)?;
+    let new = held.scene.begin_bulk("/_bulk", &[("x-new", "1")], write);
+    let is_new = |request: &&Recorded| request.header("x-new").is_some();
+    let batches =
+        held.scene.cluster.wait_for_bulks("the new request", |batches| batches.iter().any(|batch| is_new(&batch)));
+    assert_eq!(batches.await?.iter().find(is_new).map(|batch| batch.node), Some(2));
+    assert!(held.answers.iter().all(|answer| !answer.is_there()));
+    held.end().await?;
+    assert_eq!(Item::read_all(&new.get().await?)?[0].number(), Some(REQUESTS as u64));
+    held.old_is_gone().await?;
+    assert_eq!(held.vms().await?, vms, "the same code needs no other VM");
+    held.scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_code_serves_beside_the_old_one_until_that_has_answered() -> Result<()> {
+    let mut held = Held::begin(DRAIN).await?;
+    let vms = held.vms().await?;
+    let folder = tempfile::tempdir()?;
+    let wasm = folder.path().join("other.wasm");
+    std::fs::copy(Tools::find()?.wasm()?, &wasm)?;
+    held.change(|file| file.set_code(&wasm, &config("new"))).await?;
+    assert!(held.vms().await? > vms);
+    held.end().await?;
+    held.old_is_gone().await?;
+    held.scene.wait_for_stat(VMS, |now| now == vms).await?;
+    held.scene.finish().await
+}
+
+/// Envoy closes connections that outlast the drain. A request of which a part was sent has to be sent to the end all
+/// the same; until then the old root stays, and no longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_root_stays_until_what_was_half_sent_is_sent_to_the_end() -> Result<()> {
+    let held = Held::start(Duration::from_secs(1), 1).await?;
+    let scene = &held.scene;
+    let write = |node, number| scene.cluster.write_book(node, number).unwrap();
+    let first = scene.begin_bulk("/_bulk", &[], write(0, 0));
+    scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
+    // One part arrives at once, the other is held behind the first batch.
+    let second = scene.begin_bulk("/_bulk", &[], format!("{}{}", write(0, 1), write(1, 1)));
+    scene.cluster.wait_for_bulks("the second batch", |batches| batches.len() == 2).await?;
+    held.change(|file| file.set_config(&changed_config())).await?;
+    for answer in [first, second] {
+        assert!(answer.get().await.is_err(), "its connection outlived the drain");
+    }
+    scene.cluster.forget();
+    let is_alive = |requests: &[Recorded]| requests.iter().filter(asked_by("old")).count() >= 3;
+    scene.cluster.wait_for_others("the old root lives on", is_alive).await?;
+    assert_eq!(scene.cluster.bulks().len(), 0);
+    held.gate.open();
+    let rest = scene.cluster.wait_for_bulks("the rest", |batches| batches.len() == 1).await?;
+    assert_eq!((rest[0].node, rest[0].text()), (0, write(0, 1)));
+    held.old_is_gone().await?;
+    held.scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_listener_answers_what_it_holds_and_leaves_nothing_behind() -> Result<()> {
+    let mut held = Held::begin(DRAIN).await?;
+    held.file.remove_listener()?;
+    held.scene.wait_for_stat("listener_manager.total_listeners_draining", |draining| draining == 1).await?;
+    held.end().await?;
+    held.scene.wait_for_stat(VMS, |vms| vms == 0).await?;
+    held.scene.cluster.forget();
+    assert!(Client::new().get(&held.scene.envoy.url("/")).await.is_err());
+    assert_eq!(held.scene.cluster.others().len(), 0, "an old timer goes on");
+    held.scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_the_operator_asks_for_loses_nothing_that_is_held() -> Result<()> {
+    for commands in [&["/drain_listeners?graceful"][..], &["/drain_listeners"], &["/healthcheck/fail"]] {
+        let mut held = Held::begin(DRAIN).await?;
+        for command in commands {
+            held.tell_envoy(command).await?;
+        }
+        held.end().await?;
+        held.scene.finish().await?;
+    }
+    Ok(())
+}

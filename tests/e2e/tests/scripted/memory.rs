@@ -1,0 +1,139 @@
+//! What a worker's VM takes while its upstreams do not answer, and when they do.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Reaction, Recorded, Scene, raise_file_limit};
+use bulk_reshuffle_stack::wait;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Bytes of a document with its action line.
+const DOCUMENT: usize = 290;
+
+/// The program, the routing table, and what is kept for later.
+const FIXED: u64 = 4 << 20;
+
+/// The most that a VM may take.
+fn most(held: u64) -> u64 {
+    held + held / 2 + FIXED
+}
+
+/// Clients that send the same kind of request, all at once.
+struct Crowd {
+    what: &'static str,
+    clients: usize,
+    /// In each request.
+    documents: usize,
+    gzip: bool,
+}
+
+/// The next one always holds more than those before, so that it is its own peak that it is measured by; what they have
+/// left behind is in its way. The last one finds room enough.
+const CROWDS: &[Crowd] = &[
+    Crowd { what: "small requests", clients: 10_000, documents: 1, gzip: false },
+    Crowd { what: "compressed requests", clients: 1_000, documents: 100, gzip: true },
+    Crowd { what: "large requests", clients: 16, documents: 36_000, gzip: false },
+    Crowd { what: "small requests again", clients: 10_000, documents: 1, gzip: false },
+];
+
+impl Crowd {
+    fn id(&self, client: usize, document: usize) -> String {
+        format!("{:020}", client * self.documents + document)
+    }
+
+    fn body(&self, client: usize) -> Result<Vec<u8>> {
+        let mut body = String::new();
+        for document in 0..self.documents {
+            let begin = body.len();
+            write!(body, r#"{{"index":{{"_index":"books","_id":"{}"}}}}"#, self.id(client, document))?;
+            body.push_str("\n{\"text\":\"");
+            while body.len() + 4 < begin + DOCUMENT {
+                write!(body, "{:x} ", fastrand::u16(..))?;
+            }
+            body.push_str("\"}\n");
+        }
+        if !self.gzip {
+            return Ok(body.into_bytes());
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(body.as_bytes())?;
+        Ok(encoder.finish()?)
+    }
+}
+
+/// The ids in a text, in order.
+fn ids(text: &str) -> impl Iterator<Item = &str> {
+    text.split(r#""_id":""#).skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+/// What a node answers to a batch whose documents are all new. [`Reaction::items`] would read half a million of them
+/// for minutes.
+fn answer(batch: &Recorded) -> Reaction {
+    let item = |id: &str| {
+        format!(
+            r#"{{"index":{{"_index":"books","_id":"{id}","_version":1,"result":"created","_shards":{{"total":1,"successful":1,"failed":0}},"_seq_no":7,"_primary_term":1,"status":201}}}}"#
+        )
+    };
+    let items: Vec<String> = ids(&batch.text()).map(item).collect();
+    Reaction::raw(format!(r#"{{"took":12,"errors":false,"items":[{}]}}"#, items.join(",")))
+}
+
+/// Bytes that one worker took at most so far, of requests and answers and of its VM.
+async fn peaks(scene: &Scene) -> Result<(u64, u64)> {
+    let stats = scene.envoy.stats_with("memory_peak_bytes").await?;
+    let gauge = |name: &str| stats.get(&format!("wasmcustom.bulk_reshuffle_{name}_peak_bytes")).copied();
+    Ok((gauge("memory").unwrap_or_default(), gauge("vm_memory").unwrap_or_default()))
+}
+
+/// Lets all of a crowd be held before any is answered.
+async fn hold(scene: &Scene, crowd: &Crowd) -> Result<()> {
+    let gate = Gate::closed();
+    let closed = gate.clone();
+    scene.cluster.react(move |batch| answer(batch).after(&closed));
+    let headers: &[_] = if crowd.gzip { &[("content-encoding", "gzip")] } else { &[] };
+    let before = scene.counted("operations_total").await?;
+    let mut answers = Vec::new();
+    for client in 0..crowd.clients {
+        answers.push(scene.begin_bulk("/_bulk", headers, crowd.body(client)?));
+    }
+    let operations = before + (crowd.clients * crowd.documents) as u64;
+    let all_are_held = async || Ok((scene.counted("operations_total").await? >= operations).then_some(()));
+    wait::until(LIMIT, crowd.what, all_are_held).await?;
+    gate.open();
+    for (client, answer) in answers.into_iter().enumerate() {
+        let text = answer.get().await?.ok()?.text();
+        let expected = (0..crowd.documents).map(|document| crowd.id(client, document));
+        ensure!(ids(&text).eq(expected), "client {client} got another's answer");
+    }
+    scene.cluster.forget();
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_takes_little_more_than_what_is_held_and_in_flight() -> Result<()> {
+    raise_file_limit(11_000)?;
+    // With room for all of them, and for their answers.
+    let limits = json!({"limits": {"memory": "640mb"}});
+    let scene = Scene::of(ClusterScript::three_nodes()).config(limits).start().await?;
+    let mut before = peaks(&scene).await?;
+    println!("idle: a VM of {} bytes", before.1);
+    for crowd in CROWDS {
+        hold(&scene, crowd).await?;
+        let (held, vm) = peaks(&scene).await?;
+        println!("{}: {held} bytes held and in flight, a VM of {vm} bytes", crowd.what);
+        let plain = (crowd.clients * crowd.documents * DOCUMENT) as u64;
+        assert!(held > plain && vm > plain, "{} of {plain} bytes", crowd.what);
+        assert!(vm <= most(held), "{}: the VM takes {vm} bytes, {} at most expected", crowd.what, most(held));
+        // What is free is used again.
+        assert!(held > before.0 || vm == before.1, "{}: the VM has grown", crowd.what);
+        before = (held, vm);
+    }
+    assert!(scene.passed_through().await?.is_empty());
+    scene.finish().await
+}

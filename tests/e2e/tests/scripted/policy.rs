@@ -1,0 +1,359 @@
+//! What Envoy's routes and filters forbid or change holds for requests that would be split, too.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Index, Recorded, Scene, SceneOptions, lines};
+use bulk_reshuffle_stack::{Client, Response};
+use hyper::Request;
+use serde_json::{Value, json};
+
+const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+
+/// The indices of the tests, each with one shard on each of the three nodes.
+const INDICES: [&str; 4] = ["books", "secret", "moved", "other"];
+
+fn scene() -> SceneOptions {
+    let script = INDICES.iter().fold(ClusterScript::new(3), |script, name| script.index(Index::new(name, [0, 1, 2])));
+    Scene::of(script)
+}
+
+/// An operation for each node.
+fn body(cluster: &FakeCluster, index: &str) -> Result<String> {
+    let script = cluster.script();
+    (0..3).map(|node| Ok(lines::index(index, &script.ids(index, node)?.next().context("no id")?, 1))).collect()
+}
+
+fn at<'a>(config: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
+    config.pointer_mut(pointer).with_context(|| format!("there is no {pointer}"))
+}
+
+/// Puts routes before those of the file.
+fn add_routes(config: &mut Value, routes: Vec<Value>) -> Result<()> {
+    let found = at(config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
+    found.as_array_mut().context("no routes")?.splice(0..0, routes);
+    Ok(())
+}
+
+/// Puts filters directly before bulk-reshuffle.
+fn add_filters_before(config: &mut Value, filters: Vec<Value>) -> Result<()> {
+    let found = at(config, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no filters")?;
+    let place = found.iter().position(|filter| filter["name"] == "bulk_reshuffle").context("no bulk_reshuffle")?;
+    found.splice(place..place, filters);
+    Ok(())
+}
+
+/// Puts a filter directly before the router, and so behind bulk-reshuffle.
+fn add_filter_behind(config: &mut Value, filter: Value) -> Result<()> {
+    let found = at(config, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no filters")?;
+    found.insert(found.len() - 1, filter);
+    Ok(())
+}
+
+/// Adds an upstream that is called this, made after that of a node, with the endpoints of another upstream if none are
+/// given.
+fn add_cluster(config: &mut Value, name: &str, ports: &[u16]) -> Result<()> {
+    let clusters = at(config, "/static_resources/clusters")?.as_array_mut().context("no clusters")?;
+    let mut cluster = clusters.first().context("no cluster")?.clone();
+    *at(&mut cluster, "/name")? = name.into();
+    *at(&mut cluster, "/load_assignment/cluster_name")? = name.into();
+    if !ports.is_empty() {
+        let endpoint = |port: &u16| json!({"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}});
+        *at(&mut cluster, "/load_assignment/endpoints/0/lb_endpoints")? = ports.iter().map(endpoint).collect();
+    }
+    clusters.push(cluster);
+    Ok(())
+}
+
+fn route(prefix: &str, action: Value) -> Value {
+    let mut route = json!({"match": {"prefix": prefix}});
+    route.as_object_mut().unwrap().extend(action.as_object().unwrap().clone());
+    route
+}
+
+/// A header mutation that removes these.
+fn removal(type_of: &str, names: &[&str]) -> Value {
+    let removals: Vec<Value> = names.iter().map(|name| json!({"remove": name})).collect();
+    let mutations = json!({"request_mutations": removals});
+    json!({
+        "@type": format!("type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.{type_of}"),
+        "mutations": mutations,
+    })
+}
+
+/// Another cluster than that of the filter.
+async fn other_cluster() -> Result<(FakeCluster, Vec<u16>)> {
+    let other = FakeCluster::start(ClusterScript::new(1)).await?;
+    let ports = other.addresses().map(|address| address.port()).collect();
+    Ok((other, ports))
+}
+
+fn only_route(count: u64) -> BTreeMap<String, u64> {
+    [("route".to_owned(), count)].into()
+}
+
+/// Sends a request and says whether it was split over the nodes; else it has reached none of them.
+async fn is_split(scene: &Scene, path: &str, headers: &[(&str, &str)], body: &str) -> Result<(bool, Response)> {
+    scene.cluster.forget();
+    let answer = scene.bulk_with(path, headers, body.to_owned()).await?;
+    let nodes = scene.cluster.bulks().len();
+    assert!(matches!(nodes, 0 | 3), "{nodes} of the nodes");
+    Ok((nodes == 3, answer))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_response_a_redirect_and_another_cluster_are_what_the_client_gets() -> Result<()> {
+    let (other, ports) = other_cluster().await?;
+    let routes = move |config: &mut Value| {
+        add_cluster(config, "other", &ports)?;
+        add_routes(
+            config,
+            vec![
+                route("/secret/", json!({"direct_response": {"status": 403, "body": {"inline_string": "not you"}}})),
+                route("/moved/", json!({"redirect": {"host_redirect": "elsewhere.test"}})),
+                route("/other/", json!({"route": {"cluster": "other"}})),
+            ],
+        )
+    };
+    let scene = scene().edit(routes).start().await?;
+
+    let (split, answer) = is_split(&scene, "/secret/_bulk", &[], &body(&scene.cluster, "secret")?).await?;
+    assert_eq!((split, answer.status.as_u16(), answer.body.as_ref()), (false, 403, b"not you".as_slice()));
+    let (split, answer) = is_split(&scene, "/moved/_bulk", &[], &body(&scene.cluster, "moved")?).await?;
+    assert_eq!((split, answer.status.as_u16()), (false, 301));
+    assert!(answer.headers["location"].to_str()?.contains("elsewhere.test"), "{:?}", answer.headers);
+    let sent = body(&scene.cluster, "other")?;
+    let (split, answer) = is_split(&scene, "/other/_bulk", &[], &sent).await?;
+    assert_eq!((split, answer.status.as_u16()), (false, 200));
+    assert_eq!(other.only_bulk_at(0)?.text(), sent);
+    scene.wait_for_count("requests_total.outcome.passed_through.reason.route", 3).await?;
+
+    // The routes that lead here are as they were.
+    let (split, answer) = is_split(&scene, "/books/_bulk", &[], &body(&scene.cluster, "books")?).await?;
+    assert_eq!((split, answer.status.as_u16()), (true, 200));
+    assert_eq!(scene.passed_through().await?, only_route(3));
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_request_follows_its_own_choice_among_weighted_clusters() -> Result<()> {
+    const REQUESTS: usize = 60;
+    let (other, ports) = other_cluster().await?;
+    let weights = json!({"clusters": [{"name": "es", "weight": 50}, {"name": "other", "weight": 50}]});
+    let routes = move |config: &mut Value| {
+        add_cluster(config, "other", &ports)?;
+        add_routes(config, vec![route("/books/", json!({"route": {"weighted_clusters": weights}}))])
+    };
+    let scene = scene().edit(routes).start().await?;
+    let body = body(&scene.cluster, "books")?;
+    let mut split = 0;
+    // All of them are equal in every header, so the filter knows what they say.
+    for _ in 0..REQUESTS {
+        let (is_split, answer) = is_split(&scene, "/books/_bulk", &[], &body).await?;
+        assert_eq!(answer.status, 200);
+        split += usize::from(is_split);
+    }
+    let elsewhere = other.bulks();
+    assert_eq!(elsewhere.len(), REQUESTS - split);
+    assert!(split > 0 && split < REQUESTS, "{split} of {REQUESTS}");
+    assert!(elsewhere.iter().all(|request| request.text() == body));
+    scene.wait_for_count("requests_total.outcome.passed_through.reason.route", elsewhere.len() as u64).await?;
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_a_header_names_is_where_the_request_goes() -> Result<()> {
+    let (other, ports) = other_cluster().await?;
+    let routes = move |config: &mut Value| {
+        add_cluster(config, "other", &ports)?;
+        add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
+    };
+    // The filter does not compare this header's values, so they are all the same to its memory of headers.
+    let config = json!({"harmless_headers": ["x-cluster", "x-request-id"]});
+    let scene = scene().config(config).edit(routes).start().await?;
+    let body = body(&scene.cluster, "books")?;
+    for round in 0..10 {
+        for (cluster, expected) in [("es", (true, 200)), ("other", (false, 200)), ("missing", (false, 503))] {
+            let (split, answer) = is_split(&scene, "/books/_bulk", &[("x-cluster", cluster)], &body).await?;
+            assert_eq!((split, answer.status.as_u16()), expected, "{cluster} in round {round}");
+        }
+    }
+    assert_eq!(other.bulks().len(), 10);
+    scene.finish().await
+}
+
+/// Has Envoy choose the route again, by a header that it sets.
+fn rerouting() -> Value {
+    const SCRIPT: &str = r#"
+        function envoy_on_request(handle)
+          local to = handle:headers():get("x-send-to")
+          if to then
+            handle:headers():replace("x-cluster", to)
+            handle:clearRouteCache()
+          end
+        end"#;
+    json!({"name": "envoy.filters.http.lua", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+        "default_source_code": {"inline_string": SCRIPT},
+    }})
+}
+
+/// Envoy has chosen a route when it comes to the first filter. After a filter that takes this back it chooses again when
+/// the next one looks, and tells nothing but the first choice until then; this filter cannot make it look.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_that_is_chosen_again_counts_once_another_filter_has_looked_at_it() -> Result<()> {
+    let looking = json!({"name": "look", "typed_config": removal("HeaderMutation", &[])});
+    for (filters, first_choice_counts) in [(vec![rerouting(), looking], false), (vec![rerouting()], true)] {
+        let (other, ports) = other_cluster().await?;
+        let routes = move |config: &mut Value| {
+            add_cluster(config, "other", &ports)?;
+            add_filters_before(config, filters)?;
+            add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
+        };
+        let scene = scene().edit(routes).start().await?;
+        let body = body(&scene.cluster, "books")?;
+        for (first, last) in [("es", "other"), ("missing", "es"), ("es", "missing"), ("es", "es")] {
+            let headers = [("x-cluster", first), ("x-send-to", last)];
+            scene.cluster.forget();
+            scene.bulk_with("/books/_bulk", &headers, body.clone()).await?;
+            let counts = if first_choice_counts { first } else { last };
+            assert_eq!(scene.cluster.bulks().len() == 3, counts == "es", "from {first} to {last}");
+        }
+        assert_eq!(other.bulks().len(), usize::from(!first_choice_counts));
+        scene.finish().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_configured_counts_as_the_coordinating_one() -> Result<()> {
+    let routes = |config: &mut Value| {
+        add_cluster(config, "es-http", &[])?;
+        add_routes(config, vec![route("/books/", json!({"route": {"cluster": "es-http"}}))])
+    };
+    let without = scene().edit(routes).start_cold().await?;
+    let sent = body(&without.cluster, "books")?;
+    for _ in 0..5 {
+        let answer = without.bulk("/books/_bulk", sent.clone()).await?;
+        assert_eq!(answer.status, 200);
+    }
+    assert!(without.cluster.bulks().iter().all(|request| request.text() == sent));
+    without.wait_for_count("requests_total.outcome.passed_through.reason.route", 5).await?;
+    let log = without.envoy.log();
+    let told = log.matches("its route leads to the Envoy cluster \"es-http\"").count();
+    assert_eq!(told, 1, "{log}");
+    without.finish().await?;
+
+    let with = scene().config(json!({"route_clusters": ["es-http"]})).edit(routes).start().await?;
+    let (split, answer) = is_split(&with, "/books/_bulk", &[], &sent).await?;
+    assert_eq!((split, answer.status.as_u16()), (true, 200));
+    assert!(!with.envoy.log().contains("its route leads to"));
+    with.finish().await
+}
+
+/// Sends a request that is split, and one that passes through whole; returns what of it reaches the nodes.
+async fn split_and_whole(scene: &Scene, headers: &[(&str, &str)]) -> Result<(Vec<Recorded>, Vec<Recorded>)> {
+    let body = body(&scene.cluster, "books")?;
+    let (split, _) = is_split(scene, "/books/_bulk", headers, &body).await?;
+    assert!(split);
+    let split = scene.cluster.bulks();
+    scene.cluster.forget();
+    scene.bulk_with("/books/_bulk?pipeline=p", headers, body).await?;
+    Ok((split, scene.cluster.bulks()))
+}
+
+const RUN_AS: (&str, &str) = ("es-security-runas-user", "admin");
+
+fn is_gone(requests: &[Recorded], header: &str) -> bool {
+    assert!(!requests.is_empty());
+    requests.iter().all(|request| request.header(header).is_none())
+}
+
+/// The router changes headers behind all filters, so it does so for whole requests alone. This is how filters do it for
+/// all.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_are_removed_for_all_before_the_filter_or_in_the_upstreams() -> Result<()> {
+    let by_route = |config: &mut Value| {
+        let action = json!({"route": {"cluster": "es"}, "request_headers_to_remove": [RUN_AS.0]});
+        add_routes(config, vec![route("/books/", action)])
+    };
+    let scene_by_route = scene().edit(by_route).start().await?;
+    let (split, whole) = split_and_whole(&scene_by_route, &[RUN_AS]).await?;
+    assert_eq!((is_gone(&split, RUN_AS.0), is_gone(&whole, RUN_AS.0)), (false, true), "documented otherwise");
+    // Envoy marks batches as its own requests.
+    assert!(!is_gone(&split, "x-envoy-internal"));
+    scene_by_route.finish().await?;
+
+    let before = |config: &mut Value| {
+        let nothing = json!({"name": "policy", "typed_config": removal("HeaderMutation", &[])});
+        add_filters_before(config, vec![nothing])?;
+        let of_route = json!({"policy": removal("HeaderMutationPerRoute", &[RUN_AS.0])});
+        let action = json!({"route": {"cluster": "es"}, "typed_per_filter_config": of_route});
+        add_routes(config, vec![route("/books/", action)])
+    };
+    let scene_before = scene().edit(before).start().await?;
+    let (split, whole) = split_and_whole(&scene_before, &[RUN_AS]).await?;
+    assert!(is_gone(&split, RUN_AS.0) && is_gone(&whole, RUN_AS.0));
+    scene_before.finish().await?;
+
+    let upstreams = |config: &mut Value| {
+        let clusters = at(config, "/static_resources/clusters")?.as_array_mut().context("no clusters")?;
+        for cluster in clusters {
+            let codec =
+                json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"});
+            cluster["typed_extension_protocol_options"] = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                "explicit_http_config": {"http_protocol_options": {}},
+                "http_filters": [
+                    {"name": "policy", "typed_config": removal("HeaderMutation", &[RUN_AS.0, "x-envoy-internal"])},
+                    {"name": "envoy.filters.http.upstream_codec", "typed_config": codec},
+                ],
+            }});
+        }
+        Ok(())
+    };
+    let scene_upstreams = scene().edit(upstreams).start().await?;
+    let (split, whole) = split_and_whole(&scene_upstreams, &[RUN_AS]).await?;
+    for header in [RUN_AS.0, "x-envoy-internal"] {
+        assert!(is_gone(&split, header) && is_gone(&whole, header), "{header}");
+    }
+    scene_upstreams.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_rbac_denies_before_the_filter_is_denied_split_or_whole() -> Result<()> {
+    let rbac = json!({"name": "envoy.filters.http.rbac", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+        "rules": {"action": "DENY", "policies": {"guests": {
+            "permissions": [{"any": true}],
+            "principals": [{"header": {"name": "x-role", "string_match": {"exact": "guest"}}}],
+        }}},
+    }});
+    let (before, behind) = (rbac.clone(), rbac);
+    let scene_behind = scene().edit(move |config| add_filter_behind(config, behind)).start().await?;
+    let body = body(&scene_behind.cluster, "books")?;
+    let (split, answer) = is_split(&scene_behind, "/books/_bulk", &[("x-role", "guest")], &body).await?;
+    assert_eq!((split, answer.status.as_u16()), (true, 200), "documented otherwise");
+    scene_behind.finish().await?;
+
+    let scene = scene().edit(move |config| add_filters_before(config, vec![before])).start().await?;
+    for (role, expected) in [("guest", (false, 403)), ("writer", (true, 200))] {
+        let (split, answer) = is_split(&scene, "/books/_bulk", &[("x-role", role)], &body).await?;
+        assert_eq!((split, answer.status.as_u16()), expected, "{role}");
+    }
+    scene.cluster.forget();
+    let answer = scene.bulk_with("/books/_bulk?pipeline=p", &[("x-role", "guest")], body).await?;
+    assert_eq!((answer.status.as_u16(), scene.cluster.bulks().len()), (403, 0));
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_path_needs_no_route() -> Result<()> {
+    let routes = |config: &mut Value| {
+        add_routes(config, vec![route("/_bulk_reshuffle", json!({"direct_response": {"status": 403}}))])
+    };
+    let scene = scene().config(json!({"admin_path": "/_bulk_reshuffle"})).edit(routes).start().await?;
+    let request = Request::get(scene.envoy.url("/_bulk_reshuffle/status")).body(bytes::Bytes::new())?;
+    assert_eq!(Client::new().send(request).await?.status, 200);
+    scene.finish().await
+}

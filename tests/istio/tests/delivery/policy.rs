@@ -1,0 +1,97 @@
+//! A policy that denies a bulk path, whether a request would be split or not.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::Wiretap;
+use bulk_reshuffle_istio::{Kind, Pod, Traffic};
+use serde_json::{Value, json};
+
+use crate::mesh::Mesh;
+use crate::overlay::Overlay;
+use crate::site::{NAMESPACE, PORT, Site};
+
+/// In a gateway the policy is the gateway's, and stands before the filter. What a client's sidecar sends is denied by the
+/// sidecars of the nodes, to which a batch has the path and the caller of its requests.
+pub async fn denied(site: &Site, overlay: &Overlay) -> Result<String> {
+    match overlay.kind {
+        Kind::Gateway => by_gateway(site, overlay).await,
+        Kind::Sidecar => by_nodes(site, overlay).await,
+    }
+}
+
+async fn by_gateway(site: &Site, overlay: &Overlay) -> Result<String> {
+    let name = &format!("{}-denied", overlay.name);
+    site.nodes.make_index(name).await?;
+    let mesh = Mesh::start(site, name, overlay).await?;
+    mesh.wait_splitting(name).await?;
+    mesh.apply(&overlay.clone().with_object(policy(name, overlay.labels().into()))).await?;
+    let proven = mesh.check_denied(name).await?;
+    mesh.end().await?;
+    Ok(proven)
+}
+
+async fn by_nodes(site: &Site, overlay: &Overlay) -> Result<String> {
+    let name = &format!("{}-denied", overlay.name);
+    site.nodes.make_index(name).await?;
+    let (mut overlay, mut pods, mut nodes) = (overlay.clone(), Vec::new(), Vec::new());
+    for (_, address) in site.nodes.cluster.addresses() {
+        let (node, sidecar) = (Wiretap::start(address).await?, site.network.address()?);
+        overlay = overlay.with_pods(|set| {
+            let pod = &mut set[nodes.len()];
+            pod.address = sidecar;
+            pods.push(pod.clone());
+        });
+        nodes.push(node);
+    }
+    for (pod, node) in pods.iter().zip(&nodes) {
+        overlay = overlay.with_object(inbound(pod, node.address));
+    }
+    // From the beginning: connections that a sidecar has when a policy comes are not bound by it until they are drained.
+    overlay = overlay.with_object(policy(name, json!({"app": "es"})));
+    let mesh = Mesh::start(site, name, &overlay).await?;
+    let mut sidecars = Vec::new();
+    for pod in &pods {
+        sidecars.push(mesh.start_sidecar(pod).await?);
+    }
+    mesh.wait_splitting(name).await?;
+    let proven = mesh.check_denied(name).await?;
+    mesh.end().await?;
+    for sidecar in sidecars {
+        sidecar.envoy.stop().await?;
+    }
+    Ok(format!("{proven}; the nodes' sidecars see to it"))
+}
+
+/// Denies bulk requests to the path of an index, in proxies with these labels.
+fn policy(index: &str, labels: Value) -> Value {
+    json!({
+        "apiVersion": "security.istio.io/v1",
+        "kind": "AuthorizationPolicy",
+        "metadata": {"name": "no-bulk", "namespace": NAMESPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "action": "DENY",
+            "rules": [{"to": [{"operation": {"paths": [format!("/{index}/_bulk")]}}]}],
+        },
+    })
+}
+
+/// Stands for the rules by which the kernel hands a pod's connections to its sidecar.
+fn inbound(pod: &Pod, node: SocketAddr) -> Value {
+    json!({
+        "apiVersion": "networking.istio.io/v1",
+        "kind": "Sidecar",
+        "metadata": {"name": pod.name, "namespace": NAMESPACE},
+        "spec": {
+            "workloadSelector": {"labels": {"statefulset.kubernetes.io/pod-name": pod.name}},
+            "ingress": [{
+                "port": {"number": PORT, "name": "http", "protocol": "HTTP"},
+                "bind": pod.address.to_string(),
+                "captureMode": "NONE",
+                "defaultEndpoint": node.to_string(),
+            }],
+            "egress": [{"hosts": ["~/*"]}],
+        },
+    })
+}

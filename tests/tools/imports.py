@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Checks that the imports of core run one way: no file, and no folder, imports itself by way of others.
+
+    imports.py [--graph]    the graph, too: each file with the files that it imports from
+
+A re-export counts as the file that it comes from. A file may import from the `mod.rs` of a folder that it is in, as the
+methods of the engine do, because it is a part of that. Tests do not count.
+"""
+
+import re
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+CORE = Path(__file__).resolve().parents[2] / "filter" / "core" / "src"
+USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
+
+
+def main():
+    imports = {path: imports_of(path) for path in sources()}
+    if "--graph" in sys.argv:
+        for path, others in imports.items():
+            print(path.relative_to(CORE), "<-", ", ".join(sorted(str(other.relative_to(CORE)) for other in others)))
+    problems = [circle("files", imports)]
+    folders = {}
+    for path, others in imports.items():
+        for folder, other in filter(None, (siblings(path, other) for other in others)):
+            folders.setdefault(folder, set()).add(other)
+    problems.append(circle("folders", folders))
+    if any(problems):
+        sys.exit("\n".join(filter(None, problems)))
+
+
+def sources():
+    return [path for path in sorted(CORE.rglob("*.rs")) if "tests" not in path.relative_to(CORE).with_suffix("").parts]
+
+
+def imports_of(path):
+    """The files that a file imports from."""
+    text = path.read_text().split("\n#[cfg(test)]\nmod tests {")[0]
+    here = module(path)
+    found = set()
+    for tree in USE.findall(text):
+        for segments in flat(tree):
+            other = file_of(absolute(segments, here, path))
+            if other and other != path and not is_part_of(path, other):
+                found.add(other)
+    return found
+
+
+def flat(tree):
+    """`a::{b, c::d}` as the paths a::b and a::c::d."""
+    tree = re.sub(r"\s+", " ", tree).strip()
+    if "{" not in tree:
+        return [tree.split(" as ")[0].split("::")]
+    head, rest = tree.split("{", 1)
+    parts, depth, part = [], 0, ""
+    for char in rest[:rest.rindex("}")] + ",":
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if char == "," and depth == 0:
+            parts.append(part.strip())
+            part = ""
+        else:
+            part += char
+    prefix = head.strip(": ").split("::") if head.strip(": ") else []
+    return [prefix + path for part in parts if part for path in flat(part)]
+
+
+def module(path):
+    """The path of a file's module, from the crate's root."""
+    parts = list(path.relative_to(CORE).with_suffix("").parts)
+    return parts[:-1] if parts[-1] in ("mod", "lib") else parts
+
+
+def absolute(segments, here, path):
+    """The same path from the crate's root; None if it leads to another crate."""
+    if segments[0] == "crate":
+        return segments[1:]
+    if segments[0] == "self":
+        return here + segments[1:]
+    if segments[0] == "super":
+        up = next((at for at, segment in enumerate(segments) if segment != "super"), len(segments))
+        return here[:len(here) - up] + segments[up:]
+    is_child = file_of_module(here + segments[:1]) is not None
+    return here + segments if is_child else None
+
+
+def file_of_module(parts):
+    for path in (CORE.joinpath(*parts, "mod.rs"), CORE.joinpath(*parts).with_suffix(".rs") if parts else CORE / "lib.rs"):
+        if path.is_file():
+            return path
+    return None
+
+
+def file_of(parts):
+    """The file that defines what a path leads to."""
+    if parts is None:
+        return None
+    known = []
+    for at in range(len(parts) + 1):
+        if file_of_module(parts[:at]) is None:
+            break
+        known = parts[:at]
+    path, item = file_of_module(known), parts[len(known):]
+    if item:
+        for tree in re.findall(r"^pub(?:\([^)]*\))? use ([^;]+);", path.read_text(), re.M):
+            for segments in flat(tree):
+                if segments[-1] == item[0]:
+                    other = absolute(segments, known, path)
+                    if other and other != parts:
+                        return file_of(other)
+    return path
+
+
+def is_part_of(path, other):
+    return (other.name == "mod.rs" and other.parent in path.parents) or other == CORE.joinpath(
+        *path.relative_to(CORE).parts[:1]).with_suffix(".rs")
+
+
+def siblings(path, other):
+    """The two folders by which two files part; None if one of them is not in a folder of its own there."""
+    left, right = path.relative_to(CORE).parts, other.relative_to(CORE).parts
+    at = next((at for at, (one, two) in enumerate(zip(left, right)) if one != two), None)
+    if at is None or at >= len(left) - 1 or at >= len(right) - 1:
+        return None
+    return "/".join(left[:at + 1]), "/".join(right[:at + 1])
+
+
+def circle(what, graph):
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        names = [str(name.relative_to(CORE)) if isinstance(name, Path) else name for name in error.args[1]]
+        return "{} of core import one another in a circle: {}".format(what, " -> ".join(reversed(names)))
+    return None
+
+
+if __name__ == "__main__":
+    main()
