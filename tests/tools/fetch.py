@@ -100,6 +100,9 @@ def tools():
                    "h1:xZD9AOJSheSUy96zjPo3K1UlwM2ROihnosUfTctGmv8=", "./filebeat"),
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
                    "h1:TlTVVCSX/I+SBg6NWtU8On7EjrGz2/kxHQUtOo5tl1U=", "./cmd/func-e"),
+        # Its parsers of comments are in C: the C compiler is the one that Rust links with.
+        go_program("vale", "3.21.0", 117, "github.com/vale-cli/vale/v3", "h1:p3of60TvAjSM48FKxDU3rfy4693fT+C8ZAWG0/1hENQ=", "./cmd/vale",
+                   CGO_ENABLED="1", CGO_CFLAGS="-O0 -w"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8=",
                    flags=["-gcflags=all="]),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
@@ -255,10 +258,10 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None):
                 lambda to: unzip_artifact(coordinates, sha256, to), finish)
 
 
-def go_program(name, version, megabytes, module, checksum, package=".", flags=()):
+def go_program(name, version, megabytes, module, checksum, package=".", flags=(), **environment):
     """A program compiled from its Go module."""
     return Tool(name, version, megabytes, module + checksum + package, "program",
-                lambda to: build_go(module, version, checksum, [package], to / "program" / name, to, flags),
+                lambda to: build_go(module, version, checksum, [package], to / "program" / name, to, flags, **environment),
                 needs=("go",))
 
 
@@ -465,13 +468,13 @@ def go_environment(modules):
                 CGO_ENABLED="0")
 
 
-def build_go(module, version, checksum, packages, output, target, flags=()):
+def build_go(module, version, checksum, packages, output, target, flags=(), **environment):
     """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
     source = download_go_module(module, version, checksum, target)
     run([go(), "-C", str(source), "build"] + GO_FLAGS + ["-ldflags=-s -w"] + list(flags) +
         ["-o", str(output)] + packages, target, "Go could not compile {}. Check the network, "
         "`go env GOPROXY` and the space in {}.".format(module, TOOLS_FOLDER),
-        **go_environment(target / "modules"))
+        **dict(go_environment(target / "modules"), **environment))
 
 
 def copy_go(module, version, checksum, kept, files, target):
