@@ -1,4 +1,4 @@
-/// Whether a name fits a pattern, in which each asterisk stands for any characters or none.
+/// Returns whether a name matches a pattern. Each asterisk matches any characters, or none.
 pub fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let (middle, end) = rest.rsplit_once('*').map_or((None, rest), |(middle, end)| (Some(middle), end));
