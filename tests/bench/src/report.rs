@@ -18,7 +18,7 @@ use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// How everything is measured.
+/// The description of the method.
 pub const METHOD: &str = "\
 Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps three
 connections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the other. In
@@ -26,7 +26,7 @@ each round the targets take turns. Figures are medians over the rounds, and in p
 ratios are taken within rounds. After each measurement the index is asked for its count of documents, which has to be what
 was acknowledged. Processor time is what the kernel charges the processes with, all their threads together.";
 
-/// The whole report, with these charts.
+/// Returns the whole report, with these charts.
 pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "# {}, {}\n", conditions.date, conditions.machine.title())?;
@@ -41,13 +41,13 @@ pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summar
     }
     let goals = goals(summary);
     if !goals.is_empty() {
-        writeln!(text, "## What must be reached\n\n{goals}\n")?;
+        writeln!(text, "## Goals\n\n{goals}\n")?;
     }
-    writeln!(text, "## All figures\n\n{}", figures(options, summary))?;
+    writeln!(text, "## All results\n\n{}", figures(options, summary))?;
     Ok(text)
 }
 
-/// What was measured, and where.
+/// Returns the table of what was measured, and where.
 pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summary) -> Table {
     let Options { rounds, seconds, warmup, envoy_workers, settings, .. } = options;
     let settings = match settings.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -92,7 +92,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
     table
 }
 
-/// One line for each workload.
+/// Returns a table with one line for each workload.
 pub fn overview(options: &Options, summary: Summary) -> Table {
     let columns = [
         (Metric::Throughput, Target::Direct),
@@ -121,7 +121,7 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
     table
 }
 
-/// The table of goals.
+/// Returns the table of goals.
 pub fn goals(summary: Summary) -> Table {
     let mut table = table(&["documents × clients", "", "compared with", "wanted", "reached", ""], 3);
     let mut last = None;
@@ -158,7 +158,7 @@ fn figures(options: &Options, summary: Summary) -> Table {
     table
 }
 
-/// A table for Markdown whose first columns are words, and the others numbers.
+/// Creates a Markdown table whose first columns are words and whose other columns are numbers.
 pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
@@ -169,7 +169,7 @@ pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
     table
 }
 
-/// A workload in the first of its rows.
+/// Returns a workload for its first row only.
 fn said_once(workload: Workload, last: &mut Option<Workload>) -> String {
     if last.replace(workload) == Some(workload) { String::new() } else { workload.to_string() }
 }

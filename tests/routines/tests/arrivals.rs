@@ -1,4 +1,4 @@
-//! How many requests are in a batch is what the README's arithmetic says.
+//! Tests that the number of requests in a batch matches the README's calculation.
 #![allow(missing_docs)]
 
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use bulk_reshuffle_routines::Arrivals;
 const ARRIVALS: Arrivals =
     Arrivals { rate: 1_000.0, workers: 1, nodes: 3, batch_time: Duration::from_millis(10), interval: None };
 
-/// Whether there are so many times as many as the arithmetic says.
+/// Checks that the simulated number is within this range of multiples of the calculated one.
 fn holds(arrivals: Arrivals, expected: f64, times: RangeInclusive<f64>) {
     assert!((arrivals.expected() / expected - 1.0).abs() < 0.01, "{arrivals:?}: {}", arrivals.expected());
     let batches = arrivals.simulated();

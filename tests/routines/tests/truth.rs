@@ -1,4 +1,4 @@
-//! The routines do what they are said to do: otherwise whatever was measured would mean nothing.
+//! Tests that the routines do their work: otherwise the measurements would mean nothing.
 #![allow(missing_docs)]
 
 use bulk_reshuffle_routines::{Load, ROUTINES};

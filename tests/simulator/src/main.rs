@@ -1,4 +1,4 @@
-//! `make sim`: runs many seeds on all cores, or one seed, and tells what was seen.
+//! Runs many seeds on all cores, or one seed, and prints the coverage: `make sim`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ fn many(seeds: u64) -> Result<(), String> {
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| take_turns(&next, seeds))).collect();
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| run_seeds(&next, seeds))).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
     });
     let mut coverage = Coverage::default();
@@ -52,15 +52,15 @@ fn many(seeds: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs one seed after the other, beside other threads, until there are no more or one fails.
-fn take_turns(next: &AtomicU64, seeds: u64) -> Result<Coverage, Box<Failure>> {
+/// Runs seeds until there are no more or one fails. Several threads do this at once.
+fn run_seeds(next: &AtomicU64, seeds: u64) -> Result<Coverage, Box<Failure>> {
     let mut coverage = Coverage::default();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= seeds {
             return Ok(coverage);
         }
-        // After a failure nobody needs to go on.
+        // After a failure the other threads stop.
         let seen = run(seed, None).inspect_err(|_| next.store(seeds, Ordering::Relaxed))?;
         coverage.merge(&seen);
     }

@@ -6,7 +6,7 @@ use crate::subject::Subject;
 /// Prints the instructions per operation, from a request's headers to its client's answer, for growing clusters and
 /// loads. Returns whether every series stays within its limit.
 pub fn is_kept(callgrind: &Callgrind) -> bool {
-    println!("\n{:<40} {:>10} {:>22} {:>10} {:>10}", "what grows", "to", "instructions/operation", "times", "limit");
+    println!("\n{:<40} {:>10} {:>22} {:>10} {:>10}", "quantity", "value", "instructions/operation", "ratio", "limit");
     SERIES.iter().map(|series| is_series_kept(callgrind, series)).fold(true, |all, kept| all & kept)
 }
 
