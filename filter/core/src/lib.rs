@@ -28,7 +28,7 @@
 //! engine.handle(Input::RequestHead { request, headers, route, end: false }, Duration::ZERO);
 //! assert!(matches!(engine.poll_stream(), Some(Command::PassThrough { .. })));
 //!
-//! // It wakes the root, which asks the cluster.
+//! // It wakes the root, which queries the cluster.
 //! assert_eq!(engine.poll_stream(), Some(Command::Wake));
 //! assert_eq!(engine.poll_stream(), None);
 //! engine.handle(Input::Woken, Duration::ZERO);

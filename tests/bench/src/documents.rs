@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_document_has_an_id_of_its_own() {
+    fn every_document_has_a_unique_id() {
         let ids: HashSet<String> = written(25_000)
             .lines()
             .step_by(2)

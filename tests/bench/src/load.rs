@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_request_is_sent_once_to_the_servers_in_turn_and_every_answer_is_counted() {
+    async fn every_request_is_sent_once_round_robin_and_every_answer_is_counted() {
         let all = async {
             let (good, of_good) = start(SUCCESS).await;
             let (bad, of_bad) = start(FAILURE).await;

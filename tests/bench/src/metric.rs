@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_has_no_value() {
+    fn an_absent_quantity_has_no_value() {
         let direct = Measurement { seconds: 2.0, documents: 1_000, ..Measurement::default() };
         assert_eq!(Metric::EnvoyCpu.of(&direct), None);
         assert_eq!(Metric::RequestsPerBatch.of(&direct), None);

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_shows_its_ends_if_it_has_any() {
+    fn a_spread_shows_its_range_if_it_has_one() {
         assert_eq!(spread(Some(Spread { min: 1.0, median: 2.0, max: 300.0 })), "2.00 (1.00–300)");
         assert_eq!(spread(Some(Spread { min: 2.0, median: 2.0, max: 2.0 })), "2.00");
         assert_eq!(spread(None), "");

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_the_same_in_its_own_steps() {
+    fn the_kernel_reports_the_same_in_ticks() {
         let child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
         let mut child = child.unwrap();
         let pid = i32::try_from(child.id()).unwrap();
@@ -88,8 +88,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let step = from_ticks(1);
-        let said = from_ticks(stat.utime + stat.stime);
-        assert!(before <= said + step + step && said <= after + step, "{before:?}, {said:?}, {after:?}");
+        let reported = from_ticks(stat.utime + stat.stime);
+        assert!(before <= reported + step + step && reported <= after + step, "{before:?}, {reported:?}, {after:?}");
     }
 
     #[test]

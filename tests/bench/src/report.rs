@@ -20,11 +20,11 @@ use crate::workload::Workload;
 
 /// The description of the method.
 pub const METHOD: &str = "\
-Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps three
-connections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the other. In
-each round the targets take turns. Figures are medians over the rounds, and in parentheses the smallest and the largest;
-ratios are taken within rounds. After each measurement the index is asked for its count of documents, which has to be what
-was acknowledged. Processor time is what the kernel charges the processes with, all their threads together.";
+Each measurement writes to a new index and sends the same requests, generated before the clock starts. Each client keeps
+three connections open, to the three nodes or to Envoy, and sends one request at a time over them, round robin. In each
+round every target is measured once. Results are medians over the rounds, with the smallest and the largest in parentheses.
+Ratios are calculated within rounds. After each measurement the index must have as many documents as were acknowledged.
+Processor time is what the kernel charges to the processes, including all their threads.";
 
 /// Returns the whole report, with these charts.
 pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
@@ -128,7 +128,7 @@ pub fn goals(summary: Summary) -> Table {
     for goal in GOALS {
         let Some(reached) = goal.reached(summary) else { continue };
         table.add_row([
-            said_once(goal.workload, &mut last),
+            named_once(goal.workload, &mut last),
             goal.metric.title().to_owned(),
             goal.other.title().to_owned(),
             goal.bound.to_string(),
@@ -151,7 +151,7 @@ fn figures(options: &Options, summary: Summary) -> Table {
         for metric in Metric::ALL {
             let values = options.targets.iter().map(|target| spread(summary.values(*workload, *target, metric)));
             let ratios = others.iter().map(|other| spread(summary.ratios(*workload, metric, *other)));
-            let row = [said_once(*workload, &mut last), metric.title().to_owned()];
+            let row = [named_once(*workload, &mut last), metric.title().to_owned()];
             table.add_row(row.into_iter().chain(values).chain(ratios));
         }
     }
@@ -170,6 +170,6 @@ pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
 }
 
 /// Returns a workload for its first row only.
-fn said_once(workload: Workload, last: &mut Option<Workload>) -> String {
+fn named_once(workload: Workload, last: &mut Option<Workload>) -> String {
     if last.replace(workload) == Some(workload) { String::new() } else { workload.to_string() }
 }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_requests_hold_the_same_document() {
+    fn requests_never_share_a_document() {
         let requests = Requests::with_count(1, Ids::Given, 2).unwrap();
         assert_ne!(requests.get(0), requests.get(1));
     }

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_other_statuses_are_no_success() {
+    fn errors_and_other_statuses_are_failures() {
         let text = String::from_utf8(SUCCESS.to_vec()).unwrap();
         for (from, to) in [("false", "true,"), ("200 OK", "201 OK"), ("errors", "nothing")] {
             let text = text.replace(from, to);

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_even_number_it_is_the_mean_of_the_two_in_the_middle() {
+    fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
         assert_eq!(Spread::of([5.0, 1.0, 2.0, 4.0]), Some(Spread { min: 1.0, median: 3.0, max: 5.0 }));
     }
 

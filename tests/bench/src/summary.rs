@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_compared_with_what_was_not_measured() {
+    fn unmeasured_targets_are_not_compared() {
         let measurements = [measured(1, Target::Filter, 400)];
         assert_eq!(Summary(&measurements).ratios(WORKLOAD, Metric::Throughput, Target::Plain), None);
         let other = Workload { documents: 1, clients: 1 };

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_compared_with_the_shipped_configuration_and_the_first_is_that() {
+    fn the_first_variant_is_the_shipped_configuration() {
         let all = Variant::ALL.iter().map(|variant| variant.options(&Options::parse_from(["bench"])).unwrap());
         let settings: Vec<_> = all.map(|options| (options.targets, options.settings)).collect();
         assert!(settings.iter().all(|(targets, _)| *targets == [Target::Base, Target::Filter]));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_have_the_same_title() {
+    fn titles_are_unique() {
         let mut titles: Vec<_> = Variant::ALL.iter().map(Variant::title).collect();
         titles.sort();
         titles.dedup();

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_a_workload() {
+    fn rejects_other_texts_as_workloads() {
         for text in ["", "100", "x", "100x", "0x1", "1x0", "1x-1", "1x2x3"] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }

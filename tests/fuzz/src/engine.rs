@@ -61,7 +61,7 @@ fn happen(run: &mut Run, event: &[u8]) {
         Some(b't') => run.answer(one, response("text/plain", rest)),
         Some(b'f') => run.fail(one, true),
         Some(b'u') => run.fail(one, false),
-        Some(b'o') => run.answer_unasked(number),
+        Some(b'o') => run.answer_unknown(number),
         Some(b'r') => run.wake(),
         Some(b'p') => run.tick(Duration::from_millis(u64::from(number))),
         _ => {}

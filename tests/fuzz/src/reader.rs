@@ -17,7 +17,7 @@ pub fn reader(input: &[u8]) {
         check_operation(operation, line, text);
     }
     if read.verdict.is_ok() {
-        check_nothing_is_left_out(&read.operations, whole);
+        check_completeness(&read.operations, whole);
         check_batch(&read, whole);
     }
 }
@@ -80,7 +80,7 @@ fn check_order(operations: &[Operation], whole: &[u8]) {
     }
 }
 
-fn check_nothing_is_left_out(operations: &[Operation], whole: &[u8]) {
+fn check_completeness(operations: &[Operation], whole: &[u8]) {
     let last = operations.last().expect("an empty body was accepted");
     assert!(is_blank(&whole[last.range().end as usize..]), "something is left out at the end");
 }

@@ -129,7 +129,7 @@ impl Run {
     }
 
     /// Answers a call that the engine never made, or that is over.
-    pub fn answer_unasked(&mut self, number: u32) {
+    pub fn answer_unknown(&mut self, number: u32) {
         let call = CallId(number);
         if !self.calls.contains_key(&call) {
             self.root(Input::CallAnswered { call, response: Response { status: 200, ..Response::default() } });

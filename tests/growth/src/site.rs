@@ -119,7 +119,7 @@ impl Site {
         let mut clients = JoinSet::new();
         for _ in 0..load.clients {
             let (client, url) = (self.scene.client.clone(), self.scene.envoy.url("/_bulk"));
-            clients.spawn(send_in_turn(client, url, Arc::clone(bodies), Arc::clone(&next)));
+            clients.spawn(send_round_robin(client, url, Arc::clone(bodies), Arc::clone(&next)));
         }
         while let Some(ended) = clients.join_next().await {
             ended??;
@@ -155,7 +155,7 @@ impl Site {
     }
 }
 
-async fn send_in_turn(client: Client, url: String, bodies: Arc<Vec<String>>, next: Arc<AtomicUsize>) -> Result<()> {
+async fn send_round_robin(client: Client, url: String, bodies: Arc<Vec<String>>, next: Arc<AtomicUsize>) -> Result<()> {
     while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
         let answer = client.post_ndjson(&url, body.clone()).await?;
         let is_written = answer.status == 200 && answer.text().contains(r#""errors":false"#);

@@ -49,7 +49,7 @@ fn look_up_by_data_stream(bencher: Bencher<'_, '_>, indices: usize) {
 }
 
 #[divan::bench(args = SIZES, sample_size = 20_000)]
-fn look_up_in_vain(bencher: Bencher<'_, '_>, indices: usize) {
+fn look_up_unknown_names(bencher: Bencher<'_, '_>, indices: usize) {
     let names: Vec<_> = (0..indices).map(|number| format!("logstash-nothing-2026.11.20-{number:07}")).collect();
     look_up(bencher, indices, &names);
 }

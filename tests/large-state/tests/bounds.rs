@@ -25,7 +25,7 @@ fn expected(counts: &[(&str, usize)]) -> BTreeMap<String, usize> {
 const DETAILS: &str = "details of indices";
 
 #[test]
-fn a_new_state_is_asked_for_by_what_has_changed() {
+fn only_the_changed_parts_of_a_state_are_queried() {
     let mut cluster = LargeCluster::new(10_000);
     let mut worker = Worker::new(1, &Shelf::default());
     let first = queries(&worker.refresh(&cluster));
@@ -43,7 +43,7 @@ fn a_new_state_is_asked_for_by_what_has_changed() {
 }
 
 #[test]
-fn long_answers_and_long_lists_are_worked_on_in_steps() {
+fn long_answers_and_lists_are_processed_in_steps() {
     let cluster = LargeCluster::new(10_000);
     let shelf = Shelf::default();
     let steps = Worker::new(1, &shelf).refresh(&cluster);
@@ -61,7 +61,7 @@ fn long_answers_and_long_lists_are_worked_on_in_steps() {
 }
 
 #[test]
-fn who_takes_a_table_over_routes_alike() {
+fn a_shared_table_routes_the_same() {
     let mut cluster = LargeCluster::new(1_000);
     let shelf = Shelf::default();
     let (mut first, mut second) = (Worker::new(1, &shelf), Worker::new(2, &shelf));
@@ -80,7 +80,7 @@ fn who_takes_a_table_over_routes_alike() {
 
 /// With more than 20,000 indices only the first ones are loaded, and those that requests use.
 #[test]
-fn of_very_many_indices_those_are_loaded_that_operations_ask_for() {
+fn with_very_many_indices_those_that_operations_use_are_loaded() {
     let cluster = LargeCluster::new(20_100);
     let mut worker = Worker::new(1, &Shelf::default());
     worker.refresh(&cluster);
@@ -94,7 +94,7 @@ fn of_very_many_indices_those_are_loaded_that_operations_ask_for() {
 
 /// An answer beyond Envoy's 32 MiB is lost. The worker halves the query until its answer is small enough.
 #[test]
-fn a_question_with_too_large_an_answer_is_asked_again_in_halves() {
+fn a_query_with_too_large_an_answer_is_halved_and_repeated() {
     let cluster = LargeCluster::new(200);
     let limit = cluster.answer(&StateQuery::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();

@@ -6,7 +6,7 @@ use bulk_reshuffle_large_state::{LargeCluster, Shelf, Worker};
 
 /// The limit is for 64 bits. In the VM pointers take half of this.
 #[test]
-fn a_table_takes_at_most_64_bytes_for_each_shard_besides_names() {
+fn a_table_takes_at_most_64_bytes_per_shard_without_names() {
     let cluster = LargeCluster::new(10_000);
     let shelf = Shelf::default();
     // The second worker applies what the first has found, so that only the table is counted.

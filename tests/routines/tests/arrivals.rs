@@ -17,7 +17,7 @@ fn holds(arrivals: Arrivals, expected: f64, times: RangeInclusive<f64>) {
 }
 
 #[test]
-fn a_batch_has_what_arrives_while_the_one_before_is_on_its_way() {
+fn a_batch_has_the_requests_that_arrive_while_the_previous_one_is_in_flight() {
     holds(ARRIVALS, 3.37, 0.95..=1.05);
     holds(Arrivals { rate: 10_000.0, nodes: 30, ..ARRIVALS }, 3.37, 0.95..=1.05);
     // The hold waits for up to two milliseconds more, for clients that were just answered.
@@ -26,7 +26,7 @@ fn a_batch_has_what_arrives_while_the_one_before_is_on_its_way() {
 }
 
 #[test]
-fn without_early_release_it_has_what_arrives_in_an_interval() {
+fn without_early_release_a_batch_has_the_requests_of_an_interval() {
     let interval = Some(Duration::from_millis(50));
     holds(Arrivals { interval, ..ARRIVALS }, 17.7, 0.95..=1.05);
     holds(Arrivals { interval, workers: 4, ..ARRIVALS }, 5.17, 0.95..=1.05);

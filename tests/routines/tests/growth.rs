@@ -41,7 +41,7 @@ fn allocations_do_not_grow() {
 
 /// Checks that the cases measure what they claim.
 #[test]
-fn requests_wait_and_leave_together_where_they_may() {
+fn waiting_requests_leave_together() {
     // To each node the first request leaves alone, and then all others together.
     for (series, name, shares, batches) in [
         ("nodes and load, requests of 1", "3", 300, 6),

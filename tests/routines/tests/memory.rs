@@ -45,7 +45,7 @@ fn peaks(load: Load, is_compressed: bool) -> (u64, u64) {
 }
 
 #[test]
-fn what_is_allocated_is_counted() {
+fn all_allocations_are_counted() {
     for (requests, documents, is_compressed) in
         [(10_000, 1, false), (10_000, 1, true), (1_000, 100, false), (1_000, 100, true), (4, 36_000, false)]
     {

@@ -263,7 +263,7 @@ impl Harness {
         self.machine(engine)?.pauses.body(let_go.map(|at| now.saturating_sub(at)));
         self.stream(number, input)?;
         if is_complete {
-            self.trace.add(self.now, || format!("  all of request {number} is there"));
+            self.trace.add(self.now, || format!("  request {number} has arrived completely"));
         } else {
             self.plan(pause, Event::Body(number));
         }
@@ -290,10 +290,12 @@ impl Harness {
         for (number, machine) in self.machines.iter().enumerate() {
             let (least, memory) = (self.ledger.held(number), machine.engine.memory());
             Violation::unless(memory >= least, Promise::Memory, || {
-                format!("{memory} bytes are counted, {least} at least are held")
+                format!("{memory} bytes are counted, but at least {least} are held")
             })?;
             let uncounted = machine.engine.uncounted();
-            Violation::unless(uncounted.is_none(), Promise::Memory, || format!("not all is counted: {uncounted:?}"))?;
+            Violation::unless(uncounted.is_none(), Promise::Memory, || {
+                format!("some memory is not counted: {uncounted:?}")
+            })?;
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 fn one(seed: u64) -> Result<(), String> {
-    run(seed, None).map(|coverage| show(&coverage)).map_err(|failure| told(&failure))
+    run(seed, None).map(|coverage| show(&coverage)).map_err(|failure| describe(&failure))
 }
 
 fn many(seeds: u64) -> Result<(), String> {
@@ -44,7 +44,7 @@ fn many(seeds: u64) -> Result<(), String> {
     let mut coverage = Coverage::default();
     for result in results {
         let seen = result.map_err(|_| "a run panicked".to_owned())?;
-        coverage.merge(&seen.map_err(|failure| told(&failure))?);
+        coverage.merge(&seen.map_err(|failure| describe(&failure))?);
     }
     show(&coverage);
     let elapsed = start.elapsed().as_secs_f64();
@@ -74,7 +74,7 @@ fn show(coverage: &Coverage) {
     println!("{:>12.3}  allocated bytes for each byte counted, at most: {step:?}", step.ratio());
 }
 
-fn told(failure: &Failure) -> String {
+fn describe(failure: &Failure) -> String {
     let Failure { seed, violation, trace } = failure;
-    format!("{}\n\nseed {seed} broke a promise. {violation}\nAgain: make sim SEED={seed}", trace.join("\n"))
+    format!("{}\n\nseed {seed} broke a promise. {violation}\nRepeat it with: make sim SEED={seed}", trace.join("\n"))
 }

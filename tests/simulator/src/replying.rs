@@ -155,12 +155,12 @@ fn check_headers(
     let times = response.headers.iter().filter(|(name, _)| name == WARNING).count();
     let is_union = found.is_superset(&union(last)) && found.is_subset(&union(all)) && times == found.len();
     Violation::unless(is_union, Promise::Headers, || {
-        format!("the answer to request {number} has the headers {:?}, nodes said {all:?}", response.headers)
+        format!("the answer to request {number} has the headers {:?}, but the nodes sent {all:?}", response.headers)
     })?;
     let has_own_way = response.headers.iter().any(|(name, _)| name == "server");
     let is_ones = last.is_empty() || all.iter().any(|answer| others(answer) == others(response));
     Violation::unless(is_ones && !has_own_way, Promise::Headers, || {
-        format!("the answer to request {number} has the headers {:?}, which are of none of {all:?}", response.headers)
+        format!("the answer to request {number} has the headers {:?}, which match none of {all:?}", response.headers)
     })
 }
 

@@ -16,5 +16,5 @@ fn missed(fault: Fault) -> Option<String> {
     let mut found = (0..SEEDS).filter_map(|seed| run(seed, Some(fault)).err()).peekable();
     let first = found.peek().map(|failure| failure.violation.to_string());
     let is_found = found.any(|failure| failure.violation.promise == fault.breaks());
-    (!is_found).then(|| format!("{fault:?} was not found in {SEEDS} seeds; what was found first: {first:?}"))
+    (!is_found).then(|| format!("{fault:?} was not detected in {SEEDS} seeds; first violation: {first:?}"))
 }

@@ -57,7 +57,7 @@ pub enum LineError {
 }
 
 impl<'a> ActionLine<'a> {
-    /// Parses one line, with or without its line end.
+    /// Parses one line, with or without its line end. Fails if the filter does not vouch for it.
     pub fn read(line: &'a [u8]) -> Result<Self, LineError> {
         let Parsed { action, parameters } = Parsed::plain(line).map_or_else(|| Parsed::json(line), Ok)?;
         if parameters.pipeline.is_some() {

@@ -100,7 +100,7 @@ impl Answer {
     }
 
     /// Returns the answer with each item within [`ITEM_ROOM`]. A longer item keeps its action, index, id and status,
-    /// and the error that `shorten` makes of its own.
+    /// and its error shortened by `shorten`.
     pub fn shortened(mut self, shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Self {
         let mut body = Vec::with_capacity(self.body.len().min(self.items.len().saturating_mul(ITEM_ROOM as usize)));
         for item in &mut self.items {

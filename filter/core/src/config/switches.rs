@@ -94,8 +94,8 @@ fn ignored(setting: &str, problem: &str) -> String {
 /// Returns the number or boolean that a text contains, or else the value itself. The cluster reports all values as
 /// text.
 fn literal(value: Value) -> Value {
-    let said = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    said.filter(|said| said.is_number() || said.is_boolean()).unwrap_or(value)
+    let parsed = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    parsed.filter(|parsed| parsed.is_number() || parsed.is_boolean()).unwrap_or(value)
 }
 
 impl Config {

@@ -81,7 +81,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Returns the answer to a `GET` whose path is one of [`StateQuery`](crate::routing::StateQuery)'s.
+    /// Returns the answer to a `GET` with a path of a [`StateQuery`](crate::routing::StateQuery).
     pub fn answer(&self, path: &str) -> Vec<u8> {
         let path = path.split('?').next().unwrap_or_default();
         let answer = match path.strip_prefix("/_cluster/state/metadata,routing_table/") {

@@ -142,7 +142,7 @@ impl Content {
     }
 
     /// Sets the current nodes. The first call, and any call after which there are too many nodes to number, discards
-    /// all content and numbers the nodes anew under `numbering`, which must be unused.
+    /// all content and renumbers the nodes under `numbering`, which must be unused.
     pub fn set_nodes(&mut self, found: BTreeMap<String, Node>, numbering: u64) {
         if self.cluster.numbering == 0 {
             self.begin_anew(numbering);
