@@ -102,9 +102,9 @@ impl Lanes {
         Class { identity, waits: path.contains("refresh=wait_for") || path.contains("wait_for_active_shards=") }
     }
 
-    /// Checks that a share held since `since` leaves in time. Its hold is ready if only its own caller has batches in
-    /// flight to the node. Other batches in flight delay it for an interval, and only those of its own identity for
-    /// longer.
+    /// Checks that a share held since `since` leaves in time. If only its own caller has batches in flight to the node,
+    /// it must leave when its hold is ready. Other batches in flight delay it for an interval, and only those of its
+    /// own identity for longer.
     pub fn check_time(&self, batch: &Leaving, since: u64, now: u64, late: u64) -> Result<(), Violation> {
         let Some(to) = batch.to.filter(|_| self.settings.retries == 0) else { return Ok(()) };
         let lane = (to.0.clone(), batch.class.waits);

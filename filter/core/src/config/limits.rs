@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::field::{show_size, size};
 
-/// The largest useful memory limit of a VM, in bytes. Envoy limits a VM's memory to 1 GiB. Small requests take 1.4
-/// times their accounted size, and outgoing batches need room too.
+/// The largest memory limit that a VM can be given, in bytes. Envoy limits a VM's memory to 1 GiB. Small requests take
+/// 1.4 times their accounted size, and outgoing batches need room too.
 const MAX_MEMORY: u64 = 640 << 20;
 
 /// Limits on what the filter takes in. A request beyond them passes through, streamed.

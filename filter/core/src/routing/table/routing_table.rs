@@ -161,7 +161,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// Returns the computation of an operation's shard, whether its primary is started or not. Returns `None` if the
-    /// cluster chooses the shard.
+    /// cluster chooses the shard. Fails if the index is unrouted.
     pub fn choice(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Option<Choice>, Unrouted> {
         self.index.choice(id_hash, self.added_routing.or(routing).map(hash))
     }
