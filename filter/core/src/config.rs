@@ -1,4 +1,4 @@
-//! The plug-in's configuration: read from JSON, checked, with errors that name the field and what was expected.
+//! The plug-in's configuration, read from JSON and validated. An error names the field and what was expected.
 //!
 //! ```
 //! use bulk_reshuffle::config::Config;
@@ -51,64 +51,65 @@ pub use retry::Retry;
 pub use switches::Switches;
 pub use upstream_template::{TemplateError, UpstreamTemplate};
 
-/// The whole configuration. Every field but `coordinator` has a default. It is written as it is read, but for the values
-/// of `credentials`, which are never shown.
+/// The whole configuration. Every field except `coordinator` has a default. It serialises to the form in which it is
+/// read, except for the values of `credentials`, which are never shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The Envoy cluster that is asked for the cluster state, and takes what no node's own upstream can be sent.
+    /// The Envoy cluster that answers queries for the cluster state, and that takes what cannot go to a node's own
+    /// upstream.
     #[serde(deserialize_with = "upstream_name")]
     pub coordinator: String,
-    /// Further Envoy clusters that lead to the same nodes: a request is taken in only if its route leads to one of
-    /// these or to `coordinator`.
+    /// Further Envoy clusters that lead to the same nodes. The filter takes in a request only if its route leads to one
+    /// of these or to `coordinator`.
     #[serde(default, deserialize_with = "upstream_names")]
     pub route_clusters: Vec<String>,
-    /// Whether requests are taken in; else all of them pass on whole.
+    /// Whether the filter takes in requests. If not, every request passes through unchanged.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// How nodes map to Envoy clusters.
+    /// The mapping of nodes to Envoy clusters.
     #[serde(default, deserialize_with = "object")]
     pub nodes: Nodes,
-    /// Headers for the calls that ask for the cluster state, and for nothing else.
+    /// The headers of the calls that query the cluster state. No other call gets them.
     #[serde(default)]
     pub credentials: Credentials,
-    /// Request headers that do not keep requests apart, and are left out of batches.
+    /// The request headers that do not keep requests apart, and that batches leave out.
     #[serde(default)]
     pub harmless_headers: HarmlessHeaders,
-    /// How the cluster state is kept fresh.
+    /// How often and how long the filter polls the cluster state.
     #[serde(default, deserialize_with = "object")]
     pub cluster_state: ClusterStateConfig,
-    /// When what is held leaves.
+    /// When held operations leave.
     #[serde(default, deserialize_with = "object")]
     pub hold: Hold,
     /// How batches are sent.
     #[serde(default, deserialize_with = "object")]
     pub dispatch: Dispatch,
-    /// When a batch is sent again.
+    /// When a batch is retried.
     #[serde(default, deserialize_with = "object")]
     pub retry: Retry,
     /// How operations without a document id are routed.
     #[serde(default)]
     pub missing_id: MissingId,
-    /// Settings for some indices; of those whose patterns fit, the first counts that says something.
+    /// Settings for some indices. For each setting, the first matching pattern that has it applies.
     #[serde(default)]
     pub indices: Vec<IndexSettings>,
-    /// How a request's headers are held back while its body is read.
+    /// How the filter holds back a request's headers while it reads the body.
     #[serde(default)]
     pub header_pause: HeaderPause,
-    /// Bounds on what the filter takes in.
+    /// Limits on what the filter takes in.
     #[serde(default, deserialize_with = "object")]
     pub limits: Limits,
-    /// Below which path the filter tells about itself; empty: nowhere.
+    /// The path below which the filter serves its admin endpoints. They are off if it is empty.
     #[serde(default)]
     pub admin_path: AdminPath,
-    /// Whether the outcome of each request is set for the access log.
+    /// Whether the filter sets each request's outcome for the access log.
     #[serde(default)]
     pub access_log: bool,
 }
 
 impl Config {
-    /// Reads and checks a configuration.
+    /// Parses and validates a configuration. The error names the first invalid field.
     pub fn read(json: &[u8]) -> Result<Self, ConfigError> {
         let mut from = serde_json::Deserializer::from_slice(json);
         let Object(config): Object<Self> = serde_path_to_error::deserialize(&mut from)
@@ -119,18 +120,18 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether a route to this Envoy cluster leads to the nodes that the filter sends batches to.
+    /// Returns whether a route to this Envoy cluster leads to the nodes that the filter sends batches to.
     pub fn is_route_here(&self, cluster: &[u8]) -> bool {
         let here = std::iter::once(&self.coordinator).chain(&self.route_clusters);
         here.into_iter().any(|name| name.as_bytes() == cluster)
     }
 
-    /// How operations on `index` without a document id are routed.
+    /// Returns how operations on `index` without a document id are routed.
     pub fn missing_id(&self, index: &str) -> MissingId {
         self.settings_of(index).find_map(|settings| settings.missing_id).unwrap_or(self.missing_id)
     }
 
-    /// Whether operations on `index` keep their request from being taken in.
+    /// Returns whether an operation on `index` makes its whole request pass through.
     pub fn is_index_disabled(&self, index: &str) -> bool {
         self.settings_of(index).find_map(|settings| settings.enabled) == Some(false)
     }

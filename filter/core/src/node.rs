@@ -3,47 +3,47 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-/// A node of the cluster, as far as the name of its upstream may depend on it.
+/// A node of the cluster, with the properties that the name of its upstream may depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its id, another after each time that its data were lost.
+    /// The node's id. It changes whenever the node loses its data.
     pub id: String,
-    /// Another each time that it starts.
+    /// The id of the node's process. It changes whenever the node starts.
     pub ephemeral_id: String,
-    /// `node.name`.
+    /// The name, `node.name`.
     pub name: String,
-    /// Its release, such as `8.19.2`, where the cluster's state tells it: in Elasticsearch from 8.8 on.
+    /// The release, such as `8.19.2`, if the cluster's state reports it: Elasticsearch does from 8.8 on.
     pub version: Option<String>,
-    /// `node.attr.*`.
+    /// The custom attributes, `node.attr.*`.
     pub attributes: BTreeMap<String, String>,
-    /// Where it takes HTTP requests, if that was asked for.
+    /// The address where the node takes HTTP requests, if the filter queried it.
     pub http: Option<HttpAddress>,
-    /// Whether the cluster still has it.
+    /// Whether the cluster still has the node.
     pub present: bool,
 }
 
 impl Node {
-    /// Whether it knows the parameter `require_data_stream` of bulk requests and their operations, which Elasticsearch
-    /// has from 8.13 on. Other nodes refuse a whole request that has it.
+    /// Returns whether the node knows the parameter `require_data_stream` of bulk requests and their operations:
+    /// Elasticsearch does from 8.13 on. Other nodes refuse a whole request that has it.
     pub fn knows_require_data_stream(&self) -> bool {
         let mut numbers = self.version.iter().flat_map(|version| version.split('.')).map(str::parse::<u32>);
         matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (8, 13))
     }
 }
 
-/// Where a node takes HTTP requests: its `http.publish_address`.
+/// The address where a node takes HTTP requests: its `http.publish_address`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpAddress {
-    /// The name of its host, or the IP address where it publishes no name.
+    /// The host name, or the IP address if the node publishes no name.
     pub host: String,
-    /// Its IP address.
+    /// The IP address.
     pub ip: String,
     /// The port.
     pub port: String,
 }
 
 impl HttpAddress {
-    /// Reads `127.0.0.1:9200`, `[::1]:9200` or `es-0.example/10.0.0.7:9200`.
+    /// Parses `127.0.0.1:9200`, `[::1]:9200` or `es-0.example/10.0.0.7:9200`. Returns `None` if there is no port.
     pub fn read(text: &str) -> Option<Self> {
         let (address, port) = text.rsplit_once(':')?;
         let (host, ip) = match address.split_once('/') {
@@ -55,7 +55,7 @@ impl HttpAddress {
     }
 }
 
-/// All nodes that were ever seen, so that primaries can be told by number. A number is never given to another node.
+/// All nodes ever seen, so that a primary's node is a number. A number is never reused for another node.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Node>", into = "Vec<Node>")]
 pub(crate) struct Nodes {
@@ -64,8 +64,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Takes in which nodes the cluster has now, and says whether that is any news. What is known of a node's HTTP
-    /// address stays until it starts again. `None` if there were too many ever to number another.
+    /// Replaces the nodes that the cluster has now, and returns whether anything changed. A node keeps its known HTTP
+    /// address until it restarts. Returns `None` if more nodes were seen than there are numbers.
     pub fn update(&mut self, mut found: BTreeMap<String, Node>) -> Option<bool> {
         let mut changed = false;
         for known in &mut self.list {
@@ -88,19 +88,19 @@ impl Nodes {
         Some(changed)
     }
 
-    /// Takes in where the nodes take HTTP requests, by id.
+    /// Sets the HTTP addresses of the nodes, by node id. A node that is not in `found` keeps its address.
     pub fn set_http(&mut self, found: &BTreeMap<String, HttpAddress>) {
         for node in &mut self.list {
             node.http = found.get(&node.id).cloned().or(node.http.take());
         }
     }
 
-    /// The number of a node.
+    /// Returns the number of the node with this id.
     pub fn number(&self, id: &str) -> Option<u16> {
         self.numbers.get(id).copied()
     }
 
-    /// By number.
+    /// Returns all nodes, indexed by number.
     pub fn list(&self) -> &[Node] {
         &self.list
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn some_releases_know_a_parameter() {
+    fn detects_releases_that_know_require_data_stream() {
         let knows = |version: Option<&str>| {
             Node { version: version.map(str::to_owned), ..Node::default() }.knows_require_data_stream()
         };

@@ -1,12 +1,12 @@
-/// Whether a name fits a pattern, in which each asterisk stands for any characters or none.
+/// Returns whether a name matches a pattern. Each asterisk matches any characters, or none.
 pub fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let (middle, end) = rest.rsplit_once('*').map_or((None, rest), |(middle, end)| (Some(middle), end));
     let between = name.strip_prefix(start).and_then(|name| name.strip_suffix(end));
-    let found_in_turn = |between, middle: &str| {
+    let found_in_order = |between, middle: &str| {
         middle.split('*').try_fold(between, |left: &str, part| Some(left.split_once(part)?.1)).is_some()
     };
-    between.is_some_and(|between| middle.is_none_or(|middle| found_in_turn(between, middle)))
+    between.is_some_and(|between| middle.is_none_or(|middle| found_in_order(between, middle)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A run: start, warm up, measure in turns, report.
+//! The steps of a run: start, warm up, measure round after round, report.
 
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -43,13 +43,13 @@ pub async fn run(options: &Options) -> Result<ExitCode> {
     Ok(exit_code(&measurements))
 }
 
-/// Whether all requests succeeded.
+/// Returns success if all requests succeeded.
 pub fn exit_code(measurements: &[Measurement]) -> ExitCode {
     let failed = measurements.iter().any(|measurement| measurement.failed > 0);
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// All that runs, and what is measured of it next.
+/// The running processes, and the next measurement.
 pub struct Bench {
     pub options: Options,
     pub conditions: Conditions,
@@ -65,8 +65,8 @@ impl Bench {
         Ok(Self { options, conditions, site })
     }
 
-    /// Sends every workload to every target in turns until enough documents were written. Each has the same share of
-    /// them, but those that are slow stop after a measurement's time.
+    /// Sends every workload to every target in turn until enough documents are written. Each has the same share of
+    /// them, but slow ones stop after the time of one measurement.
     pub async fn warm_up(&mut self) -> Result<()> {
         let Options { workloads, targets, warmup, .. } = self.options.clone();
         let parts = workloads.len() * targets.len();
@@ -97,7 +97,7 @@ impl Bench {
         Ok(measurements)
     }
 
-    /// Sends a workload to every target, one after the other, each into an index of its own.
+    /// Sends a workload to every target in sequence, each into its own index.
     async fn round(
         &mut self,
         workload: Workload,

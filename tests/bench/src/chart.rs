@@ -1,4 +1,4 @@
-//! A chart: for each workload a group of marks, each a point with a line for how far its values reach.
+//! A chart: for each workload a group of marks, each a point with a line for its range.
 
 use std::path::Path;
 
@@ -13,52 +13,52 @@ const SIZE: (u32, u32) = (880, 380);
 const FONT: &str = "sans-serif";
 const TEXT: i32 = 13;
 
-/// From one workload to the next is 1; so much of it do the marks of one workload take.
+/// The width of one workload's marks, as a fraction of the distance between workloads.
 const GROUP: f64 = 0.66;
-/// A line for what is wanted is as wide, and a little more.
+/// The width of the line for a wanted value: a little more than the marks.
 const WANTED: f64 = 0.8;
 
-/// Room for the legend, as a part of the workloads' width.
+/// The width of the legend, as a fraction of the workloads' width.
 const LEGEND: f64 = 0.25;
 
-/// What is drawn, on a logarithmic scale.
+/// A chart with a logarithmic scale.
 pub struct Chart<'a> {
-    /// Above it.
+    /// The title above the chart.
     pub title: &'a str,
-    /// Side by side.
+    /// The workloads, from left to right.
     pub workloads: &'a [Workload],
-    /// In the order of the legend.
+    /// The series, in the order of the legend.
     pub series: Vec<Series>,
-    /// Workloads' places, and the values that they should reach, for the first series.
+    /// The wanted values of the first series, each with the position of its workload.
     pub wanted: Vec<(usize, f64)>,
 }
 
-/// What belongs together, in one colour.
+/// Marks of one colour.
 pub struct Series {
-    /// In the legend.
+    /// The title in the legend.
     pub title: String,
-    /// Of its marks.
+    /// The colour of the marks.
     pub color: RGBColor,
-    /// At most one for each workload.
+    /// The marks, at most one for each workload.
     pub marks: Vec<Mark>,
 }
 
-/// A point, and how far its line reaches. All values are above 0.
+/// A point, and the range of its line. All values are above 0.
 pub struct Mark {
-    /// The workload's place.
+    /// The workload's position.
     pub place: usize,
-    /// Where the line begins.
+    /// The start of the line.
     pub low: f64,
-    /// The value that is written beside it.
+    /// The value that is printed beside it.
     pub point: f64,
-    /// Where the line ends.
+    /// The end of the line.
     pub high: f64,
 }
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Chart<'_> {
-    /// Writes it as SVG; nothing if there is nothing to draw.
+    /// Writes the chart as SVG. Writes nothing if it is empty.
     pub fn write(&self, path: &Path) -> Result<()> {
         let Some(range) = self.range() else { return Ok(()) };
         let root = SVGBackend::new(path, SIZE).into_drawing_area();
@@ -121,20 +121,20 @@ impl Chart<'_> {
         Ok(root.present()?)
     }
 
-    /// The workload at a place from left to right; nothing between two.
+    /// Returns the name of the workload at a horizontal position, or nothing between two.
     fn name(&self, x: f64) -> String {
         let found = self.workloads.iter().enumerate().find(|(place, _)| (*place as f64 - x).abs() < 0.01);
         found.map(|(_, workload)| workload.to_string()).unwrap_or_default()
     }
 
-    /// Where a mark of the series at this place is from left to right.
+    /// Returns the horizontal position of a mark of the series with this number.
     fn x(&self, mark: &Mark, series: usize) -> f64 {
         let step = GROUP / self.series.len() as f64;
         let first = (step - GROUP) / 2.0;
         mark.place as f64 + first + step * series as f64
     }
 
-    /// All values, with room around them.
+    /// Returns the range of all values, with a margin.
     fn range(&self) -> Option<(f64, f64)> {
         let marks = self.series.iter().flat_map(|series| &series.marks);
         let values = marks.flat_map(|mark| [mark.low, mark.high]).chain(self.wanted.iter().map(|(_, value)| *value));

@@ -14,11 +14,11 @@ use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// The filter's docs/s divided by the other targets'.
+/// The chart of the filter's docs/s divided by the other targets'.
 const RATIOS: &str = "throughput.svg";
-/// Each target's latency.
+/// The chart of each target's latency.
 const LATENCY: &str = "latency.svg";
-/// Each target's value of one quantity.
+/// The charts of one quantity for each target.
 const VALUES: [(&str, Metric); 4] = [
     ("cluster-cpu.svg", Metric::ClusterCpu),
     ("envoy-cpu.svg", Metric::EnvoyCpu),
@@ -26,7 +26,7 @@ const VALUES: [(&str, Metric); 4] = [
     ("requests-per-batch.svg", Metric::RequestsPerBatch),
 ];
 
-/// Writes all charts; returns the files' names.
+/// Writes all charts. Returns the names of the files.
 pub fn write(folder: &Path, options: &Options, summary: Summary) -> Result<Vec<&'static str>> {
     let mut written = Vec::new();
     let charts = [(RATIOS, ratios(options, summary)), (LATENCY, latency(options, summary))];
@@ -83,7 +83,7 @@ fn values<'a>(options: &'a Options, summary: Summary, metric: Metric) -> Chart<'
 fn marks(options: &Options, spread: impl Fn(Workload) -> Option<Spread>) -> Vec<Mark> {
     let mark = |(place, workload): (usize, &Workload)| {
         let Spread { min, median, max } = spread(*workload)?;
-        // What is 0 has no place on the scale.
+        // A value of 0 cannot be shown on the scale.
         (min > 0.0).then_some(Mark { place, low: min, point: median, high: max })
     };
     options.workloads.iter().enumerate().filter_map(mark).collect()

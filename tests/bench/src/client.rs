@@ -1,4 +1,4 @@
-//! A client that costs as little as possible: bare HTTP/1.1 over connections that stay open.
+//! A client with minimal overhead: bare HTTP/1.1 over connections that stay open.
 
 use std::net::SocketAddr;
 
@@ -8,28 +8,28 @@ use tokio::net::TcpStream;
 
 use crate::response_head::ResponseHead;
 
-/// Holds any head, and the answers of small requests whole.
+/// The size of the buffer, in bytes. It holds any head, and the whole answer to a small request.
 const BUFFER: usize = 64 * 1024;
 
-/// Sends one request at a time, over one connection after the other.
+/// A client that sends one request at a time, over its connections round robin.
 pub struct Client {
     connections: Vec<TcpStream>,
     next: usize,
     buffer: Box<[u8]>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// Every operation was carried out.
+    /// Every operation succeeded.
     Success,
-    /// The response's beginning.
+    /// The beginning of the failed response.
     Failure(String),
 }
 
 impl Client {
-    /// Opens one connection to each address. `first` is the place of the one that is used first, so that clients
-    /// that start together do not all begin at the same address.
+    /// Opens one connection to each address. `first` is the number of the first connection to use, so that clients that
+    /// start together use different addresses.
     async fn connect(addresses: &[SocketAddr], first: usize) -> Result<Self> {
         let mut connections = Vec::with_capacity(addresses.len());
         for address in addresses {
@@ -40,7 +40,7 @@ impl Client {
         Ok(Self { connections, next: first, buffer: vec![0; BUFFER].into_boxed_slice() })
     }
 
-    /// Clients whose connections are open.
+    /// Opens the connections of `count` clients.
     pub async fn connect_all(addresses: &[SocketAddr], count: usize) -> Result<Vec<Self>> {
         let mut clients = Vec::with_capacity(count);
         for number in 0..count {
@@ -49,7 +49,7 @@ impl Client {
         Ok(clients)
     }
 
-    /// Sends a request, head and body, and reads the response to its end.
+    /// Sends a request, head and body, and reads the whole response.
     pub async fn send(&mut self, request: &[u8]) -> Result<Answer> {
         let place = self.next % self.connections.len();
         self.next = place + 1;
@@ -75,7 +75,7 @@ async fn read_response(connection: &mut TcpStream, buffer: &mut [u8]) -> Result<
     };
     let mut missing = (head.length + head.content_length).checked_sub(filled).context("more than one response")?;
     while missing > 0 {
-        // The items are not looked at: afterwards the cluster itself says how many documents it has.
+        // The items are not checked here: the cluster's own count of documents is checked afterwards.
         missing = missing.checked_sub(read(connection, buffer).await?).context("more than one response")?;
     }
     Ok(answer)

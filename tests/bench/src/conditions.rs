@@ -1,4 +1,4 @@
-//! Under which conditions a run was measured.
+//! The conditions of a run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::site::Site;
 
-/// All that makes a run's figures its own, besides its options.
+/// The conditions that affect a run's figures, except its options.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conditions {
-    /// Year, month and day, in UTC.
+    /// The year, month and day, in UTC.
     pub date: String,
-    /// Where everything ran.
+    /// The machine that everything ran on.
     pub machine: Machine,
     /// The nodes' product and version.
     pub cluster: String,
@@ -23,13 +23,13 @@ pub struct Conditions {
     pub envoy: String,
     /// The commit of the checkout.
     pub filter: String,
-    /// Where that is.
+    /// The directory of the checkout.
     #[serde(skip)]
     pub root: PathBuf,
 }
 
 impl Conditions {
-    /// Asks everybody.
+    /// Collects the conditions from the running processes and the machine.
     pub async fn read(site: &Site, root: &Path) -> Result<Self> {
         let (cluster, envoy) = site.versions().await?;
         Ok(Self {
@@ -48,7 +48,7 @@ fn today() -> String {
     now.split('T').next().unwrap_or_default().to_owned()
 }
 
-/// The checkout's commit, if Git knows one.
+/// Returns the checkout's commit, if Git knows it.
 fn commit(root: &Path) -> String {
     let output = Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(root).output();
     let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the filter says that it did: its counters in Envoy's statistics.
+//! The filter's counters in Envoy's statistics.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use serde::Serialize;
 /// The filter's counters at one moment, or their growth between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Requests that were split and answered by the filter.
+    /// The requests that the filter split and answered.
     pub merged: u64,
-    /// Requests that went to the cluster as they were.
+    /// The requests that went to the cluster unchanged.
     pub passed_through: u64,
-    /// Batches sent.
+    /// The batches sent.
     pub batches: u64,
-    /// Parts of requests in them.
+    /// The parts of requests in these batches.
     pub batch_requests: u64,
 }
 
 impl Counters {
-    /// All workers' together.
+    /// Reads the sums over all workers.
     pub async fn read(envoy: &Envoy) -> Result<Self> {
         Ok(Self::of_stats(&envoy.stats_with("bulk_reshuffle").await?))
     }
 
-    /// What has been added since an earlier reading.
+    /// Returns the growth since an earlier reading.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             merged: self.merged.saturating_sub(earlier.merged),

@@ -1,5 +1,5 @@
-//! The documents of the `gateway` workload: a time, three hashes, a number, a letter and a fraction. Made from a seed,
-//! so that every run writes the same ones.
+//! The documents of the `gateway` workload: a time, three hashes, a number, a letter and a fraction. A seed generates
+//! them, so that every run writes the same documents.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The mapping that was published with the workload, so that no request pays for finding out the fields' types.
+/// Returns the mapping published with the workload, so that requests do not pay for detecting the fields' types.
 pub fn mapping() -> Value {
     json!({"properties": {
         "timestamp": {"type": "date", "format": "strict_date_optional_time"},
@@ -22,18 +22,18 @@ pub fn mapping() -> Value {
     }})
 }
 
-/// Who makes the documents' ids.
+/// The source of the documents' ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ids {
-    /// The client: each has one of its own.
+    /// The client gives each document an id.
     #[default]
     Given,
-    /// Somebody on the way.
+    /// The filter or the cluster generates the ids.
     Missing,
 }
 
-/// Makes one document after the other, with its action line: together about 290 bytes.
+/// A generator of documents with their action lines, about 290 bytes each.
 #[derive(Debug)]
 pub struct Documents {
     ids: Ids,
@@ -42,7 +42,7 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// From the first document on.
+    /// Starts from the first document.
     pub fn new(ids: Ids) -> Self {
         Self { ids, random: Rng::with_seed(1), made: 0 }
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_document_has_an_id_of_its_own() {
+    fn every_document_has_a_unique_id() {
         let ids: HashSet<String> = written(25_000)
             .lines()
             .step_by(2)

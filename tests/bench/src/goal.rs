@@ -1,4 +1,4 @@
-//! What the filter has to reach.
+//! The goals of the filter.
 
 use std::fmt;
 
@@ -8,32 +8,32 @@ use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// A bound for one workload, for the filter compared with another target in the same run.
+/// A bound on the filter, compared with another target in the same run, for one workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal {
-    /// What is sent.
+    /// The workload.
     pub workload: Workload,
-    /// What is compared.
+    /// The quantity that is compared.
     pub metric: Metric,
-    /// What with.
+    /// The target that the filter is compared with.
     pub other: Target,
-    /// How far it must or may go.
+    /// The bound.
     pub bound: Bound,
 }
 
-/// A bound for a median.
+/// A bound on a median.
 #[derive(Debug, Clone, Copy)]
 pub enum Bound {
-    /// The filter's value divided by the other's.
+    /// The filter's value divided by the other's is at least this.
     RatioAtLeast(f64),
-    /// The filter's value divided by the other's.
+    /// The filter's value divided by the other's is at most this.
     RatioAtMost(f64),
-    /// The filter's value less the other's.
+    /// The filter's value minus the other's is at most this.
     DifferenceAtMost(f64),
 }
 
 impl Goal {
-    /// What was reached, if it was measured.
+    /// Returns what the filter reached, if it was measured.
     pub fn reached(&self, summary: Summary) -> Option<Spread> {
         match self.bound {
             Bound::RatioAtLeast(_) | Bound::RatioAtMost(_) => summary.ratios(self.workload, self.metric, self.other),
@@ -41,7 +41,7 @@ impl Goal {
         }
     }
 
-    /// Whether that is enough.
+    /// Returns whether that meets the bound.
     pub fn is_met(&self, reached: Spread) -> bool {
         match self.bound {
             Bound::RatioAtLeast(bound) => reached.median >= bound,
@@ -67,7 +67,7 @@ const THOUSANDS: Workload = Workload { documents: 1_000, clients: 8 };
 const LARGE: Workload = Workload { documents: 10_000, clients: 1 };
 const ALONE: Workload = Workload { documents: 1, clients: 1 };
 
-/// All of them, by workload.
+/// All goals, by workload.
 pub const GOALS: [Goal; 20] = [
     against_direct(SINGLE, Metric::Throughput, Bound::RatioAtLeast(4.0)),
     against_direct(SINGLE, Metric::ClusterCpu, Bound::RatioAtMost(0.2)),

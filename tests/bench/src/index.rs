@@ -1,4 +1,4 @@
-//! An index that is written to once.
+//! An index for one measurement.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Makes it, with six shards spread evenly over the nodes, and waits until all have started. Everything that is not
-    /// said here is the server's default: writes are synchronous with the disk.
+    /// Creates the index with six shards spread evenly over the nodes, and waits until all have started. All other
+    /// settings are the server's defaults: writes are synchronous with the disk.
     pub async fn create(client: &Client, base_url: &str, number: usize, nodes: usize) -> Result<Self> {
         let url = format!("{base_url}/{}", index_name(number));
         let body = json!({
@@ -30,8 +30,8 @@ impl Index {
                 "number_of_shards": SHARDS,
                 "number_of_replicas": 0,
                 "index.routing.allocation.total_shards_per_node": SHARDS.div_ceil(nodes),
-                // The default's second, said: else an index that nobody searches is no longer refreshed after a
-                // while, which would favour the one that is written last.
+                // This is the default of one second, set explicitly. Otherwise the server stops refreshing an
+                // unsearched index after a while, which would favour the last one written.
                 "index.refresh_interval": "1s",
             },
             "mappings": documents::mapping(),
@@ -42,14 +42,14 @@ impl Index {
         Ok(Self { number, url })
     }
 
-    /// The number of its documents.
+    /// Returns the number of its documents.
     pub async fn count(&self, client: &Client) -> Result<u64> {
         client.post_json(&format!("{}/_refresh", self.url), &json!({})).await?.ok()?;
         let count = client.get_json(&format!("{}/_count", self.url)).await?;
         count.get("count").and_then(Value::as_u64).context("no count")
     }
 
-    /// Removes it with all documents.
+    /// Deletes it with all documents.
     pub async fn delete(self, client: &Client) -> Result<()> {
         client.delete(&self.url).await?.ok().context("cannot delete an index")?;
         Ok(())

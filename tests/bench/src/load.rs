@@ -1,4 +1,4 @@
-//! Clients that send for a while.
+//! A load: clients that send for a limited time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,38 +11,38 @@ use tokio::task::JoinSet;
 use crate::client::{Answer, Client};
 use crate::requests::Requests;
 
-/// How long the last answers may take.
+/// The time limit for the last answers.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Latencies are kept in microseconds, up to two minutes, with three digits.
+/// The longest recorded latency, in microseconds: two minutes, with three digits of precision.
 const LONGEST: u64 = 120_000_000;
 const DIGITS: u8 = 3;
 
-/// When a load ends: what comes first.
+/// The limits of a load. The first one reached ends it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// No request begins after this time.
+    /// The time after which no request begins.
     pub duration: Duration,
-    /// No more documents than these.
+    /// The maximum number of documents.
     pub documents: u64,
 }
 
-/// What came of a load.
+/// The outcome of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub elapsed: Duration,
-    /// Requests of which every operation was carried out.
+    /// The number of requests whose operations all succeeded.
     pub succeeded: u64,
-    /// All others.
+    /// The number of all other requests.
     pub failed: u64,
-    /// The beginning of the first other response.
+    /// The beginning of the first failed response.
     pub problem: Option<String>,
-    /// Microseconds from a request's first byte to its answer's last.
+    /// The latencies, in microseconds from a request's first byte to its answer's last.
     pub latencies: Histogram<u64>,
 }
 
-/// Sends requests from the first on, each client one at a time, until a limit or the last request is reached, and
-/// waits for all answers. Gives the clients back, so that their connections end when the caller wants.
+/// Sends requests from the first on until a limit or the last request is reached, and waits for all answers. Each
+/// client sends one request at a time. Returns the clients, so that the caller decides when their connections end.
 pub async fn send(requests: &Rc<Requests>, clients: Vec<Client>, limits: Limits) -> Result<(Outcome, Vec<Client>)> {
     let outcome = Outcome::empty()?;
     let started = Instant::now();
@@ -74,7 +74,7 @@ pub async fn send(requests: &Rc<Requests>, clients: Vec<Client>, limits: Limits)
 
 struct Shared {
     requests: Rc<Requests>,
-    /// How many requests there are to send.
+    /// The number of requests to send.
     count: usize,
     deadline: Instant,
     state: RefCell<State>,
@@ -139,13 +139,13 @@ mod tests {
     const SUCCESS: &str = "false";
     const FAILURE: &str = "true";
 
-    /// Longer than a client's buffer.
+    /// Returns an answer longer than a client's buffer.
     fn answer(errors: &str) -> String {
         let items = r#"{"index":{"status":201}},"#.repeat(10_000);
         format!(r#"{{"took":30,"errors":{errors},"items":[{items}{{}}]}}"#)
     }
 
-    /// Answers in two pieces each request that arrives whole, and keeps it.
+    /// Records each complete request, and answers it in two pieces.
     async fn serve(mut connection: TcpStream, errors: &str, received: Rc<RefCell<Vec<Vec<u8>>>>) {
         let mut bytes = Vec::new();
         let answer = answer(errors);
@@ -170,7 +170,7 @@ mod tests {
         bytes.len() == end + 4 + length.parse::<usize>().unwrap()
     }
 
-    /// A server on loopback, and what it receives.
+    /// Starts a server on loopback. Returns its address and the requests that it receives.
     async fn start(errors: &'static str) -> (SocketAddr, Rc<RefCell<Vec<Vec<u8>>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_request_is_sent_once_to_the_servers_in_turn_and_every_answer_is_counted() {
+    async fn every_request_is_sent_once_round_robin_and_every_answer_is_counted() {
         let all = async {
             let (good, of_good) = start(SUCCESS).await;
             let (bad, of_bad) = start(FAILURE).await;

@@ -1,10 +1,10 @@
-//! What a run was measured on.
+//! The machine of a run.
 
 use anyhow::{Context, Result};
 use procfs::{CpuInfo, Current, Meminfo};
 use serde::Serialize;
 
-/// The parts of a machine that make its figures its own.
+/// The properties of a machine that affect its figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     cores: usize,
@@ -13,26 +13,26 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the properties of this machine.
     pub fn current() -> Result<Self> {
         let processors = CpuInfo::current()?;
-        let model = processors.model_name(0).context("the kernel does not say which processor this is")?;
+        let model = processors.model_name(0).context("the kernel does not report the processor's model")?;
         let memory = Meminfo::current()?.mem_total;
         Ok(Self {
             cores: processors.num_cores(),
             model: model.split_whitespace().collect::<Vec<_>>().join(" "),
-            // The kernel keeps some of it to itself, so that 24 GiB look like 23.5.
+            // The kernel reserves some memory, so that 24 GiB appear as 23.5.
             gibibytes: (memory as f64 / f64::from(1 << 30)).ceil() as u64,
         })
     }
 
-    /// For people.
+    /// Returns a readable description.
     pub fn title(&self) -> String {
         let Self { cores, model, gibibytes } = self;
         format!("{cores} cores ({model}), {gibibytes} GiB")
     }
 
-    /// For a folder: `2-amd-epyc-24gib`.
+    /// Returns a description for a folder name: `2-amd-epyc-24gib`.
     pub fn folder_name(&self) -> String {
         let Self { cores, model, gibibytes } = self;
         let words = format!("{cores} {model} {gibibytes}gib").to_lowercase();

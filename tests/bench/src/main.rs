@@ -1,7 +1,7 @@
-//! Measures the filter in pairs: the same requests directly to the nodes, through plain Envoy and through Envoy with
-//! the filter, in turns, against one real cluster. Prints a table, and leaves raw numbers, a report and charts.
+//! Measures the filter in pairs: the same requests go directly to the nodes, through plain Envoy and through Envoy with
+//! the filter, in rounds, against one real cluster. Prints a table, and writes raw numbers, a report and charts.
 //!
-//! Clients, Envoy and nodes share one machine, so only ratios within a run mean anything. A run begins with
+//! Clients, Envoy and nodes share one machine, so only ratios within a run are meaningful. A run begins with
 //! [`bench::run`].
 
 mod bench;
@@ -43,17 +43,17 @@ use tokio::task::LocalSet;
 
 use crate::options::Options;
 
-/// What shells report for a program that Ctrl-C ended.
+/// The exit code that shells report for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-// One thread: what the clients take of the machine is missing everywhere else.
+// The clients run on one thread, because the processor time that they take is missing elsewhere.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let options = Options::parse();
     let clients = LocalSet::new();
     let outcome = tokio::select! {
         outcome = clients.run_until(run(&options)) => outcome,
-        // Dropping the unfinished run ends everything that it started.
+        // Dropping the unfinished run stops all processes that it started.
         () = ended_by_signal() => return ExitCode::from(INTERRUPTED),
     };
     outcome.unwrap_or_else(|error| {
@@ -79,7 +79,7 @@ async fn ended_by_signal() {
     eprintln!("\nstopping everything");
 }
 
-/// Lets this process, and Envoy, have as many connections open as the system allows.
+/// Raises the limit of open files for this process and Envoy as far as the system allows.
 fn raise_file_limit() -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)

@@ -8,45 +8,45 @@ use crate::site::Reading;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// What was measured, as it is kept: sums, and times in the units that their names say.
+/// The recorded values: sums, and times in the units that their names state.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Measurement {
-    /// What was sent.
+    /// The workload.
     pub workload: Workload,
-    /// From 1 on.
+    /// The number of the round, from 1.
     pub round: usize,
-    /// Where to.
+    /// The target.
     pub target: Target,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     pub seconds: f64,
-    /// Requests answered.
+    /// The number of answered requests.
     pub requests: u64,
-    /// Those that had an error.
+    /// The number of requests with an error.
     pub failed: u64,
-    /// In the others.
+    /// The number of documents in the successful requests.
     pub documents: u64,
-    /// Half of the requests took at most this long.
+    /// The median latency.
     pub p50_ms: f64,
-    /// 99 in 100 of them.
+    /// The 99th percentile of the latencies.
     pub p99_ms: f64,
-    /// All of them.
+    /// The longest latency.
     pub max_ms: f64,
-    /// Processor time of all nodes.
+    /// The processor time of all nodes.
     pub cluster_cpu_seconds: f64,
-    /// Processor time of the target's Envoy; nothing where there is none.
+    /// The processor time of the target's Envoy, if it has one.
     pub envoy_cpu_seconds: Option<f64>,
-    /// Processor time of the clients.
+    /// The processor time of the clients.
     pub client_cpu_seconds: f64,
-    /// Processor time of everything else on the machine, kernel threads included.
+    /// The processor time of everything else on the machine, including kernel threads.
     pub other_cpu_seconds: f64,
-    /// Bytes that the nodes have received from each other.
+    /// The bytes that the nodes received from each other.
     pub bytes_between_nodes: u64,
-    /// What the filter counted.
+    /// The filter's counters.
     pub filter: Option<Counters>,
 }
 
 impl Measurement {
-    /// Puts together what was read before and after a load, and what came of it.
+    /// Combines the readings before and after a load with its outcome.
     pub fn new(
         (workload, round, target): (Workload, usize, Target),
         outcome: &Outcome,

@@ -1,33 +1,32 @@
-//! What is compared.
+//! The quantities that are compared.
 
 use crate::measurement::Measurement;
 
 /// A quantity of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
-    /// Documents acknowledged per second.
+    /// The documents acknowledged per second.
     Throughput,
     /// The median of the requests' latencies, in milliseconds.
     P50,
     /// The 99th percentile of the requests' latencies, in milliseconds.
     P99,
-    /// Processor time of all nodes per document, in microseconds.
+    /// The processor time of all nodes per document, in microseconds.
     ClusterCpu,
-    /// Processor time of Envoy per document, in microseconds.
+    /// The processor time of Envoy per document, in microseconds.
     EnvoyCpu,
-    /// Processor time of all nodes and Envoy per document, in microseconds: what a document costs wherever there is
-    /// nothing to spare.
+    /// The processor time of all nodes and Envoy per document, in microseconds: the cost of a document on busy servers.
     ServerCpu,
-    /// Processor time of the clients per document, in microseconds.
+    /// The processor time of the clients per document, in microseconds.
     ClientCpu,
-    /// Bytes between the nodes per document.
+    /// The bytes between the nodes per document.
     BytesBetweenNodes,
-    /// Parts of requests in each of the filter's batches.
+    /// The number of parts of requests in each of the filter's batches.
     RequestsPerBatch,
 }
 
 impl Metric {
-    /// All of them, in the report's order.
+    /// All metrics, in the report's order.
     pub const ALL: [Self; 9] = [
         Self::Throughput,
         Self::P50,
@@ -40,7 +39,7 @@ impl Metric {
         Self::RequestsPerBatch,
     ];
 
-    /// Without its unit, for ratios.
+    /// Returns the name without the unit, for ratios.
     pub fn name(self) -> &'static str {
         match self {
             Self::Throughput => "docs/s",
@@ -55,7 +54,7 @@ impl Metric {
         }
     }
 
-    /// With its unit.
+    /// Returns the name with the unit.
     pub fn title(self) -> &'static str {
         match self {
             Self::Throughput => "docs/s",
@@ -70,7 +69,7 @@ impl Metric {
         }
     }
 
-    /// Its value; none where there is nothing of the kind.
+    /// Returns the value, or `None` if the measurement does not have one.
     pub fn of(self, measurement: &Measurement) -> Option<f64> {
         let documents = measurement.documents as f64;
         let micros_per_document = |seconds: f64| seconds * 1e6 / documents;
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_has_no_value() {
+    fn an_absent_quantity_has_no_value() {
         let direct = Measurement { seconds: 2.0, documents: 1_000, ..Measurement::default() };
         assert_eq!(Metric::EnvoyCpu.of(&direct), None);
         assert_eq!(Metric::RequestsPerBatch.of(&direct), None);

@@ -1,8 +1,8 @@
-//! Numbers for people.
+//! Numbers in readable form.
 
 use crate::spread::Spread;
 
-/// `4.1 (3.9–4.4)`.
+/// Formats a spread as `4.1 (3.9–4.4)`.
 pub fn spread(spread: Option<Spread>) -> String {
     match spread {
         Some(Spread { min, median, max }) if min < max => {
@@ -13,7 +13,7 @@ pub fn spread(spread: Option<Spread>) -> String {
     }
 }
 
-/// About three digits, or a whole number.
+/// Formats a number with about three digits, or as a whole number.
 pub fn number(value: f64) -> String {
     match value.abs() {
         large if large >= 99.95 => thousands(value),
@@ -24,7 +24,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// `1234567.8` as `1,234,568`.
+/// Formats `1234567.8` as `1,234,568`.
 pub fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = if value < 0.0 { "-".to_owned() } else { String::new() };
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_shows_its_ends_if_it_has_any() {
+    fn a_spread_shows_its_range_if_it_has_one() {
         assert_eq!(spread(Some(Spread { min: 1.0, median: 2.0, max: 300.0 })), "2.00 (1.00–300)");
         assert_eq!(spread(Some(Spread { min: 2.0, median: 2.0, max: 2.0 })), "2.00");
         assert_eq!(spread(None), "");

@@ -1,4 +1,4 @@
-//! What a run measures, from the command line or the environment.
+//! The options of a run, from the command line or the environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,57 +12,57 @@ use crate::documents::Ids;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// Measures the filter in pairs with plain Envoy and with direct writes.
+/// Measure the filter in pairs with plain Envoy and with direct writes.
 #[derive(Debug, Clone, Parser, Serialize)]
 pub struct Options {
-    /// Documents per request and clients, as `100x32`.
+    /// Send these workloads: documents per request and clients, as `100x32`.
     #[arg(long, env = "WORKLOADS", value_delimiter = ',', default_value = "1x256,10x64,100x32,1000x8,10000x1,1x1")]
     pub workloads: Vec<Workload>,
 
-    /// Whether the documents' ids are given or missing.
+    /// Send documents whose ids are given or missing.
     #[arg(long, env = "IDS", default_value = "given")]
     pub ids: Ids,
 
-    /// Where the requests go, in this order in every round: direct, plain, base, filter.
+    /// Send the requests to these targets, in this order in every round: direct, plain, base, filter.
     #[arg(long, env = "TARGETS", value_delimiter = ',', default_value = "direct,plain,filter")]
     pub targets: Vec<Target>,
 
-    /// How often each workload is measured at each target.
+    /// Measure each workload at each target this many times.
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     pub rounds: usize,
 
-    /// How long each measurement takes, in seconds.
+    /// Measure for this many seconds each time.
     #[arg(long, env = "SECONDS", default_value = "5", value_parser = seconds)]
     pub seconds: f64,
 
-    /// How many documents are written before anything counts, over all targets and workloads.
+    /// Write this many documents before measuring, over all targets and workloads.
     #[arg(long, env = "WARMUP", default_value_t = 200_000)]
     pub warmup: u64,
 
-    /// JSON that is merged into the filter's shipped configuration.
+    /// Merge this JSON into the filter's shipped configuration.
     #[arg(long, env = "SETTINGS", default_value = "{}", value_parser = settings)]
     pub settings: Value,
 
-    /// What target `base` runs, with the shipped configuration; without it the same filter.
+    /// Run this build of the filter as target `base`, with the shipped configuration; by default the same filter.
     #[arg(long, env = "BASE_WASM")]
     pub base_wasm: Option<PathBuf>,
 
-    /// Worker threads of each Envoy.
+    /// Start each Envoy with this many worker threads.
     #[arg(long, env = "ENVOY_WORKERS", default_value_t = 1)]
     pub envoy_workers: u32,
 
-    /// Instead, compares the shipped configuration with each other value of each setting that makes a difference.
-    /// Targets, ids, settings and workers are given by that.
+    /// Compare the shipped configuration with the other relevant values of each setting instead. This determines
+    /// targets, ids, settings and workers.
     #[arg(long)]
     pub sweep: bool,
 
-    /// The folder for the results; without it `k6/results/<date>-<machine>`.
+    /// Write the results to this folder; by default `k6/results/<date>-<machine>`.
     #[arg(long, env = "OUT")]
     pub out: Option<PathBuf>,
 }
 
 impl Options {
-    /// How long each measurement takes.
+    /// Returns the duration of each measurement.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }

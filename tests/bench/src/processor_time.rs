@@ -7,19 +7,19 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use procfs::{CpuTime, CurrentSI, KernelStats};
 
-/// What a process has used so far, all its threads together, in user and kernel mode. To the nanosecond, where
-/// `/proc/<pid>/stat` says the same in steps of 10 ms, too coarse for what Envoy needs in a few seconds.
+/// Returns the time that a process has used so far, with all its threads, in user and kernel mode. It has nanosecond
+/// precision. `/proc/<pid>/stat` has steps of 10 ms, too coarse for what Envoy needs in a few seconds.
 pub fn of_process(pid: i32) -> Result<Duration> {
     Ok(clock_gettime(clock_getcpuclockid(Pid::from_raw(pid))?)?.into())
 }
 
-/// What this process has used so far.
+/// Returns the time that this process has used so far.
 pub fn of_this_process() -> Result<Duration> {
     of_process(Pid::this().as_raw())
 }
 
-/// What all of the machine's processors have done so far, for us or anybody else, or could not do because the host was
-/// busy with other machines.
+/// Returns the time that all of the machine's processors have been busy so far, for any process, or were unavailable
+/// because the host was busy with other machines.
 pub fn of_machine() -> Result<Duration> {
     Ok(of_processors(&KernelStats::current()?.total))
 }
@@ -66,16 +66,16 @@ mod tests {
             std::thread::sleep(Duration::from_millis(50));
             of_process(pid).unwrap() - before
         };
-        // It has to start before it sleeps.
+        // The process must start before it sleeps.
         while !in_a_while().is_zero() {
-            assert!(Instant::now() < deadline, "never asleep");
+            assert!(Instant::now() < deadline, "the process does not sleep");
         }
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
     #[test]
-    fn the_kernel_says_the_same_in_its_own_steps() {
+    fn the_kernel_reports_the_same_in_ticks() {
         let child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
         let mut child = child.unwrap();
         let pid = i32::try_from(child.id()).unwrap();
@@ -88,8 +88,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let step = from_ticks(1);
-        let said = from_ticks(stat.utime + stat.stime);
-        assert!(before <= said + step + step && said <= after + step, "{before:?}, {said:?}, {after:?}");
+        let reported = from_ticks(stat.utime + stat.stime);
+        assert!(before <= reported + step + step && reported <= after + step, "{before:?}, {reported:?}, {after:?}");
     }
 
     #[test]

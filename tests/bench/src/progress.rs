@@ -1,10 +1,10 @@
-//! Tells on the standard error what was measured.
+//! Progress output on standard error.
 
 use crate::measurement::Measurement;
 use crate::metric::Metric;
 use crate::number::number;
 
-/// A measurement in one line; processor time as the number of processors that were kept busy.
+/// Formats a measurement as one line. Processor time is shown as the number of busy processors.
 pub fn line(measured: &Measurement) -> String {
     let processors = |seconds: f64| seconds / measured.seconds;
     let metric = |metric: Metric| metric.of(measured).map_or_else(|| "-".to_owned(), number);

@@ -18,15 +18,15 @@ use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// How everything is measured.
+/// The description of the method.
 pub const METHOD: &str = "\
-Each measurement goes into a new index and sends the same requests, made before the clock starts. Each client keeps three
-connections open, to the three nodes or to Envoy, and sends one request at a time, over one connection after the other. In
-each round the targets take turns. Figures are medians over the rounds, and in parentheses the smallest and the largest;
-ratios are taken within rounds. After each measurement the index is asked for its count of documents, which has to be what
-was acknowledged. Processor time is what the kernel charges the processes with, all their threads together.";
+Each measurement writes to a new index and sends the same requests, generated before the clock starts. Each client keeps
+three connections open, to the three nodes or to Envoy, and sends one request at a time over them, round robin. In each
+round every target is measured once. Results are medians over the rounds, with the smallest and the largest in parentheses.
+Ratios are calculated within rounds. After each measurement the index must have as many documents as were acknowledged.
+Processor time is what the kernel charges to the processes, including all their threads.";
 
-/// The whole report, with these charts.
+/// Returns the whole report, with these charts.
 pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summary: Summary) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "# {}, {}\n", conditions.date, conditions.machine.title())?;
@@ -41,13 +41,13 @@ pub fn whole(options: &Options, conditions: &Conditions, charts: &[&str], summar
     }
     let goals = goals(summary);
     if !goals.is_empty() {
-        writeln!(text, "## What must be reached\n\n{goals}\n")?;
+        writeln!(text, "## Goals\n\n{goals}\n")?;
     }
-    writeln!(text, "## All figures\n\n{}", figures(options, summary))?;
+    writeln!(text, "## All results\n\n{}", figures(options, summary))?;
     Ok(text)
 }
 
-/// What was measured, and where.
+/// Returns the table of what was measured, and where.
 pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: Summary) -> Table {
     let Options { rounds, seconds, warmup, envoy_workers, settings, .. } = options;
     let settings = match settings.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -92,7 +92,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
     table
 }
 
-/// One line for each workload.
+/// Returns a table with one line for each workload.
 pub fn overview(options: &Options, summary: Summary) -> Table {
     let columns = [
         (Metric::Throughput, Target::Direct),
@@ -121,14 +121,14 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
     table
 }
 
-/// The table of goals.
+/// Returns the table of goals.
 pub fn goals(summary: Summary) -> Table {
     let mut table = table(&["documents × clients", "", "compared with", "wanted", "reached", ""], 3);
     let mut last = None;
     for goal in GOALS {
         let Some(reached) = goal.reached(summary) else { continue };
         table.add_row([
-            said_once(goal.workload, &mut last),
+            named_once(goal.workload, &mut last),
             goal.metric.title().to_owned(),
             goal.other.title().to_owned(),
             goal.bound.to_string(),
@@ -151,14 +151,14 @@ fn figures(options: &Options, summary: Summary) -> Table {
         for metric in Metric::ALL {
             let values = options.targets.iter().map(|target| spread(summary.values(*workload, *target, metric)));
             let ratios = others.iter().map(|other| spread(summary.ratios(*workload, metric, *other)));
-            let row = [said_once(*workload, &mut last), metric.title().to_owned()];
+            let row = [named_once(*workload, &mut last), metric.title().to_owned()];
             table.add_row(row.into_iter().chain(values).chain(ratios));
         }
     }
     table
 }
 
-/// A table for Markdown whose first columns are words, and the others numbers.
+/// Creates a Markdown table whose first columns are words and whose other columns are numbers.
 pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
@@ -169,7 +169,7 @@ pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
     table
 }
 
-/// A workload in the first of its rows.
-fn said_once(workload: Workload, last: &mut Option<Workload>) -> String {
+/// Returns a workload for its first row only.
+fn named_once(workload: Workload, last: &mut Option<Workload>) -> String {
     if last.replace(workload) == Some(workload) { String::new() } else { workload.to_string() }
 }

@@ -1,4 +1,4 @@
-//! The requests of a workload, ready to be sent.
+//! The prepared requests of a workload.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use anyhow::{Context, Result, ensure};
 use crate::documents::{Documents, Ids};
 use crate::workload::Workload;
 
-/// More documents in a second than the machines of this kind write in any way.
+/// The documents per second that a measurement is prepared for: more than such machines write.
 const DOCUMENTS_PER_SECOND: f64 = 150_000.0;
-/// The same for requests, of all clients and of one.
+/// The requests per second that it is prepared for, of all clients and of one.
 const REQUESTS_PER_SECOND: f64 = 60_000.0;
 const REQUESTS_PER_CLIENT_SECOND: f64 = 10_000.0;
 
-/// Requests with headers and bodies, made before any clock starts. Every target gets the same bytes, but for the
+/// Requests with headers and bodies, generated before the clock starts. Every target gets the same bytes, except the
 /// index's number.
 #[derive(Debug)]
 pub struct Requests {
-    /// Documents in each request.
+    /// The number of documents in each request.
     pub documents: usize,
     bytes: Vec<u8>,
-    /// Where each request is in the bytes.
+    /// The range of each request in the bytes.
     places: Vec<Range<usize>>,
-    /// Where the index's name is in the bytes, once for each document.
+    /// The offset of the index's name in the bytes, once for each document.
     names: Vec<usize>,
 }
 
 impl Requests {
-    /// As many as one measurement may need.
+    /// Generates as many requests as one measurement may need.
     pub fn make(workload: Workload, ids: Ids, duration: Duration) -> Result<Self> {
         let per_second = (DOCUMENTS_PER_SECOND / workload.documents as f64)
             .min(REQUESTS_PER_CLIENT_SECOND * workload.clients as f64)
@@ -66,13 +66,13 @@ impl Requests {
         Ok(())
     }
 
-    /// A request, head and body; none after the last.
+    /// Returns a request, head and body, or `None` after the last.
     pub fn get(&self, number: usize) -> Option<&[u8]> {
         self.bytes.get(self.places.get(number)?.clone())
     }
 }
 
-/// The index for a measurement. All names have the same length.
+/// Returns the name of the index for a measurement. All names have the same length.
 pub fn index_name(number: usize) -> String {
     format!("bulk-{number:05}")
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_requests_hold_the_same_document() {
+    fn requests_never_share_a_document() {
         let requests = Requests::with_count(1, Ids::Given, 2).unwrap();
         assert_ne!(requests.get(0), requests.get(1));
     }

@@ -1,25 +1,25 @@
-//! The head of a response, and how the body begins.
+//! The head of a response, and the beginning of its body.
 
 use anyhow::{Context, Result, bail};
 
 const MAX_HEADERS: usize = 32;
-/// The flag comes right after `took`.
+/// The error flag, which follows `took` immediately.
 const NO_ERRORS: &[u8] = br#""errors":false"#;
 const FLAG_WITHIN: usize = 64;
 
-/// Where a response's body begins and ends, and its status.
+/// The status of a response, and the range of its body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ResponseHead {
     /// The status code.
     pub status: u16,
-    /// Bytes before the body.
+    /// The length of the head, in bytes.
     pub length: usize,
-    /// Bytes of the body.
+    /// The length of the body, in bytes.
     pub content_length: usize,
 }
 
 impl ResponseHead {
-    /// Reads the head at the beginning of the bytes; `None` if it goes on beyond them.
+    /// Parses the head at the beginning of the bytes. Returns `None` if it is incomplete.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut headers);
@@ -31,12 +31,12 @@ impl ResponseHead {
         Ok(Some(Self { status, length, content_length }))
     }
 
-    /// How many bytes of head and body [`ResponseHead::is_success`] has to see.
+    /// Returns how many bytes of head and body [`ResponseHead::is_success`] needs.
     pub fn needed(&self) -> usize {
         self.length + self.content_length.min(FLAG_WITHIN)
     }
 
-    /// Whether the response says that every operation was carried out.
+    /// Returns whether the response reports that every operation succeeded.
     pub fn is_success(&self, bytes: &[u8]) -> bool {
         let beginning = bytes.get(self.length..self.needed()).unwrap_or_default();
         self.status == 200 && memchr::memmem::find(beginning, NO_ERRORS).is_some()
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_other_statuses_are_no_success() {
+    fn errors_and_other_statuses_are_failures() {
         let text = String::from_utf8(SUCCESS.to_vec()).unwrap();
         for (from, to) in [("false", "true,"), ("200 OK", "201 OK"), ("errors", "nothing")] {
             let text = text.replace(from, to);

@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::conditions::Conditions;
 use crate::options::Options;
 
-/// Raw numbers are added as they come, so that an interrupted run has left some.
+/// The results of a run. Raw numbers are written as they arrive, so that an interrupted run leaves some.
 pub struct Results {
     folder: PathBuf,
     raw: File,
 }
 
 impl Results {
-    /// Makes the folder, in place of what an earlier run has left in it; its name ends with this.
+    /// Creates the folder, and replaces an earlier run's results. The folder's name ends with `ending`.
     pub fn create(options: &Options, conditions: &Conditions, ending: &str) -> Result<Self> {
         let folder = match &options.out {
             Some(folder) => folder.clone(),
@@ -33,17 +33,17 @@ impl Results {
         Ok(Self { folder, raw })
     }
 
-    /// Where everything goes.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps a measurement.
+    /// Writes a measurement.
     pub fn add(&mut self, measured: &impl Serialize) -> Result<()> {
         Ok(writeln!(self.raw, "{}", serde_json::to_string(measured)?)?)
     }
 
-    /// Keeps the report.
+    /// Writes the report.
     pub fn write_report(&self, report: &str) -> Result<()> {
         Ok(fs::write(self.folder.join("README.md"), report)?)
     }

@@ -1,4 +1,4 @@
-//! The nodes, the Envoys before them, and what they count.
+//! The nodes, the Envoys in front of them, and their counters.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use crate::target::Target;
 const RUN_DIR: &str = ".run/bench";
 const NODES: usize = 3;
 const STATE_LIMIT: Duration = Duration::from_secs(60);
-/// Enough fresh connections that each of a few workers gets some of them.
+/// The number of fresh connections per worker with which each of a few workers gets some of them.
 const PROBES_PER_WORKER: u32 = 16;
-/// What the nodes may use of one processor when they have nothing left to do.
+/// The fraction of one processor that idle nodes may use.
 const QUIET: f64 = 0.1;
 const QUIET_SAMPLE: Duration = Duration::from_millis(200);
 const QUIET_LIMIT: Duration = Duration::from_secs(5);
 
-/// Everything that runs, from the first to the last measurement.
+/// All running processes, from the first to the last measurement.
 pub struct Site {
     run_dir: PathBuf,
     cluster: Cluster,
@@ -35,25 +35,25 @@ pub struct Site {
     indices_made: usize,
 }
 
-/// All that is counted, at one moment.
+/// All counters at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// Processor time of all nodes.
+    /// The processor time of all nodes.
     pub cluster: Duration,
-    /// Processor time of the target's Envoy, if it has one.
+    /// The processor time of the target's Envoy, if it has one.
     pub envoy: Option<Duration>,
-    /// Processor time of this process.
+    /// The processor time of this process.
     pub client: Duration,
-    /// Processor time of everything.
+    /// The processor time of the whole machine.
     pub machine: Duration,
-    /// Bytes that the nodes have received from each other.
+    /// The bytes that the nodes received from each other.
     pub bytes_between_nodes: u64,
-    /// The filter's, if the target has one.
+    /// The filter's counters, if the target has the filter.
     pub counters: Counters,
 }
 
 impl Site {
-    /// Starts what the targets need. All Envoys run the shipped configuration, with as many workers.
+    /// Starts what the targets need. All Envoys run the shipped configuration, with the same number of workers.
     pub async fn start(tools: &Tools, options: &Options) -> Result<Self> {
         let run_dir = tools.root.join(RUN_DIR);
         let mut cluster = ClusterOptions::new(&run_dir);
@@ -69,7 +69,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Starts Envoy with the filter anew, by other options.
+    /// Restarts Envoy with the filter, with other options.
     pub async fn restart_filter(&mut self, tools: &Tools, options: &Options) -> Result<()> {
         if let Some(place) = self.envoys.iter().position(|(target, _)| *target == Target::Filter) {
             self.envoys.remove(place).1.stop().await?;
@@ -91,19 +91,19 @@ impl Site {
         Ok(())
     }
 
-    /// The nodes' product and version, and Envoy's version.
+    /// Returns the nodes' product and version, and Envoy's version.
     pub async fn versions(&self) -> Result<(String, String)> {
         let node = self.client.get_json(&self.base_url()?).await?;
         let version = node.pointer("/version/number").and_then(Value::as_str);
-        let cluster = format!("OpenSearch {}", version.context("the nodes do not say their version")?);
+        let cluster = format!("OpenSearch {}", version.context("the nodes do not report a version")?);
         let Some((_, envoy)) = self.envoys.first() else { return Ok((cluster, "none".to_owned())) };
         let server = self.client.get_json(&envoy.admin_url("/server_info")).await?;
-        // A hash, the version, and how it was built.
+        // The text is a hash, the version, and the build type.
         let version = server.get("version").and_then(Value::as_str).and_then(|text| text.split('/').nth(1));
-        Ok((cluster, version.context("Envoy does not say its version")?.to_owned()))
+        Ok((cluster, version.context("Envoy does not report a version")?.to_owned()))
     }
 
-    /// Where a target's requests go: one address for each connection of a client.
+    /// Returns the addresses for a target's requests, one for each connection of a client.
     pub fn addresses(&self, target: Target) -> Vec<SocketAddr> {
         match self.envoy(target) {
             Some(envoy) => vec![envoy.addr(); NODES],
@@ -111,7 +111,7 @@ impl Site {
         }
     }
 
-    /// Makes indices that the filter knows.
+    /// Creates indices, and waits until the filter knows them.
     pub async fn create_indices(&mut self, count: usize) -> Result<Vec<Index>> {
         let mut indices = Vec::with_capacity(count);
         for _ in 0..count {
@@ -128,7 +128,7 @@ impl Site {
     async fn wait_until_known(&self, index: &Index) -> Result<()> {
         for (_, envoy) in self.envoys.iter().filter(|(target, _)| target.has_filter()) {
             wait::until(STATE_LIMIT, "the filter does not split requests for a new index", async || {
-                // One tells whether it is time to ask all workers.
+                // One probe shows whether it is time to probe all workers.
                 let known = self.are_split(envoy, index, 1).await? && self.are_split(envoy, index, self.probes).await?;
                 Ok(known.then_some(()))
             })
@@ -137,8 +137,8 @@ impl Site {
         Ok(())
     }
 
-    /// Whether the filter splits requests, each on a connection of its own. They update what is not there, which leaves
-    /// the index as it is.
+    /// Returns whether the filter splits requests, each on its own connection. They update a missing document, which
+    /// leaves the index unchanged.
     async fn are_split(&self, envoy: &Envoy, index: &Index, requests: u32) -> Result<bool> {
         let name = index_name(index.number);
         let body = format!("{{\"update\":{{\"_index\":\"{name}\",\"_id\":\"none\"}}}}\n{{\"doc\":{{}}}}\n");
@@ -149,8 +149,7 @@ impl Site {
         Ok(Counters::read(envoy).await?.since(before).passed_through == 0)
     }
 
-    /// Checks that an index has as many documents as were acknowledged, removes it, and waits until the nodes have no
-    /// work left of it.
+    /// Checks that an index has as many documents as were acknowledged, deletes it, and waits until the nodes are idle.
     pub async fn finish(&self, index: Index, acknowledged: Option<u64>) -> Result<()> {
         let count = index.count(&self.client).await?;
         if let Some(acknowledged) = acknowledged
@@ -162,8 +161,7 @@ impl Site {
         self.wait_quiet().await
     }
 
-    /// Waits until the nodes have next to nothing to do. On a machine with other work that may not come to be, so not
-    /// for long.
+    /// Waits until the nodes are nearly idle. On a machine with other work that may never happen, so the wait is short.
     pub async fn wait_quiet(&self) -> Result<()> {
         let started = Instant::now();
         while started.elapsed() < QUIET_LIMIT {
@@ -176,20 +174,20 @@ impl Site {
         Ok(())
     }
 
-    /// Reads everything before a load to this target: what costs something first.
+    /// Reads all counters before a load to this target, the expensive ones first.
     pub async fn read_before(&self, target: Target) -> Result<Reading> {
         let (bytes, counters) = self.read_servers(target).await?;
         self.reading(target, bytes, counters)
     }
 
-    /// Reads everything after a load: what costs something last.
+    /// Reads all counters after a load, the expensive ones last.
     pub async fn read_after(&self, target: Target) -> Result<Reading> {
         let reading = self.reading(target, 0, Counters::default())?;
         let (bytes_between_nodes, counters) = self.read_servers(target).await?;
         Ok(Reading { bytes_between_nodes, counters, ..reading })
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub async fn stop(self) -> Result<()> {
         for (_, envoy) in self.envoys {
             envoy.stop().await?;
@@ -213,7 +211,7 @@ impl Site {
         let stats = self.client.get_json(&format!("{}/_nodes/stats/transport", self.base_url()?)).await?;
         let nodes = stats.get("nodes").and_then(Value::as_object).context("no nodes")?;
         let received = nodes.values().map(|node| node.pointer("/transport/rx_size_in_bytes").and_then(Value::as_u64));
-        let bytes = received.sum::<Option<u64>>().context("the nodes do not say what they received")?;
+        let bytes = received.sum::<Option<u64>>().context("the nodes do not report the bytes that they received")?;
         let counters = match self.envoy(target) {
             Some(envoy) if target.has_filter() => Counters::read(envoy).await?,
             _ => Counters::default(),

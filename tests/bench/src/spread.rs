@@ -1,18 +1,18 @@
 //! A few values of one quantity.
 
-/// The median of some values, and how far they reach.
+/// The median and the range of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The middle one, or the mean of the two middle ones.
+    /// The middle value, or the mean of the two middle ones.
     pub median: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of no values there is none.
+    /// Returns the spread of some values, or `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -21,7 +21,7 @@ impl Spread {
         Some(Self { min: *values.first()?, median: f64::midpoint(lower, upper), max: *values.last()? })
     }
 
-    /// Whether nothing in it came of a division by 0.
+    /// Returns whether no value results from a division by 0.
     pub fn is_finite(&self) -> bool {
         self.min.is_finite() && self.max.is_finite()
     }
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_even_number_it_is_the_mean_of_the_two_in_the_middle() {
+    fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
         assert_eq!(Spread::of([5.0, 1.0, 2.0, 4.0]), Some(Spread { min: 1.0, median: 3.0, max: 5.0 }));
     }
 

@@ -1,4 +1,4 @@
-//! What all rounds of a run say together.
+//! The results of all rounds of a run.
 
 use crate::measurement::Measurement;
 use crate::metric::Metric;
@@ -6,22 +6,22 @@ use crate::spread::Spread;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// Reads a run's measurements.
+/// The summary of a run's measurements.
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a>(pub &'a [Measurement]);
 
 impl<'a> Summary<'a> {
-    /// A target's values over all rounds.
+    /// Returns a target's values over all rounds.
     pub fn values(self, workload: Workload, target: Target, metric: Metric) -> Option<Spread> {
         Spread::of(self.of(workload, target).filter_map(|measured| metric.of(measured)))
     }
 
-    /// The filter's value divided by another target's in the same round, over all rounds.
+    /// Returns the filter's value divided by another target's in the same round, over all rounds.
     pub fn ratios(self, workload: Workload, metric: Metric, other: Target) -> Option<Spread> {
         Spread::of(self.pairs(workload, metric, other).map(|(filter, other)| filter / other)).filter(Spread::is_finite)
     }
 
-    /// The filter's value less another target's in the same round, over all rounds.
+    /// Returns the filter's value minus another target's in the same round, over all rounds.
     pub fn differences(self, workload: Workload, metric: Metric, other: Target) -> Option<Spread> {
         Spread::of(self.pairs(workload, metric, other).map(|(filter, other)| filter - other))
     }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_compared_with_what_was_not_measured() {
+    fn unmeasured_targets_are_not_compared() {
         let measurements = [measured(1, Target::Filter, 400)];
         assert_eq!(Summary(&measurements).ratios(WORKLOAD, Metric::Throughput, Target::Plain), None);
         let other = Workload { documents: 1, clients: 1 };

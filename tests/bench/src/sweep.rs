@@ -1,4 +1,4 @@
-//! A run that compares the shipped configuration with others, so that each default has a measurement to stand on.
+//! A run that compares the shipped configuration with others, so that a measurement supports each default.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -20,11 +20,11 @@ use crate::summary::Summary;
 use crate::target::Target;
 use crate::variant::Variant;
 
-/// What is compared, for each workload.
+/// The quantities that are compared for each workload.
 const METRICS: [Metric; 5] =
     [Metric::Throughput, Metric::P50, Metric::P99, Metric::ClusterCpu, Metric::RequestsPerBatch];
 
-/// A measurement, as it is kept.
+/// A measurement as it is written.
 #[derive(Serialize)]
 struct Line<'a> {
     variant: Variant,
@@ -32,7 +32,7 @@ struct Line<'a> {
     measured: &'a Measurement,
 }
 
-/// Compares them one after the other.
+/// Compares the variants one after the other.
 pub async fn run(options: &Options) -> Result<ExitCode> {
     let tools = Tools::find()?;
     let first = Variant::ALL.first().map_or_else(|| Ok(options.clone()), |variant| variant.options(options))?;
@@ -65,7 +65,7 @@ fn whole(options: &Options, conditions: &Conditions, all: &[(Variant, Vec<Measur
     let mut text = String::new();
     let measurements: Vec<_> = all.iter().flat_map(|(_, measurements)| measurements.clone()).collect();
     writeln!(text, "# Settings, {}, {}\n", conditions.date, conditions.machine.title())?;
-    writeln!(text, "Each configuration ÷ the shipped one, which took turns with it.\n")?;
+    writeln!(text, "Each configuration ÷ the shipped one, measured in the same rounds.\n")?;
     writeln!(text, "{}\n", table(options, all))?;
     writeln!(text, "{}\n", report::table_of_conditions(options, conditions, Summary(&measurements)))?;
     writeln!(text, "{}", report::METHOD)?;

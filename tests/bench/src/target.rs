@@ -5,23 +5,23 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Where requests are sent.
+/// The destination of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Target {
     #[default]
-    /// To the nodes, each client to one after the other.
+    /// The nodes: each client sends to them round robin.
     Direct,
-    /// Through the shipped Envoy without the filter, which hands them to one node after the other.
+    /// The shipped Envoy without the filter, which sends to the nodes round robin.
     Plain,
-    /// Through the shipped Envoy with the filter as shipped, or with another build of it.
+    /// The shipped Envoy with the shipped filter, or with another build of it.
     Base,
-    /// Through the shipped Envoy.
+    /// The shipped Envoy with the filter.
     Filter,
 }
 
 impl Target {
-    /// As in options and raw numbers.
+    /// Returns the name in options and raw numbers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -31,12 +31,12 @@ impl Target {
         }
     }
 
-    /// Whether requests go through the filter.
+    /// Returns whether requests go through the filter.
     pub fn has_filter(self) -> bool {
         matches!(self, Self::Base | Self::Filter)
     }
 
-    /// For people.
+    /// Returns a readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Direct => "direct",

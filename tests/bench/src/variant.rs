@@ -1,4 +1,4 @@
-//! What a sweep compares with the shipped configuration.
+//! The configurations that a sweep compares with the shipped one.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -10,16 +10,16 @@ use crate::target::Target;
 /// Another configuration of the filter.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Variant {
-    /// JSON that is merged into the shipped one.
+    /// The JSON that is merged into the shipped configuration.
     pub settings: &'static str,
     /// Whether the documents' ids are given or missing, in both.
     pub ids: Ids,
-    /// Worker threads of its Envoy; the shipped one has one.
+    /// The worker threads of the variant's Envoy. The shipped one has one.
     pub workers: u32,
 }
 
 impl Variant {
-    /// The shipped configuration itself comes first: it shows how far two runs of the same are apart.
+    /// All variants. The shipped configuration itself comes first: it shows how far two identical runs differ.
     pub const ALL: &[Self] = &[
         Self::with("{}"),
         Self::with(r#"{"hold": {"gather": "0ms"}}"#),
@@ -44,7 +44,7 @@ impl Variant {
         Self { settings, ids: Ids::Given, workers: 1 }
     }
 
-    /// How the shipped configuration is compared with it.
+    /// Returns the options that compare the shipped configuration with this variant.
     pub fn options(&self, options: &Options) -> Result<Options> {
         Ok(Options {
             targets: vec![Target::Base, Target::Filter],
@@ -55,7 +55,7 @@ impl Variant {
         })
     }
 
-    /// For people.
+    /// Returns a readable name.
     pub fn title(&self) -> String {
         let settings = match self.settings {
             "{}" if self.workers == 1 => "as shipped".to_owned(),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_compared_with_the_shipped_configuration_and_the_first_is_that() {
+    fn the_first_variant_is_the_shipped_configuration() {
         let all = Variant::ALL.iter().map(|variant| variant.options(&Options::parse_from(["bench"])).unwrap());
         let settings: Vec<_> = all.map(|options| (options.targets, options.settings)).collect();
         assert!(settings.iter().all(|(targets, _)| *targets == [Target::Base, Target::Filter]));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_have_the_same_title() {
+    fn titles_are_unique() {
         let mut titles: Vec<_> = Variant::ALL.iter().map(Variant::title).collect();
         titles.sort();
         titles.dedup();

@@ -1,4 +1,4 @@
-//! How large requests are, and how many at a time.
+//! The size of requests, and how many are in flight.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 
 use crate::number::thousands;
 
-/// Clients that each have one request at a time.
+/// Clients that each have one request in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Documents per request.
+    /// The number of documents per request.
     pub documents: usize,
-    /// Requests at a time.
+    /// The number of clients, and so of requests in flight.
     pub clients: usize,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_a_workload() {
+    fn rejects_other_texts_as_workloads() {
         for text in ["", "100", "x", "100x", "0x1", "1x0", "1x-1", "1x2x3"] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }

@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 const ACTIONS: [Action; 4] = [Action::Index, Action::Create, Action::Update, Action::Delete];
 
-/// A node's answer to a batch.
+/// Checks a node's answer to a batch.
 ///
-/// What is cut out of it are the items that an independent JSON reader finds there, in their order and as they stand.
-/// Whatever that reader takes for a bulk answer is one. Items that were put together to a reply are cut out again.
+/// The items must be those that an independent JSON reader finds, in their order and unchanged. Everything that this
+/// reader accepts as a bulk answer must be accepted. Items merged into a reply must be found again in it.
 pub fn answer(input: &[u8]) {
     let value: Option<Value> = serde_json::from_slice(input).ok();
     if let Ok(answer) = Answer::read(input.to_vec(), input.len()) {
-        // Values that nobody looks at may be none for that reader: nested too deeply, half a character.
+        // The independent reader may reject values that the filter ignores: nested too deeply, or half a character.
         if let Some(value) = &value {
             check_items(&answer, value);
         }
@@ -19,19 +19,19 @@ pub fn answer(input: &[u8]) {
         check_reply(&answer);
     }
     if let Some(value) = value.filter(is_bulk_answer) {
-        // Without keys that stand there twice.
+        // This text has no duplicate keys.
         let text = value.to_string();
-        let answer = Answer::read(text.clone().into_bytes(), text.len()).expect("a bulk answer was not understood");
+        let answer = Answer::read(text.clone().into_bytes(), text.len()).expect("a bulk answer was rejected");
         check_items(&answer, &serde_json::from_str(&text).expect("JSON"));
     }
 }
 
 fn check_items(answer: &Answer, value: &Value) {
-    let items = value["items"].as_array().expect("there are no items");
-    assert_eq!(answer.took, value.get("took").map_or(0, |took| took.as_u64().expect("took is no number")));
+    let items = value["items"].as_array().expect("the answer has no items");
+    assert_eq!(answer.took, value.get("took").map_or(0, |took| took.as_u64().expect("took is not a number")));
     assert_eq!(answer.items.len(), items.len());
     for (item, value) in answer.items.iter().zip(items) {
-        let text: Value = serde_json::from_slice(answer.text(item)).expect("an item is no JSON");
+        let text: Value = serde_json::from_slice(answer.text(item)).expect("an item is not JSON");
         assert_eq!(&text, value);
         let (action, fields) = action(value).expect("an item without an action");
         let id = fields.get("_id").and_then(Value::as_str).map(hash);
@@ -40,12 +40,12 @@ fn check_items(answer: &Answer, value: &Value) {
     }
 }
 
-/// Items stand behind one another.
+/// Checks that the items follow one another.
 fn check_places(answer: &Answer, input: &[u8]) {
     let mut left = input;
     for item in &answer.items {
         let text = answer.text(item);
-        let at = left.windows(text.len()).position(|window| window == text).expect("an item stands nowhere");
+        let at = left.windows(text.len()).position(|window| window == text).expect("an item is not in the answer");
         left = &left[at + text.len()..];
     }
 }
@@ -60,7 +60,7 @@ fn check_reply(answer: &Answer) {
     }
     let body = reply.finish();
     assert_eq!(body.capacity(), body.len(), "a reply takes more memory than it has bytes");
-    let again = Answer::read(body, answer.items.len()).expect("a reply is no bulk answer");
+    let again = Answer::read(body, answer.items.len()).expect("a reply is not a bulk answer");
     let texts = |answer: &Answer| answer.items.iter().map(|item| answer.text(item).to_vec()).collect::<Vec<_>>();
     assert_eq!(texts(&again), texts(answer));
     let facts = |item: &AnswerItem| (item.action, item.id_hash, item.failed);

@@ -3,13 +3,13 @@ use std::time::Duration;
 use bulk_reshuffle::config::{Config, Switches};
 use serde_json::Value;
 
-use crate::day::Day;
+use crate::run::Run;
 
-/// The plug-in's configuration, and what is switched in the cluster's settings.
+/// Checks the plug-in's configuration, and the run-time settings of the cluster.
 ///
-/// What is refused is refused by the path of a field that is there or could be. What is accepted keeps the bounds
-/// that are told of it, whatever is switched, and an engine runs with it: a request is answered or passes through, and
-/// nothing is left.
+/// A refusal must name the path of a field that exists or could exist. An accepted configuration must keep its
+/// documented limits with any run-time settings. An engine must run with it: a request is answered or passes through,
+/// and nothing is left over.
 pub fn config(input: &[u8]) {
     if let (Ok((switches, _)), Ok(config)) = (Switches::read(input), Config::read(br#"{"coordinator":"es"}"#)) {
         check_bounds(&config.with(&switches));
@@ -51,11 +51,11 @@ fn check_bounds(config: &Config) {
 }
 
 fn check_field(value: &Value) {
-    // Without keys that stand there twice.
+    // This text has no duplicate keys.
     let Err(error) = Config::read(value.to_string().as_bytes()) else { return };
-    // A name that has a dot cannot be told from two.
+    // A name with a dot cannot be told from two names.
     let mut at = Some(value);
-    // Nor is an element of a list a field.
+    // An element of a list is not a field either.
     for name in error.field.split('.').map(|name| name.split('[').next().unwrap_or_default()) {
         if name.is_empty() {
             continue;
@@ -65,27 +65,27 @@ fn check_field(value: &Value) {
             return;
         }
         at = fields.get(name);
-        assert!(at.is_some() || FIELDS.contains(&name), "{name} is no field, in {error:?}");
+        assert!(at.is_some() || FIELDS.contains(&name), "{name} is not a field, in {error:?}");
     }
 }
 
-/// Those that may be named although they are not there.
+/// The fields that an error may name although they are absent.
 const FIELDS: &[&str] = &["limits", "max_request", "memory", "dispatch", "max_in_flight"];
 
 fn check_run(config: Config) {
-    let mut day = Day::new(config);
+    let mut run = Run::new(config);
     for body in
         [&b""[..], b"{\"index\":{\"_index\":\"a\",\"_id\":\"1\"}}\n{}\n{\"delete\":{\"_index\":\"i\",\"_id\":\"2\"}}\n"]
     {
-        day.head(&[(":method", b"POST"), (":path", b"/_bulk"), ("content-type", b"application/json")], false);
-        day.data(usize::from(!body.is_empty()), body.to_vec(), true);
+        run.head(&[(":method", b"POST"), (":path", b"/_bulk"), ("content-type", b"application/json")], false);
+        run.data(usize::from(!body.is_empty()), body.to_vec(), true);
         for _ in 0..4 {
-            day.tick(Duration::from_secs(3600));
-            for _ in 0..day.calls() {
-                day.answer_well(0);
+            run.tick(Duration::from_secs(3600));
+            for _ in 0..run.calls() {
+                run.answer_well(0);
             }
         }
-        day.wake();
+        run.wake();
     }
-    day.end();
+    run.end();
 }

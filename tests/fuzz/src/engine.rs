@@ -6,69 +6,69 @@ use bulk_reshuffle::engine::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::day::Day;
 use crate::pieces::line;
+use crate::run::Run;
 
-/// For inputs whose first line is no configuration.
+/// The configuration for inputs whose first line is not one.
 const CONFIG: &[u8] = br#"{"coordinator":"es","limits":{"memory":"3kb","max_request":"2kb"}}"#;
 
-/// A configuration in one line, then what happens to the engine, one event in a line: what (the first letter counts),
-/// to which request or call, and more.
+/// Checks an engine. The first line is a configuration, and each further line an event: its name (the first letter
+/// decides), the number of its request or call, and its parameters.
 ///
 /// ```text
-/// head 0 /_bulk authorization: Basic a; x: y      a request; the path, perhaps further headers
+/// head 0 /_bulk authorization: Basic a; x: y      a request: the path, possibly further headers
 /// data 0 {"index":{"_index":"i","_id":"1"}}|      a piece of its body; | stands for a newline
 /// last 0 {}|                                      its last piece
 /// zip 0 …                                         a piece that is a gzip member
-/// bomb 0 …                                        the same of a thousand times this
+/// bomb 0 …                                        a gzip member of a thousand times this text
 /// end 0                                           the body ends with trailers
 /// gone 0                                          its client leaves
 /// well 0                                          a call is answered as a cluster would
 /// answer 0 429 …                                  a call is answered with this status and body
 /// text 0 503 …                                    the same in plain text, as Envoy does
-/// fail 0, unsent 0                                a call comes to nothing, or was not sent
-/// old 0                                           an answer that nobody waits for
+/// fail 0, unsent 0                                a call fails, or was not sent
+/// old 0                                           an answer that no call is waiting for
 /// run                                             a wake-up
-/// pause 50                                        so many milliseconds pass, then a tick
+/// pause 50                                        time passes, in milliseconds, then a tick
 /// ```
-/// Whatever happens, each request is answered or passed through at most once, with its own body; memory keeps to its
-/// bound; and when nobody comes any more everything ends.
+/// For all events, each request is answered or passed through at most once, with its own body. Memory stays within its
+/// limit. After the last event everything ends.
 pub fn engine(input: &[u8]) {
     let (config, events) = line(input);
     let config = Config::read(config).or_else(|_| Config::read(CONFIG)).expect("a configuration");
-    let mut day = Day::new(config);
+    let mut run = Run::new(config);
     for event in events.split(|byte| *byte == b'\n') {
-        happen(&mut day, event);
+        happen(&mut run, event);
     }
-    day.end();
+    run.end();
 }
 
-fn happen(day: &mut Day, event: &[u8]) {
+fn happen(run: &mut Run, event: &[u8]) {
     let (what, rest) = word(event);
     let (number, rest) = word(rest);
     let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(0_u32);
     let one = number as usize;
     match what.first() {
-        Some(b'h') => head(day, rest),
-        Some(b'd') => day.data(one, text(rest), false),
-        Some(b'l') => day.data(one, text(rest), true),
-        Some(b'z') => day.data(one, zip(&text(rest)), false),
-        Some(b'b') => day.data(one, zip(&text(rest).repeat(1000)), false),
-        Some(b'e') => day.trailers(one),
-        Some(b'g') => day.gone(one),
-        Some(b'w') => day.answer_well(one),
-        Some(b'a') => day.answer(one, response("application/json", rest)),
-        Some(b't') => day.answer(one, response("text/plain", rest)),
-        Some(b'f') => day.fail(one, true),
-        Some(b'u') => day.fail(one, false),
-        Some(b'o') => day.answer_unasked(number),
-        Some(b'r') => day.wake(),
-        Some(b'p') => day.tick(Duration::from_millis(u64::from(number))),
+        Some(b'h') => head(run, rest),
+        Some(b'd') => run.data(one, text(rest), false),
+        Some(b'l') => run.data(one, text(rest), true),
+        Some(b'z') => run.data(one, zip(&text(rest)), false),
+        Some(b'b') => run.data(one, zip(&text(rest).repeat(1000)), false),
+        Some(b'e') => run.trailers(one),
+        Some(b'g') => run.gone(one),
+        Some(b'w') => run.answer_well(one),
+        Some(b'a') => run.answer(one, response("application/json", rest)),
+        Some(b't') => run.answer(one, response("text/plain", rest)),
+        Some(b'f') => run.fail(one, true),
+        Some(b'u') => run.fail(one, false),
+        Some(b'o') => run.answer_unknown(number),
+        Some(b'r') => run.wake(),
+        Some(b'p') => run.tick(Duration::from_millis(u64::from(number))),
         _ => {}
     }
 }
 
-fn head(day: &mut Day, rest: &[u8]) {
+fn head(run: &mut Run, rest: &[u8]) {
     let (path, more) = word(rest);
     let mut headers: Vec<(&str, &[u8])> =
         vec![(":method", b"POST"), (":path", path), (":authority", b"es"), ("content-type", b"application/json")];
@@ -78,7 +78,7 @@ fn head(day: &mut Day, rest: &[u8]) {
         let Ok(name) = std::str::from_utf8(name.trim_ascii()) else { continue };
         headers.push((name, value[1..].trim_ascii()));
     }
-    day.head(&headers, more == b"!");
+    run.head(&headers, more == b"!");
 }
 
 /// A status and a body.

@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::pieces::line;
 
-/// How deeply an answer may be nested to be filtered at all.
+/// The maximum depth of an answer that is compared with the reference.
 const MAX_DEPTH: usize = 90;
 
-/// A `filter_path` in one line, a JSON text after it.
+/// Checks a `filter_path` in one line, and a JSON text after it.
 ///
-/// What is left of the text is what a plain reference leaves of it, which looks at the path of each value; nothing
-/// changes when it is filtered again; and a bulk answer that is put together item by item is filtered to the same.
+/// The filtered text must equal that of a simple reference, which checks the path of each value. Filtering it again
+/// must change nothing. A bulk answer that is built item by item must be filtered to the same text.
 pub fn filter_path(input: &[u8]) {
     let (pattern, text) = line(input);
     let Ok(pattern) = std::str::from_utf8(pattern) else { return };
@@ -19,7 +19,7 @@ pub fn filter_path(input: &[u8]) {
         assert!(serde_json::from_slice::<&serde_json::value::RawValue>(text).is_err(), "JSON was not filtered");
         return;
     };
-    assert_eq!(filter_path.apply(&filtered).as_ref(), Some(&filtered), "filtered again it is another");
+    assert_eq!(filter_path.apply(&filtered).as_ref(), Some(&filtered), "filtering it again changes it");
     if let Ok(value) = serde_json::from_slice::<Value>(text) {
         check_reference(pattern, &filter_path, &value);
     }
@@ -29,10 +29,10 @@ pub fn filter_path(input: &[u8]) {
 }
 
 fn check_reference(pattern: &str, filter_path: &FilterPath, value: &Value) {
-    // Without keys that stand there twice.
+    // This text has no duplicate keys.
     let text = value.to_string();
     let filtered = filter_path.apply(text.as_bytes()).expect("JSON");
-    let filtered: Value = serde_json::from_slice(&filtered).expect("what is left is no JSON");
+    let filtered: Value = serde_json::from_slice(&filtered).expect("the filtered text is not JSON");
     let value: Value = serde_json::from_str(&text).expect("JSON");
     if depth(&value) < MAX_DEPTH {
         assert_eq!(filtered, Reference::new(pattern).apply(&value), "{pattern} on {text}");
@@ -62,7 +62,7 @@ fn depth(value: &Value) -> usize {
     1 + inside.unwrap_or_default()
 }
 
-/// The rules, as they are told: by the names that lead to a value, where an array is no name.
+/// The rules as documented, by the names that lead to a value. An array has no name.
 struct Reference {
     included: Vec<Vec<String>>,
     excluded: Vec<Vec<String>>,
@@ -88,7 +88,7 @@ impl Reference {
     fn left_of(&self, value: &Value, path: &mut Vec<String>) -> Option<Value> {
         let excluded = self.excluded.iter().any(|pattern| is_above(pattern, path));
         let included = self.included.is_empty() || self.included.iter().any(|pattern| is_above(pattern, path));
-        // Something inside might be left out.
+        // A value inside might be left out.
         let in_part = self.excluded.iter().any(|pattern| leads_to(pattern, path));
         match value {
             _ if excluded => None,
@@ -111,7 +111,7 @@ impl Reference {
     }
 }
 
-/// Whether a pattern stands for a value or for one that it is in.
+/// Returns whether a pattern matches a value or one that contains it.
 fn is_above(pattern: &[String], path: &[String]) -> bool {
     (1..=path.len()).any(|end| fits(pattern, &path[..end]))
 }
@@ -126,7 +126,7 @@ fn fits(pattern: &[String], path: &[String]) -> bool {
     }
 }
 
-/// Whether an exclusion, which has no `**`, may stand for something inside a value.
+/// Returns whether an exclusion, which has no `**`, may match something inside a value.
 fn leads_to(pattern: &[String], path: &[String]) -> bool {
     path.len() < pattern.len() && fits(&pattern[..path.len()], path)
 }

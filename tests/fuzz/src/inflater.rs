@@ -7,13 +7,13 @@ use flate2::write::GzEncoder;
 
 use crate::pieces::cut;
 
-/// The most that may come out of an input.
+/// The maximum output for an input, in bytes.
 const ROOM: usize = 1 << 15;
 
-/// A gzip body, after a line with the sizes of its pieces.
+/// Checks a gzip body, after a line with the sizes of its pieces.
 ///
-/// It is inflated alike however it arrives, to what another reader makes of it, and never to more than there is room
-/// for. Taken for a plain text, it comes back when it was compressed.
+/// The output must be the same for any pieces, must equal that of another reader, and must never exceed the room. As
+/// plain text, the input must survive compression.
 pub fn inflater(input: &[u8]) {
     let (pieces, whole) = cut(input);
     let inflated = inflate(&pieces, ROOM).ok();
@@ -21,7 +21,7 @@ pub fn inflater(input: &[u8]) {
     assert_eq!(inflated, reference(whole), "another reader does not agree");
     let zipped = gzip(whole);
     let zipped: Vec<_> = zipped.chunks(pieces.first().map_or(1, |piece| piece.len())).collect();
-    assert_eq!(inflate(&zipped, whole.len()).as_deref(), Ok(whole), "what was zipped does not come back");
+    assert_eq!(inflate(&zipped, whole.len()).as_deref(), Ok(whole), "compression changes the text");
     if let Some(room) = whole.len().checked_sub(1) {
         assert_eq!(inflate(&zipped, room), Err(InflateError::TooLarge));
     }
@@ -35,17 +35,17 @@ fn inflate(pieces: &[&[u8]], room: usize) -> Result<Vec<u8>, InflateError> {
         loop {
             let more = inflater.inflate(&mut rest, room - plain.len())?;
             if more.is_empty() {
-                assert!(rest.is_empty(), "not all of it was taken");
+                assert!(rest.is_empty(), "input is left over");
                 break;
             }
             plain.extend(more);
-            assert!(plain.len() <= room, "more came out than there is room for");
+            assert!(plain.len() <= room, "the output exceeds the room");
         }
     }
     inflater.finish().map(|()| plain)
 }
 
-/// What is in a body of one gzip member and nothing else.
+/// Returns the content of a body that is exactly one gzip member.
 fn reference(whole: &[u8]) -> Option<Vec<u8>> {
     let mut decoder = GzDecoder::new(whole);
     let mut plain = Vec::new();
@@ -55,5 +55,5 @@ fn reference(whole: &[u8]) -> Option<Vec<u8>> {
 
 fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("memory does not fail")
+    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("writing to memory failed")
 }

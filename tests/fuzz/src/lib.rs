@@ -1,18 +1,18 @@
-//! What must hold of any input, one function for each part of the filter that reads what others wrote. Each takes
-//! arbitrary bytes and panics if something does not hold.
+//! Properties that must hold for any input: one function for each part of the filter that reads external data. Each
+//! takes arbitrary bytes and panics if a property does not hold.
 //!
-//! libFuzzer calls them (`make fuzz`), and so does a plain test, with all of `corpus/`: what was written by hand to
-//! begin with, and what was found to lead somewhere else since. Inputs of more than one part are made of lines, so
-//! that they can be read and written.
+//! libFuzzer calls these functions (`make fuzz`), and so does a plain test with all of `corpus/`. The corpus has
+//! handwritten inputs, and those that reached new code since. Inputs of several parts consist of lines, so that they
+//! can be read and written.
 
 mod answer;
 mod config;
-mod day;
 mod engine;
 mod filter_path;
 mod inflater;
 mod pieces;
 mod reader;
+mod run;
 mod shared;
 mod state;
 #[cfg(feature = "libfuzzer")]
@@ -28,10 +28,10 @@ pub use reader::reader;
 pub use shared::shared;
 pub use state::state;
 
-/// Panics if it does not hold of an input.
+/// A function that panics if its property does not hold for an input.
 pub type Property = fn(&[u8]);
 
-/// All of them, by their names.
+/// All properties, by name.
 pub const PROPERTIES: &[(&str, Property)] = &[
     ("answer", answer),
     ("config", config),
@@ -43,7 +43,7 @@ pub const PROPERTIES: &[(&str, Property)] = &[
     ("state", state),
 ];
 
-/// A target for libFuzzer that checks a property, and tells at its end of how much.
+/// Defines a libFuzzer target that checks a property, and reports the number of inputs at the end.
 #[cfg(feature = "libfuzzer")]
 #[macro_export]
 macro_rules! target {

@@ -1,12 +1,12 @@
-/// Takes the first line off an input: each of its bytes is the size of a piece, over and over, into which the rest
-/// is cut. Without any it stays whole.
+/// Splits off the first line of an input. Each of its bytes is the size of a piece, repeated as needed, into which the
+/// rest is cut. Without any sizes the rest stays whole.
 pub fn cut(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let (sizes, rest) = line(input);
     let mut sizes = sizes.iter().cycle();
     let mut left = rest;
     let mut pieces = Vec::new();
     while !left.is_empty() {
-        // A newline is no size, but there may well be a zero.
+        // A newline cannot be a size, but a zero may occur.
         let size = sizes.next().map_or(left.len(), |size| usize::from(*size).clamp(1, left.len()));
         let (piece, after) = left.split_at(size);
         pieces.push(piece);
@@ -15,7 +15,7 @@ pub fn cut(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     (pieces, rest)
 }
 
-/// The first line of an input, without its end, and what follows.
+/// Splits an input after its first line, and returns the line without its end.
 pub fn line(input: &[u8]) -> (&[u8], &[u8]) {
     match input.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&input[..end], &input[end + 1..]),

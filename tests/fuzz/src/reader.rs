@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::pieces::cut;
 
-/// A bulk body, after a line with the sizes of its pieces.
+/// Checks a bulk body, after a line with the sizes of its pieces.
 ///
-/// It is read alike however it arrives. What is vouched for is cut into operations that leave nothing out but blank
-/// lines, and that read the same again in a batch; an independent JSON reader finds in their lines what was found.
+/// The result must be the same for any pieces. Accepted operations must cover everything except blank lines, and must
+/// read the same again in a batch. An independent JSON reader must find the same values in their lines.
 pub fn reader(input: &[u8]) {
     let (pieces, whole) = cut(input);
     let read = Read::of(&pieces);
@@ -17,21 +17,21 @@ pub fn reader(input: &[u8]) {
         check_operation(operation, line, text);
     }
     if read.verdict.is_ok() {
-        check_nothing_is_left_out(&read.operations, whole);
+        check_completeness(&read.operations, whole);
         check_batch(&read, whole);
     }
 }
 
-/// What came of a body.
+/// The result of reading a body.
 #[derive(Debug, PartialEq)]
 struct Read {
     verdict: Result<(), ReadError<()>>,
     operations: Vec<Operation>,
-    /// The action lines of which the reader told, perhaps one more than there are operations.
+    /// The action lines that the reader reported, possibly one more than there are operations.
     lines: Vec<Line>,
 }
 
-/// An action line, its own.
+/// An owned action line.
 #[derive(Debug, PartialEq)]
 struct Line {
     action: Action,
@@ -53,11 +53,11 @@ impl Read {
             }
         }
         read.verdict = reader.finish(&body, &read.operations);
-        assert_eq!(body.into_chunks().concat(), pieces.concat(), "the body is not what came");
+        assert_eq!(body.into_chunks().concat(), pieces.concat(), "the body differs from the input");
         read
     }
 
-    /// The lines of each operation.
+    /// Returns the lines of each operation.
     fn texts<'a>(&self, whole: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let ranges: Vec<_> = self.operations.iter().map(Operation::range).collect();
         ranges.into_iter().map(|range| &whole[range.start as usize..range.end as usize])
@@ -71,7 +71,7 @@ fn place(line: &ActionLine<'_>, lines: &mut Vec<Line>) -> Placement {
     Placement { id_hash: id.as_deref().map(hash), share: 0 }
 }
 
-/// Each operation begins where the one before ended, or behind blank lines.
+/// Checks that each operation begins where the previous one ended, or after blank lines.
 fn check_order(operations: &[Operation], whole: &[u8]) {
     let mut end = 0;
     for range in operations.iter().map(Operation::range) {
@@ -80,8 +80,8 @@ fn check_order(operations: &[Operation], whole: &[u8]) {
     }
 }
 
-fn check_nothing_is_left_out(operations: &[Operation], whole: &[u8]) {
-    let last = operations.last().expect("an empty body was vouched for");
+fn check_completeness(operations: &[Operation], whole: &[u8]) {
+    let last = operations.last().expect("an empty body was accepted");
     assert!(is_blank(&whole[last.range().end as usize..]), "something is left out at the end");
 }
 
@@ -94,7 +94,7 @@ fn check_operation(operation: &Operation, line: &Line, text: &[u8]) {
     assert_eq!(lines.len(), 1 + usize::from(operation.action.has_source()), "{operation:?}");
     assert!(text.ends_with(b"\n"), "{operation:?}");
     assert_eq!((operation.action, operation.placement.id_hash), (line.action, line.id.as_deref().map(hash)));
-    let value: Value = serde_json::from_slice(lines[0]).expect("an action line that is no JSON was vouched for");
+    let value: Value = serde_json::from_slice(lines[0]).expect("an action line that is not JSON was accepted");
     let parameters = &value[line.action.name()];
     assert!(value.as_object().is_some_and(|actions| actions.len() == 1) && parameters.is_object(), "{value}");
     for (name, found) in [("_index", &line.index), ("_id", &line.id), ("routing", &line.routing)] {
@@ -103,12 +103,12 @@ fn check_operation(operation: &Operation, line: &Line, text: &[u8]) {
         assert_eq!(found, &given, "{name} in {value}");
     }
     if line.action == Action::Update {
-        let body: Value = serde_json::from_slice(lines[1]).expect("an update that is no JSON was vouched for");
+        let body: Value = serde_json::from_slice(lines[1]).expect("an update that is not JSON was accepted");
         assert!(body["doc"].is_object() != body["script"].is_object(), "{body}");
     }
 }
 
-/// A batch of these operations is read as what it was made of.
+/// Checks that a batch of these operations reads like the originals.
 fn check_batch(read: &Read, whole: &[u8]) {
     let texts: Vec<_> = read.texts(whole).collect();
     let again = Read::of(&[texts.concat().as_slice()]);

@@ -7,17 +7,17 @@ use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::routing::{PollAction, Route, RoutingTable, SharedData, StateCache, StateQuery, Upstreams, hash};
 
-/// What happens to what one worker has published, one change in a line: a key's end, how, and more.
+/// Checks changes to one worker's published values, one in a line: the end of a key, the change, and its parameters.
 ///
 /// ```text
-/// lease =00ff17            these bytes instead, in hexadecimal digits
-/// cluster ~12 4f           another byte at this place
-/// 17 !00ff17               these bytes, sealed as the filter does
-/// 17 ~!12 4f               another byte at this place, sealed again
-/// 3 -                      lost
+/// lease =00ff17            replaces the bytes, in hexadecimal digits
+/// cluster ~12 4f           replaces the byte at this offset
+/// 17 !00ff17               replaces the bytes, with a valid checksum
+/// 17 ~!12 4f               replaces the byte at this offset, with a valid checksum
+/// 3 -                      removes the value
 /// ```
-/// Whoever reads that then comes to know the cluster all the same. What is not sealed leads nobody astray; what is
-/// sealed may, but no further than to some node.
+/// Another worker must still learn the cluster. Changes without a valid checksum must not misroute a document. Changes
+/// with one may, but only to another node.
 pub fn shared(input: &[u8]) {
     let memory = Memory::default();
     look(&memory, 1, Time::ZERO).expect("the cluster answers");
@@ -25,7 +25,7 @@ pub fn shared(input: &[u8]) {
     for line in input.split(|byte| *byte == b'\n') {
         is_forged |= std::str::from_utf8(line).ok().and_then(|line| change(&memory, line)).unwrap_or_default();
     }
-    // Long enough for a lease to be nobody's.
+    // This is long enough for a lease to become free.
     let mut table = None;
     let mut reader = Reader::new(&memory, 2);
     for seconds in 0..60 {
@@ -33,7 +33,7 @@ pub fn shared(input: &[u8]) {
         table = reader.table.clone();
     }
     let Some(table) = table else {
-        assert!(is_forged, "it never comes to know the cluster");
+        assert!(is_forged, "it does not learn the cluster");
         return;
     };
     for id in ["1", "2", "3", "4", "5", "6"] {
@@ -47,7 +47,7 @@ pub fn shared(input: &[u8]) {
     }
 }
 
-/// Says whether it is one that nobody can tell from what a worker wrote.
+/// Returns whether the changed value cannot be told from one that a worker wrote.
 fn change(memory: &Memory, line: &str) -> Option<bool> {
     let (end, how) = line.split_once(' ')?;
     let key = memory.key(end)?;
@@ -87,7 +87,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Values with their versions, by key.
+/// The values with their versions, by key.
 type Values = BTreeMap<String, (Vec<u8>, u32)>;
 
 #[derive(Debug, Clone, Default)]
@@ -135,11 +135,11 @@ impl Reader {
 
     fn run(&mut self, now: Time) {
         let mut steps = 0;
-        while let Some(errand) = self.cache.next(now) {
+        while let Some(action) = self.cache.next(now) {
             steps += 1;
-            assert!(steps < 1000, "it comes to no end");
-            if let PollAction::Ask(question) = errand {
-                self.cache.answered(200, answer(&question).as_bytes().to_vec(), now);
+            assert!(steps < 1000, "it does not end");
+            if let PollAction::Ask(query) = action {
+                self.cache.answered(200, answer(&query).as_bytes().to_vec(), now);
             }
             self.table = self.cache.new_table(&mut self.upstreams).or(self.table.take());
         }
@@ -152,14 +152,14 @@ fn look(memory: &Memory, worker: u64, now: Time) -> Option<Rc<RoutingTable>> {
     reader.table
 }
 
-/// The upstream of the node that holds a document of "i".
+/// Returns the upstream of the node that holds a document of "i".
 fn owner(id: &str) -> &'static str {
     let shard = bulk_reshuffle::routing::Formula::Factor { shards: 2, routing_shards: 1024 }.shard(hash(id));
     ["up-es-0", "up-es-1"][shard as usize]
 }
 
-fn answer(question: &StateQuery) -> &'static str {
-    match question {
+fn answer(query: &StateQuery) -> &'static str {
+    match query {
         StateQuery::Version => r#"{"version":7,"state_uuid":"u","cluster_uuid":"c"}"#,
         StateQuery::Overview => concat!(
             r#"{"version":7,"state_uuid":"u","cluster_uuid":"c","nodes":{"x":{"name":"es-0"},"y":{"name":"es-1"}},"#,

@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::pieces::line;
 
-/// A cluster's state in one line, its aliases in the next, then operations to be routed, one in a line: index, id and
-/// routing value, parted by spaces; where there is none, `-`. A line that begins with an exclamation mark is the answer
-/// to one kind of question instead: `!overview`, `!details`, `!settings`, `!nodes` or `!version`, then a space and the
-/// answer. A second look at the cluster follows then.
+/// Checks a cluster's state in the first line, its aliases in the next, then operations to route, one in a line: index,
+/// id and routing value, separated by spaces, or `-` where there is none. A line that begins with an exclamation mark
+/// instead answers one kind of query: `!overview`, `!details`, `!settings`, `!nodes` or `!version`, then a space and
+/// the answer. A second poll of the cluster then follows.
 ///
-/// Tables of the same state route alike, and so does one that was exported and read again. Whatever is routed goes to the node of which the state says, to an
-/// independent JSON reader, that it holds the started primary of that shard.
+/// Tables of the same state must route the same way, and so must a table that was exported and read again. Each routed
+/// operation must go to the node that holds the started primary of its shard, according to an independent JSON reader.
 pub fn state(input: &[u8]) {
     let (state, rest) = line(input);
     let (aliases, operations) = line(rest);
@@ -38,7 +38,7 @@ pub fn state(input: &[u8]) {
     else {
         return;
     };
-    // Without keys that stand there twice, of which any may count.
+    // These texts have no duplicate keys, for which any value could apply.
     let texts = [&state, &aliases].map(Value::to_string);
     let Some(cluster) = Cluster::read(texts[0].as_bytes(), texts[1].as_bytes(), &others) else { return };
     for operation in &operations {
@@ -50,7 +50,7 @@ pub fn state(input: &[u8]) {
     }
 }
 
-/// Answers to kinds of questions that are not the state.
+/// The answers to queries other than the state.
 #[derive(Default)]
 struct Others<'a>(Vec<(&'a [u8], &'a [u8])>);
 
@@ -68,8 +68,8 @@ impl<'a> Others<'a> {
         self.0.is_empty()
     }
 
-    fn answer(&self, question: &StateQuery) -> Option<&'a [u8]> {
-        let kind = question.to_string();
+    fn answer(&self, query: &StateQuery) -> Option<&'a [u8]> {
+        let kind = query.to_string();
         self.0.iter().find(|(name, _)| !name.is_empty() && kind.as_bytes().starts_with(name)).map(|(_, answer)| *answer)
     }
 }
@@ -96,13 +96,13 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// What is known when the cluster has answered each question with these.
+    /// Returns what is known after the cluster has answered each query with these.
     fn read(state: &[u8], aliases: &[u8], others: &Others<'_>) -> Option<Self> {
         let mut cache = cache(template(others));
         for now in [Time::ZERO, Time::from_secs(60)].into_iter().take(if others.is_empty() { 1 } else { 2 }) {
-            while let Some(errand) = cache.next(now) {
-                let PollAction::Ask(question) = errand else { continue };
-                let answer = others.answer(&question).unwrap_or(match question {
+            while let Some(action) = cache.next(now) {
+                let PollAction::Ask(query) = action else { continue };
+                let answer = others.answer(&query).unwrap_or(match query {
                     StateQuery::Aliases => aliases,
                     StateQuery::Settings => b"{}",
                     _ => state,
@@ -115,19 +115,19 @@ impl Cluster {
         Some(Self { table, upstreams })
     }
 
-    /// What is known of one that was exported.
+    /// Returns what is known of an exported table.
     fn returned(exported: &[u8], template: &str) -> Self {
         let (mut cache, mut upstreams) = (cache(template), Upstreams::new("es"));
-        let snapshot = Snapshot::read(exported).expect("what was exported can be read");
-        while let Some(errand) = cache.next(Time::ZERO) {
-            let PollAction::Ask(question) = errand else { continue };
-            cache.answered(200, snapshot.answer(&question.path()), Time::ZERO);
+        let snapshot = Snapshot::read(exported).expect("the export can be read");
+        while let Some(action) = cache.next(Time::ZERO) {
+            let PollAction::Ask(query) = action else { continue };
+            cache.answered(200, snapshot.answer(&query.path()), Time::ZERO);
         }
-        let table = cache.new_table(&mut upstreams).expect("a table can be made of what was exported");
+        let table = cache.new_table(&mut upstreams).expect("the export makes a table");
         Self { table, upstreams }
     }
 
-    /// The shard and the upstream, if it has one.
+    /// Returns the shard and the upstream, if there is one.
     fn route(&self, operation: &Operation<'_>) -> Option<(String, String)> {
         let Operation { index, id, routing } = operation;
         match self.table.route(index, id.map(hash), *routing) {
@@ -152,7 +152,7 @@ fn cache(template: &str) -> StateCache {
     cache
 }
 
-/// The index of this name, and those behind an alias or a data stream of this name.
+/// Returns the index of this name, and those behind an alias or a data stream of this name.
 fn targets<'a>(state: &'a Value, name: &'a str) -> impl Iterator<Item = &'a str> {
     let metadata = &state["metadata"];
     let index = metadata["indices"].get(name).map(|_| name);
@@ -167,7 +167,7 @@ fn targets<'a>(state: &'a Value, name: &'a str) -> impl Iterator<Item = &'a str>
     index.into_iter().chain(members).chain(backing)
 }
 
-/// The upstream of the node that holds a primary.
+/// Returns the upstream of the node that holds a primary.
 fn primary(state: &Value, index: &str, shard: &str) -> Option<String> {
     let copies = state["routing_table"]["indices"][index]["shards"][shard].as_array()?;
     let serves =

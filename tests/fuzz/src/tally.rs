@@ -1,4 +1,4 @@
-//! What a target has checked, printed when its process ends.
+//! The totals of a target, printed when its process ends.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ thread_local! {
     static TALLY: RefCell<Tally> = RefCell::default();
 }
 
-/// Counts one more input, of this many bytes.
+/// Counts one more input of `bytes` bytes.
 pub fn add(bytes: usize) {
     TALLY.with_borrow_mut(|tally| {
         tally.inputs += 1;
@@ -23,7 +23,7 @@ pub fn add(bytes: usize) {
     });
 }
 
-/// Keeps the step at which an engine allocated most beyond what it counted.
+/// Keeps the step at which an engine allocated the most beyond what it counted.
 pub fn step(step: Step) {
     TALLY.with_borrow_mut(|tally| {
         if step.excess() > tally.worst.excess() {
@@ -32,7 +32,7 @@ pub fn step(step: Step) {
     });
 }
 
-/// libFuzzer ends the process by `exit`, which drops this for the main thread.
+/// libFuzzer ends the process with `exit`, which drops this for the main thread.
 impl Drop for Tally {
     fn drop(&mut self) {
         eprintln!("tally: {} inputs of {} bytes", self.inputs, self.bytes);

@@ -1,4 +1,4 @@
-//! Whatever was found once holds: all of the corpus, through the same functions that libFuzzer calls.
+//! Tests that the properties hold for the whole corpus, with the same functions that libFuzzer calls.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What a document costs Envoy's worker in clusters of many nodes and shards, and beside requests that wait: with the real
-//! filter, before fake nodes that answer each operation truthfully. And how many requests share a batch.
+//! What a document costs Envoy's worker in clusters of many nodes and shards, and while other requests wait. Also how
+//! many requests share a batch. Runs the real filter with fake nodes that answer each operation correctly.
 
 mod load;
 mod measurement;

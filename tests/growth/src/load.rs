@@ -1,20 +1,21 @@
-/// What clients send.
+/// The requests that clients send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Each has one request at a time.
+    /// The number of clients. Each sends one request at a time.
     pub clients: usize,
-    /// Requests of all clients together.
+    /// The number of requests of all clients together.
     pub requests: usize,
-    /// Documents of each.
+    /// The number of documents in each request.
     pub documents: usize,
-    /// How many indices they are for, in turn.
+    /// The number of indices that the documents are spread over, round robin.
     pub indices: usize,
-    /// Further requests of one document, which wait for the first node all the time. The others go to other nodes then.
+    /// The number of further requests of one document that wait for the first node all the time. The others then go to
+    /// the other nodes.
     pub waiting: usize,
 }
 
 impl Load {
-    /// Documents that are measured.
+    /// Returns the number of documents that are measured.
     pub fn all_documents(self) -> usize {
         self.requests.saturating_mul(self.documents)
     }

@@ -1,4 +1,5 @@
-//! Prints how much a document costs where something grows, and how many requests share a batch: `make bench-growth`.
+//! Prints what a document costs in growing clusters and loads, and how many requests share a batch: `make
+//! bench-growth`.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::raise_file_limit;
@@ -6,19 +7,19 @@ use bulk_reshuffle_growth::{Case, Figures, Series, Site, arrivals, growth, plan}
 use bulk_reshuffle_large_state::LargeCluster;
 use clap::Parser;
 
-/// Measures what a document costs Envoy in clusters of many nodes and shards, and beside requests that wait.
+/// Measure what a document costs Envoy in clusters of many nodes and shards, and while other requests wait.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How often each case is measured.
+    /// Measure each case this many times.
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: usize,
 
-    /// How many times the 1,000 requests of one document, or the 10 of 1,000, are sent in each case.
+    /// Send this many times the 1,000 requests of one document, or the 10 of 1,000, in each case.
     #[arg(long, env = "SCALE", default_value_t = 20)]
     scale: usize,
 }
 
-/// For 10,000 clients that wait.
+/// The open files needed for 10,000 waiting clients.
 const FILES: u64 = 15_000;
 
 #[tokio::main]
@@ -36,7 +37,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Measures all cases of a series in turns.
+/// Measures all cases of a series, round after round.
 async fn measure(series: &Series, rounds: usize) -> Result<Figures> {
     let mut sites = Vec::new();
     for Case { nodes, indices, shards, load, .. } in &series.cases {

@@ -1,25 +1,25 @@
 use std::time::Duration;
 
-/// What a load has cost.
+/// The cost of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Measurement {
-    /// Documents that were written, each on the node that has its primary.
+    /// The number of documents written, each on the node that has its primary.
     pub documents: usize,
-    /// Batches in which the nodes received them.
+    /// The number of batches in which the nodes received them.
     pub batches: u64,
-    /// Parts of requests in these batches.
+    /// The number of parts of requests in these batches.
     pub shares: u64,
-    /// Processor time of Envoy's worker.
+    /// The processor time of Envoy's worker.
     pub time: Duration,
 }
 
 impl Measurement {
-    /// Microseconds of the worker for a document.
+    /// Returns the worker's time for a document, in microseconds.
     pub fn per_document(&self) -> f64 {
         self.time.as_secs_f64() * 1e6 / self.documents as f64
     }
 
-    /// Documents of a batch, on average.
+    /// Returns the average number of documents in a batch.
     pub fn documents_of_batch(&self) -> f64 {
         self.documents as f64 / self.batches as f64
     }

@@ -1,33 +1,33 @@
 use crate::Load;
 
-/// Cases that grow in one thing.
+/// Cases that differ in one growing quantity.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// What grows, and under which load.
+    /// The growing quantity, and the load.
     pub name: &'static str,
-    /// The smallest first.
+    /// The cases, the smallest first.
     pub cases: Vec<Case>,
 }
 
 /// A load, and a cluster for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What differs from the others of its series.
+    /// The value of the growing quantity.
     pub size: usize,
-    /// Of the cluster.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Of the cluster; documents go to all of them in turn.
+    /// The number of indices. Documents go to them round robin.
     pub indices: usize,
-    /// Primaries of each index.
+    /// The number of primaries of each index.
     pub shards: usize,
-    /// What is sent.
+    /// The load.
     pub load: Load,
 }
 
-/// All that is measured; `scale` times as many requests as a quick look needs.
+/// Returns all series, with `scale` times as many requests as a quick run needs.
 pub fn plan(scale: usize) -> Vec<Series> {
     let load = |clients, requests: usize, documents| {
-        // Each client sends a few, else its connection is all that is measured.
+        // Each client sends several requests. Otherwise the cost of connections would dominate.
         let requests = (requests * scale).max(if documents == 1 { 5 * clients } else { 0 });
         Load { clients, requests, documents, indices: 1, waiting: 0 }
     };
@@ -52,6 +52,6 @@ pub fn plan(scale: usize) -> Vec<Series> {
         Series { name: "shards; 1,000 documents for one index", cases: of_shards(false) },
         Series { name: "shards; 1,000 documents for all indices", cases: of_shards(true) },
         Series { name: "clients, 1 document", cases: [100, 1_000, 10_000].map(clients).to_vec() },
-        Series { name: "requests that wait for another node", cases: [1, 100, 10_000].map(beside).to_vec() },
+        Series { name: "waiting requests for another node", cases: [1, 100, 10_000].map(beside).to_vec() },
     ]
 }

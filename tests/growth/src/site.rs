@@ -13,13 +13,13 @@ use crate::{Load, Measurement, worker};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a node takes for a batch, about as a real one does.
+/// The time that a node takes for a batch, about that of a real node.
 const BATCH_TIME: Duration = Duration::from_millis(5);
 
-/// With its action line about 290.
+/// The length of a document's text, in bytes: about 290 with the rest of the document and its action line.
 const BYTES_OF_TEXT: usize = 190;
 
-/// Envoy with the filter, before a fake cluster of any size.
+/// Envoy with the filter and a fake cluster of any size.
 pub struct Site {
     scene: Scene,
     large: Arc<LargeCluster>,
@@ -28,10 +28,10 @@ pub struct Site {
 const MERGED: &str = "requests_total.outcome.merged";
 
 impl Site {
-    /// Starts it, and returns when the filter knows where each shard is.
+    /// Starts Envoy and the cluster, and waits until the filter knows where each shard is.
     pub async fn start(large: LargeCluster) -> Result<Self> {
         let large = Arc::new(large);
-        // No refresh in the middle of a measurement.
+        // There is no refresh during a measurement.
         let config = json!({"cluster_state": {"refresh": "10m"}});
         let scene = Scene::of(ClusterScript::new(large.nodes())).config(config).start_cold().await?;
         let answering = Arc::clone(&large);
@@ -47,7 +47,8 @@ impl Site {
         Ok(site)
     }
 
-    /// Sends a load twice, and measures the second time; an error if anything is not written, or not where it belongs.
+    /// Sends a load twice, and measures the second run. Fails if a document is not written, or is written on a wrong
+    /// node.
     pub async fn measure(&self, load: Load) -> Result<Measurement> {
         let gate = Gate::closed();
         let waiting = self.let_wait(load.waiting, &gate).await?;
@@ -72,18 +73,18 @@ impl Site {
         };
         gate.open();
         for answer in waiting {
-            ensure!(answer.get().await?.text().contains(r#""errors":false"#), "who waited was not served");
+            ensure!(answer.get().await?.text().contains(r#""errors":false"#), "a waiting request was not served");
         }
         self.scene.cluster.forget();
         Ok(measured)
     }
 
-    /// Ends it; an error if the filter was not well.
+    /// Stops Envoy. Fails if the filter reported problems.
     pub async fn finish(self) -> Result<()> {
         self.scene.finish().await
     }
 
-    /// Begins requests for the first node, which does not answer until the gate opens.
+    /// Sends requests for the first node, which does not answer until the gate opens.
     async fn let_wait(&self, requests: usize, gate: &Gate) -> Result<Vec<Answer>> {
         let gate = gate.clone();
         let is_hung = requests > 0;
@@ -103,7 +104,7 @@ impl Site {
         (0..load.requests).map(|_| documents.by_ref().take(load.documents).collect()).collect()
     }
 
-    /// Documents on nodes of a choice, for so many indices in turn.
+    /// Returns documents for the chosen nodes, spread over `indices` indices round robin.
     fn documents(&self, indices: usize, is_chosen: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
         let names = self.large.names().iter().take(indices).cycle();
         let documents = names.zip(0..).map(|(index, number): (_, usize)| (index, format!("document-{number:09}")));
@@ -118,7 +119,7 @@ impl Site {
         let mut clients = JoinSet::new();
         for _ in 0..load.clients {
             let (client, url) = (self.scene.client.clone(), self.scene.envoy.url("/_bulk"));
-            clients.spawn(send_in_turn(client, url, Arc::clone(bodies), Arc::clone(&next)));
+            clients.spawn(send_round_robin(client, url, Arc::clone(bodies), Arc::clone(&next)));
         }
         while let Some(ended) = clients.join_next().await {
             ended??;
@@ -126,13 +127,13 @@ impl Site {
         Ok(())
     }
 
-    /// Waits until so many requests were counted, and with them their batches: not at once while others wait.
+    /// Waits until `requests` requests, and thus their batches, are counted. This takes longer while others wait.
     async fn wait_for_merged(&self, requests: u64) -> Result<()> {
         let counted = async || Ok((self.count(MERGED).await? >= requests).then_some(()));
         wait::until(LIMIT, "all requests are counted", counted).await
     }
 
-    /// How many documents the nodes have received; an error if one is not on the node that has its primary.
+    /// Returns how many documents the nodes have received. Fails if one is not on the node that has its primary.
     fn count_documents_at_home(&self) -> Result<usize> {
         let mut count = 0;
         for bulk in self.scene.cluster.bulks() {
@@ -146,7 +147,7 @@ impl Site {
         Ok(count)
     }
 
-    /// A counter of the filter's, all upstreams together.
+    /// Returns a counter of the filter, summed over all upstreams.
     async fn count(&self, name: &str) -> Result<u64> {
         let name = format!("wasmcustom.bulk_reshuffle_{name}");
         let all = self.scene.envoy.stats_with(&name).await?;
@@ -154,7 +155,7 @@ impl Site {
     }
 }
 
-async fn send_in_turn(client: Client, url: String, bodies: Arc<Vec<String>>, next: Arc<AtomicUsize>) -> Result<()> {
+async fn send_round_robin(client: Client, url: String, bodies: Arc<Vec<String>>, next: Arc<AtomicUsize>) -> Result<()> {
     while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
         let answer = client.post_ndjson(&url, body.clone()).await?;
         let is_written = answer.status == 200 && answer.text().contains(r#""errors":false"#);

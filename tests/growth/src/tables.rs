@@ -8,9 +8,9 @@ use crate::{Measurement, Series};
 /// The measurements of each case of a series, in its order.
 pub type Figures = Vec<Vec<Measurement>>;
 
-/// What a document costs where something grows: medians, with their extremes.
+/// Returns a table of what a document costs in growing cases: medians and extremes.
 pub fn growth(measured: &[(Series, Figures)]) -> String {
-    let mut table = table(["what grows", "to", "documents in a batch", "Envoy's worker, µs/document", "times"]);
+    let mut table = table(["quantity", "value", "documents in a batch", "Envoy's worker, µs/document", "ratio"]);
     for (series, figures) in measured {
         let mut first = None;
         for (case, rounds) in series.cases.iter().zip(figures) {
@@ -29,16 +29,16 @@ pub fn growth(measured: &[(Series, Figures)]) -> String {
     table.to_string()
 }
 
-/// How many requests are in a batch: by arithmetic and by the engine.
+/// Returns a table of how many requests a batch has, as calculated and as simulated with the engine.
 pub fn arrivals() -> String {
     let header = [
         "requests/s",
         "workers",
         "nodes",
-        "by arithmetic",
-        "by the engine",
+        "calculated",
+        "simulated",
         "with a fixed interval of 50 ms",
-        "of that, latency",
+        "average latency with it",
     ];
     let mut table = table(header);
     for (rate, workers, nodes) in [
@@ -80,7 +80,7 @@ fn table<const N: usize>(header: [&str; N]) -> Table {
     table
 }
 
-/// The least, the middle one and the most.
+/// Returns the smallest value, the median and the largest value.
 fn spread(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);

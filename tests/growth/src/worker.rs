@@ -3,7 +3,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use procfs::process::Process;
 
-/// Processor time that the only worker of an Envoy has used so far: not what Envoy's main thread does beside it.
+/// Returns the processor time that the only worker of an Envoy has used so far, without that of Envoy's main thread.
 pub fn processor_time(pid: i32) -> Result<Duration> {
     for task in Process::new(pid)?.tasks()? {
         let task = task?;
@@ -11,5 +11,5 @@ pub fn processor_time(pid: i32) -> Result<Duration> {
             return Ok(Duration::from_nanos(task.schedstat()?.sum_exec_runtime));
         }
     }
-    None.context("this Envoy has no worker")
+    None.context("this Envoy does not have a worker")
 }

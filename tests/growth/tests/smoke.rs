@@ -1,4 +1,4 @@
-//! What is measured happens: all documents are written, each on its node, in batches, and beside requests that wait.
+//! Tests of the measured cases: all documents are written, each on its node, in batches, and while requests wait.
 #![allow(missing_docs)]
 
 use anyhow::Result;
@@ -6,9 +6,9 @@ use bulk_reshuffle_growth::{Load, Site};
 use bulk_reshuffle_large_state::LargeCluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_of_thirty_nodes_and_three_hundred_shards_are_written_where_they_belong() -> Result<()> {
+async fn documents_reach_their_primaries_on_thirty_nodes_with_three_hundred_shards() -> Result<()> {
     let site = Site::start(LargeCluster::with(30, 30, 10)).await?;
-    // An error unless all of them arrive, each on its node.
+    // This fails unless all of them arrive, each on its node.
     let large = site.measure(Load { clients: 2, requests: 4, documents: 200, indices: 30, waiting: 0 }).await?;
     assert_eq!(large.documents, 800);
     assert!((1..=120).contains(&large.batches) && large.shares <= 120, "{large:?}");

@@ -1,4 +1,4 @@
-//! Look-ups by size of the table, and the steps of a refresh.
+//! Benchmarks of look-ups by size of the table, and of the steps of a refresh.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
 use std::rc::Rc;
@@ -13,7 +13,7 @@ fn main() {
     report();
 }
 
-/// Of 100,000 indices only as many are loaded as the filter ever does.
+/// The sizes of the tables. Of 100,000 indices the filter loads no more than the last of these.
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 20_000];
 
 fn table(indices: usize) -> Rc<RoutingTable> {
@@ -22,7 +22,7 @@ fn table(indices: usize) -> Rc<RoutingTable> {
     worker.table.expect("a table")
 }
 
-/// Looks all names up in turn, in an order that no cache foresees.
+/// Looks up all names, in an order that caches cannot predict.
 fn look_up(bencher: Bencher<'_, '_>, indices: usize, names: &[String]) {
     let table = table(indices);
     let id_hash = Some(hash("an-id-as-clients-make-them"));
@@ -49,14 +49,14 @@ fn look_up_by_data_stream(bencher: Bencher<'_, '_>, indices: usize) {
 }
 
 #[divan::bench(args = SIZES, sample_size = 20_000)]
-fn look_up_in_vain(bencher: Bencher<'_, '_>, indices: usize) {
+fn look_up_unknown_names(bencher: Bencher<'_, '_>, indices: usize) {
     let names: Vec<_> = (0..indices).map(|number| format!("logstash-nothing-2026.11.20-{number:07}")).collect();
     look_up(bencher, indices, &names);
 }
 
 const ROUNDS: usize = 9;
 
-/// Repeats what `act` does, and prints its medians.
+/// Repeats `act`, and prints its medians.
 fn measure(what: &str, mut act: impl FnMut() -> Vec<Step>) {
     let runs: Vec<Vec<Step>> = (0..ROUNDS).map(|_| act()).collect();
     let median = |mut times: Vec<Duration>| {
@@ -67,15 +67,15 @@ fn measure(what: &str, mut act: impl FnMut() -> Vec<Step>) {
     let longest =
         median(runs.iter().map(|steps| steps.iter().map(|step| step.time).max().unwrap_or_default()).collect());
     let steps = &runs[ROUNDS - 1];
-    let questions = steps.iter().filter(|step| step.asked.is_some()).count();
+    let queries = steps.iter().filter(|step| step.asked.is_some()).count();
     let bytes: usize = steps.iter().map(|step| step.answer).sum();
-    println!("{what:<44} {questions:>9} {:>9} {:>7} {total:>9.2} {longest:>13.2}", bytes >> 10, steps.len());
+    println!("{what:<44} {queries:>9} {:>9} {:>7} {total:>9.2} {longest:>13.2}", bytes >> 10, steps.len());
 }
 
 fn report() {
     println!(
         "\n{:<44} {:>9} {:>9} {:>7} {:>9} {:>13}",
-        "medians", "questions", "read, kB", "steps", "total, ms", "longest step"
+        "medians", "queries", "read, kB", "steps", "total, ms", "longest step"
     );
     for indices in [1_000, 10_000, 100_000] {
         let mut cluster = LargeCluster::new(indices);

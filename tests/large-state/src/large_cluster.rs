@@ -4,79 +4,79 @@ use std::fmt::Write;
 use bulk_reshuffle::routing::{Formula, hash};
 use percent_encoding::percent_decode_str;
 
-/// What a cluster of very many indices answers to questions about its state, with `filter_path` applied as a cluster
+/// The answers of a cluster with very many indices to queries about its state, with `filter_path` applied as a cluster
 /// does.
 ///
-/// Its indices come in families of ten, called as Beats and life-cycle policies call them: four families in ten are
-/// data streams, four have an alias that writes to the newest index, and the rest are plain. Each index has as many
-/// primaries and a replica of each, on nodes called `es-0`, `es-1`, …
+/// The indices come in families of ten, with names such as Beats and life-cycle policies give them. Four families in
+/// ten are data streams, four have an alias that writes to the newest index, and the rest are plain. All indices have
+/// the same number of primaries, each with a replica, on nodes called `es-0`, `es-1`, …
 #[derive(Debug)]
 pub struct LargeCluster {
     nodes: usize,
-    /// Of each index.
+    /// The number of primaries of each index.
     shards: usize,
     names: Vec<String>,
     numbers: HashMap<String, usize>,
     version: u64,
-    /// By index.
+    /// The versions by index.
     versions: Vec<u64>,
 }
 
-/// Indices of a family.
+/// The number of indices in a family.
 const FAMILY: usize = 10;
 
-/// On which release all indices were made: OpenSearch and Elasticsearch number theirs alike.
+/// The release that created all indices. OpenSearch and Elasticsearch number releases alike.
 const CREATED: u64 = 8_521_000;
 
-/// How often an index could be split, by its primaries.
+/// The `routing_num_shards` of each index, as a multiple of its primaries.
 const ROUTING_SHARDS: usize = 64;
 
 impl LargeCluster {
-    /// A cluster of so many indices, of ten primaries each, on a hundred nodes.
+    /// Creates a cluster of `indices` indices, with ten primaries each, on a hundred nodes.
     pub fn new(indices: usize) -> Self {
         Self::with(100, indices, 10)
     }
 
-    /// A cluster of so many nodes and indices, and primaries of each.
+    /// Creates a cluster of these numbers of nodes, indices and primaries of each index.
     pub fn with(nodes: usize, indices: usize, shards: usize) -> Self {
         let names: Vec<String> = (0..indices).map(name).collect();
         let numbers = names.iter().cloned().zip(0..).collect();
         Self { nodes, shards, names, numbers, version: 1, versions: vec![1; indices] }
     }
 
-    /// How many nodes it has.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// How many primaries it has.
+    /// Returns the number of primaries.
     pub fn shards(&self) -> usize {
         self.names.len() * self.shards
     }
 
-    /// The names of its indices.
+    /// Returns the names of the indices.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// An alias; another for each number.
+    /// Returns an alias. Each number gives a different one.
     pub fn alias(number: usize) -> String {
         format!("filebeat-8.19.2-{:04}", number / 4 * 10 + 4 + number % 4)
     }
 
-    /// A data stream; another for each number.
+    /// Returns a data stream. Each number gives a different one.
     pub fn data_stream(number: usize) -> String {
         format!("logs-app.{:04}-prod", number / 4 * 10 + number % 4)
     }
 
-    /// Makes it a new version, and some indices too, whose primaries move; they are spread evenly.
+    /// Changes the cluster's version and the version of some evenly spread indices, whose primaries move.
     pub fn change(&mut self, indices: usize) {
         self.version += 1;
         let step = self.versions.len().checked_div(indices).unwrap_or(1).max(1);
         self.versions.iter_mut().step_by(step).take(indices).for_each(|version| *version += 1);
     }
 
-    /// The answer to `GET target`; `None` if it is no question about the state.
+    /// Returns the answer to `GET target`, or `None` if it is not a query about the state.
     pub fn answer(&self, target: &str) -> Option<String> {
         let path = target.split('?').next().unwrap_or_default();
         match path {
@@ -134,7 +134,8 @@ impl LargeCluster {
         format!("{{{}}}", joined(self.names.iter().enumerate().filter_map(|(number, name)| with_alias((number, name)))))
     }
 
-    /// Of these names, parted by commas; in an order in which nobody has asked, as that of a cluster's hash map.
+    /// Returns the details of these names, separated by commas. Their order differs from that of the query, like that
+    /// of a cluster's hash map.
     fn details(&self, names: &str) -> String {
         let decoded = names.split(',').map(|name| percent_decode_str(name).decode_utf8_lossy());
         let mut found: Vec<usize> = decoded.filter_map(|name| self.numbers.get(name.as_ref()).copied()).collect();
@@ -169,7 +170,7 @@ impl LargeCluster {
         format!(r#""shards":{{{}}}"#, joined((0..self.shards).map(shard)))
     }
 
-    /// The number of the node that holds a document's primary, by the document's index and id.
+    /// Returns the number of the node that holds a document's primary, by the document's index and id.
     pub fn owner(&self, index: &str, id: &str) -> Option<usize> {
         let number = *self.numbers.get(index)?;
         let (shards, routing) = (u32::try_from(self.shards).ok()?, u32::try_from(self.shards * ROUTING_SHARDS).ok()?);
@@ -177,12 +178,12 @@ impl LargeCluster {
         Some(self.node(number, formula.shard(hash(id)) as usize))
     }
 
-    /// The node of a primary.
+    /// Returns the node of a primary.
     fn node(&self, index: usize, shard: usize) -> usize {
         (index * 7 + shard * 11 + self.of(index) as usize) % self.nodes
     }
 
-    /// An index's own version.
+    /// Returns an index's own version.
     fn of(&self, number: usize) -> u64 {
         self.versions.get(number).copied().unwrap_or_default()
     }
@@ -203,7 +204,7 @@ fn kind(number: usize) -> Kind {
     }
 }
 
-/// The name of an index: 34 to 40 characters, for as long as there are no more than 100,000.
+/// Returns the name of an index: 34 to 40 characters for up to 100,000 indices.
 fn name(number: usize) -> String {
     let (day, generation) = (number % 28 + 1, number % FAMILY + 1);
     match kind(number) {
@@ -213,7 +214,7 @@ fn name(number: usize) -> String {
     }
 }
 
-/// 22 characters, as those that a cluster makes.
+/// Returns an id of 22 characters, like those that a cluster generates.
 fn id(kind: char, number: usize) -> String {
     format!("{kind}{number:09}xYz_0-AbCdEf")
 }

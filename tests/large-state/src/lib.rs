@@ -1,5 +1,5 @@
-//! A cluster of very many indices, as far as it matters to who routes to them, and a worker that follows its state
-//! step by step, so that each step can be measured.
+//! A cluster of very many indices, limited to what matters for routing, and a worker that follows its state step by
+//! step, so that each step can be measured.
 
 mod large_cluster;
 mod shelf;

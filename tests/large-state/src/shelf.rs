@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bulk_reshuffle::routing::SharedData;
 
-/// What workers of one machine share; clones are the same.
+/// The data that the workers of one machine share. Clones share the same data.
 #[derive(Debug, Clone, Default)]
 pub struct Shelf(Rc<Contents>);
 
@@ -16,12 +16,12 @@ struct Contents {
 }
 
 impl Shelf {
-    /// How many values were read and written since the last time.
+    /// Returns how many values were read and written since the last call.
     pub fn take_counts(&self) -> (usize, usize) {
         (self.0.reads.take(), self.0.writes.take())
     }
 
-    /// Bytes of all values.
+    /// Returns the size of all values, in bytes.
     pub fn bytes(&self) -> usize {
         self.0.values.borrow().values().map(|(value, _)| value.len()).sum()
     }

@@ -8,51 +8,51 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{LargeCluster, Shelf};
 
-/// One worker's copy of the state, and the steps in which it is kept fresh: what the filter does of it in one callback.
+/// One worker's copy of the state, and the steps that keep it fresh: the filter's work in one callback.
 #[derive(Debug)]
 pub struct Worker {
     cache: StateCache,
     upstreams: Upstreams,
     shelf: Shelf,
     now: Time,
-    /// The newest table.
+    /// The latest table.
     pub table: Option<Rc<RoutingTable>>,
-    /// What went wrong or was found.
-    pub news: Vec<PollEvent>,
+    /// The events of the polls.
+    pub events: Vec<PollEvent>,
 }
 
-/// One step of a turn.
+/// One step of a refresh cycle.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Processor time that it took: whatever else runs on the machine does not count.
+    /// The processor time of the step, without other work on the machine.
     pub time: Duration,
-    /// Bytes of the answer with which it began; 0: it began with none.
+    /// The size of the answer that the step begins with, in bytes, or zero if there is none.
     pub answer: usize,
-    /// What was asked at its end.
+    /// The query that the step ends with.
     pub asked: Option<StateQuery>,
-    /// Values read from what workers share, and written to it.
+    /// The numbers of shared values that were read and written.
     pub shared: (usize, usize),
 }
 
 const INTERVAL: Time = Time::from_secs(5);
 
 impl Worker {
-    /// A worker that knows nothing yet.
+    /// Creates a worker that knows nothing yet.
     #[allow(clippy::expect_used)]
     pub fn new(number: u64, shelf: &Shelf) -> Self {
         let config = Config::read(br#"{"coordinator":"es"}"#).expect("a configuration");
         let mut cache = StateCache::new(&config, number, Box::new(shelf.clone()));
         cache.wake(Time::ZERO);
         let upstreams = Upstreams::new("es");
-        Self { cache, upstreams, shelf: shelf.clone(), now: Time::ZERO, table: None, news: Vec::new() }
+        Self { cache, upstreams, shelf: shelf.clone(), now: Time::ZERO, table: None, events: Vec::new() }
     }
 
-    /// An operation asked for this name in vain.
+    /// Records that an operation used this name, which the table does not know.
     pub fn want(&mut self, name: &str) {
         self.cache.want(name);
     }
 
-    /// Lets an interval pass, then does what is due until there is nothing more, and tells of each step.
+    /// Advances the time by an interval and performs all due actions. Returns the steps.
     pub fn refresh(&mut self, cluster: &LargeCluster) -> Vec<Step> {
         self.now += INTERVAL;
         let (mut steps, mut answer) = (Vec::new(), None);
@@ -60,14 +60,14 @@ impl Worker {
             self.shelf.take_counts();
             let bytes = answer.as_ref().map_or(0, Vec::len);
             let begin = processor_time();
-            let errand = self.step(answer.take());
+            let action = self.step(answer.take());
             let time = processor_time().saturating_sub(begin);
-            let asked = match errand {
+            let asked = match action {
                 None => return steps,
                 Some(PollAction::Pause) => None,
-                Some(PollAction::Ask(question)) => Some(question),
+                Some(PollAction::Ask(query)) => Some(query),
             };
-            answer = asked.as_ref().and_then(|question| cluster.answer(&question.path())).map(String::into_bytes);
+            answer = asked.as_ref().and_then(|query| cluster.answer(&query.path())).map(String::into_bytes);
             steps.push(Step { time, answer: bytes, asked, shared: self.shelf.take_counts() });
         }
     }
@@ -76,11 +76,11 @@ impl Worker {
         if let Some(answer) = answer {
             self.cache.answered(200, answer, self.now);
         }
-        let errand = self.cache.next(self.now);
-        self.news.extend(std::iter::from_fn(|| self.cache.next_event()));
+        let action = self.cache.next(self.now);
+        self.events.extend(std::iter::from_fn(|| self.cache.next_event()));
         let _ = self.cache.new_settings();
         self.table = self.cache.new_table(&mut self.upstreams).or(self.table.take());
-        errand
+        action
     }
 }
 

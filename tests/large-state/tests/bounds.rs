@@ -1,4 +1,4 @@
-//! What following a large state costs at most, as far as that can be told without a clock.
+//! Limits on the cost of following a large state, as far as they can be checked without a clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -10,58 +10,58 @@ use bulk_reshuffle::config::Config;
 use bulk_reshuffle::routing::{PollAction, Route, StateCache, StateQuery, Upstreams, hash};
 use bulk_reshuffle_large_state::{LargeCluster, Shelf, Step, Worker};
 
-fn questions(steps: &[Step]) -> BTreeMap<String, usize> {
+fn queries(steps: &[Step]) -> BTreeMap<String, usize> {
     let mut count = BTreeMap::new();
-    for question in steps.iter().filter_map(|step| step.asked.as_ref()) {
-        *count.entry(question.to_string()).or_default() += 1;
+    for query in steps.iter().filter_map(|step| step.asked.as_ref()) {
+        *count.entry(query.to_string()).or_default() += 1;
     }
     count
 }
 
 fn expected(counts: &[(&str, usize)]) -> BTreeMap<String, usize> {
-    counts.iter().map(|(question, count)| ((*question).to_owned(), *count)).collect()
+    counts.iter().map(|(query, count)| ((*query).to_owned(), *count)).collect()
 }
 
 const DETAILS: &str = "details of indices";
 
 #[test]
-fn a_new_state_is_asked_for_by_what_has_changed() {
+fn only_the_changed_parts_of_a_state_are_queried() {
     let mut cluster = LargeCluster::new(10_000);
     let mut worker = Worker::new(1, &Shelf::default());
-    let first = questions(&worker.refresh(&cluster));
-    // A question names as many indices as fit into the first line of a request.
+    let first = queries(&worker.refresh(&cluster));
+    // A query names as many indices as fit into the first line of a request.
     assert!((100..=150).contains(&first[DETAILS]), "{first:?}");
-    assert_eq!(questions(&worker.refresh(&cluster)), expected(&[("version", 1)]));
+    assert_eq!(queries(&worker.refresh(&cluster)), expected(&[("version", 1)]));
     for (changed, details) in [(0, 0), (1, 1), (100, 2)] {
         cluster.change(changed);
-        let found = questions(&worker.refresh(&cluster));
-        // Aliases only where an index that has one has changed.
+        let found = queries(&worker.refresh(&cluster));
+        // Aliases are queried only if an index that has one has changed.
         assert_eq!((found["version"], found["overview"], found["settings"]), (1, 1, 1));
         assert_eq!(found.get(DETAILS).copied().unwrap_or_default(), details, "{changed} changed");
     }
-    assert!(worker.news.iter().all(|news| !matches!(news, bulk_reshuffle::routing::PollEvent::Failed(_))));
+    assert!(worker.events.iter().all(|events| !matches!(events, bulk_reshuffle::routing::PollEvent::Failed(_))));
 }
 
 #[test]
-fn long_answers_and_long_lists_are_worked_on_in_steps() {
+fn long_answers_and_lists_are_processed_in_steps() {
     let cluster = LargeCluster::new(10_000);
     let shelf = Shelf::default();
     let steps = Worker::new(1, &shelf).refresh(&cluster);
     let overview = steps.iter().position(|step| step.asked == Some(StateQuery::Overview)).unwrap();
     let settings = steps.iter().position(|step| step.asked == Some(StateQuery::Settings)).unwrap();
-    // 128 kB in each.
+    // Each step reads 128 kB.
     assert!(settings - overview >= steps[overview + 1].answer / (128 << 10), "{overview} to {settings}");
-    // The cluster, 255 sections, and the lease in each step.
+    // The writes of a step are the cluster, 255 sections, and the lease.
     let writes = steps.iter().map(|step| step.shared.1).max().unwrap();
     assert!((2..=33).contains(&writes), "{writes}");
     let taken_over = Worker::new(2, &shelf).refresh(&cluster);
-    assert_eq!(questions(&taken_over).get(DETAILS), None);
+    assert_eq!(queries(&taken_over).get(DETAILS), None);
     assert!(taken_over.len() >= 8);
     assert!(taken_over.iter().all(|step| step.shared.0 <= 33 && step.shared.1 == 0 || step.asked.is_some()));
 }
 
 #[test]
-fn who_takes_a_table_over_routes_alike() {
+fn a_shared_table_routes_the_same() {
     let mut cluster = LargeCluster::new(1_000);
     let shelf = Shelf::default();
     let (mut first, mut second) = (Worker::new(1, &shelf), Worker::new(2, &shelf));
@@ -78,9 +78,9 @@ fn who_takes_a_table_over_routes_alike() {
     }
 }
 
-/// With more than 20,000 indices only the first ones are loaded, and those that traffic asks for.
+/// With more than 20,000 indices only the first ones are loaded, and those that requests use.
 #[test]
-fn of_very_many_indices_those_are_loaded_that_operations_ask_for() {
+fn with_very_many_indices_those_that_operations_use_are_loaded() {
     let cluster = LargeCluster::new(20_100);
     let mut worker = Worker::new(1, &Shelf::default());
     worker.refresh(&cluster);
@@ -88,26 +88,26 @@ fn of_very_many_indices_those_are_loaded_that_operations_ask_for() {
     let [loaded, late, later] = [19_999, 20_085, 20_099].map(|number| cluster.names()[number].clone());
     assert_eq!([&loaded, &late, &later].map(|name| route(&worker, name)), [true, false, false]);
     worker.want(&late);
-    assert_eq!(questions(&worker.refresh(&cluster))[DETAILS], 1);
+    assert_eq!(queries(&worker.refresh(&cluster))[DETAILS], 1);
     assert_eq!([&loaded, &late, &later].map(|name| route(&worker, name)), [true, true, false]);
 }
 
-/// An answer beyond Envoy's 32 MiB comes to nothing, and so does half of it, until few enough indices are asked for.
+/// An answer beyond Envoy's 32 MiB is lost. The worker halves the query until its answer is small enough.
 #[test]
-fn a_question_with_too_large_an_answer_is_asked_again_in_halves() {
+fn a_query_with_too_large_an_answer_is_halved_and_repeated() {
     let cluster = LargeCluster::new(200);
     let limit = cluster.answer(&StateQuery::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
     let mut cache = StateCache::new(&config, 1, Box::new(Shelf::default()));
     cache.wake(Time::ZERO);
     let (mut asked, now) = (Vec::new(), Duration::from_secs(1));
-    while let Some(errand) = cache.next(now) {
-        let PollAction::Ask(question) = errand else { continue };
-        let answer = cluster.answer(&question.path()).unwrap();
-        if let StateQuery::Details(names) = &question {
+    while let Some(action) = cache.next(now) {
+        let PollAction::Ask(query) = action else { continue };
+        let answer = cluster.answer(&query.path()).unwrap();
+        if let StateQuery::Details(names) = &query {
             asked.push((names.len(), answer.len() <= limit));
         }
-        match matches!(question, StateQuery::Details(_)) && answer.len() > limit {
+        match matches!(query, StateQuery::Details(_)) && answer.len() > limit {
             true => cache.failed(true, now),
             false => cache.answered(200, answer.into_bytes(), now),
         }

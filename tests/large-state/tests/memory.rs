@@ -1,15 +1,15 @@
-//! What a table of 10,000 indices and 100,000 shards takes.
+//! Tests of the memory of a table of 10,000 indices and 100,000 shards.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use allocation_counter::measure;
 use bulk_reshuffle_large_state::{LargeCluster, Shelf, Worker};
 
-/// On 64 bits: in the VM pointers take half of this.
+/// The limit is for 64 bits. In the VM pointers take half of this.
 #[test]
-fn a_table_takes_at_most_64_bytes_for_each_shard_besides_names() {
+fn a_table_takes_at_most_64_bytes_per_shard_without_names() {
     let cluster = LargeCluster::new(10_000);
     let shelf = Shelf::default();
-    // What one worker has found another takes over, so that nothing is counted but the table.
+    // The second worker applies what the first has found, so that only the table is counted.
     Worker::new(1, &shelf).refresh(&cluster);
     let mut worker = None;
     let info = measure(|| drop(worker.insert(Worker::new(2, &shelf)).refresh(&cluster)));

@@ -1,6 +1,6 @@
-//! Measures the routines inside Envoy's V8, and tells Envoy's log: `make bench-vm`.
+//! Measures the routines inside Envoy's V8, and writes the results to Envoy's log: `make bench-vm`.
 //!
-//! Each tick measures one of them, so that Envoy is not kept for long.
+//! Each tick measures one of them, so that no callback blocks Envoy for long.
 
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
 #![allow(unsafe_code, missing_docs)]

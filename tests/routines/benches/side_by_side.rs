@@ -1,4 +1,4 @@
-//! The routines natively and inside Envoy's V8, in one table: `make bench-vm`.
+//! A table of the routines natively and inside Envoy's V8: `make bench-vm`.
 #![allow(missing_docs)]
 
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
-/// Names the compiled plug-in that measures.
+/// The environment variable that names the compiled plug-in.
 const WASM: &str = "ROUTINES_WASM";
 
-/// Takes less than a second for each of some seventy measurements, but machines may be busy.
+/// The time limit. Some seventy measurements take less than a second each, but machines may be busy.
 const LIMIT: Duration = Duration::from_secs(600);
 
 #[tokio::main]
@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of an operation, median and least, and millions of bytes in a second, by the median.
+/// Returns the nanoseconds of an operation, median and smallest, and the median throughput in MB/s.
 fn figures(measured: &Measurement) -> [String; 3] {
     [
         format!("{:.1}", measured.per_operation(measured.median)),
@@ -53,7 +53,7 @@ fn figures(measured: &Measurement) -> [String; 3] {
     ]
 }
 
-/// Lets Envoy run the plug-in once, on its main thread and beside nothing else, and reads its log.
+/// Runs the plug-in once in Envoy, on its otherwise idle main thread, and reads its log.
 async fn measure_in_envoy(wasm: PathBuf) -> Result<Vec<Measurement>> {
     let run_dir = tempfile::tempdir()?;
     let mut options = EnvoyOptions::new(run_dir.path()).cluster("es", []).edit(move |config| {

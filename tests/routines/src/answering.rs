@@ -4,8 +4,8 @@ use crate::documents::{bodies, chunks};
 use crate::site::Site;
 use crate::{Cluster, Load, Routine, node_answer};
 
-/// All that becomes of the nodes' answers until the clients have theirs: cutting, checking and merging, by the engine
-/// as the shell drives it.
+/// The handling of the nodes' answers, by the engine as the shell drives it: cutting, checking and merging them, until
+/// the clients have their answers.
 pub struct Answering {
     site: Site,
     bodies: Vec<Vec<u8>>,
@@ -15,7 +15,7 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Of requests whose bodies came in chunks of this size.
+    /// Creates the routine for requests whose bodies came in chunks of `chunk` bytes.
     pub fn new(load: Load, chunk: usize) -> Self {
         Self { site: Site::new(Cluster::SMALL), bodies: bodies(load), chunk, ready: Vec::new(), bytes: 0 }
     }

@@ -9,50 +9,51 @@ use crate::documents::{BYTES, body, scattered};
 use crate::site::{CONFIG, Site};
 use crate::{Cluster, node_answer};
 
-/// Requests of one document from clients of which none waits for another, to nodes that take the same time for each
-/// batch. In virtual time, by the engine of one worker: the others have as much to do and know nothing of it.
+/// Requests of one document from independent clients, to nodes that take the same time for each batch. They are
+/// simulated in virtual time with the engine of one worker. The other workers have the same load and share nothing with
+/// it.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrivals {
-    /// Requests a second, at all workers together.
+    /// The requests per second, over all workers.
     pub rate: f64,
-    /// Envoy's workers.
+    /// The number of Envoy's workers.
     pub workers: usize,
-    /// The cluster's nodes.
+    /// The number of the cluster's nodes.
     pub nodes: usize,
-    /// From a batch to its answer.
+    /// The time from a batch to its answer.
     pub batch_time: Duration,
-    /// Without early release: how long a request waits for others.
+    /// How long a request is held if early release is off.
     pub interval: Option<Duration>,
 }
 
-/// What has come of them.
+/// The resulting batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Batches {
-    /// Requests in a batch, on average.
+    /// The average number of requests in a batch.
     pub requests: f64,
-    /// How long a request takes from its arrival to its answer, on average.
+    /// The average time from a request's arrival to its answer.
     pub latency: Duration,
 }
 
-/// How many requests have to be answered until it is known what comes of them.
+/// The number of requests to simulate.
 const REQUESTS: usize = 20_000;
 
-/// The first of them do not count.
+/// The number of first requests that do not count.
 const WARM_UP: usize = 2_000;
 
 impl Arrivals {
-    /// Requests in a batch, by arithmetic: what arrives for one node at one worker while the batch before is on its way,
-    /// or in the interval after the first.
+    /// Calculates the number of requests in a batch: those that arrive for one node at one worker while the previous
+    /// batch is in flight, or in the interval after the first.
     pub fn expected(&self) -> f64 {
         let arriving = |time: Duration| self.rate * time.as_secs_f64() / (self.workers * self.nodes) as f64;
         match self.interval {
-            // If nothing arrives meanwhile, the next request leaves alone.
+            // If nothing arrives in this time, the next request leaves alone.
             None => arriving(self.batch_time) + (-arriving(self.batch_time)).exp(),
             Some(interval) => 1.0 + arriving(interval),
         }
     }
 
-    /// What the engine makes of them.
+    /// Simulates the requests with the engine.
     pub fn simulated(&self) -> Batches {
         let cluster = Cluster { nodes: self.nodes, indices: 1, shards: self.nodes };
         let config = match self.interval {
@@ -76,13 +77,13 @@ struct Simulation {
     requests: usize,
     answered: u32,
     latency: Duration,
-    /// When each request has arrived, by its number.
+    /// The arrival time of each request, by its number.
     arrived: Vec<Time>,
 }
 
 impl Simulation {
     fn new(arrivals: Arrivals, cluster: Cluster, site: Site) -> Self {
-        // One was here already, to let the engine look at the cluster.
+        // One request has already arrived, to make the engine poll the cluster.
         let arrived = vec![site.now];
         Self {
             arrivals,
@@ -129,7 +130,7 @@ impl Simulation {
         self.site.wake();
     }
 
-    /// The nodes answer after a while, and questions about the cluster at once.
+    /// Answers batches after a while, and queries about the cluster at once.
     fn send(&mut self) {
         while let Some(Call { id, headers, body, .. }) = self.site.calls.pop() {
             if body.is_empty() {
@@ -153,7 +154,7 @@ impl Simulation {
         self.site.let_clients_go();
     }
 
-    /// The time between two arrivals at this worker: none knows of another (a Poisson process).
+    /// Returns the time until the next arrival at this worker. Arrivals are independent (a Poisson process).
     fn gap(&mut self) -> Time {
         self.chance = scattered(self.chance);
         let chance = (self.chance >> 11) as f64 / (1_u64 << 53) as f64;

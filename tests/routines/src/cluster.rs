@@ -2,22 +2,22 @@ use serde_json::{Map, Value, json};
 
 use crate::documents::{index, index_number};
 
-/// What a cluster has.
+/// The size of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cluster {
-    /// Nodes, called `es-0`, `es-1`, …
+    /// The number of nodes, called `es-0`, `es-1`, …
     pub nodes: usize,
-    /// Indices, whose primaries take turns on the nodes.
+    /// The number of indices. Their primaries are on the nodes round robin.
     pub indices: usize,
-    /// Primaries of each index.
+    /// The number of primaries of each index.
     pub shards: usize,
 }
 
 impl Cluster {
-    /// Three nodes, and one index of six shards.
+    /// A cluster of three nodes and one index of six shards.
     pub const SMALL: Self = Self { nodes: 3, indices: 1, shards: 6 };
 
-    /// The answer to a question of the filter's.
+    /// Returns the answer to a query of the filter.
     pub(crate) fn answer(self, target: &str) -> Vec<u8> {
         let path = target.split('?').next().unwrap_or_default();
         let answer = match path.strip_prefix("/_cluster/state/") {
@@ -45,7 +45,7 @@ impl Cluster {
         overview
     }
 
-    /// Of these indices, parted by commas.
+    /// Returns the details of these indices, separated by commas.
     fn details(self, names: &str) -> Value {
         let settings = json!({
             "uuid": "u", "number_of_shards": self.shards.to_string(), "version": {"created": "136408127"},

@@ -3,7 +3,7 @@ use bulk_reshuffle::bulk::Answer;
 use crate::documents::{INDEX, id};
 use crate::{Load, Routine, node_answer};
 
-/// Cutting nodes' answers into items.
+/// Splitting nodes' answers into items.
 pub struct Cutting {
     answers: Vec<Vec<u8>>,
     operations: usize,
@@ -12,7 +12,7 @@ pub struct Cutting {
 }
 
 impl Cutting {
-    /// One answer for all operations of the load, which came from one node.
+    /// Creates the routine with one node's answer for all operations of the load.
     pub fn new(load: Load) -> Self {
         let ids: Vec<String> = (0..load.operations()).map(id).collect();
         let answers = vec![node_answer::answer(ids.iter().map(|id| (INDEX, id.as_str())))];

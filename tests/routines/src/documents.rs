@@ -1,16 +1,16 @@
-//! Documents as others measure with.
+//! Documents like those of other benchmarks.
 
 use crate::Load;
 
-/// The index that documents are for where nothing else is said.
+/// The default index of documents.
 pub const INDEX: &str = "logs-app";
 
-/// The name of an index.
+/// Returns the name of an index.
 pub fn index(number: usize) -> String {
     if number == 0 { INDEX.to_owned() } else { format!("{INDEX}-{number}") }
 }
 
-/// Bytes of an operation where nothing else is said.
+/// The default size of an operation, in bytes.
 pub const BYTES: usize = 290;
 
 const WORDS: &[&str] = &[
@@ -46,33 +46,33 @@ const WORDS: &[&str] = &[
     "zone",
 ];
 
-/// The number of an index.
+/// Returns the number of an index.
 pub fn index_number(name: &str) -> usize {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// The id of a document: 20 characters, as those that clusters make.
+/// Returns the id of a document: 20 characters, like those that clusters generate.
 pub fn id(number: usize) -> String {
     format!("qX{:018x}", scattered(number as u64))
 }
 
-/// The bodies of a load's requests.
+/// Returns the bodies of a load's requests.
 pub fn bodies(load: Load) -> Vec<Vec<u8>> {
     let numbers: Vec<usize> = (0..load.operations()).collect();
     numbers.chunks(load.documents).map(|numbers| body(numbers, 1, load.bytes)).collect()
 }
 
-/// A body with the documents of these numbers, for so many indices in turn, and so many bytes of each.
+/// Returns a body with the documents of these numbers, of `bytes` bytes each, for `indices` indices round robin.
 pub fn body(numbers: &[usize], indices: usize, bytes: usize) -> Vec<u8> {
     numbers.iter().flat_map(|number| operation(&index(number % indices), *number, bytes).into_bytes()).collect()
 }
 
-/// A body in the chunks in which it arrives.
+/// Splits a body into the chunks in which it arrives.
 pub fn chunks(body: &[u8], size: usize) -> Vec<Vec<u8>> {
     body.chunks(size).map(<[u8]>::to_vec).collect()
 }
 
-/// The lines of an operation of this length.
+/// Returns the lines of an operation of this length.
 fn operation(index: &str, number: usize, bytes: usize) -> String {
     let mut lines = format!(
         "{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{}\"}}}}\n\
@@ -95,7 +95,7 @@ fn operation(index: &str, number: usize, bytes: usize) -> String {
     lines
 }
 
-/// Another number for each, without order.
+/// Maps numbers to distinct numbers in scattered order.
 pub fn scattered(number: u64) -> u64 {
     let mixed = (number ^ (number >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ (mixed >> 31)

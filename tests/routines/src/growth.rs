@@ -1,43 +1,43 @@
 use crate::Cluster;
 
-/// What requests are served, and before what cluster.
+/// The requests of a measurement, and the cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What differs from the others of its series.
+    /// The value of the growing quantity.
     pub name: &'static str,
     /// The cluster.
     pub cluster: Cluster,
-    /// Requests that are here at the same time.
+    /// The number of simultaneous requests.
     pub requests: usize,
-    /// Operations of each.
+    /// The number of operations in each request.
     pub documents: usize,
-    /// Whether documents go to all indices in turn, or all to the first.
+    /// Whether documents go to all indices round robin, or all to the first.
     pub is_spread: bool,
-    /// Whether no two requests have the same caller, so that each leaves by itself.
+    /// Whether each request has a different caller, so that each leaves by itself.
     pub own_callers: bool,
-    /// Further requests, for a node that never answers.
+    /// The number of further requests, for a node that never answers.
     pub waiting: usize,
 }
 
 impl Case {
-    /// Operations of all requests.
+    /// Returns the number of operations of all requests.
     pub fn operations(&self) -> usize {
         self.requests.saturating_mul(self.documents)
     }
 }
 
-/// Cases that grow in one thing.
+/// Cases that differ in one growing quantity.
 #[derive(Debug, Clone, Copy)]
 pub struct Series {
-    /// What grows, and under which load.
+    /// The growing quantity, and the load.
     pub name: &'static str,
-    /// How many times the instructions of the cheapest smaller case an operation may take in a larger one.
+    /// The maximum cost of an operation, as a multiple of the cheapest smaller case.
     pub limit: f64,
-    /// The smallest first.
+    /// The cases, the smallest first.
     pub cases: [Case; 3],
 }
 
-/// One index of so many shards that each node has some.
+/// Returns a case with one index of so many shards that each node has some.
 const fn nodes(name: &'static str, nodes: usize, requests: usize, documents: usize) -> Case {
     let cluster = Cluster { nodes, indices: 1, shards: 300 };
     Case { name, cluster, requests, documents, is_spread: false, own_callers: false, waiting: 0 }
@@ -57,9 +57,9 @@ const fn beside(name: &'static str, waiting: usize) -> Case {
     Case { waiting, ..requests(name, 100, false) }
 }
 
-/// What must not make an operation cost more, or hardly.
+/// The quantities that must not increase the cost of an operation, or only slightly.
 pub const SERIES: &[Series] = &[
-    // 100 documents for each node and batch.
+    // There are 100 documents for each node and batch.
     Series {
         name: "nodes and load, requests of 1",
         limit: 1.1,
@@ -70,14 +70,14 @@ pub const SERIES: &[Series] = &[
         limit: 1.1,
         cases: [nodes("3", 3, 1, 300), nodes("30", 30, 1, 3_000), nodes("300", 300, 1, 30_000)],
     },
-    // The same documents make more and smaller batches the more nodes there are.
+    // More nodes split the same documents into more and smaller batches.
     Series {
         name: "nodes, requests of 1",
         limit: 1.1,
         cases: [nodes("3", 3, 10_000, 1), nodes("30", 30, 10_000, 1), nodes("300", 300, 10_000, 1)],
     },
-    // And more and smaller shares: with 300 nodes each request has 300, of three documents or four. What a share costs
-    // shows the more the less a document does.
+    // Shares also become more and smaller: with 300 nodes each request has 300 shares of three or four documents. The
+    // cheaper a document, the more the cost of a share matters.
     Series {
         name: "nodes, requests of 1,000",
         limit: 1.5,
@@ -93,13 +93,13 @@ pub const SERIES: &[Series] = &[
         limit: 1.1,
         cases: [shards("6", 6, 1, true), shards("1,000", 100, 10, true), shards("100,000", 10_000, 10, true)],
     },
-    // Who is alone finds what the allocator was given back last.
+    // A lone request reuses the memory that the allocator got back last.
     Series {
         name: "waiting requests of one caller",
         limit: 1.2,
         cases: [requests("1", 1, false), requests("100", 100, false), requests("10,000", 10_000, false)],
     },
-    // From the first case on there are more than the engine knows the headers of by heart.
+    // From the first case on there are more callers than the engine's header cache holds.
     Series {
         name: "waiting requests of as many callers",
         limit: 1.15,

@@ -10,11 +10,11 @@ pub struct Inflating {
     bytes: usize,
 }
 
-/// Room for any body.
+/// The room for any body, in bytes.
 const ROOM: usize = 100 << 20;
 
 impl Inflating {
-    /// With compressed chunks of this size.
+    /// Creates the routine with compressed chunks of `chunk` bytes.
     pub fn new(load: Load, chunk: usize) -> Self {
         let bodies = bodies(load);
         let bytes = bodies.iter().map(Vec::len).sum();

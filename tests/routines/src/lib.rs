@@ -1,5 +1,5 @@
-//! What core does for each request, one routine at a time and all of it through the engine, with what each of them
-//! needs made ready beforehand: for divan, for callgrind and for Envoy's V8, which all measure the same.
+//! The work of core for each request: single routines, and all of them through the engine, each with its prepared
+//! input. Divan, callgrind and Envoy's V8 all measure these same routines.
 #![allow(clippy::expect_used, clippy::indexing_slicing)]
 
 mod answering;
@@ -34,10 +34,10 @@ pub use serving::Serving;
 pub use site::Site;
 pub use splitting::Splitting;
 
-/// Bytes of a chunk. Envoy hands in 16 to 64 KiB of a large body at a time.
+/// The size of a chunk, in bytes. Envoy passes in 16 to 64 KiB of a large body at once.
 pub const CHUNK: usize = 32 << 10;
 
-/// Makes a routine ready for a load.
+/// A function that prepares a routine for a load.
 pub type Make = fn(Load) -> Box<dyn Routine>;
 
 /// All routines, by name.

@@ -2,31 +2,32 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a routine in one run.
+/// The work of one run of a routine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Requests that come at the same time and are merged.
+    /// The number of requests that arrive at the same time and are merged.
     pub requests: usize,
-    /// Operations of each.
+    /// The number of operations in each request.
     pub documents: usize,
-    /// Bytes of each operation: action line and document, with their newlines.
+    /// The size of each operation in bytes: action line and document, with their newlines.
     pub bytes: usize,
 }
 
 impl Load {
-    /// The requests that are measured, from one small one to one of 10,000 documents, and many small ones at once.
+    /// The measured numbers of requests and documents, from one small request to one of 10,000 documents, and many
+    /// small ones at once.
     pub const REQUESTS: [(usize, usize); 6] = [(1, 1), (256, 1), (1, 10), (1, 100), (1, 1_000), (1, 10_000)];
 
-    /// Bytes of an operation that are measured.
+    /// The measured sizes of an operation, in bytes.
     pub const BYTES: [usize; 2] = [290, 650];
 
-    /// All loads that are measured.
+    /// Returns all measured loads.
     pub fn all() -> impl Iterator<Item = Self> {
         let of_bytes = |bytes| Self::REQUESTS.map(|(requests, documents)| Self { requests, documents, bytes });
         Self::BYTES.into_iter().flat_map(of_bytes)
     }
 
-    /// Operations of all requests.
+    /// Returns the number of operations of all requests.
     pub fn operations(self) -> usize {
         self.requests.saturating_mul(self.documents)
     }

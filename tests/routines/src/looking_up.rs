@@ -4,7 +4,7 @@ use crate::documents::{INDEX, id};
 use crate::site::Site;
 use crate::{Cluster, Load, Routine};
 
-/// Finding out where documents live, by their index and id.
+/// Looking up the shards of documents, by their index and id.
 pub struct LookingUp {
     site: Site,
     ids: Vec<String>,
@@ -13,7 +13,7 @@ pub struct LookingUp {
 }
 
 impl LookingUp {
-    /// For each operation of the load.
+    /// Creates the routine for each operation of the load.
     pub fn new(load: Load) -> Self {
         let ids = (0..load.operations()).map(id).collect();
         let routes = Vec::with_capacity(load.operations());

@@ -5,37 +5,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Load, ROUTINES, Routine};
 
-/// How long a run of a routine takes. Its text is a line for a log, of which it can be [found](Self::find) again.
+/// The duration of a routine's run. Its text is a log line that [`find`](Self::find) parses.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measurement {
     /// The routine's name.
     pub routine: String,
-    /// What was asked of it.
+    /// The load.
     pub load: Load,
-    /// What a run works through: see [`Routine::bytes`].
+    /// The bytes that a run processes: see [`Routine::bytes`].
     pub bytes: usize,
-    /// The median of its runs, in nanoseconds.
+    /// The median of the runs, in nanoseconds.
     pub median: u64,
-    /// The run that was disturbed least, in nanoseconds.
+    /// The fastest run, in nanoseconds.
     pub fastest: u64,
 }
 
-/// What stands in front of a measurement in a log.
+/// The marker before a measurement in a log.
 const MARK: &str = "measured ";
 
-/// How long each is measured, together with what makes its runs ready.
+/// The minimum time of each measurement, including the preparation of its runs.
 const TIME: Duration = Duration::from_millis(500);
 
-/// Runs that are measured at least.
+/// The minimum number of runs.
 const RUNS: usize = 5;
 
 impl Measurement {
-    /// How many there are.
+    /// Returns the number of all measurements.
     pub fn count() -> usize {
         ROUTINES.len() * Load::all().count()
     }
 
-    /// Takes the n-th of all measurements.
+    /// Takes the measurement with this number.
     pub fn take(number: usize) -> Option<Self> {
         let all = ROUTINES.iter().flat_map(|routine| Load::all().map(move |load| (routine, load)));
         let ((name, make), load) = all.into_iter().nth(number)?;
@@ -45,17 +45,17 @@ impl Measurement {
         Some(Self { routine: (*name).to_owned(), load, bytes: routine.bytes(), median, fastest })
     }
 
-    /// The measurement in a line of a log.
+    /// Parses the measurement in a line of a log.
     pub fn find(line: &str) -> Option<Self> {
         serde_json::from_str(line.split_once(MARK)?.1).ok()
     }
 
-    /// Nanoseconds of an operation when a run takes this many.
+    /// Returns the nanoseconds of an operation if a run takes `run` nanoseconds.
     pub fn per_operation(&self, run: u64) -> f64 {
         run as f64 / self.load.operations() as f64
     }
 
-    /// Millions of bytes in a second when a run takes this many nanoseconds.
+    /// Returns the throughput in MB/s if a run takes `run` nanoseconds.
     pub fn megabytes(&self, run: u64) -> f64 {
         self.bytes as f64 * 1e3 / run.max(1) as f64
     }
@@ -68,7 +68,7 @@ impl fmt::Display for Measurement {
     }
 }
 
-/// What each run took, in nanoseconds, the fastest first.
+/// Returns the durations of the runs in nanoseconds, the fastest first.
 fn runs(routine: &mut dyn Routine) -> Vec<u64> {
     let (begin, clock) = (Instant::now(), clock());
     let mut runs = Vec::new();
@@ -82,7 +82,7 @@ fn runs(routine: &mut dyn Routine) -> Vec<u64> {
     runs
 }
 
-/// What looking at the clock takes.
+/// Returns the cost of reading the clock.
 fn clock() -> Duration {
     (0..1_000).map(|_| Instant::now().elapsed()).min().unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! What nodes answer.
+//! The answers of nodes.
 
 use std::fmt::Write;
 
-/// What an OpenSearch node answers to a batch whose documents are all new, by their indices and ids.
+/// Returns an OpenSearch node's answer to a batch whose documents are all new, given their indices and ids.
 pub fn answer<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
     let mut body = String::from(r#"{"took":12,"errors":false,"items":["#);
     for (number, (index, id)) in documents.into_iter().enumerate() {
@@ -17,7 +17,7 @@ pub fn answer<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Ve
     body.into_bytes()
 }
 
-/// The indices and ids in a batch, in its order.
+/// Returns the indices and ids in a batch, in its order.
 pub fn documents(batch: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let lines = std::str::from_utf8(batch).unwrap_or_default().lines();
     lines.step_by(2).filter_map(|line| Some((value(line, "_index")?, value(line, "_id")?)))

@@ -12,7 +12,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// With chunks of this size.
+    /// Creates the routine with chunks of `chunk` bytes.
     pub fn new(load: Load, chunk: usize) -> Self {
         let bodies = bodies(load);
         let bytes = bodies.iter().map(Vec::len).sum();
@@ -43,7 +43,7 @@ impl Routine for Reading {
     }
 }
 
-/// What reading alone has to say of where an operation goes: that is measured elsewhere.
+/// Returns a fixed placement, because this routine measures only reading.
 fn place(line: &ActionLine<'_>, _: u32) -> Result<Placement, ()> {
     Ok(Placement { id_hash: line.id.as_ref().map(|id| id.len() as u32), share: 0 })
 }

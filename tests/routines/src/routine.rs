@@ -1,11 +1,11 @@
-/// Something that is measured again and again.
+/// A piece of work that is measured repeatedly.
 pub trait Routine {
-    /// Makes everything ready for the next run, and drops what the last one has left. Not measured.
+    /// Prepares the next run, and drops the results of the last. This is not measured.
     fn prepare(&mut self);
 
-    /// What is measured; once after each [`prepare`](Self::prepare).
+    /// Runs the measured work, once after each [`prepare`](Self::prepare).
     fn run(&mut self);
 
-    /// Bytes that a run works through: of the requests' bodies as they are without compression, or of the nodes' answers.
+    /// Returns how many bytes a run processes: of the requests' uncompressed bodies, or of the nodes' answers.
     fn bytes(&self) -> usize;
 }

@@ -8,16 +8,16 @@ use crate::documents::{BYTES, body, chunks, id, index};
 use crate::site::Site;
 use crate::{CHUNK, Case, Routine, node_answer};
 
-/// All that becomes of requests, from their headers to the moment when the clients go with their answers, by the engine
-/// as the shell drives it.
+/// The handling of requests, from their headers until the clients leave with their answers, by the engine as the shell
+/// drives it.
 ///
-/// All of them are here before a node answers: to each node the first leaves at once, and the others wait.
+/// All requests arrive before a node answers: for each node the first leaves at once, and the others wait.
 pub struct Serving {
     site: Site,
     bodies: Vec<Vec<u8>>,
     own_callers: bool,
     inputs: Vec<Vec<Input>>,
-    /// What the nodes answer, call by call: the same in every run.
+    /// The nodes' answers, call by call. They are the same in every run.
     answers: Vec<Vec<u8>>,
     ready: VecDeque<Vec<u8>>,
     waiting: usize,
@@ -26,10 +26,10 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Of a case's requests.
+    /// Creates the routine for a case's requests.
     pub fn new(case: &Case) -> Self {
         let mut site = Site::new(case.cluster);
-        // Those that wait all the time are for one node, the others then for the other nodes.
+        // The requests that wait all the time are for one node. The others then go to the other nodes.
         let (held, served): (Vec<usize>, Vec<usize>) =
             (0..4 * case.waiting + 2 * case.operations()).partition(|number| owner(&site, *number, 1) == FIRST);
         for number in held.iter().take(case.waiting) {
@@ -60,12 +60,12 @@ impl Serving {
         }
     }
 
-    /// How many parts the nodes get of all requests.
+    /// Returns how many parts of requests the nodes receive.
     pub fn shares(&self) -> usize {
         self.shares
     }
 
-    /// How many batches leave, once it has run.
+    /// Returns how many batches leave in a run.
     pub fn batches(&self) -> usize {
         self.answers.len()
     }
@@ -109,7 +109,7 @@ type Node = Option<usize>;
 
 const FIRST: Node = Some(0);
 
-/// The node that has the primary of a document, if these go to so many indices in turn.
+/// Returns the node that has the primary of a document, if documents go to `indices` indices round robin.
 fn owner(site: &Site, number: usize, indices: usize) -> Node {
     let table = site.table();
     let place = |upstream: UpstreamId| table.upstreams().iter().position(|found| *found == upstream);

@@ -10,13 +10,13 @@ use crate::{Cluster, node_answer};
 
 const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
 
-/// The shipped one.
+/// The shipped configuration.
 pub const CONFIG: &str = r#"{"coordinator": "es", "nodes": {"upstream": "{name}"}}"#;
 
-/// Unless somebody lets time pass it stands still: no refresh of the state is ever due again.
+/// The time, which stands still unless a test advances it: the state never needs another refresh.
 const NOW: Time = Time::from_secs(1);
 
-/// What a client library sends along.
+/// The headers that a client library sends.
 const HEADERS: &[(&str, &str)] = &[
     (":method", "POST"),
     (":path", "/_bulk"),
@@ -38,17 +38,17 @@ pub struct Site {
     engine: Engine,
     happened: Happened,
     next_request: u32,
-    /// Requests without an answer.
+    /// The number of requests without an answer.
     unanswered: usize,
-    /// Whether the engine has asked for a wake-up.
+    /// Whether the engine has requested a wake-up.
     is_waking: bool,
-    /// When it is.
+    /// The current time.
     pub now: Time,
-    /// When the engine wants a tick.
+    /// The time of the engine's next tick.
     pub timer: Option<Time>,
-    /// What it has sent to upstreams.
+    /// The calls that it has sent to upstreams.
     pub calls: Vec<Call>,
-    /// What it has answered clients.
+    /// The answers that it has sent to clients.
     pub replies: Vec<(RequestId, Response)>,
 }
 
@@ -59,12 +59,12 @@ impl Default for Site {
 }
 
 impl Site {
-    /// In front of this cluster, without a request yet.
+    /// Creates an engine with this cluster and no request.
     pub fn new(cluster: Cluster) -> Self {
         Self::configured(cluster, CONFIG)
     }
 
-    /// The same with this configuration.
+    /// Does the same with this configuration.
     pub fn configured(cluster: Cluster, config: &str) -> Self {
         let config = Config::read(config.as_bytes()).expect("a configuration");
         let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
@@ -79,28 +79,28 @@ impl Site {
             calls: Vec::new(),
             replies: Vec::new(),
         };
-        // The first request passes through, and lets the engine look at the cluster.
+        // The first request passes through, and makes the engine poll the cluster.
         site.request(&[], Vec::new()).into_iter().for_each(|input| site.in_stream(input));
         site.unanswered = 0;
         site.wake();
-        while let Some(question) = site.calls.pop() {
-            site.answer(question.id, cluster.answer(&question.headers[1].1));
+        while let Some(query) = site.calls.pop() {
+            site.answer(query.id, cluster.answer(&query.headers[1].1));
         }
         assert!(site.engine.table().is_some() && site.engine.is_idle());
         site
     }
 
-    /// The most bytes of requests and answers that the engine has counted.
+    /// Returns the most bytes of requests and answers that the engine has counted at once.
     pub fn memory_peak(&self) -> u64 {
         self.engine.memory_peak()
     }
 
-    /// Where documents live.
+    /// Returns the routing table.
     pub fn table(&self) -> &RoutingTable {
         self.engine.table().expect("a table")
     }
 
-    /// What a new request hands in, with further headers and a body that arrives in these chunks.
+    /// Returns the inputs of a new request with further headers and a body that arrives in these chunks.
     pub fn request(&mut self, further: &[(&str, &str)], chunks: Vec<Vec<u8>>) -> Vec<Input> {
         let request = RequestId(self.next_request);
         self.next_request += 1;
@@ -114,7 +114,7 @@ impl Site {
         [head].into_iter().chain(data).collect()
     }
 
-    /// A callback of a stream.
+    /// Handles an input in a callback of a stream.
     pub fn in_stream(&mut self, input: Input) {
         self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_stream() {
@@ -123,28 +123,28 @@ impl Site {
         self.show();
     }
 
-    /// The callback for which the engine has asked, and those for which it asks then.
+    /// Performs the requested wake-ups until there are none.
     pub fn wake(&mut self) {
         while std::mem::take(&mut self.is_waking) {
             self.in_root(Input::Woken);
         }
     }
 
-    /// What the engine has set its timer for.
+    /// Performs the tick that the engine has set its timer for.
     pub fn tick(&mut self) {
         self.timer = None;
         self.in_root(Input::Tick);
         self.wake();
     }
 
-    /// An upstream's answer, and what comes of it.
+    /// Handles an upstream's answer, and its consequences.
     pub fn answer(&mut self, call: CallId, body: Vec<u8>) {
         let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
         self.in_root(Input::CallAnswered { call, response: Response { status: 200, headers, body } });
         self.wake();
     }
 
-    /// Lets the nodes answer whatever is on its way, and the clients go with their answers.
+    /// Answers all calls in flight, and lets the clients leave with their answers.
     pub fn settle(&mut self) {
         while !self.calls.is_empty() {
             for call in std::mem::take(&mut self.calls) {
@@ -155,12 +155,12 @@ impl Site {
         assert!(self.unanswered == 0 && self.engine.is_idle(), "a request was not answered");
     }
 
-    /// How many requests have no answer yet.
+    /// Returns how many requests have no answer yet.
     pub fn unanswered(&self) -> usize {
         self.unanswered
     }
 
-    /// Lets the clients go that have their answers.
+    /// Lets the clients that have their answers leave.
     pub fn let_clients_go(&mut self) {
         for (request, response) in std::mem::take(&mut self.replies) {
             assert!(response.status == 200 && response.body.starts_with(br#"{"took":12,"errors":false"#));
@@ -177,7 +177,7 @@ impl Site {
         self.show();
     }
 
-    /// Takes what has happened when the shell would.
+    /// Applies what has happened, as the shell would.
     fn show(&mut self) {
         if self.engine.is_to_be_shown() {
             self.engine.take_happened(&mut self.happened);

@@ -5,12 +5,12 @@ use crate::documents::{bodies, chunks};
 use crate::site::Site;
 use crate::{Cluster, Load, Routine};
 
-/// All that becomes of requests until their batches leave: reading, looking up, sharing out and putting together, by
-/// the engine as the shell drives it.
+/// The handling of requests until their batches leave, by the engine as the shell drives it: reading, looking up,
+/// splitting and batching.
 pub struct Splitting {
     site: Site,
     further_headers: &'static [(&'static str, &'static str)],
-    /// As they arrive.
+    /// The bodies as they arrive.
     bodies: Vec<Vec<u8>>,
     chunk: usize,
     inputs: Vec<Input>,
@@ -18,14 +18,14 @@ pub struct Splitting {
 }
 
 impl Splitting {
-    /// With chunks of this size.
+    /// Creates the routine with chunks of `chunk` bytes.
     pub fn new(load: Load, chunk: usize) -> Self {
         let bodies = bodies(load);
         let bytes = bodies.iter().map(Vec::len).sum();
         Self { site: Site::new(Cluster::SMALL), further_headers: &[], bodies, chunk, inputs: Vec::new(), bytes }
     }
 
-    /// Of bodies that arrive compressed.
+    /// Creates the routine with bodies that arrive compressed.
     pub fn inflated(load: Load, chunk: usize) -> Self {
         let plain = Self::new(load, chunk);
         let bodies = plain.bodies.iter().map(|body| gzip(body)).collect();

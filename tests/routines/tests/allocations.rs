@@ -1,24 +1,25 @@
-//! How often each routine asks the allocator for memory.
+//! Limits on the allocations of each routine.
 #![allow(clippy::expect_used, missing_docs)]
 
 use bulk_reshuffle_routines::{Load, ROUTINES};
 
-/// The most allocations of a routine.
+/// The maximum allocations of a routine.
 struct Limit {
     routine: &'static str,
-    /// For one more operation of a large request. What a request asks for once, or for each of its chunks, comes to
+    /// The limit for one more operation of a large request. The allocations for a request or for one of its chunks are
     /// less than a hundredth of that.
     operation: f64,
-    /// For a request of one operation that is alone.
+    /// The limit for a lone request of one operation.
     alone: f64,
-    /// For each of 256 such requests that are merged.
+    /// The limit for each of 256 such requests that are merged.
     merged: f64,
 }
 
-/// Lower these with whatever saves allocations: from the request's chunks to its batches an operation makes none.
+/// Lower these limits with each change that saves allocations. From the request's chunks to its batches an operation
+/// makes none.
 const LIMITS: &[Limit] = &[
     Limit { routine: "reading", operation: 0.0, alone: 2.0, merged: 2.0 },
-    // For every 32 KiB that come out, room to inflate into and a piece of just its size.
+    // Every 32 KiB of output needs a buffer to inflate into and a piece of the exact size.
     Limit { routine: "inflating", operation: 0.02, alone: 4.0, merged: 4.0 },
     Limit { routine: "looking up", operation: 0.0, alone: 0.0, merged: 0.0 },
     Limit { routine: "splitting", operation: 0.0, alone: 11.0, merged: 6.2 },
@@ -32,7 +33,7 @@ const ROUNDING: f64 = 0.01;
 fn allocations(routine: &str, requests: usize, documents: usize) -> f64 {
     let (_, make) = ROUTINES.iter().find(|(name, _)| *name == routine).expect("a routine of this name");
     let mut routine = make(Load { requests, documents, bytes: 290 });
-    // Until all is kept that is kept from one request to the next, headers for one.
+    // The warm-up fills all caches that are kept between requests, such as headers.
     for _ in 0..10 {
         routine.prepare();
         routine.run();

@@ -1,4 +1,4 @@
-//! How many requests are in a batch is what the README's arithmetic says.
+//! Tests that the number of requests in a batch matches the README's calculation.
 #![allow(missing_docs)]
 
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use bulk_reshuffle_routines::Arrivals;
 const ARRIVALS: Arrivals =
     Arrivals { rate: 1_000.0, workers: 1, nodes: 3, batch_time: Duration::from_millis(10), interval: None };
 
-/// Whether there are so many times as many as the arithmetic says.
+/// Checks that the simulated number is within this range of multiples of the calculated one.
 fn holds(arrivals: Arrivals, expected: f64, times: RangeInclusive<f64>) {
     assert!((arrivals.expected() / expected - 1.0).abs() < 0.01, "{arrivals:?}: {}", arrivals.expected());
     let batches = arrivals.simulated();
@@ -17,7 +17,7 @@ fn holds(arrivals: Arrivals, expected: f64, times: RangeInclusive<f64>) {
 }
 
 #[test]
-fn a_batch_has_what_arrives_while_the_one_before_is_on_its_way() {
+fn a_batch_has_the_requests_that_arrive_while_the_previous_one_is_in_flight() {
     holds(ARRIVALS, 3.37, 0.95..=1.05);
     holds(Arrivals { rate: 10_000.0, nodes: 30, ..ARRIVALS }, 3.37, 0.95..=1.05);
     // The hold waits for up to two milliseconds more, for clients that were just answered.
@@ -26,7 +26,7 @@ fn a_batch_has_what_arrives_while_the_one_before_is_on_its_way() {
 }
 
 #[test]
-fn without_early_release_it_has_what_arrives_in_an_interval() {
+fn without_early_release_a_batch_has_the_requests_of_an_interval() {
     let interval = Some(Duration::from_millis(50));
     holds(Arrivals { interval, ..ARRIVALS }, 17.7, 0.95..=1.05);
     holds(Arrivals { interval, workers: 4, ..ARRIVALS }, 5.17, 0.95..=1.05);

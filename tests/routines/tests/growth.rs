@@ -1,10 +1,10 @@
-//! What a request costs does not grow with the cluster, nor with the requests that wait. Instructions are counted by
-//! `make bench-instructions`.
+//! Tests that the cost of a request does not grow with the cluster, nor with waiting requests. `make
+//! bench-instructions` counts instructions.
 #![allow(clippy::expect_used, missing_docs)]
 
 use bulk_reshuffle_routines::{Case, Routine, SERIES, Serving};
 
-/// A share asks for a little more than a request does.
+/// The margin, because a share allocates a little more than a request.
 const MARGIN: f64 = 1.1;
 
 fn case(series: &str, name: &str) -> Case {
@@ -22,7 +22,7 @@ fn served(case: &Case) -> Serving {
     routine
 }
 
-/// Allocations for each request and each of the shares into which they are split.
+/// Returns the allocations for each request and each of its shares.
 fn allocations(case: &Case) -> f64 {
     let mut routine = served(case);
     let count = allocation_counter::measure(|| routine.run()).count_total;
@@ -39,10 +39,10 @@ fn allocations_do_not_grow() {
     }
 }
 
-/// Else something else would have been measured.
+/// Checks that the cases measure what they claim.
 #[test]
-fn requests_wait_and_leave_together_where_they_may() {
-    // To each node the first alone, and then all others.
+fn waiting_requests_leave_together() {
+    // To each node the first request leaves alone, and then all others together.
     for (series, name, shares, batches) in [
         ("nodes and load, requests of 1", "3", 300, 6),
         ("nodes, requests of 1", "300", 10_000, 600),

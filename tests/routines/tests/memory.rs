@@ -1,4 +1,4 @@
-//! What requests and answers take at most, against what the engine counts of them.
+//! Tests of the memory that requests and answers take, compared with what the engine counts.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::VecDeque;
@@ -9,18 +9,17 @@ use bulk_reshuffle::engine::CallId;
 use bulk_reshuffle_routines::documents::{bodies, chunks};
 use bulk_reshuffle_routines::{CHUNK, Load, Site, node_answer};
 
-/// What is there before the first request, and what is kept for later ones.
+/// The memory that exists before the first request, or is kept for later ones.
 const KEPT: u64 = 1 << 20;
 
-/// Takes the batches that have left, and makes the answers to them ready, which are a node's own matter.
+/// Takes the batches that have left and prepares the answers to them, which do not count.
 fn take_batches(site: &mut Site, answers: &mut VecDeque<(CallId, Vec<u8>)>) {
     for call in std::mem::take(&mut site.calls) {
         opt_out(|| answers.push_back((call.id, node_answer::answer(node_answer::documents(&call.body)))));
     }
 }
 
-/// Lets all of these requests be held, and then the nodes answer; returns how many bytes were allocated at most, and
-/// counted.
+/// Holds all requests of a load, and then answers them. Returns the peaks of allocated and of counted bytes.
 fn peaks(load: Load, is_compressed: bool) -> (u64, u64) {
     let (mut bodies, mut site, mut answers) = (bodies(load), Site::default(), VecDeque::new());
     let mut headers: &[_] = &[];
@@ -46,7 +45,7 @@ fn peaks(load: Load, is_compressed: bool) -> (u64, u64) {
 }
 
 #[test]
-fn what_is_allocated_is_counted() {
+fn all_allocations_are_counted() {
     for (requests, documents, is_compressed) in
         [(10_000, 1, false), (10_000, 1, true), (1_000, 100, false), (1_000, 100, true), (4, 36_000, false)]
     {

@@ -1,10 +1,10 @@
-//! The routines do what they are said to do: otherwise whatever was measured would mean nothing.
+//! Tests that the routines do their work: otherwise the measurements would mean nothing.
 #![allow(missing_docs)]
 
 use bulk_reshuffle_routines::{Load, ROUTINES};
 
 #[test]
-fn every_routine_can_be_run_again_and_again() {
+fn every_routine_can_be_repeated() {
     for (name, make) in ROUTINES {
         for (requests, documents) in [(1, 1), (256, 1), (1, 1_000)] {
             let mut routine = make(Load { requests, documents, bytes: 290 });

@@ -1,37 +1,37 @@
-//! Envoy's part: the callbacks of streams and roots, and what their commands come to.
+//! The model of Envoy: the callbacks of streams and roots, and the execution of their commands.
 
 use std::time::Duration;
 
 use bulk_reshuffle::engine::metrics::Counter;
 use bulk_reshuffle::engine::{Command, Input, PassThrough, RequestId};
 
-use crate::agenda::Event;
 use crate::client::NO_BULK;
+use crate::event_queue::Event;
+use crate::harness::Harness;
 use crate::violation::{Promise, Violation};
-use crate::world::World;
 
-/// The most replies after one input.
+/// The maximum number of replies after one input.
 const REPLIES: usize = 64;
 
-impl World {
-    /// The timer of an engine runs out.
+impl Harness {
+    /// Fires the timer of an engine.
     pub fn tick(&mut self, engine: usize, timer: u64) -> Result<(), Violation> {
-        let late = if self.scenario.punctual { 0 } else { self.dice.one_of(&[0, 0, 1, 50]) };
+        let late = if self.scenario.punctual { 0 } else { self.rng.one_of(&[0, 0, 1, 50]) };
         let machine = self.machine(engine)?;
         if machine.timer != timer {
             return Ok(());
         }
-        // Envoy's timers tick again and again.
+        // Envoy's timers are periodic.
         let next = machine.period.saturating_add(late);
         self.plan(next, Event::Tick(engine, timer));
-        if !self.scenario.punctual && self.dice.percent(20) {
+        if !self.scenario.punctual && self.rng.percent(20) {
             self.coverage.count("engine: a tick was lost");
             return Ok(());
         }
         self.root(engine, Input::Tick)
     }
 
-    /// A callback of a stream.
+    /// Handles an input in a callback of a stream.
     pub fn stream(&mut self, number: usize, input: Input) -> Result<(), Violation> {
         let engine = self.ledger.request(number)?.engine;
         let time = self.time();
@@ -58,16 +58,16 @@ impl World {
         self.take_metrics(engine, passed)
     }
 
-    /// Nothing is taken in that there is no room for. Answers that wait for others may well take more.
+    /// Checks that the engine takes in only what it has room for. Answers that wait for others may exceed the limit.
     fn check_memory(&mut self, engine: usize, before: u64) -> Result<(), Violation> {
         let machine = self.machine(engine)?;
         let (held, most) = (machine.engine.memory(), machine.most_memory);
         Violation::unless(held <= most.max(before), Promise::Memory, || {
-            format!("{held} bytes are held, {most} at most allowed")
+            format!("{held} bytes are held, at most {most} are allowed")
         })
     }
 
-    /// A callback of an engine's root.
+    /// Handles an input in a callback of an engine's root.
     pub fn root(&mut self, engine: usize, input: Input) -> Result<(), Violation> {
         let time = self.time();
         self.machine(engine)?.engine.handle(input, time);
@@ -88,7 +88,7 @@ impl World {
                 Command::Warn(_) => self.coverage.count("engine: warned"),
                 Command::Note { .. } => {}
                 Command::Measure { request, .. } => {
-                    let detail = format!("request {} wants to know how things are", request.0);
+                    let detail = format!("request {} expects an admin page", request.0);
                     return Err(Violation::of(Promise::Bounds, detail));
                 }
                 Command::Resume { request } => self.let_go(engine, request.0 as usize)?,
@@ -105,28 +105,28 @@ impl World {
             self.let_some_leave();
         }
         self.take_metrics(engine, None)?;
-        // A stream that was answered is over once the callback has returned.
+        // An answered stream is over once the callback has returned.
         answered
             .into_iter()
             .try_for_each(|number| self.stream(number, Input::RequestGone { request: RequestId(number as u32) }))
     }
 
-    /// The headers of a request go on, and its body may come if it could not before.
+    /// Lets the headers of a request continue. Its body may then arrive.
     fn let_go(&mut self, engine: usize, number: usize) -> Result<(), Violation> {
         self.machine(engine)?.pauses.let_go(number)?;
         self.ledger.let_go(number, self.now)?;
         self.coverage.count("headers: were let go");
         if !self.scenario.stops {
-            let after = if self.scenario.punctual { 0 } else { self.dice.up_to(30) };
+            let after = if self.scenario.punctual { 0 } else { self.rng.up_to(30) };
             self.plan(after, Event::Body(number));
         }
         Ok(())
     }
 
-    /// Of those whose answers wait for the next turn, some do not.
+    /// Lets some clients leave whose answers wait for the next callback.
     fn let_some_leave(&mut self) {
         for number in 0..self.ledger.requests.len() {
-            if self.dice.percent(20) {
+            if self.rng.percent(20) {
                 self.plan(0, Event::Leave(number));
             }
         }
@@ -145,13 +145,13 @@ impl World {
     }
 
     fn wake(&mut self, engine: usize) {
-        // The next tick makes a lost one good, so there has to be a timer.
+        // A tick replaces a lost wake-up, so there must be a timer.
         let may_be_lost = self.machines.get(engine).is_some_and(|machine| machine.timer > 0);
-        if may_be_lost && !self.scenario.punctual && self.dice.percent(20) {
+        if may_be_lost && !self.scenario.punctual && self.rng.percent(20) {
             self.coverage.count("engine: a wake-up was lost");
             return;
         }
-        let after = if self.scenario.punctual { self.dice.up_to(1) } else { self.dice.up_to(30) };
+        let after = if self.scenario.punctual { self.rng.up_to(1) } else { self.rng.up_to(30) };
         self.plan(after, Event::Wake(engine));
     }
 
@@ -176,7 +176,7 @@ impl World {
                 }
                 (Counter::RequestsPassedThrough(why), None) => {
                     Violation::unless(why == PassThrough::HeaderPause, Promise::PassedWhole, || {
-                        format!("a request is counted as passed through because of {why:?}, and none did")
+                        format!("a request is counted as passed through because of {why:?}, but none passed through")
                     })?;
                     self.coverage.add("passed through: header_pause", times);
                 }

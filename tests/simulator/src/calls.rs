@@ -1,46 +1,46 @@
-//! The way between the engines and the cluster.
+//! The connection between the engines and the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use bulk_reshuffle::engine::{Call, Headers, Input, Response};
 
-use crate::agenda::Event;
 use crate::client::Client;
-use crate::dice::Dice;
+use crate::event_queue::Event;
 use crate::fate::{CALL, Ending, Fate, WARNING, envoys};
+use crate::harness::Harness;
 use crate::layout;
 use crate::ledger::CallKey;
+use crate::rng::Rng;
 use crate::violation::{Promise, Violation};
-use crate::world::World;
 
-/// The calls on their way.
+/// The calls in flight.
 #[derive(Debug, Default)]
 pub struct Calls {
     batches: BTreeMap<CallKey, Batch>,
-    questions: BTreeMap<CallKey, String>,
+    queries: BTreeMap<CallKey, String>,
 }
 
 #[derive(Debug)]
 struct Batch {
     fate: Fate,
-    /// What the node answers, once it has.
+    /// The node's answer, once it exists.
     response: Option<Rc<Response>>,
 }
 
-/// What a node adds to the headers of an answer.
-fn more_headers(dice: &mut Dice, key: CallKey) -> Vec<(String, String)> {
+/// Returns the headers that a node adds to an answer.
+fn more_headers(rng: &mut Rng, key: CallKey) -> Vec<(String, String)> {
     let mut headers = vec![(CALL, format!("{key:?}"))];
     for text in ["299 a", "299 b", "299 c"] {
-        if dice.percent(20) {
+        if rng.percent(20) {
             headers.push((WARNING, text.to_owned()));
         }
     }
     headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-impl World {
-    /// An engine calls an upstream.
+impl Harness {
+    /// Executes an engine's call to an upstream.
     pub fn call(&mut self, engine: usize, call: Call) -> Result<(), Violation> {
         let key = (engine, call.id);
         if call.body.is_empty() {
@@ -64,11 +64,11 @@ impl World {
             return self.not_sent_at_once(key);
         }
         self.calls.batches.insert(key, Batch { fate, response: None });
-        let there = self.dice.up_to(self.scenario.latency);
-        // Where no answer counts, the node may be later than what is said in its name.
+        let there = self.rng.up_to(self.scenario.latency);
+        // If the answer does not count, the node may be later than Envoy's response in its name.
         self.plan(there, Event::Arrive(key));
         if fate.ending.is_lost() {
-            let back = self.dice.up_to(self.scenario.latency);
+            let back = self.rng.up_to(self.scenario.latency);
             self.plan(back, Event::Return(key));
         }
         Ok(())
@@ -96,7 +96,7 @@ impl World {
             (false, 1) => "batch: of one request",
             (false, _) => "batch: of several requests",
         });
-        Fate::draw(&mut self.dice, &self.scenario, poisoned)
+        Fate::draw(&mut self.rng, &self.scenario, poisoned)
     }
 
     fn not_sent_at_once(&mut self, key: CallKey) -> Result<(), Violation> {
@@ -109,7 +109,7 @@ impl World {
         Ok(())
     }
 
-    /// A batch arrives at its node.
+    /// Delivers a batch to its node.
     pub fn arrive(&mut self, key: CallKey) -> Result<(), Violation> {
         let Some(fate) = self.calls.batches.get(&key).map(|batch| batch.fate) else { return Ok(()) };
         let markers = self.ledger.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
@@ -117,7 +117,7 @@ impl World {
         for marker in markers.into_iter().filter(|_| fate.carried_out) {
             let Some(sent) = self.ledger.operations.get(marker) else { continue };
             let refused = self.scenario.refused_items;
-            let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.dice);
+            let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.rng);
             self.coverage.count("operation: carried out");
             if sent.extended {
                 self.coverage.count(match sent.operation.id {
@@ -129,20 +129,20 @@ impl World {
             self.ledger.carried_out(marker, execution)?;
         }
         if let Some(batch) = self.calls.batches.get_mut(&key) {
-            let headers = more_headers(&mut self.dice, key);
+            let headers = more_headers(&mut self.rng, key);
             batch.response = fate.ending.response(&items).map(|mut response| {
                 response.headers = response.headers.iter().cloned().chain(headers).collect();
                 Rc::new(response)
             });
         }
         if !fate.ending.is_lost() {
-            let back = self.dice.up_to(self.scenario.latency);
+            let back = self.rng.up_to(self.scenario.latency);
             self.plan(back, Event::Return(key));
         }
         Ok(())
     }
 
-    /// A call with a batch comes back.
+    /// Returns a call with a batch.
     pub fn come_back(&mut self, key: CallKey) -> Result<(), Violation> {
         let Some(batch) = self.calls.batches.get(&key) else { return Ok(()) };
         let ending = batch.fate.ending;
@@ -157,7 +157,7 @@ impl World {
         )
     }
 
-    /// An engine asks for the cluster's state.
+    /// Sends an engine's query for the cluster's state.
     fn ask(&mut self, key: CallKey, call: &Call) -> Result<(), Violation> {
         let path = call.headers.iter().find(|(name, _)| name == ":path");
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
@@ -165,34 +165,34 @@ impl World {
             self.asked = self.asked.saturating_add(1);
         }
         self.machine(key.0)?.learns = true;
-        self.calls.questions.insert(key, path);
-        let asked = self.calls.questions.keys().filter(|(engine, _)| *engine == key.0).count();
-        Violation::unless(asked == 1, Promise::Bounds, || format!("an engine asks {asked} questions at a time"))?;
-        // Some answers are very late: this is as long as an engine waits for one.
-        let after = match self.dice.percent(self.scenario.bad_questions / 2) {
+        self.calls.queries.insert(key, path);
+        let asked = self.calls.queries.keys().filter(|(engine, _)| *engine == key.0).count();
+        Violation::unless(asked == 1, Promise::Bounds, || format!("an engine has {asked} queries in flight"))?;
+        // Some answers are very late: this is as long as an engine waits.
+        let after = match self.rng.percent(self.scenario.bad_queries / 2) {
             true => 5_000,
-            false => self.dice.up_to(self.scenario.latency),
+            false => self.rng.up_to(self.scenario.latency),
         };
         self.plan(after, Event::Answer(key));
         Ok(())
     }
 
-    /// A question comes back.
-    pub fn answer_question(&mut self, key: CallKey) -> Result<(), Violation> {
-        let Some(path) = self.calls.questions.remove(&key) else { return Ok(()) };
-        // Most engines get to know a state first.
-        let is_first = key.1.0 < 2 && self.dice.percent(80);
-        let is_bad = !is_first && self.dice.percent(self.scenario.bad_questions);
-        let kind = if is_bad { self.dice.between(1, 6) } else { 0 };
+    /// Returns the answer to a query.
+    pub fn answer_query(&mut self, key: CallKey) -> Result<(), Violation> {
+        let Some(path) = self.calls.queries.remove(&key) else { return Ok(()) };
+        // Most engines learn a state first.
+        let is_first = key.1.0 < 2 && self.rng.percent(80);
+        let is_bad = !is_first && self.rng.percent(self.scenario.bad_queries);
+        let kind = if is_bad { self.rng.between(1, 6) } else { 0 };
         let layout = match kind {
-            // What was true once.
-            1 | 2 => self.dice.pick(&self.cluster.history).cloned(),
+            // The answer is that of an earlier state.
+            1 | 2 => self.rng.pick(&self.cluster.history).cloned(),
             _ => None,
         };
         let layout = layout.unwrap_or_else(|| self.cluster.layout());
         let truth = layout
             .answer(&path)
-            .ok_or_else(|| Violation::of(Promise::Bounds, format!("nobody knows what {path} asks")))?;
+            .ok_or_else(|| Violation::of(Promise::Bounds, format!("{path} is not a known query")))?;
         let json = |status, body: String| Response { status, headers: Headers::default(), body: body.into_bytes() };
         let (name, response) = match kind {
             0 => ("true", Some(json(200, truth.to_string()))),

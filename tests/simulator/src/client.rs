@@ -5,9 +5,9 @@ use bulk_reshuffle::bulk::{FilterPath, ITEM_ROOM, Inflater};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::dice::Dice;
 use crate::layout;
 use crate::operation::{Defaults, Marker, Operation};
+use crate::rng::Rng;
 use crate::scenario::Scenario;
 
 /// A request as its client sends it.
@@ -15,31 +15,31 @@ use crate::scenario::Scenario;
 pub struct Client {
     /// All headers.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Those of them that keep callers apart. Written down here while the
-    /// request is made, not worked out from its headers.
+    /// The headers that distinguish callers. They are recorded when the request is generated, not derived from its
+    /// headers.
     pub key: Key,
-    /// The body, perhaps compressed.
+    /// The body, possibly compressed.
     pub body: Vec<u8>,
-    /// Bytes of the body, inflated.
+    /// The length of the uncompressed body, in bytes.
     pub plain: u64,
-    /// Whether it says that its body is compressed.
+    /// Whether the request declares its body as compressed.
     pub zipped: bool,
-    /// What it wants to see of the answer.
+    /// The fields of the answer that the client requests.
     pub filter_path: FilterPath,
-    /// Its operations, if all of it can be vouched for.
+    /// The operations, if the filter vouches for all of them.
     pub operations: Range<Marker>,
-    /// Why it cannot be vouched for, in the words of the metrics.
+    /// The reason why the filter does not vouch for the request, in the words of the metrics.
     pub oddity: Option<&'static str>,
-    /// Whether it has no body at all.
+    /// Whether the request has no body at all.
     pub bodiless: bool,
-    /// Whether nodes refuse whatever it travels in.
+    /// Whether nodes refuse every batch that contains it.
     pub poisoned: bool,
 }
 
-/// Headers on which a server could act, sorted by name.
+/// The headers on which a server could act, sorted by name.
 pub type Key = Vec<(String, String)>;
 
-/// A request that is no bulk request.
+/// A request that is not a bulk request.
 pub const NO_BULK: &str = "no_bulk";
 
 /// A request whose route leads elsewhere, or nowhere.
@@ -51,7 +51,7 @@ const GZIP: &str = "gzip";
 /// A compressed body that is far too large for every engine.
 pub const BOMB: &str = "bomb";
 
-/// What clients want to see of answers.
+/// The fields of answers that clients request.
 const FILTER_PATHS: &[&str] = &[
     "errors,items.*.error,items.*.status",
     "errors,items.*.error.type",
@@ -65,7 +65,7 @@ const FILTER_PATHS: &[&str] = &[
     "items.*%2C-items.create",
 ];
 
-/// What makes a request one that cannot be vouched for.
+/// The reasons for which the filter does not vouch for a request.
 const ODDITIES: &[&str] = &[
     NO_BULK,
     ROUTE,
@@ -87,68 +87,69 @@ const ODDITIES: &[&str] = &[
     "alias_routing",
 ];
 
-/// About the most memory that a request takes before anything of its body is here, with its headers.
+/// The approximate maximum memory of a request without its body, including its headers, in bytes.
 const MOST_HEAD: u64 = 8 << 10;
 
 impl Client {
-    /// Draws a request; its operations are added to `all`.
-    pub fn draw(dice: &mut Dice, scenario: &Scenario, all: &mut Vec<Operation>) -> Self {
-        let oddity = dice.percent(scenario.odd).then(|| dice.one_of(ODDITIES));
+    /// Generates a request, and adds its operations to `all`.
+    pub fn draw(rng: &mut Rng, scenario: &Scenario, all: &mut Vec<Operation>) -> Self {
+        let oddity = rng.percent(scenario.odd).then(|| rng.one_of(ODDITIES));
         let defaults = Defaults {
-            name: dice.percent(scenario.callers.saturating_mul(10)).then(|| dice.one_of(&["i", "j", "a"])),
-            routing: dice.percent(scenario.callers).then_some("x"),
+            name: rng.percent(scenario.callers.saturating_mul(10)).then(|| rng.one_of(&["i", "j", "a"])),
+            routing: rng.percent(scenario.callers).then_some("x"),
         };
         let first = all.len();
-        for _ in 0..dice.between(1, scenario.operations) {
-            all.push(Operation::draw(dice, all.len(), &defaults, scenario.ids));
+        for _ in 0..rng.between(1, scenario.operations) {
+            all.push(Operation::draw(rng, all.len(), &defaults, scenario.ids));
         }
         let operations = first..all.len();
-        let plain = body(dice, all.get(operations.clone()).unwrap_or_default(), oddity);
+        let plain = body(rng, all.get(operations.clone()).unwrap_or_default(), oddity);
         let bodiless = oddity == Some("empty") && plain.is_empty();
-        let zipped = matches!(oddity, Some(GZIP | BOMB)) || (!bodiless && dice.percent(scenario.zipped));
-        let body = if zipped { zipped_body(dice, &plain, oddity) } else { plain.clone() };
-        let (key, mut headers) = headers(dice, scenario, &defaults, oddity, body.len());
+        let zipped = matches!(oddity, Some(GZIP | BOMB)) || (!bodiless && rng.percent(scenario.zipped));
+        let body = if zipped { zipped_body(rng, &plain, oddity) } else { plain.clone() };
+        let (key, mut headers) = headers(rng, scenario, &defaults, oddity, body.len());
         if zipped && oddity != Some("content_encoding") {
-            headers.push(("content-encoding".to_owned(), dice.one_of(&["gzip", "gzip", "GZIP"]).into()));
+            headers.push(("content-encoding".to_owned(), rng.one_of(&["gzip", "gzip", "GZIP"]).into()));
         }
-        let filter_path = if dice.percent(scenario.filtered) { dice.one_of(FILTER_PATHS) } else { "" };
+        let filter_path = if rng.percent(scenario.filtered) { rng.one_of(FILTER_PATHS) } else { "" };
         ask_for(&mut headers, filter_path, oddity);
         let filter_path = FilterPath::parse(filter_path).unwrap_or_default();
-        let (plain, poisoned) = (plain.len() as u64, dice.percent(scenario.poisoned));
+        let (plain, poisoned) = (plain.len() as u64, rng.percent(scenario.poisoned));
         Self { headers, key, body, plain, zipped, filter_path, operations, oddity, bodiless, poisoned }
     }
 
-    /// About the most memory that it may need: itself, the items that it may be answered with, and a copy of the larger of
-    /// the two.
+    /// Returns the approximate maximum memory that it may need, in bytes: for the request, for the items of its answer,
+    /// and for a copy of the larger of the two.
     pub fn memory(&self) -> u64 {
         let operations = (self.operations.len() as u64).saturating_add(1);
         let places = operations.saturating_add(self.plain / (32 << 10)).saturating_mul(128);
         let items = operations.saturating_mul(ITEM_ROOM.saturating_add(300)).saturating_add(self.plain);
         let inflated = if self.zipped { self.plain.saturating_add(Inflater::MEMORY) } else { 0 };
-        // Each byte may come in a piece of its own.
+        // Each byte may arrive in its own piece.
         let arrived = (self.body.len() as u64).saturating_mul(65);
         let parts = [MOST_HEAD, places, self.shares(), arrived, inflated, items, items.max(self.plain)];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 
-    /// About the most memory that its shares take: there are no more than it has operations, or than there are shards.
+    /// Returns the approximate maximum memory of its shares, in bytes. There are at most as many as operations or
+    /// shards.
     fn shares(&self) -> u64 {
         (self.operations.len() as u64).min(24).saturating_mul(1024)
     }
 }
 
-/// The body; somewhere in it, the lines that make it odd.
-fn body(dice: &mut Dice, operations: &[Operation], oddity: Option<&str>) -> Vec<u8> {
+/// Returns the body, with the odd lines somewhere in it.
+fn body(rng: &mut Rng, operations: &[Operation], oddity: Option<&str>) -> Vec<u8> {
     if oddity == Some("empty") {
-        return dice.one_of(&["", "\n", "\r\n\n"]).as_bytes().to_vec();
+        return rng.one_of(&["", "\n", "\r\n\n"]).as_bytes().to_vec();
     }
-    let odd_at = dice.up_to(operations.len().saturating_sub(1) as u64) as usize;
+    let odd_at = rng.up_to(operations.len().saturating_sub(1) as u64) as usize;
     let mut body = Vec::new();
     for (position, operation) in operations.iter().enumerate() {
         if position == odd_at {
-            body.extend_from_slice(odd_lines(dice, oddity).as_bytes());
+            body.extend_from_slice(odd_lines(rng, oddity).as_bytes());
         }
-        if dice.percent(3) {
+        if rng.percent(3) {
             body.extend_from_slice(b"\n");
         }
         body.extend_from_slice(&operation.text);
@@ -158,17 +159,17 @@ fn body(dice: &mut Dice, operations: &[Operation], oddity: Option<&str>) -> Vec<
         body.resize(body.len().saturating_add(2 << 20), b'x');
     }
     if oddity == Some("incomplete") {
-        body.extend_from_slice(dice.one_of(&["{\"index\":{\"_index\":\"i\"}}\n", "{\"delete\":", "{"]).as_bytes());
+        body.extend_from_slice(rng.one_of(&["{\"index\":{\"_index\":\"i\"}}\n", "{\"delete\":", "{"]).as_bytes());
     }
     body
 }
 
-/// A body as it is sent compressed, perhaps damaged.
-fn zipped_body(dice: &mut Dice, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
+/// Returns a compressed body, possibly damaged.
+fn zipped_body(rng: &mut Rng, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
     let mut body = gzip(plain);
     if oddity == Some(GZIP) {
-        match dice.up_to(3) {
-            0 => body.truncate(body.len().saturating_sub(dice.between(1, 20) as usize)),
+        match rng.up_to(3) {
+            0 => body.truncate(body.len().saturating_sub(rng.between(1, 20) as usize)),
             1 => body.extend_from_slice(b"x"),
             2 => body.extend_from_within(..),
             _ => body = plain.to_vec(),
@@ -179,11 +180,11 @@ fn zipped_body(dice: &mut Dice, plain: &[u8], oddity: Option<&str>) -> Vec<u8> {
 
 fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     encoder.write_all(plain).and_then(|()| encoder.finish()).unwrap_or_default()
 }
 
-/// Adds the parameter `filter_path`. It does not keep callers apart.
+/// Adds the parameter `filter_path`. It does not distinguish callers.
 fn ask_for(headers: &mut [(String, Vec<u8>)], filter_path: &str, oddity: Option<&str>) {
     let Some((_, path)) = headers.iter_mut().find(|(name, _)| name == ":path") else { return };
     if filter_path.is_empty() || oddity == Some("parameter") {
@@ -198,9 +199,9 @@ fn ask_for(headers: &mut [(String, Vec<u8>)], filter_path: &str, oddity: Option<
     .into_bytes();
 }
 
-fn odd_lines(dice: &mut Dice, oddity: Option<&str>) -> String {
+fn odd_lines(rng: &mut Rng, oddity: Option<&str>) -> String {
     let line = match oddity {
-        Some("action_line") => dice.one_of(&[
+        Some("action_line") => rng.one_of(&[
             "{}",
             "not json",
             r#"{"index":{"_index":"i","_id":"1","version":3}}"#,
@@ -210,7 +211,7 @@ fn odd_lines(dice: &mut Dice, oddity: Option<&str>) -> String {
         Some("pipeline") => r#"{"index":{"_index":"i","_id":"1","pipeline":"p"}}"#,
         Some("update_body") => "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]",
         Some("unrouted") => {
-            return format!("{{\"delete\":{{\"_index\":\"{}\",\"_id\":\"1\"}}}}\n", dice.one_of(layout::ODD_NAMES));
+            return format!("{{\"delete\":{{\"_index\":\"{}\",\"_id\":\"1\"}}}}\n", rng.one_of(layout::ODD_NAMES));
         }
         Some("no_index") => r#"{"delete":{"_id":"1"}}"#,
         Some("alias_routing") => r#"{"delete":{"_index":"r","_id":"1","routing":"y"}}"#,
@@ -219,9 +220,9 @@ fn odd_lines(dice: &mut Dice, oddity: Option<&str>) -> String {
     format!("{line}\n")
 }
 
-/// What tells callers apart, and all headers: these and some on which no server acts.
+/// Returns the headers that distinguish callers, and all headers, which include some on which no server acts.
 fn headers(
-    dice: &mut Dice,
+    rng: &mut Rng,
     scenario: &Scenario,
     defaults: &Defaults,
     oddity: Option<&str>,
@@ -233,37 +234,37 @@ fn headers(
     };
     let mut key = vec![
         (":authority", "search".to_owned()),
-        (":method", dice.one_of(&methods).to_owned()),
-        (":path", path(dice, scenario, defaults, oddity)),
-        ("content-type", dice.one_of(&types).to_owned()),
+        (":method", rng.one_of(&methods).to_owned()),
+        (":path", path(rng, scenario, defaults, oddity)),
+        ("content-type", rng.one_of(&types).to_owned()),
     ];
-    match dice.up_to(scenario.callers) {
+    match rng.up_to(scenario.callers) {
         0 => {}
         caller => key.push(("authorization", format!("Basic caller{caller}"))),
     }
-    if scenario.opaque > 0 && dice.percent(70) {
-        key.push(("x-opaque-id", dice.up_to(scenario.opaque).to_string()));
+    if scenario.opaque > 0 && rng.percent(70) {
+        key.push(("x-opaque-id", rng.up_to(scenario.opaque).to_string()));
     }
     replace(&mut key, oddity);
     let mut key: Vec<_> = key.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let mut headers: Vec<_> = key.iter().map(|(name, value)| (name.clone(), value.as_bytes().to_vec())).collect();
     for name in ["user-agent", "x-request-id", "traceparent", "accept-encoding"] {
-        if dice.percent(30) {
-            headers.push((name.to_owned(), dice.up_to(1_000).to_string().into_bytes()));
+        if rng.percent(30) {
+            headers.push((name.to_owned(), rng.up_to(1_000).to_string().into_bytes()));
         }
     }
-    if dice.percent(60) {
+    if rng.percent(60) {
         headers.push(("content-length".to_owned(), length.to_string().into_bytes()));
     }
     if oddity == Some("header") {
         headers.push(("x-odd".to_owned(), vec![0xff]));
     }
-    // The order of headers of different names means nothing.
-    let by = dice.up_to(headers.len() as u64) as usize;
+    // The order of headers with different names has no meaning.
+    let by = rng.up_to(headers.len() as u64) as usize;
     headers.rotate_left(by);
-    // That of values of the same name does.
-    if scenario.callers > 2 && dice.percent(10) {
-        for value in dice.one_of(&[["::1", "::2"], ["::2", "::1"]]) {
+    // The order of values of the same name does have one.
+    if scenario.callers > 2 && rng.percent(10) {
+        for value in rng.one_of(&[["::1", "::2"], ["::2", "::1"]]) {
             key.push(("x-forwarded-for".to_owned(), value.to_owned()));
             headers.push(("x-forwarded-for".to_owned(), value.as_bytes().to_vec()));
         }
@@ -272,26 +273,25 @@ fn headers(
     (key, headers)
 }
 
-fn path(dice: &mut Dice, scenario: &Scenario, defaults: &Defaults, oddity: Option<&str>) -> String {
+fn path(rng: &mut Rng, scenario: &Scenario, defaults: &Defaults, oddity: Option<&str>) -> String {
     let name = if oddity == Some("no_index") { None } else { defaults.name };
     let mut path = name.map_or("/_bulk".to_owned(), |name| format!("/{name}/_bulk"));
     if oddity == Some("path") {
-        path = dice.one_of(&["/i/_doc/_bulk", "/i%2Cj/_bulk", "//_bulk"]).to_owned();
+        path = rng.one_of(&["/i/_doc/_bulk", "/i%2Cj/_bulk", "//_bulk"]).to_owned();
     }
     if oddity == Some(NO_BULK) {
-        path = dice.one_of(&["/_search", "/_bulk/x", "/i/_doc/1"]).to_owned();
+        path = rng.one_of(&["/_search", "/_bulk/x", "/i/_doc/1"]).to_owned();
     }
     let mut query: Vec<String> = Vec::new();
     query.extend(defaults.routing.map(|routing| format!("routing={routing}")));
-    if scenario.callers > 2 && dice.percent(20) {
-        query
-            .push(dice.one_of(&["refresh=true", "timeout=1m", "refresh=wait_for&wait_for_active_shards=1"]).to_owned());
-    } else if dice.percent(scenario.waiters) {
-        query.push(dice.one_of(&["refresh=wait_for", "wait_for_active_shards=all"]).to_owned());
+    if scenario.callers > 2 && rng.percent(20) {
+        query.push(rng.one_of(&["refresh=true", "timeout=1m", "refresh=wait_for&wait_for_active_shards=1"]).to_owned());
+    } else if rng.percent(scenario.waiters) {
+        query.push(rng.one_of(&["refresh=wait_for", "wait_for_active_shards=all"]).to_owned());
     }
     if oddity == Some("parameter") {
         query.push(
-            dice.one_of(&["filter_path=-items.**", "format=yaml", "batch_size=1", "routing=%61", "require_alias=yes"])
+            rng.one_of(&["filter_path=-items.**", "format=yaml", "batch_size=1", "routing=%61", "require_alias=yes"])
                 .to_owned(),
         );
     }

@@ -3,35 +3,35 @@ use std::rc::Rc;
 
 use bulk_reshuffle::bulk::Action;
 
-use crate::dice::Dice;
 use crate::layout::{COORDINATOR, Layout};
 use crate::operation::{Marker, Operation};
+use crate::rng::Rng;
 
-/// The model of a search cluster: documents in memory, operations carried out one after the other.
+/// The model of a search cluster: documents in memory, and operations executed one after the other.
 #[derive(Debug)]
 pub struct Cluster {
-    /// How it stood from the beginning on, the present last.
+    /// All layouts since the beginning, the current one last.
     pub history: Vec<Rc<Layout>>,
     documents: BTreeSet<Document>,
-    /// How many operations were carried out; each one's number is the `_seq_no` in its item.
+    /// The number of executed operations. The number of each one is the `_seq_no` in its item.
     carried_out: u64,
 }
 
-/// A document by its index, its routing value where that decides on the shard, and its id.
+/// A document by its index, its routing value if that decides on the shard, and its id.
 pub type Document = (&'static str, Option<String>, String);
 
-/// An operation as a node carried it out, or refused it.
+/// An operation that a node executed or refused.
 #[derive(Debug, Clone)]
 pub struct Execution {
     /// The node's item.
     pub item: String,
-    /// The status with which the node refused it alone, so that nothing of it was carried out.
+    /// The status with which the node refused this operation alone. Nothing of it was executed then.
     pub refused: Option<u64>,
-    /// Which document it was for, if that was never in doubt.
+    /// The document of the operation, if that was always certain.
     pub document: Option<Document>,
 }
 
-/// What may be wrong with one operation, whatever the rest of its batch.
+/// The failures of a single operation, whatever the rest of its batch.
 const REFUSALS: &[(u64, &str)] = &[
     (429, "es_rejected_execution_exception"),
     (400, "mapper_parsing_exception"),
@@ -40,28 +40,28 @@ const REFUSALS: &[(u64, &str)] = &[
 ];
 
 impl Cluster {
-    /// Without documents.
+    /// Creates a cluster without documents.
     pub fn new() -> Self {
         Self { history: vec![Rc::new(Layout::new())], documents: BTreeSet::new(), carried_out: 0 }
     }
 
-    /// How it stands.
+    /// Returns the current layout.
     pub fn layout(&self) -> Rc<Layout> {
         self.history.last().cloned().unwrap_or_else(|| Rc::new(Layout::new()))
     }
 
-    /// Changes in one way, and says in which.
-    pub fn change(&mut self, dice: &mut Dice) -> &'static str {
+    /// Makes one random change, and returns its name.
+    pub fn change(&mut self, rng: &mut Rng) -> &'static str {
         let mut layout = Layout::clone(&self.layout());
-        let what = layout.change(dice);
+        let what = layout.change(rng);
         self.history.push(Rc::new(layout));
         what
     }
 
-    /// Whether the node of this upstream has ever been the one to send an operation to.
+    /// Returns whether the node of this upstream has ever been the one that an operation belongs to.
     pub fn has_owned(&self, upstream: &str, operation: &Operation) -> bool {
         let targets: BTreeSet<_> = self.history.iter().filter_map(|layout| layout.target(&operation.name)).collect();
-        // Which nodes there are is asked before where primaries are, so that one that joins in between is not known.
+        // The nodes are queried before the primaries, so a node that joins in between is unknown.
         let is_new = |owner: &str| self.history.iter().any(|layout| !layout.has_node(owner));
         self.history.iter().any(|layout| {
             targets.iter().any(|(index, added)| match layout.owner(index, operation, *added) {
@@ -72,9 +72,10 @@ impl Cluster {
         })
     }
 
-    /// The shards that an operation may have been for since the beginning; `None`: no one in particular.
+    /// Returns the shards that an operation may have belonged to since the beginning. `None` stands for no particular
+    /// shard.
     pub fn shards(&self, operation: &Operation) -> BTreeSet<Option<(&'static str, u32)>> {
-        // The state and the aliases may be of different moments.
+        // The state and the aliases may be from different moments.
         let targets: BTreeSet<_> = self.history.iter().filter_map(|layout| layout.target(&operation.name)).collect();
         let shards = |(index, added): &(&'static str, Option<&str>)| {
             let of_layout = |layout: &Rc<Layout>| layout.shard(index, operation, *added);
@@ -84,8 +85,8 @@ impl Cluster {
         targets.iter().flat_map(shards).collect()
     }
 
-    /// Carries an operation out, or refuses it.
-    pub fn carry_out(&mut self, marker: Marker, operation: &Operation, refused: u64, dice: &mut Dice) -> Execution {
+    /// Executes an operation, or refuses it.
+    pub fn carry_out(&mut self, marker: Marker, operation: &Operation, refused: u64, rng: &mut Rng) -> Execution {
         self.carried_out = self.carried_out.saturating_add(1);
         let number = self.carried_out;
         let made = format!("made-{number}");
@@ -98,8 +99,8 @@ impl Cluster {
         let mut refusal = None;
         let item = match self.layout().target(&operation.name) {
             None => error(&operation.name, 404, "index_not_found_exception"),
-            Some((index, _)) if dice.percent(refused) => {
-                let (status, kind) = dice.one_of(REFUSALS);
+            Some((index, _)) if rng.percent(refused) => {
+                let (status, kind) = rng.one_of(REFUSALS);
                 refusal = Some(status);
                 error(index, status, kind)
             }
@@ -119,8 +120,8 @@ impl Cluster {
         Execution { item, refused: refusal, document: self.document(operation) }
     }
 
-    /// The document that an operation is for. None if the cluster chooses its id, or if its name has ever stood for
-    /// another index: then not even the cluster would apply a request's operations in order.
+    /// Returns the document that an operation is for. Returns `None` if the cluster chooses its id, or if its name has
+    /// ever meant another index: then not even the cluster would apply a request's operations in order.
     fn document(&self, operation: &Operation) -> Option<Document> {
         let id = operation.id.clone()?;
         let mut targets = self.history.iter().map(|layout| layout.target(&operation.name));

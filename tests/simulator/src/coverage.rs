@@ -2,21 +2,21 @@ use std::collections::BTreeMap;
 
 use bulk_reshuffle::engine::Step;
 
-/// How often each thing happened, so that one sees that the scenarios are real.
+/// The number of times that each event happened, to show that the scenarios are realistic.
 #[derive(Debug, Default, Clone)]
 pub struct Coverage {
     counts: BTreeMap<String, u64>,
-    /// The step at which most was allocated for each byte counted.
+    /// The step with the most allocated bytes for each counted byte.
     pub largest_ratio: Step,
 }
 
 impl Coverage {
-    /// It happened once more.
+    /// Counts an event once.
     pub fn count(&mut self, what: &str) {
         self.add(what, 1);
     }
 
-    /// It happened so many times more.
+    /// Counts an event this many times.
     pub fn add(&mut self, what: &str, times: u64) {
         match self.counts.get_mut(what) {
             Some(count) => *count = count.saturating_add(times),
@@ -26,7 +26,7 @@ impl Coverage {
         }
     }
 
-    /// Takes over what another run saw.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         for (what, times) in &other.counts {
             self.add(what, *times);
@@ -34,19 +34,19 @@ impl Coverage {
         self.step(other.largest_ratio);
     }
 
-    /// Keeps the step at which most was allocated for each byte counted.
+    /// Keeps the step with the most allocated bytes for each counted byte.
     pub fn step(&mut self, step: Step) {
         if step.ratio() > self.largest_ratio.ratio() {
             self.largest_ratio = step;
         }
     }
 
-    /// How often it happened.
+    /// Returns how often an event happened.
     pub fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or_default()
     }
 
-    /// All that happened, by name.
+    /// Returns all counts by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.counts.iter().map(|(what, times)| (what.as_str(), *times))
     }

@@ -2,51 +2,51 @@ use std::rc::Rc;
 
 use bulk_reshuffle::engine::{Headers, Response};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::scenario::Scenario;
 
-/// What is going to become of a call with a batch.
+/// The predetermined outcome of a call with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fate {
-    /// Whether a node carries it out, even if nobody hears of it.
+    /// Whether a node executes it, even if its answer is lost.
     pub carried_out: bool,
-    /// What comes back.
+    /// How the call returns.
     pub ending: Ending,
 }
 
-/// How a call comes back.
+/// The way in which a call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
-    /// With the node's own items.
+    /// It returns with the node's own items.
     #[default]
     Items,
-    /// With an answer that does not fit what was sent.
+    /// It returns with an answer that does not match what was sent.
     Lie(Lie),
-    /// Refused as a whole.
+    /// It is refused as a whole.
     Refused(u16),
-    /// It could not be sent, which shows at once.
+    /// It cannot be sent, and the engine is told so at once.
     NotSent,
-    /// It could not be sent, which Envoy says in a response.
+    /// It cannot be sent, and Envoy says so in a response.
     NotSentText,
-    /// Without an answer that could be read: lost, or too large.
+    /// It returns without a readable answer: lost, or too large.
     Failed,
-    /// The connection broke, in Envoy's words.
+    /// The connection breaks, in Envoy's words.
     Reset,
-    /// It took too long, in Envoy's words.
+    /// It times out, in Envoy's words.
     TimedOut,
 }
 
-/// How an answer fails to fit.
+/// The way in which an answer does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lie {
-    /// Its last item is missing.
+    /// The last item is missing.
     #[default]
     Short,
-    /// It has an item too many.
+    /// There is an extra item.
     Long,
-    /// It is cut off in the middle.
+    /// The text is truncated.
     Torn,
-    /// It is not what bulk requests are answered with.
+    /// The text is not an answer to a bulk request.
     Page,
     /// An item is for another action.
     Action,
@@ -54,40 +54,40 @@ pub enum Lie {
     Document,
 }
 
-/// What became of a call with a batch, as its senders may be told.
+/// The outcome of a call with a batch, as its clients may see it.
 #[derive(Debug, Clone)]
 pub enum Ended {
     /// The node's items, in the order of the batch, in this response.
     Items(Rc<Response>),
-    /// An answer that is none of its senders' business, unless there is one alone.
+    /// An answer that only a lone request may see.
     Lie(Rc<Response>),
-    /// Refused; nothing was carried out.
+    /// A refusal. Nothing was executed.
     Refused(Rc<Response>),
-    /// It never reached a node.
+    /// The call never reached a node.
     NotSent,
-    /// It may have been carried out; the status for its items.
+    /// The call may have been executed. The number is the status for its items.
     Unknown(u16),
 }
 
 impl Fate {
-    /// Draws one of a call; a node refuses what is poisoned.
-    pub fn draw(dice: &mut Dice, scenario: &Scenario, poisoned: bool) -> Self {
+    /// Generates the outcome of a call. A node refuses a poisoned one.
+    pub fn draw(rng: &mut Rng, scenario: &Scenario, poisoned: bool) -> Self {
         use Ending::{Failed, Items, Lie as Lies, NotSent, NotSentText, Refused, Reset, TimedOut};
         use Lie::{Action, Document, Long, Page, Short, Torn};
-        if dice.percent(scenario.outage) {
-            return Self { carried_out: false, ending: dice.one_of(&[NotSent, NotSentText]) };
+        if rng.percent(scenario.outage) {
+            return Self { carried_out: false, ending: rng.one_of(&[NotSent, NotSentText]) };
         }
-        if !dice.percent(scenario.faults) {
+        if !rng.percent(scenario.faults) {
             let ending = if poisoned { Refused(400) } else { Items };
             return Self { carried_out: !poisoned, ending };
         }
-        let lie = Lies(dice.one_of(&[Short, Long, Torn, Page, Action, Document]));
-        let refused = Refused(dice.one_of(&[429, 429, 400, 401, 403, 413, 500, 503]));
-        let unknown = dice.one_of(&[Failed, Failed, Reset, TimedOut]);
-        let ending = dice.one_of(&[lie, refused, refused, unknown, unknown, NotSent, NotSentText]);
+        let lie = Lies(rng.one_of(&[Short, Long, Torn, Page, Action, Document]));
+        let refused = Refused(rng.one_of(&[429, 429, 400, 401, 403, 413, 500, 503]));
+        let unknown = rng.one_of(&[Failed, Failed, Reset, TimedOut]);
+        let ending = rng.one_of(&[lie, refused, refused, unknown, unknown, NotSent, NotSentText]);
         let carried_out = match ending {
             Items | Lies(_) => true,
-            Failed | Reset | TimedOut => dice.percent(50),
+            Failed | Reset | TimedOut => rng.percent(50),
             Refused(_) | NotSent | NotSentText => false,
         };
         Self { carried_out, ending }
@@ -95,7 +95,7 @@ impl Fate {
 }
 
 impl Ending {
-    /// For the counts.
+    /// Returns the name for the coverage.
     pub fn name(self) -> String {
         match self {
             Self::Lie(lie) => format!("lie {lie:?}").to_lowercase(),
@@ -104,12 +104,12 @@ impl Ending {
         }
     }
 
-    /// Whether no word of a node's comes back.
+    /// Returns whether the node's answer does not return.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Failed | Self::Reset | Self::TimedOut)
     }
 
-    /// What the senders may be told, given the node's response.
+    /// Returns the outcome that the clients may see, given the node's response.
     pub fn ended(self, response: &Rc<Response>) -> Ended {
         match self {
             Self::Items => Ended::Items(Rc::clone(response)),
@@ -121,7 +121,7 @@ impl Ending {
         }
     }
 
-    /// The response that comes back, if one does; made of the node's items.
+    /// Returns the response to the call, if there is one, built from the node's items.
     pub fn response(self, items: &[String]) -> Option<Response> {
         match self {
             Self::Items => Some(bulk(items)),
@@ -144,7 +144,7 @@ impl Lie {
             Self::Short => drop(items.pop()),
             Self::Long => items.extend(items.first().cloned()),
             Self::Action => items.iter_mut().take(1).for_each(|item| *item = other_action(item)),
-            // Nobody can tell an id that the cluster made from another.
+            // An id that the cluster generated cannot be told from another.
             Self::Document => match items.iter_mut().find(|item| !item.contains(r#""_id":"made-"#)) {
                 Some(item) => *item = item.replace(r#""_id":""#, r#""_id":"not "#),
                 None => drop(items.pop()),
@@ -171,10 +171,10 @@ fn other_action(item: &str) -> String {
     }
 }
 
-/// A header that tells of something that each node may have to say.
+/// A header for warnings, of which each node may add one.
 pub const WARNING: &str = "warning";
 
-/// A header that tells one answer from another.
+/// A header that identifies an answer.
 pub const CALL: &str = "x-call";
 
 /// A header that clients check.
@@ -198,7 +198,7 @@ fn refusal(status: u16) -> Response {
     Response { status, headers: headers("application/json"), body: body.into_bytes() }
 }
 
-/// What Envoy says in a node's name.
+/// Returns a response that Envoy generates in a node's name.
 pub fn envoys(status: u16, text: &str) -> Response {
     let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
     Response { status, headers, body: text.as_bytes().to_vec() }

@@ -1,29 +1,29 @@
-//! Whether the engines know how the cluster stands, and at what price.
+//! Checks whether the engines know the cluster's layout, and how many queries that takes.
 
 use bulk_reshuffle::bulk::Action;
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::routing::{PollAction, Route, StateCache, hash};
 
+use crate::harness::Harness;
 use crate::layout::{COORDINATOR, NAMES};
 use crate::machine::Machine;
 use crate::operation::Operation;
 use crate::scenario::Sharing;
 use crate::violation::{Promise, Violation};
-use crate::world::World;
 
-/// Longer than a lease is left to an engine that does not use it, in milliseconds.
+/// Longer than an engine may keep a lease that it does not use, in milliseconds.
 const PATIENCE: u64 = 10_000;
 
-/// How many questions come one after the other, at most.
-const QUESTIONS: u64 = 20;
+/// The maximum number of consecutive queries.
+const QUERIES: u64 = 20;
 
-/// How much later something may come where wake-ups get lost, in milliseconds.
+/// The extra delay if wake-ups get lost, in milliseconds.
 const UNPUNCTUAL: u64 = 60_000;
 
-impl World {
-    /// When all is over, what has changed is known everywhere within the interval and what questions take.
+impl Harness {
+    /// Checks that at the end all engines learn of every change within the interval and the time that the queries take.
     pub fn settle(&mut self) -> Result<(), Violation> {
-        if self.scenario.bad_questions > 0 {
+        if self.scenario.bad_queries > 0 {
             return Ok(());
         }
         if let Some(shared) = &self.shared {
@@ -32,7 +32,7 @@ impl World {
         let end = self.now;
         let interval = self.scenario.settings.iter().map(|settings| settings.refresh).max().unwrap_or_default();
         let late = if self.scenario.punctual { 0 } else { UNPUNCTUAL };
-        let slack = self.scenario.latency.saturating_mul(QUESTIONS).saturating_add(PATIENCE).saturating_add(late);
+        let slack = self.scenario.latency.saturating_mul(QUERIES).saturating_add(PATIENCE).saturating_add(late);
         let allowed = interval.saturating_add(slack);
         let mut looked_at = end;
         let mut stale = self.stale();
@@ -52,20 +52,20 @@ impl World {
         Ok(())
     }
 
-    /// Where nothing is lost, and nobody stops, all engines together look once at each state of the cluster.
+    /// Checks that all engines together poll each state of the cluster once, if nothing is lost and no engine stops.
     pub fn check_asked_once(&self) -> Result<(), Violation> {
         let scenario = &self.scenario;
-        let all_is_well = scenario.bad_questions == 0 && scenario.deaths == 0 && scenario.punctual;
+        let all_is_well = scenario.bad_queries == 0 && scenario.deaths == 0 && scenario.punctual;
         if scenario.sharing != Sharing::All || !all_is_well {
             return Ok(());
         }
         let most = self.changed.saturating_add(1);
         Violation::unless(self.asked <= most, Promise::AskedOnce, || {
-            format!("{} changes, and {} times it was asked what there is", self.changed, self.asked)
+            format!("{} changes, but {} queries for the overview", self.changed, self.asked)
         })
     }
 
-    /// What an engine takes for something else than it is.
+    /// Returns a description of an engine's outdated knowledge, if there is any.
     fn stale(&self) -> Option<String> {
         let mut machines = self.machines.iter().enumerate().filter(|(_, machine)| machine.learns);
         machines.find_map(|(engine, machine)| self.stale_in(engine, machine))
@@ -96,8 +96,9 @@ impl World {
         None
     }
 
-    /// Whether an engine may do without an upstream for long: Envoy said that there is none, and it is tried again when
-    /// a turn is seen to end. Between engines that ask again at once, whoever looks seldom may find none that has ended.
+    /// Returns whether an engine may lack an upstream for long. Envoy reported that there is none, and it is tried
+    /// again after a refresh cycle is seen to end. Among engines that poll again at once, an engine that checks rarely
+    /// may not see any cycle end.
     fn is_given_up(&self, engine: usize, upstream: &str) -> bool {
         let mut intervals = self.scenario.settings.iter().map(|settings| settings.refresh);
         let first = intervals.next();
@@ -105,19 +106,19 @@ impl World {
         !look_alike && self.ledger.missing.contains(&(engine, upstream.to_owned()))
     }
 
-    /// A worker that takes the lease as soon as it may, and stops for good after so many answers.
+    /// Adds a worker that takes the lease as soon as it may, and stops for good after this many answers.
     pub fn die(&mut self, answers: usize) -> Result<(), Violation> {
         let (Some(shared), Some(settings)) = (&self.shared, self.scenario.settings.first()) else { return Ok(()) };
         let config = Config::read(settings.json().to_string().as_bytes());
         let config = config.map_err(|error| Violation::of(Promise::Drained, error.to_string()))?;
-        let worker = self.dice.between(1 << 20, 1 << 30);
+        let worker = self.rng.between(1 << 20, 1 << 30);
         let mut cache = StateCache::new(&config, worker, Box::new(shared.clone()));
         let (now, layout, mut answered) = (self.time(), self.cluster.layout(), 0_usize);
         cache.wake(now);
         cache.hurry(now);
-        while let Some(errand) = cache.next(now) {
-            let PollAction::Ask(question) = errand else { continue };
-            let Some(truth) = layout.answer(&question.path()).filter(|_| answered < answers) else {
+        while let Some(action) = cache.next(now) {
+            let PollAction::Ask(query) = action else { continue };
+            let Some(truth) = layout.answer(&query.path()).filter(|_| answered < answers) else {
                 self.coverage.count("engine: stopped for good");
                 break;
             };

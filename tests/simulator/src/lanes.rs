@@ -4,31 +4,31 @@ use crate::client::Key;
 use crate::scenario::Settings;
 use crate::violation::{Promise, Violation};
 
-/// What is on its way for one engine, and since when something else could have left.
+/// The traffic of one engine, with the times since when something else could have left.
 #[derive(Debug)]
 pub struct Lanes {
-    /// What the engine should keep to.
+    /// The settings that the engine should follow.
     pub settings: Settings,
     by_upstream: BTreeMap<Lane, Traffic>,
     by_identity: BTreeMap<(Lane, String), Traffic>,
     by_caller: BTreeMap<(Destination, CallerNumber), Traffic>,
-    /// What left, in order.
+    /// The batches that left, in order.
     left: Vec<Left>,
 }
 
 /// An upstream and, with `dispatch.level: shard`, the index and the number of a shard.
 pub type Destination = (String, Option<(&'static str, u32)>);
 
-/// One for each different key of the clients.
+/// A number for each different key of the clients.
 pub type CallerNumber = usize;
 
 /// An upstream, and whether its cluster is asked to wait.
 type Lane = (String, bool);
 
-/// Which slots a caller's batches take.
+/// The class of slots that a caller's batches take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// On whose behalf it asks.
+    /// The identity of the caller.
     pub identity: String,
     /// Whether the cluster is asked to wait.
     pub waits: bool,
@@ -37,15 +37,15 @@ pub struct Class {
 /// A batch that leaves.
 #[derive(Debug, Clone)]
 pub struct Leaving<'a> {
-    /// Where to.
+    /// The upstream.
     pub upstream: &'a str,
-    /// The same with the shard, if it is sent for the first time and nobody can be wrong about that.
+    /// The upstream and the shard, if this is the first attempt and the shard is certain.
     pub to: Option<&'a Destination>,
-    /// On whose behalf.
+    /// The caller.
     pub caller: CallerNumber,
-    /// Whose slots it takes.
+    /// The class of slots that it takes.
     pub class: &'a Class,
-    /// Since when the oldest of it may be held.
+    /// The time since when the oldest part of it may be held.
     pub since: u64,
 }
 
@@ -55,18 +55,18 @@ struct Left {
     at: u64,
     lane: Lane,
     identity: String,
-    /// Where to and on whose behalf, if that is known and it was sent for the first time.
+    /// The destination and the caller, if they are certain and this was the first attempt.
     sent: Option<(Destination, CallerNumber)>,
-    /// Whether it may have been held for so long that it needed no turn.
+    /// Whether it may have been held for so long that the order did not apply to it.
     is_overdue: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Traffic {
     in_flight: u64,
-    /// When one came back last.
+    /// The time when the last batch returned.
     last_back: u64,
-    /// When one came back last while as many were on their way as may be.
+    /// The time when the last batch returned while the maximum number was in flight.
     last_full: u64,
 }
 
@@ -81,7 +81,7 @@ impl Traffic {
 }
 
 impl Lanes {
-    /// Nothing is on its way.
+    /// Creates lanes with no traffic.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -92,7 +92,7 @@ impl Lanes {
         }
     }
 
-    /// The slots of a caller with these headers.
+    /// Returns the class of slots of a caller with these headers.
     pub fn class(&self, key: &Key) -> Class {
         let has = |name: &&&str| key.iter().any(|(other, _)| other == **name);
         let name = self.settings.identity.iter().find(has);
@@ -102,9 +102,9 @@ impl Lanes {
         Class { identity, waits: path.contains("refresh=wait_for") || path.contains("wait_for_active_shards=") }
     }
 
-    /// A share that is held since then leaves in time. When nothing is in flight to the node beside what its own
-    /// caller has, that is when its hold is ready. Others in flight keep it for an interval, and only those of its own
-    /// identity for longer.
+    /// Checks that a share held since `since` leaves in time. If only its own caller has batches in flight to the node,
+    /// it must leave when its hold is ready. Other batches in flight delay it for an interval, and only those of its
+    /// own identity for longer.
     pub fn check_time(&self, batch: &Leaving, since: u64, now: u64, late: u64) -> Result<(), Violation> {
         let Some(to) = batch.to.filter(|_| self.settings.retries == 0) else { return Ok(()) };
         let lane = (to.0.clone(), batch.class.waits);
@@ -123,17 +123,18 @@ impl Lanes {
         let promise = if was_full { Promise::Fairness } else { Promise::Interval };
         let latest = latest.saturating_add(late);
         Violation::unless(now <= latest, promise, || {
-            format!("what is held since {since} ms should have left for {} by {latest} ms", batch.upstream)
+            format!("a share held since {since} ms should have left for {} by {latest} ms", batch.upstream)
         })
     }
 
-    /// Identities take turns, and so do the callers of each: while one waits that has nothing on its way, each other
-    /// caller of its identity goes first once at most, and once for each shard; and each other identity once between
-    /// any two of its own. What is held for an interval needs no turn.
-    pub fn check_turn(&self, batch: &Leaving, since: u64, now: u64) -> Result<(), Violation> {
+    /// Checks the round-robin order of identities, and of the callers of each. While a caller with nothing in flight
+    /// waits, each other caller of its identity goes first at most once, and once for each shard. Each other identity
+    /// goes first once between any two batches of the caller's own. The order does not apply to what is held for an
+    /// interval.
+    pub fn check_round_robin(&self, batch: &Leaving, since: u64, now: u64) -> Result<(), Violation> {
         let Some(to) = batch.to else { return Ok(()) };
         let own = self.own(to, batch.caller);
-        // What is held also waits for a batch that is sent again later.
+        // Held shares also wait for a batch that will be retried.
         if self.settings.retries > 0 || !self.settings.early_release || own.in_flight > 0 {
             return Ok(());
         }
@@ -153,7 +154,7 @@ impl Lanes {
                     }
                     None => true,
                 };
-            Violation::unless(is_first, Promise::Turns, || {
+            Violation::unless(is_first, Promise::RoundRobin, || {
                 format!("{left:?} went twice while caller {} was waiting since {start} ms", batch.caller)
             })?;
         }
@@ -164,14 +165,14 @@ impl Lanes {
         self.by_caller.get(&(to.clone(), caller)).copied().unwrap_or_default()
     }
 
-    /// Until when what was held as a batch came back may wait for clients that come back too.
+    /// Returns until when shares that were held when a batch returned may wait for the returning clients.
     fn gathered(&self, own: Traffic) -> u64 {
         own.last_back.saturating_add(self.settings.gather)
     }
 
-    /// A batch leaves. One that is sent again counts for its upstream and its identity only, and so does one of which
-    /// nobody here knows for which shard it is. No identity has more slots than there are, and all together have more
-    /// only with what is held for an interval; where that may change nobody knows how long it is.
+    /// Records that a batch leaves. A retry counts only for its upstream and its identity, and so does a batch whose
+    /// shard is unknown here. No identity may exceed the slots. All together may exceed them only with batches held for
+    /// an interval. If settings may change, the length of the interval is unknown.
     pub fn sent(&mut self, batch: &Leaving, now: u64, is_fixed: bool) -> Result<(), Violation> {
         let Leaving { upstream, class, .. } = batch;
         let lane = ((*upstream).to_owned(), class.waits);
@@ -181,28 +182,28 @@ impl Lanes {
         all.in_flight = all.in_flight.saturating_add(1);
         let identity = self.by_identity.entry((lane.clone(), class.identity.clone())).or_default();
         identity.in_flight = identity.in_flight.saturating_add(1);
-        let detail = |found: u64, whom: &str| format!("{found} batches are on their way to {upstream} {whom}");
+        let detail = |found: u64, whom: &str| format!("{found} batches are in flight to {upstream} {whom}");
         let (found, of_all) = (identity.in_flight, all.in_flight);
-        Violation::unless(found <= most, Promise::Bounds, || detail(found, "of one identity"))?;
+        Violation::unless(found <= most, Promise::Bounds, || detail(found, "for one identity"))?;
         let is_kept = of_all <= most || is_overdue || !is_fixed;
-        Violation::unless(is_kept, Promise::Bounds, || detail(of_all, "in all"))?;
+        Violation::unless(is_kept, Promise::Bounds, || detail(of_all, "in total"))?;
         let sent = batch.to.map(|to| (to.clone(), batch.caller));
         self.left.push(Left { at: now, lane, identity: class.identity.clone(), sent: sent.clone(), is_overdue });
         let Some((to, caller)) = sent else { return Ok(()) };
         let own = self.by_caller.entry((to.clone(), caller)).or_default();
         own.in_flight = own.in_flight.saturating_add(1);
         Violation::unless(own.in_flight <= self.settings.max_in_flight, Promise::Bounds, || {
-            format!("{} batches of one caller are on their way to {to:?}", own.in_flight)
+            format!("{} batches of one caller are in flight to {to:?}", own.in_flight)
         })
     }
 
-    /// Whether more is on its way to an upstream than it has slots.
+    /// Returns whether more batches are in flight to an upstream than it has slots.
     pub fn is_beyond_slots(&self, upstream: &str, class: &Class) -> bool {
         let all = self.by_upstream.get(&(upstream.to_owned(), class.waits));
         all.is_some_and(|all| all.in_flight > self.settings.max_in_flight_per_node)
     }
 
-    /// A batch came back.
+    /// Records that a batch returned.
     pub fn back(&mut self, upstream: &str, to: Option<&Destination>, caller: CallerNumber, class: &Class, now: u64) {
         let most = self.settings.max_in_flight_per_node;
         let lane = (upstream.to_owned(), class.waits);

@@ -3,29 +3,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use bulk_reshuffle::routing::{Formula, hash};
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
 use crate::operation::Operation;
+use crate::rng::Rng;
 
 /// The upstream with all nodes.
 pub const COORDINATOR: &str = "es";
 
-/// How the cluster stands at one moment: its nodes, indices and aliases, and where each primary is.
+/// The cluster at one moment: its nodes, indices and aliases, and the location of each primary.
 #[derive(Debug, Clone)]
 pub struct Layout {
     version: u64,
     nodes: BTreeSet<u64>,
     indices: BTreeMap<&'static str, Index>,
-    /// With the index and the routing value that it adds.
+    /// The aliases, each with its indices and the routing value that it adds.
     aliases: BTreeMap<&'static str, Vec<(&'static str, Option<&'static str>)>>,
 }
 
 #[derive(Debug, Clone)]
 struct Index {
     uuid: String,
-    /// Grows with each change of it.
+    /// A counter that increases with each change of the index.
     version: u64,
     kind: Kind,
-    /// The node of each shard's primary; `None`: not started.
+    /// The node of each shard's primary, or `None` if it is not started.
     primaries: Vec<Option<u64>>,
 }
 
@@ -38,16 +38,16 @@ enum Kind {
     Partitioned,
 }
 
-/// How many shards an index could be split to.
+/// The index's `routing_num_shards`.
 const ROUTING_SHARDS: u32 = 768;
 
-/// The names that operations are for. Not all of them can be written to, or routed.
+/// The names that operations are for. Some cannot be written to or routed.
 pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p", "series"];
 
-/// The names with which a request has to pass on whole.
+/// The names that make a request pass through unchanged.
 pub const ODD_NAMES: &[&str] = &["shut", "piped", "many", "ghost"];
 
-/// Whether only the cluster knows where an operation goes, whatever happens to the cluster.
+/// Returns whether only the cluster knows where an operation goes, in any layout.
 fn is_unrouted(operation: &Operation) -> bool {
     match operation.name.as_str() {
         "series" => true,
@@ -56,16 +56,16 @@ fn is_unrouted(operation: &Operation) -> bool {
     }
 }
 
-/// Where it is asked what there is.
+/// The prefix of the query for the overview.
 const OVERVIEW: &str = "/_cluster/state/version,nodes,metadata";
 
-/// Whether a question is for all that there is.
+/// Returns whether a query is for the overview.
 pub fn is_overview(path: &str) -> bool {
     path.starts_with(OVERVIEW)
 }
 
 impl Layout {
-    /// Three nodes and some indices.
+    /// Creates three nodes and some indices.
     pub fn new() -> Self {
         let index = |kind, shards: u64| Index {
             uuid: format!("{kind:?}{shards}"),
@@ -93,43 +93,43 @@ impl Layout {
         }
     }
 
-    /// Whether it has the node of this upstream.
+    /// Returns whether the layout has the node of this upstream.
     pub fn has_node(&self, upstream: &str) -> bool {
         self.nodes.iter().any(|node| Self::node_name(*node) == upstream)
     }
 
-    /// The name of a node, which is also its upstream's.
+    /// Returns the name of a node, which is also its upstream's.
     fn node_name(node: u64) -> String {
         format!("es-{node}")
     }
 
-    /// One change, and what it was.
-    pub fn change(&mut self, dice: &mut Dice) -> &'static str {
+    /// Makes one change, and returns its name.
+    pub fn change(&mut self, rng: &mut Rng) -> &'static str {
         self.version = self.version.saturating_add(1);
-        match dice.up_to(5) {
-            0 => self.leave(dice),
+        match rng.up_to(5) {
+            0 => self.leave(rng),
             1 => self.join(),
-            2 => self.flip(dice),
-            3 => self.delete_or_create(dice),
-            _ => self.move_shard(dice),
+            2 => self.flip(rng),
+            3 => self.delete_or_create(rng),
+            _ => self.move_shard(rng),
         }
     }
 
-    fn leave(&mut self, dice: &mut Dice) -> &'static str {
+    fn leave(&mut self, rng: &mut Rng) -> &'static str {
         let nodes: Vec<u64> = self.nodes.iter().copied().collect();
-        let gone = dice.one_of(&nodes);
+        let gone = rng.one_of(&nodes);
         if nodes.len() < 2 {
-            return self.move_shard(dice);
+            return self.move_shard(rng);
         }
         self.nodes.remove(&gone);
         let rest: Vec<u64> = self.nodes.iter().copied().collect();
         for index in self.indices.values_mut() {
             for primary in index.primaries.iter_mut().filter(|primary| **primary == Some(gone)) {
-                // Another copy takes over, or there is none; or the state tells of a node that it does not list.
-                *primary = match dice.up_to(9) {
+                // Another copy becomes primary, or there is none, or the state names a node that it does not list.
+                *primary = match rng.up_to(9) {
                     0 => None,
                     1 => Some(gone),
-                    _ => Some(dice.one_of(&rest)),
+                    _ => Some(rng.one_of(&rest)),
                 };
                 index.version = self.version;
             }
@@ -143,8 +143,8 @@ impl Layout {
         "node joined"
     }
 
-    fn flip(&mut self, dice: &mut Dice) -> &'static str {
-        let target = dice.one_of(&["i", "j", "k"]);
+    fn flip(&mut self, rng: &mut Rng) -> &'static str {
+        let target = rng.one_of(&["i", "j", "k"]);
         let before = self.aliases.insert("a", vec![(target, None)]).unwrap_or_default();
         for (index, _) in before.into_iter().chain([(target, None)]) {
             self.indices.entry(index).and_modify(|index| index.version = self.version);
@@ -152,7 +152,7 @@ impl Layout {
         "alias flipped"
     }
 
-    fn delete_or_create(&mut self, dice: &mut Dice) -> &'static str {
+    fn delete_or_create(&mut self, rng: &mut Rng) -> &'static str {
         if self.indices.remove("k").is_some() {
             for members in self.aliases.values_mut() {
                 members.retain(|(index, _)| *index != "k");
@@ -160,27 +160,27 @@ impl Layout {
             return "index deleted";
         }
         let nodes: Vec<u64> = self.nodes.iter().copied().collect();
-        let primaries = (0..dice.between(1, 4)).map(|_| Some(dice.one_of(&nodes))).collect();
-        // The same version as that of the one before, but another index.
+        let primaries = (0..rng.between(1, 4)).map(|_| Some(rng.one_of(&nodes))).collect();
+        // The new index has the same version as the previous one, but is another index.
         self.indices
             .insert("k", Index { uuid: format!("k{}", self.version), version: 1, kind: Kind::Plain, primaries });
         "index created"
     }
 
-    fn move_shard(&mut self, dice: &mut Dice) -> &'static str {
+    fn move_shard(&mut self, rng: &mut Rng) -> &'static str {
         let nodes: Vec<u64> = self.nodes.iter().copied().collect();
-        let index = dice.one_of(&["i", "j", "p"]);
+        let index = rng.one_of(&["i", "j", "p"]);
         let Some(index) = self.indices.get_mut(index) else { return "shards moved" };
         for primary in &mut index.primaries {
-            if dice.percent(40) {
-                *primary = Some(dice.one_of(&nodes));
+            if rng.percent(40) {
+                *primary = Some(rng.one_of(&nodes));
                 index.version = self.version;
             }
         }
         "shards moved"
     }
 
-    /// The index that a name writes to, with the routing value that the name adds.
+    /// Returns the index that a name writes to, with the routing value that the name adds.
     pub fn target(&self, name: &str) -> Option<(&'static str, Option<&'static str>)> {
         if let Some((index, _)) = self.indices.get_key_value(name) {
             return Some((index, None));
@@ -191,13 +191,13 @@ impl Layout {
         }
     }
 
-    /// The number of the shard of an index that an operation is for; `Some(None)`: no one in particular.
+    /// Returns the number of the shard that an operation is for. `Some(None)` stands for no particular shard.
     pub fn shard(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<u32>> {
         Some(self.indices.get(index)?.shard(operation, added))
     }
 
-    /// The upstream of the node that owns a document, or the coordinating one where nobody outside the cluster can
-    /// know. `Some(None)`: any node will do.
+    /// Returns the upstream of the node that owns a document, or the coordinating upstream if only the cluster knows.
+    /// `Some(None)` stands for any node.
     pub fn owner(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<String>> {
         let index = self.indices.get(index)?;
         if is_unrouted(operation) {
@@ -209,7 +209,7 @@ impl Layout {
         Some(Some(upstream))
     }
 
-    /// What the cluster answers to a question; `None` if that is none.
+    /// Returns the cluster's answer to a query, or `None` if it is not one.
     pub fn answer(&self, path: &str) -> Option<Value> {
         let (path, _) = path.split_once('?')?;
         match path {
@@ -267,7 +267,7 @@ impl Layout {
 }
 
 impl Index {
-    /// The number of the shard that an operation is for.
+    /// Returns the number of the shard that an operation is for.
     fn shard(&self, operation: &Operation, added: Option<&str>) -> Option<u32> {
         let id = operation.id.as_deref().map(hash);
         let hash = match (added.or(operation.routing.as_deref()).map(hash), id) {

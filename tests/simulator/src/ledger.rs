@@ -10,26 +10,27 @@ use crate::operation::{Marker, Operation};
 use crate::scenario::Scenario;
 use crate::violation::{Promise, Violation};
 
-/// What was seen of each request, operation and call, from outside the engine; checks each new event against it.
+/// The observed history of each request, operation and call, from outside the engine. Each new event is checked against
+/// it.
 #[derive(Debug)]
 pub struct Ledger {
-    /// By their number.
+    /// The requests by number.
     pub requests: Vec<Request>,
-    /// By their marker.
+    /// The operations by marker.
     pub operations: Vec<Sent>,
-    /// Calls with batches.
+    /// The calls with batches.
     pub calls: BTreeMap<CallKey, Batch>,
-    /// One for each engine.
+    /// The lanes, one for each engine.
     pub lanes: Vec<Lanes>,
-    /// Upstreams that each engine was told not to exist.
+    /// The upstreams that each engine was told not to exist.
     pub missing: BTreeSet<(usize, String)>,
-    /// Whether wake-ups and ticks come in time.
+    /// Whether wake-ups and ticks are on time.
     pub punctual: bool,
-    /// Whether engines may be switched, or told that nodes have gone.
+    /// Whether engines may get new settings, or be told that nodes have gone.
     pub disturbed: bool,
-    /// Whether some upstream may be none of the cluster's any more, so that what waited for it goes elsewhere.
+    /// Whether an upstream may have left the cluster, so that what waited for it goes elsewhere.
     pub redirects: bool,
-    /// The ids that the filter made, each with the operation that got it.
+    /// The ids that the filter generated, each with its operation.
     pub made_ids: BTreeMap<String, Marker>,
     callers: Vec<Vec<(String, String)>>,
 }
@@ -37,80 +38,80 @@ pub struct Ledger {
 /// A call of one of the engines.
 pub type CallKey = (usize, CallId);
 
-/// A request.
+/// The state of a request.
 #[derive(Debug)]
 pub struct Request {
-    /// As its client sends it.
+    /// The request as its client sends it.
     pub client: Client,
-    /// The engine that has it.
+    /// The engine that handles it.
     pub engine: usize,
-    /// Whose it is.
+    /// The caller.
     pub caller: CallerNumber,
-    /// How far it is.
+    /// The stage.
     pub stage: Stage,
-    /// How much of its body was handed in.
+    /// The number of body bytes that the engine has received.
     pub fed: usize,
-    /// Whether its headers went on at once, without its body.
+    /// Whether its headers continued at once, without its body.
     pub headers_gone: bool,
-    /// When its headers were let go, so that its body has to follow them.
+    /// The time when its headers were let go, so that its body must follow.
     pub let_go: Option<u64>,
-    /// When its body had ended.
+    /// The time when its body ended.
     pub complete: Option<u64>,
-    /// Where shares of it were sent; without a shard where nobody here knows for which it was.
+    /// The destinations of its shares, without a shard where that is unknown here.
     pub shares: BTreeSet<Destination>,
 }
 
-/// How far a request is.
+/// The stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Its client has not come yet.
+    /// Its client has not sent it yet.
     Future,
-    /// Being read, held or on its way.
+    /// It is being read, held or in flight.
     Here,
-    /// Passed through.
+    /// It passed through.
     Passed,
-    /// Answered.
+    /// It was answered.
     Answered,
     /// Its client left first.
     Gone,
 }
 
-/// An operation.
+/// The state of an operation.
 #[derive(Debug)]
 pub struct Sent {
-    /// As its client sends it.
+    /// The operation as its client sends it.
     pub operation: Operation,
-    /// Whose it is.
+    /// The number of its request.
     pub request: usize,
-    /// Whether the filter added something to it.
+    /// Whether the filter added a parameter to it.
     pub extended: bool,
-    /// The calls that it travelled in.
+    /// The calls that contained it.
     pub calls: Vec<CallKey>,
-    /// What nodes did with it.
+    /// Its executions on nodes.
     pub executions: Vec<Execution>,
 }
 
 /// A call with a batch.
 #[derive(Debug)]
 pub struct Batch {
-    /// Where to.
+    /// The upstream.
     pub upstream: String,
-    /// The same with the shard, if it is sent for the first time and nobody can be wrong about that.
+    /// The upstream and the shard, if this is the first attempt and the shard is certain.
     pub destination: Option<Destination>,
-    /// On whose behalf.
+    /// The caller.
     pub caller: CallerNumber,
-    /// Whose slots it took.
+    /// The class of slots that it took.
     pub class: Class,
-    /// What was sent.
+    /// The operations that were sent.
     pub markers: Vec<Marker>,
     /// Whether some of it was sent before.
     pub again: bool,
-    /// What became of it.
+    /// The outcome, once it is over.
     pub ended: Option<Ended>,
 }
 
 impl Ledger {
-    /// Nothing has happened yet.
+    /// Creates a ledger in which nothing has happened.
     pub fn new(clients: Vec<Client>, operations: Vec<Operation>, scenario: &Scenario) -> Self {
         let mut ledger = Self {
             requests: Vec::new(),
@@ -152,14 +153,14 @@ impl Ledger {
         });
     }
 
-    /// A request that is known.
+    /// Returns a known request.
     pub fn request(&mut self, number: usize) -> Result<&mut Request, Violation> {
         self.requests
             .get_mut(number)
             .ok_or_else(|| Violation::of(Promise::AnsweredOnce, format!("there is no request {number}")))
     }
 
-    /// A request passes through.
+    /// Checks and records that a request passes through.
     pub fn passed(&mut self, number: usize, handled: usize, body: &[u8]) -> Result<(), Violation> {
         let request = self.request(number)?;
         let check = |holds, promise, what: &str| {
@@ -174,7 +175,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Bytes that an engine surely holds: bodies that are being read, or of which nothing has left yet.
+    /// Returns how many bytes an engine certainly holds: bodies that are being read, or of which nothing has left yet.
     pub fn held(&self, engine: usize) -> u64 {
         let here = self.requests.iter().filter(|request| request.engine == engine && request.stage == Stage::Here);
         here.filter(|request| request.let_go.is_none())
@@ -186,7 +187,7 @@ impl Ledger {
             .sum()
     }
 
-    /// The headers of a request are let go: nothing of its body has come.
+    /// Checks and records that the headers of a request are let go, before any of its body has arrived.
     pub fn let_go(&mut self, number: usize, now: u64) -> Result<(), Violation> {
         let request = self.request(number)?;
         let check = |holds, what: &str| {
@@ -199,8 +200,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A request passed through for this reason, in the words of the metrics, while so many bytes were left. Were it
-    /// not for its client's oddity, only what the engine knows or has room for may be the reason.
+    /// Checks that a request passed through for a valid reason, in the words of the metrics, while `left` bytes were
+    /// left. Without an oddity of the client, the only valid reasons are the engine's knowledge or its lack of room.
     pub fn passed_because(&self, number: usize, reason: &str, left: u64) -> Result<(), Violation> {
         const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "mismatch"];
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
@@ -208,7 +209,7 @@ impl Ledger {
         let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
         let client = &request.client;
         let oddity = client.oddity;
-        // Of a compressed body either form counts, and what has arrived may not have come out yet.
+        // Both forms of a compressed body count, and arrived data may not be inflated yet.
         let length = (client.body.len() as u64).saturating_add(if client.zipped { client.plain } else { 0 });
         let fits = ANYONES.contains(&reason)
             || (reason == "too_large" && length > settings.max_request)
@@ -227,24 +228,24 @@ impl Ledger {
         })
     }
 
-    /// Whether an operation of a request is for a partitioned index and has no routing value.
+    /// Returns whether an operation of a request is for a partitioned index and has no routing value.
     fn lacks_routing(&self, request: &Request) -> bool {
         let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
         operations.iter().any(|sent| sent.operation.name == "p" && sent.operation.routing.is_none())
     }
 
-    /// Whether two of a request's operations have the same id.
+    /// Returns whether two of a request's operations have the same id.
     fn has_an_id_twice(&self, request: &Request) -> bool {
         let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
         let mut ids = BTreeSet::new();
         !operations.iter().filter_map(|sent| sent.operation.id.as_deref()).all(|id| ids.insert(id))
     }
 
-    /// In the end each request was answered or passed through, or its client has gone.
+    /// Checks that at the end each request was answered, or passed through, or its client has left.
     pub fn drained(&self) -> Result<(), Violation> {
         let left = self.requests.iter().position(|request| matches!(request.stage, Stage::Here | Stage::Future));
         match left {
-            Some(number) => Err(Violation::of(Promise::Drained, format!("request {number} is still here"))),
+            Some(number) => Err(Violation::of(Promise::Drained, format!("request {number} is not over"))),
             None => Ok(()),
         }
     }
@@ -255,7 +256,8 @@ impl Sent {
         Self { operation, request: 0, extended: false, calls: Vec::new(), executions: Vec::new() }
     }
 
-    /// What follows it in these lines, which start with it as it was sent before, or as it may be sent first.
+    /// Returns what follows it in these lines, which must start with it, as it was sent before or as it may be sent
+    /// first.
     pub fn cut_from<'a>(&mut self, lines: &'a [u8], missing_id: &str) -> Option<&'a [u8]> {
         if let (true, Some(extended)) = (self.calls.is_empty(), self.operation.extended_in(lines, missing_id)) {
             (self.operation, self.extended) = (extended, true);
@@ -263,7 +265,7 @@ impl Sent {
         lines.strip_prefix(self.operation.text.as_slice())
     }
 
-    /// The document on which it was carried out.
+    /// Returns the document on which it was executed.
     pub fn document(&self) -> Option<&Document> {
         let execution = self.executions.iter().find(|execution| execution.refused.is_none())?;
         execution.document.as_ref()

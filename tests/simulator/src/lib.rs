@@ -1,24 +1,26 @@
-//! Drives the real engine of `bulk-reshuffle` through random days under virtual time, in front of a model cluster,
-//! and checks every promise after every step. The same seed gives the same day.
+//! Drives the real engine of `bulk-reshuffle` through random runs in virtual time, with a model cluster, and checks
+//! every promise after every step. The same seed gives the same run.
 //!
 //! ```text
-//!   Client ──▶ Saboteur(Engine) ──▶ Calls ──▶ Cluster        moved by the World's Agenda
-//!      ▲            │ commands        │ fates     │ items
-//!      └────────────┴──────▶ Ledger ◀─┴───────────┘          checks what is sent, carried out and replied
+//!   Client ──▶ FaultInjector(Engine) ──▶ Calls ──▶ Cluster   driven by the Harness's EventQueue
+//!      ▲                │ commands           │ fates     │ items
+//!      └────────────────┴────────▶ Ledger ◀──┴───────────┘      checks what is sent, executed and replied
 //! ```
 //!
-//! Who wants to know whether the checks check anything: [`Sabotage`] breaks each promise once.
+//! To verify the checks themselves, each [`Fault`] breaks a promise.
 
-mod agenda;
 mod callbacks;
 mod calls;
 mod client;
 mod cluster;
 mod coverage;
-mod dice;
 mod disturbance;
+mod event_queue;
 mod fate;
+mod fault;
+mod fault_injector;
 mod freshness;
+mod harness;
 mod lanes;
 mod layout;
 mod ledger;
@@ -28,16 +30,14 @@ mod operation;
 mod pauses;
 mod replying;
 mod resend;
+mod rng;
 mod run;
-mod sabotage;
-mod saboteur;
 mod scenario;
 mod sending;
 mod trace;
 mod violation;
-mod world;
 
 pub use coverage::Coverage;
+pub use fault::Fault;
 pub use run::{Failure, run};
-pub use sabotage::Sabotage;
 pub use violation::{Promise, Violation};

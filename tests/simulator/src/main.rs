@@ -1,4 +1,4 @@
-//! `make sim`: runs many seeds on all cores, or one seed, and tells what was seen.
+//! Runs many seeds on all cores, or one seed, and prints the coverage: `make sim`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 fn one(seed: u64) -> Result<(), String> {
-    run(seed, None).map(|coverage| show(&coverage)).map_err(|failure| told(&failure))
+    run(seed, None).map(|coverage| show(&coverage)).map_err(|failure| describe(&failure))
 }
 
 fn many(seeds: u64) -> Result<(), String> {
@@ -38,13 +38,13 @@ fn many(seeds: u64) -> Result<(), String> {
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| take_turns(&next, seeds))).collect();
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| run_seeds(&next, seeds))).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
     });
     let mut coverage = Coverage::default();
     for result in results {
         let seen = result.map_err(|_| "a run panicked".to_owned())?;
-        coverage.merge(&seen.map_err(|failure| told(&failure))?);
+        coverage.merge(&seen.map_err(|failure| describe(&failure))?);
     }
     show(&coverage);
     let elapsed = start.elapsed().as_secs_f64();
@@ -52,15 +52,15 @@ fn many(seeds: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs one seed after the other, beside other threads, until there are no more or one fails.
-fn take_turns(next: &AtomicU64, seeds: u64) -> Result<Coverage, Box<Failure>> {
+/// Runs seeds until there are no more or one fails. Several threads do this at once.
+fn run_seeds(next: &AtomicU64, seeds: u64) -> Result<Coverage, Box<Failure>> {
     let mut coverage = Coverage::default();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= seeds {
             return Ok(coverage);
         }
-        // After a failure nobody needs to go on.
+        // After a failure the other threads stop.
         let seen = run(seed, None).inspect_err(|_| next.store(seeds, Ordering::Relaxed))?;
         coverage.merge(&seen);
     }
@@ -74,7 +74,7 @@ fn show(coverage: &Coverage) {
     println!("{:>12.3}  allocated bytes for each byte counted, at most: {step:?}", step.ratio());
 }
 
-fn told(failure: &Failure) -> String {
+fn describe(failure: &Failure) -> String {
     let Failure { seed, violation, trace } = failure;
-    format!("{}\n\nseed {seed} broke a promise. {violation}\nAgain: make sim SEED={seed}", trace.join("\n"))
+    format!("{}\n\nseed {seed} broke a promise. {violation}\nRepeat it with: make sim SEED={seed}", trace.join("\n"))
 }

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use bulk_reshuffle::routing::SharedData;
 
-use crate::dice::Dice;
-use crate::sabotage::Sabotage;
+use crate::fault::Fault;
+use crate::rng::Rng;
 
-/// What the engines share. A value's version grows with each write.
+/// The data that the engines share. A value's version increases with each write.
 #[derive(Debug, Clone)]
 pub struct Memory(Rc<RefCell<Values>>);
 
@@ -15,18 +15,18 @@ pub struct Memory(Rc<RefCell<Values>>);
 struct Values {
     by_key: BTreeMap<String, (Vec<u8>, u32)>,
     version: u32,
-    /// How many of a hundred writes are lost, and as many garbled.
+    /// The percentage of writes that are lost, and of those that are garbled.
     faults: u64,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Memory {
-    /// Without values.
-    pub fn new(faults: u64, dice: Dice) -> Self {
-        Self(Rc::new(RefCell::new(Values { by_key: BTreeMap::new(), version: 0, faults, dice })))
+    /// Creates a memory without values.
+    pub fn new(faults: u64, rng: Rng) -> Self {
+        Self(Rc::new(RefCell::new(Values { by_key: BTreeMap::new(), version: 0, faults, rng })))
     }
 
-    /// From now on nothing more gets lost.
+    /// Stops losing writes from now on.
     pub fn calm(&self) {
         self.0.borrow_mut().faults = 0;
     }
@@ -46,14 +46,14 @@ impl SharedData for Memory {
         }
         let mut value = value.to_vec();
         let faults = values.faults;
-        if values.dice.percent(faults) {
+        if values.rng.percent(faults) {
             values.by_key.remove(key);
             return true;
         }
-        if values.dice.percent(faults) {
-            let at = values.dice.up_to(value.len() as u64) as usize;
+        if values.rng.percent(faults) {
+            let at = values.rng.up_to(value.len() as u64) as usize;
             match value.get_mut(at) {
-                Some(byte) if values.dice.percent(50) => *byte ^= 0x55,
+                Some(byte) if values.rng.percent(50) => *byte ^= 0x55,
                 _ => value.truncate(at),
             }
         }
@@ -64,26 +64,26 @@ impl SharedData for Memory {
     }
 }
 
-/// What a broken engine makes of what is shared.
+/// The shared data as an engine with a fault sees it.
 #[derive(Debug)]
-pub struct Sabotaged {
-    /// What the others share.
+pub struct FaultySharedData {
+    /// The data that the other engines share.
     pub shared: Box<dyn SharedData>,
-    /// How it is broken.
-    pub sabotage: Sabotage,
+    /// The fault.
+    pub fault: Fault,
 }
 
-impl SharedData for Sabotaged {
+impl SharedData for FaultySharedData {
     fn read(&self, key: &str) -> (Option<Vec<u8>>, Option<u32>) {
-        match self.sabotage {
-            Sabotage::TakeNothingOver if !key.ends_with(".lease") => (None, None),
+        match self.fault {
+            Fault::TakeNothingOver if !key.ends_with(".lease") => (None, None),
             _ => self.shared.read(key),
         }
     }
 
     fn write(&self, key: &str, value: &[u8], version: Option<u32>) -> bool {
-        match self.sabotage {
-            Sabotage::DropLeases if key.ends_with(".lease") => true,
+        match self.fault {
+            Fault::DropLeases if key.ends_with(".lease") => true,
             _ => self.shared.write(key, value, version),
         }
     }

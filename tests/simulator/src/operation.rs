@@ -1,12 +1,12 @@
 use bulk_reshuffle::bulk::Action;
 
-use crate::dice::Dice;
 use crate::layout;
+use crate::rng::Rng;
 
 /// One operation of a request.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// What it does.
+    /// The action.
     pub action: Action,
     /// The name that it is for, its own or its request's.
     pub name: String,
@@ -14,20 +14,20 @@ pub struct Operation {
     pub id: Option<String>,
     /// The routing value, its own or its request's.
     pub routing: Option<String>,
-    /// Its lines, as the client sends them.
+    /// The lines as the client sends them.
     pub text: Vec<u8>,
 }
 
-/// The number of an operation in its run. It travels as white space at the end of the action line, which the filter
-/// must not touch, so that any operation can be told wherever it turns up: also one without an id or a source.
+/// The number of an operation in its run. It is encoded as white space at the end of the action line, which the filter
+/// must not change. It identifies every operation, even one without an id or a source.
 pub type Marker = usize;
 
 const MARKER_BITS: u32 = 13;
 
-/// Bytes of an id that the filter makes.
+/// The length of an id that the filter generates, in bytes.
 pub const MADE_ID: usize = 20;
 
-/// What a request says for all its operations.
+/// The parameters of a request that apply to all its operations.
 #[derive(Debug, Clone, Default)]
 pub struct Defaults {
     /// The index in the path.
@@ -37,44 +37,44 @@ pub struct Defaults {
 }
 
 impl Operation {
-    /// Whether it may be carried out twice.
+    /// Returns whether it may be executed twice.
     pub fn is_idempotent(&self) -> bool {
         matches!(self.action, Action::Index | Action::Delete) && self.id.is_some()
     }
 
-    /// Draws one that can be vouched for.
-    pub fn draw(dice: &mut Dice, marker: Marker, defaults: &Defaults, ids: u64) -> Self {
+    /// Generates an operation that the filter vouches for.
+    pub fn draw(rng: &mut Rng, marker: Marker, defaults: &Defaults, ids: u64) -> Self {
         let actions = [Action::Index, Action::Index, Action::Create, Action::Update, Action::Delete];
-        let action = dice.pick(&actions).copied().unwrap_or(Action::Index);
+        let action = rng.pick(&actions).copied().unwrap_or(Action::Index);
         let own_name = match defaults.name {
-            Some(_) if dice.percent(70) => None,
-            _ => Some(dice.one_of(layout::NAMES)),
+            Some(_) if rng.percent(70) => None,
+            _ => Some(rng.one_of(layout::NAMES)),
         };
         let name = own_name.or(defaults.name).unwrap_or_default();
-        // The index "p" is partitioned, the alias "r" stands for the routing "x".
+        // The index "p" is partitioned, and the alias "r" stands for the routing "x".
         let may_lack_id = matches!(action, Action::Index | Action::Create);
-        let id = (!(may_lack_id && dice.percent(10))).then(|| Id::draw(dice, ids));
+        let id = (!(may_lack_id && rng.percent(10))).then(|| Id::draw(rng, ids));
         let own_routing = match name {
-            "p" => dice.percent(90).then(|| dice.one_of(&["x", "y", "z"])),
-            "r" => dice.percent(20).then_some("x"),
-            _ => dice.percent(8).then(|| dice.one_of(&["x", "y", "z"])),
+            "p" => rng.percent(90).then(|| rng.one_of(&["x", "y", "z"])),
+            "r" => rng.percent(20).then_some("x"),
+            _ => rng.percent(8).then(|| rng.one_of(&["x", "y", "z"])),
         };
         let mut fields = Vec::new();
         fields.extend(own_name.map(|name| format!(r#""_index":"{name}""#)));
         fields.extend(id.as_ref().map(|id| format!(r#""_id":{}"#, id.json)));
         fields.extend(own_routing.map(|routing| format!(r#""routing":"{routing}""#)));
         let line = format!(r#"{{"{}":{{{}}}}}"#, action.name(), fields.join(","));
-        let end = if dice.percent(5) { "\r\n" } else { "\n" };
+        let end = if rng.percent(5) { "\r\n" } else { "\n" };
         let mut text = format!("{line}{}{end}", written(marker)).into_bytes();
         if action.has_source() {
-            text.extend_from_slice(source(action, marker, dice).as_bytes());
+            text.extend_from_slice(source(action, marker, rng).as_bytes());
         }
         let routing = own_routing.or(defaults.routing).map(str::to_owned);
         Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, text }
     }
 
-    /// The same with what the filter added to its action line, as it stands at the start of some lines: an id or a
-    /// routing value, and nothing else.
+    /// Returns the operation with the parameter that the filter added to its action line in these lines. Only an id or
+    /// a routing value may be added.
     pub fn extended_in(&self, lines: &[u8], missing_id: &str) -> Option<Self> {
         let head = format!(r#"{{"{}":{{"#, self.action.name());
         let (field, length) = match missing_id {
@@ -98,7 +98,7 @@ impl Operation {
         Some(extended)
     }
 
-    /// The operation at the start of some lines.
+    /// Returns the marker of the operation at the start of some lines.
     pub fn marker(lines: &[u8]) -> Option<Marker> {
         let line = lines.split(|byte| *byte == b'\n').next()?;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -115,30 +115,30 @@ fn written(marker: Marker) -> String {
     (0..MARKER_BITS).rev().map(|bit| if marker >> bit & 1 == 1 { '\t' } else { ' ' }).collect()
 }
 
-fn source(action: Action, marker: Marker, dice: &mut Dice) -> String {
-    let filling = "x".repeat(dice.one_of(&[0, 0, 10, 200]));
+fn source(action: Action, marker: Marker, rng: &mut Rng) -> String {
+    let filling = "x".repeat(rng.one_of(&[0, 0, 10, 200]));
     match action {
-        Action::Update => match dice.up_to(2) {
+        Action::Update => match rng.up_to(2) {
             0 => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}},\"doc_as_upsert\":true}}\n"),
             1 => format!("{{\"script\":{{\"source\":\"ctx._source.m = {marker}\"}}}}\n"),
             _ => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}}}}\n"),
         },
-        // Nobody but the node that owns the document looks into it.
-        _ if dice.percent(3) => "\0 no document\n".to_owned(),
+        // Only the node that owns the document parses it.
+        _ if rng.percent(3) => "\0 no document\n".to_owned(),
         _ => format!("{{\"m\":{marker},\"f\":\"{filling}\"}}\n"),
     }
 }
 
-/// An id, and how the client writes it.
+/// An id, and its notation by the client.
 struct Id {
     plain: String,
     json: String,
 }
 
 impl Id {
-    fn draw(dice: &mut Dice, ids: u64) -> Self {
-        let number = dice.up_to(ids);
-        match dice.up_to(9) {
+    fn draw(rng: &mut Rng, ids: u64) -> Self {
+        let number = rng.up_to(ids);
+        match rng.up_to(9) {
             0 => Self { plain: number.to_string(), json: number.to_string() },
             1 => Self { plain: format!("é{number}"), json: format!(r#""\u00e9{number}""#) },
             _ => Self { plain: number.to_string(), json: format!(r#""{number}""#) },

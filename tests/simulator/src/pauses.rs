@@ -1,21 +1,21 @@
 use crate::violation::{Promise, Violation};
 
-/// A body that comes so soon after its headers were let go, in milliseconds, was waiting behind them.
+/// The longest delay, in milliseconds, after which a body was waiting behind the headers that were let go.
 const AT_ONCE: u64 = 20;
 
-/// What an engine can know of how Envoy treats a request whose headers are held back.
+/// An engine's possible knowledge of how Envoy treats a request whose headers are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pauses {
-    /// Nothing yet: it has to find out.
+    /// Nothing is known yet: the engine must find out.
     Unknown,
-    /// The body comes.
+    /// The body arrives.
     Stop,
-    /// The body is held back too, so that headers have to go on at once.
+    /// The body is held back too, so that the headers must continue at once.
     Go,
 }
 
 impl Pauses {
-    /// As configured.
+    /// Returns the knowledge that the configuration provides.
     pub fn new(header_pause: &str) -> Self {
         match header_pause {
             "stop" => Self::Stop,
@@ -24,22 +24,23 @@ impl Pauses {
         }
     }
 
-    /// A request's headers are held back.
+    /// Checks that a request's headers may be held back.
     pub fn held(self, number: usize) -> Result<(), Violation> {
         self.unless(self != Self::Go, number, "are held back")
     }
 
-    /// A request's headers go on at once.
+    /// Checks that a request's headers may continue at once.
     pub fn gone(self, number: usize) -> Result<(), Violation> {
         self.unless(self == Self::Go, number, "go on at once")
     }
 
-    /// A request's headers are let go after they were held back.
+    /// Checks that a request's headers may be let go after they were held back.
     pub fn let_go(self, number: usize) -> Result<(), Violation> {
         self.unless(self != Self::Stop, number, "are let go, although its body will come")
     }
 
-    /// A piece of a body is there; when its headers were let go before, so many milliseconds after that.
+    /// Records that a piece of a body has arrived, and how many milliseconds after its headers were let go, if they
+    /// were.
     pub fn body(&mut self, after: Option<u64>) {
         *self = match (*self, after) {
             (Self::Unknown, None) => Self::Stop,
@@ -50,7 +51,7 @@ impl Pauses {
 
     fn unless(self, holds: bool, number: usize, what: &str) -> Result<(), Violation> {
         Violation::unless(holds, Promise::HeaderPause, || {
-            format!("the headers of request {number} {what}; what can be known is {self:?}")
+            format!("the headers of request {number} {what}; the engine's possible knowledge is {self:?}")
         })
     }
 }

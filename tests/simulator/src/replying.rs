@@ -1,4 +1,4 @@
-//! Checks of what clients are answered.
+//! Checks of the answers to clients.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -24,20 +24,20 @@ struct Reply<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// What a client may be told of an operation.
+/// The items that a client may get for an operation.
 struct Truth(Vec<Told>);
 
-/// An item that may be told.
+/// A possible item.
 #[derive(Clone)]
 enum Told {
-    /// The node's own, as it is.
+    /// The node's own item, unchanged.
     Node(String),
-    /// One that the filter writes.
+    /// An item that the filter writes.
     Written(String),
 }
 
 impl Ledger {
-    /// A request is answered.
+    /// Checks that a request may be answered with this response.
     pub fn replied(&mut self, number: usize, response: &Response) -> Result<(), Violation> {
         let request = self.request(number)?;
         Violation::unless(request.stage == Stage::Here, Promise::AnsweredOnce, || {
@@ -55,10 +55,10 @@ impl Ledger {
             if let Some(own) = whole.find(is_answer) {
                 return check_headers(number, &[own], &[all, vec![own]].concat(), response);
             }
-            // Several of its shares may have met at the coordinator: then their items are put in order.
+            // Several of its shares may have met at the coordinator. Their items are then put in order.
             let may_have_met = self.redirects && batches.iter().all(|batch| batch.upstream == COORDINATOR);
             Violation::unless(may_have_met, Promise::OwnItems, || {
-                format!("request {number} is answered with {response:?}, which no node said")
+                format!("request {number} is answered with {response:?}, which no node sent")
             })?;
         }
         let lost: Vec<bool> = self
@@ -74,7 +74,7 @@ impl Ledger {
         check_headers(number, &last, &all, response)
     }
 
-    /// The last batch with an operation, which is over.
+    /// Returns the last batch with an operation. It must be over.
     fn last(&self, sent: &Sent) -> Result<&Batch, Violation> {
         let last = sent.calls.last().and_then(|key| self.calls.get(key)).filter(|batch| batch.ended.is_some());
         last.ok_or_else(|| {
@@ -82,8 +82,8 @@ impl Ledger {
         })
     }
 
-    /// The responses of which one has to be the answer as it is: to a request that travelled alone and unsplit, or
-    /// refusals of one kind.
+    /// Returns the responses of which one must be the unchanged answer: to a request that travelled alone and unsplit,
+    /// or refusals of one kind.
     fn whole(&self, number: usize, batches: &[&Batch]) -> Option<Vec<Rc<Response>>> {
         let first = batches.first()?;
         let is_alone = batches.iter().all(|batch| std::ptr::eq(*batch, *first))
@@ -103,7 +103,7 @@ impl Ledger {
     }
 }
 
-/// A refusal of a batch as a whole.
+/// Returns the refusal of a batch as a whole.
 fn refusal(batch: &Batch) -> Option<Rc<Response>> {
     match &batch.ended {
         Some(Ended::Refused(response)) => Some(Rc::clone(response)),
@@ -112,7 +112,7 @@ fn refusal(batch: &Batch) -> Option<Rc<Response>> {
     }
 }
 
-/// The answer to a request that could be sent nowhere.
+/// Returns the answer to a request that could not be sent anywhere.
 fn unavailable() -> Response {
     let error = r#"{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}"#;
     let inner = error.trim_start_matches('{');
@@ -121,13 +121,13 @@ fn unavailable() -> Response {
     Response { status: 503, headers, body: body.into_bytes() }
 }
 
-/// What a client sees of a response.
+/// Returns the part of a response that a client requests.
 fn seen(response: &Response, filter: &FilterPath) -> Vec<u8> {
     let filtered = if response.status == 200 && !filter.is_empty() { filter.apply(&response.body) } else { None };
     filtered.unwrap_or_else(|| response.body.clone())
 }
 
-/// What a node answered, perhaps not to what it was sent.
+/// Returns a node's answer, which may not match what it was sent.
 fn answer(batch: &Batch) -> Option<&Rc<Response>> {
     match &batch.ended {
         Some(Ended::Items(answer) | Ended::Lie(answer)) => Some(answer),
@@ -135,8 +135,8 @@ fn answer(batch: &Batch) -> Option<&Rc<Response>> {
     }
 }
 
-/// Headers that say nothing about the way that an answer took here are those of one of the answers. But each warning
-/// is there once, of the last answers for sure, of earlier ones perhaps.
+/// Checks the headers: except those about the path of an answer, they must be those of one of the answers. Each warning
+/// must occur once: those of the last answers always, those of earlier ones possibly.
 fn check_headers(
     number: usize,
     last: &[&Rc<Response>],
@@ -155,12 +155,12 @@ fn check_headers(
     let times = response.headers.iter().filter(|(name, _)| name == WARNING).count();
     let is_union = found.is_superset(&union(last)) && found.is_subset(&union(all)) && times == found.len();
     Violation::unless(is_union, Promise::Headers, || {
-        format!("the answer to request {number} has the headers {:?}, nodes said {all:?}", response.headers)
+        format!("the answer to request {number} has the headers {:?}, but the nodes sent {all:?}", response.headers)
     })?;
     let has_own_way = response.headers.iter().any(|(name, _)| name == "server");
     let is_ones = last.is_empty() || all.iter().any(|answer| others(answer) == others(response));
     Violation::unless(is_ones && !has_own_way, Promise::Headers, || {
-        format!("the answer to request {number} has the headers {:?}, which are of none of {all:?}", response.headers)
+        format!("the answer to request {number} has the headers {:?}, which match none of {all:?}", response.headers)
     })
 }
 
@@ -176,13 +176,13 @@ fn check_items(
     let reply: Reply<'_> =
         serde_json::from_slice(&response.body).map_err(|error| wrong(format!("is not one: {error}: {response:?}")))?;
     let items: Vec<&str> = reply.items.iter().flatten().map(|item| item.get()).collect();
-    // How many of the items may have been for the operations so far: some may be told or left out.
+    // The possible numbers of items for the operations so far: some items may be shown or left out.
     let mut told = BTreeSet::from([0_usize]);
     let (mut failed, mut certain) = (false, true);
     for ((sent, batch), lost) in operations.iter().zip(batches).zip(lost) {
         let truth = Truth::of(sent, batch, *lost);
         failed |= truth.0.iter().any(Told::has_failed);
-        // Where either may be told, it may have failed or not.
+        // If several items are possible, it may have failed or not.
         certain &= truth.0.len() == 1;
         let is_next = |at: &&usize| items.get(**at).is_some_and(|item| truth.is_told(item, filter));
         let mut after: BTreeSet<_> = told.iter().filter(is_next).map(|at| at.saturating_add(1)).collect();
@@ -210,7 +210,7 @@ fn check_items(
     }
 }
 
-/// Whether an item reports a failure that says nothing of an earlier attempt.
+/// Returns whether an item reports a failure that says nothing about an earlier attempt.
 fn is_doubtful(item: &str) -> bool {
     item.contains(r#""error""#) && !item.contains(r#""status":400"#)
 }
@@ -219,7 +219,7 @@ const UNKNOWN: &str = "bulk_outcome_unknown_exception";
 
 impl Truth {
     fn of(sent: &Sent, batch: &Batch, lost: bool) -> Self {
-        // Acknowledged means carried out: without an execution no item is true.
+        // Acknowledged means executed: without an execution no item is true.
         let last = || Told::Node(sent.executions.last().map(|execution| execution.item.clone()).unwrap_or_default());
         let written = |status, kind: &str| Told::written(&sent.operation, status, kind);
         Self(match &batch.ended {
@@ -228,14 +228,14 @@ impl Truth {
             Some(Ended::Refused(response)) => vec![written(response.status, &format!("refused_{}", response.status))],
             Some(Ended::NotSent) => vec![written(503, "no_upstream_exception")],
             Some(Ended::Unknown(status)) => vec![written(*status, UNKNOWN)],
-            // Some of the items can be told by what they are for.
+            // Some items can be matched by what they are for.
             Some(Ended::Lie(_)) if lost => [Self::any(sent), vec![written(503, UNKNOWN)]].concat(),
             Some(Ended::Lie(_)) => vec![last(), written(503, UNKNOWN)],
             None => vec![written(503, UNKNOWN)],
         })
     }
 
-    /// One of the items of the nodes that had it; but a failure only if it is the document's own fault.
+    /// Returns the items of the nodes that had it, and of the failures only those caused by the document itself.
     fn any(sent: &Sent) -> Vec<Told> {
         let items = sent.executions.iter().map(|execution| execution.item.clone());
         let (doubtful, others): (Vec<_>, Vec<_>) = items.partition(|item| is_doubtful(item));
@@ -243,7 +243,7 @@ impl Truth {
         others.into_iter().map(Told::Node).chain(unknown).collect()
     }
 
-    /// Whether an item says this, as far as the client wants to see it.
+    /// Returns whether an item is one of these, in the part that the client requests.
     fn is_told(&self, item: &str, filter: &FilterPath) -> bool {
         self.0.iter().any(|told| match told {
             Told::Node(text) => left_of(text, filter).is_some_and(|text| text == item),
@@ -253,7 +253,7 @@ impl Truth {
         })
     }
 
-    /// Whether the client wants to see nothing of it.
+    /// Returns whether the client requests nothing of it.
     fn is_left_out(&self, filter: &FilterPath) -> bool {
         self.0.iter().any(|told| left_of(told.text(), filter).is_none())
     }
@@ -277,14 +277,14 @@ impl Told {
     }
 }
 
-/// What is left of an item, if anything is.
+/// Returns the requested part of an item, if there is any.
 fn left_of(item: &str, filter: &FilterPath) -> Option<String> {
     let left = filter.apply(format!(r#"{{"items":[{item}]}}"#).as_bytes())?;
     let left: Reply<'_> = serde_json::from_slice(&left).ok()?;
     left.items?.first().map(|item| item.get().to_owned())
 }
 
-/// An item without what its error says to people.
+/// Returns an item without its error's reason.
 fn without_reason(item: &str) -> Option<Value> {
     let mut item: Value = serde_json::from_str(item).ok()?;
     for fields in item.as_object_mut()?.values_mut() {

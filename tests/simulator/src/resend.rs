@@ -1,19 +1,19 @@
-//! When an operation may be sent again: the one place that knows.
+//! The single definition of when an operation may be retried.
 
 use crate::fate::Ended;
 
-/// How often an operation may be sent in all.
+/// The maximum number of times that an operation may be sent.
 pub const MOST_SENDS: usize = 12;
 
-/// Whether an operation may be sent again after a call that ended so; `None`: it is still on its way. `busy`
-/// says whether a node had no room for it, `idempotent` whether all that was in the call may be carried out twice.
+/// Returns whether an operation may be retried after a call with this outcome; `None` is still in flight. `busy` tells
+/// whether a node had no room for it, and `idempotent` whether all of the call may be executed twice.
 pub fn may_be_sent_again(ended: Option<&Ended>, busy: bool, idempotent: bool) -> bool {
     match ended {
-        // It surely never reached a node, or was refused with all others: nothing was carried out.
+        // It never reached a node, or was refused with all others: nothing was executed.
         Some(Ended::NotSent | Ended::Refused(_)) => true,
         // A node had no room for it.
         Some(Ended::Items(_)) => busy,
-        // It may have been carried out, and once more comes to the same.
+        // It may have been executed, and executing it again has the same effect.
         Some(Ended::Unknown(_)) => idempotent,
         Some(Ended::Lie(_)) | None => false,
     }

@@ -1,55 +1,55 @@
 use crate::coverage::Coverage;
-use crate::sabotage::Sabotage;
+use crate::fault::Fault;
+use crate::harness::Harness;
 use crate::trace::Trace;
 use crate::violation::Violation;
-use crate::world::World;
 
 /// A run that broke a promise.
 #[derive(Debug)]
 pub struct Failure {
-    /// Which run.
+    /// The seed of the run.
     pub seed: u64,
-    /// What happened.
+    /// The broken promise.
     pub violation: Violation,
     /// The last events before it.
     pub trace: Vec<String>,
 }
 
-/// A run in which nothing has happened to a request for so many milliseconds does not come to its end. The longest
-/// such time of 100,000 runs is a fifth, while engines that nobody answers ask the cluster in vain.
+/// The time without an event of a request after which a run is considered stuck, in milliseconds. The longest such time
+/// of 100,000 runs is a fifth of this, while engines poll a cluster that does not answer.
 ///
-/// The time of a whole run is no measure: hundreds of requests that go to one slow node one by one, and again and
-/// again because most cannot be sent, take half an hour. It has an end, as each operation is sent a few times at most.
+/// The duration of a run is not a criterion: hundreds of requests that go to one slow node one by one, and repeatedly
+/// because most cannot be sent, take half an hour. Such a run ends, because the number of attempts is limited.
 const STANDSTILL: u64 = 100_000;
 
-/// Runs one seed. A run that fails is run once more, to tell what happened last.
-pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<Coverage, Box<Failure>> {
-    match attempt(seed, sabotage, Trace::default()) {
+/// Runs one seed. Repeats a failed run to record its last events.
+pub fn run(seed: u64, fault: Option<Fault>) -> Result<Coverage, Box<Failure>> {
+    match attempt(seed, fault, Trace::default()) {
         (Ok(()), coverage, _) => Ok(coverage),
         (Err(violation), ..) => {
-            let (_, _, trace) = attempt(seed, sabotage, Trace::written());
+            let (_, _, trace) = attempt(seed, fault, Trace::written());
             Err(Box::new(Failure { seed, violation, trace: trace.lines().collect() }))
         }
     }
 }
 
-fn attempt(seed: u64, sabotage: Option<Sabotage>, trace: Trace) -> (Result<(), Violation>, Coverage, Trace) {
-    match World::new(seed, sabotage, trace) {
-        Ok(mut world) => {
-            let result = live(&mut world);
-            (result, world.coverage, world.trace)
+fn attempt(seed: u64, fault: Option<Fault>, trace: Trace) -> (Result<(), Violation>, Coverage, Trace) {
+    match Harness::new(seed, fault, trace) {
+        Ok(mut harness) => {
+            let result = live(&mut harness);
+            (result, harness.coverage, harness.trace)
         }
         Err(violation) => (Err(violation), Coverage::default(), Trace::default()),
     }
 }
 
-fn live(world: &mut World) -> Result<(), Violation> {
-    while !world.is_over() {
-        if !world.step()? || world.now.saturating_sub(world.moved) > STANDSTILL {
+fn live(harness: &mut Harness) -> Result<(), Violation> {
+    while !harness.is_over() {
+        if !harness.step()? || harness.now.saturating_sub(harness.moved) > STANDSTILL {
             break;
         }
     }
-    world.check_end()?;
-    world.check_asked_once()?;
-    world.settle()
+    harness.check_end()?;
+    harness.check_asked_once()?;
+    harness.settle()
 }

@@ -1,4 +1,4 @@
-//! Checks of what is sent, and of what is carried out.
+//! Checks of what is sent, and of what is executed.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,20 @@ use crate::operation::{Marker, Operation};
 use crate::resend::{MOST_SENDS, may_be_sent_again};
 use crate::violation::{Promise, Violation};
 
-/// How late something may leave where wake-ups and ticks are in time: a wake-up takes up to 1 ms, and so does the
+/// The latest delay, in milliseconds, if wake-ups and ticks are on time: a wake-up takes up to 1 ms, and so does the
 /// shortest tick.
 const PUNCTUAL: u64 = 2;
 
-/// An answer of so many bytes has room for whatever a request may be answered with.
+/// The size of an answer, in bytes, that has room for any answer to a request.
 const WHOLE_ANSWER: u64 = 1 << 20;
 
 impl Ledger {
-    /// A batch leaves.
+    /// Checks and records that a batch leaves.
     pub fn sent(&mut self, key: CallKey, call: &Call, cluster: &Cluster, now: u64) -> Result<(), Violation> {
         let markers = self.markers(key.0, &call.body)?;
         let caller = self.one_caller(&markers)?;
-        // What waited for several nodes may meet at the coordinator; how documents fare is checked when it is there.
+        // Shares that waited for several nodes may meet at the coordinator. The documents are checked when the batch
+        // arrives there.
         if !self.is_redirected(call) {
             self.check_order(&markers)?;
         }
@@ -37,8 +38,8 @@ impl Ledger {
         self.check_headers(call, caller)?;
         let shards = self.check_shards(key.0, &markers, call, cluster)?;
         self.check_answer(key.0, &markers)?;
-        // Switches may change the rules; and once the cluster has changed names may lead elsewhere, for some requests
-        // and not yet for others.
+        // Settings may change the rules. Once the cluster has changed, names may lead elsewhere, for some requests and
+        // not yet for others.
         let is_known =
             !self.disturbed && !self.is_redirected(call) && (!self.is_by_shard(key.0) || cluster.history.len() == 1);
         let destination = shards.first().filter(|_| is_known).map(|shard| (call.upstream.to_string(), *shard));
@@ -62,13 +63,13 @@ impl Ledger {
         Violation::unless(!known, Promise::SentOnce, || format!("there are two calls {key:?}"))
     }
 
-    /// A call with a batch is over.
+    /// Records the end of a call with a batch.
     pub fn ended(&mut self, key: CallKey, ended: Ended, now: u64) {
         let markers = self.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
         let lost = markers.iter().any(|marker| self.times_lost(*marker) > 0);
         let Some(batch) = self.calls.get_mut(&key) else { return };
         batch.ended = Some(match ended {
-            // Refused this time, and perhaps carried out before.
+            // This attempt was refused, but an earlier one may have been executed.
             Ended::Refused(_) | Ended::NotSent if lost => Ended::Unknown(503),
             ended => ended,
         });
@@ -77,7 +78,7 @@ impl Ledger {
         }
     }
 
-    /// A node has carried an operation out.
+    /// Checks and records that a node has executed an operation.
     pub fn carried_out(&mut self, marker: Marker, execution: Execution) -> Result<(), Violation> {
         let Some(sent) = self.operations.get_mut(marker) else { return Ok(()) };
         sent.executions.push(execution);
@@ -86,19 +87,18 @@ impl Ledger {
         Violation::unless(times <= lost.saturating_add(1), Promise::SentOnce, || {
             format!("operation {marker} was carried out {times} times, lost {lost} times")
         })?;
-        // A batch that was lost is carried out once more, all of it, in its order.
+        // A lost batch is executed again as a whole, in its order.
         if lost > 0 { Ok(()) } else { self.check_document_order(marker) }
     }
 
-    /// Whether a node had no room for it, the last time that it was sent. A batch that was lost may be carried out
-    /// after the one that was sent in its place.
+    /// Returns whether a node had no room for it at its last attempt. A lost batch may be executed after its retry.
     fn was_busy(&self, marker: Marker) -> bool {
         let executions = self.operations.get(marker).map_or(&[][..], |sent| sent.executions.as_slice());
         let possible = if self.times_lost(marker) > 0 { executions.len() } else { 1 };
         executions.iter().rev().take(possible).any(|execution| execution.refused == Some(429))
     }
 
-    /// How often it was sent without anybody knowing what became of it.
+    /// Returns how many of its attempts had an unknown outcome.
     pub fn times_lost(&self, marker: Marker) -> usize {
         let calls = self.operations.get(marker).map_or(&[][..], |sent| sent.calls.as_slice());
         let ended = calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref());
@@ -110,7 +110,8 @@ impl Ledger {
         operations.map(|sent| &sent.operation).all(Operation::is_idempotent)
     }
 
-    /// What is sent is made of whole operations, byte for byte, but for what may be added to those without an id.
+    /// Returns the operations in a body, which must be whole and unchanged except for parameters added to those without
+    /// an id.
     fn markers(&mut self, engine: usize, body: &[u8]) -> Result<Vec<Marker>, Violation> {
         let missing_id = self.lanes.get(engine).map_or("", |lanes| lanes.settings.missing_id);
         let (mut rest, mut markers) = (body, Vec::new());
@@ -119,7 +120,7 @@ impl Ledger {
             let cut = operation.and_then(|(marker, sent)| Some((marker, sent.cut_from(rest, missing_id)?)));
             let Some((marker, after)) = cut else {
                 let text = String::from_utf8_lossy(rest.get(..100).unwrap_or(rest)).into_owned();
-                return Err(Violation::of(Promise::SameBytes, format!("nobody sent {text:?}")));
+                return Err(Violation::of(Promise::SameBytes, format!("no client sent {text:?}")));
             };
             self.check_made_id(marker)?;
             markers.push(marker);
@@ -129,7 +130,7 @@ impl Ledger {
         Ok(markers)
     }
 
-    /// No id is made twice.
+    /// Checks that no id is generated twice.
     fn check_made_id(&mut self, marker: Marker) -> Result<(), Violation> {
         let made = self.operations.get(marker).filter(|sent| sent.extended).and_then(|sent| sent.operation.id.clone());
         let Some(id) = made else { return Ok(()) };
@@ -158,20 +159,20 @@ impl Ledger {
         })
     }
 
-    /// A request's operations keep their order.
+    /// Checks that a request's operations keep their order.
     fn check_order(&self, markers: &[Marker]) -> Result<(), Violation> {
         let mut last = std::collections::BTreeMap::new();
         for marker in markers {
             let request = self.operations.get(*marker).map(|sent| sent.request);
             let before = last.insert(request, *marker);
             Violation::unless(before.is_none_or(|before| before < *marker), Promise::Order, || {
-                format!("operation {marker} stands behind {before:?}, which is of the same request and came later")
+                format!("operation {marker} follows {before:?}, which is a later operation of the same request")
             })?;
         }
         Ok(())
     }
 
-    /// Says whether the operation was sent before.
+    /// Checks an operation. Returns whether it was sent before.
     fn check_operation(
         &self,
         engine: usize,
@@ -191,7 +192,7 @@ impl Ledger {
             };
             let is_here = request.stage == Stage::Here || (request.stage == Stage::Gone && !request.shares.is_empty());
             check(is_here, promise, &format!("is sent although it is {:?}", request.stage))?;
-            check(request.complete.is_some(), Promise::PassedWhole, "is sent before all of it has come")?;
+            check(request.complete.is_some(), Promise::PassedWhole, "is sent before all of its request has arrived")?;
             check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
         }
         let Some(last) = sent.calls.last() else {
@@ -200,7 +201,7 @@ impl Ledger {
             check(sent.operation.id.is_some() || may_lack_id, Promise::Owner, "is sent to a node without an id")?;
             let redirected = self.is_redirected(call);
             let apart = self.redirects || !self.has_same_id_elsewhere(sent, &call.upstream);
-            check(apart, Promise::Order, "has its id on both sides")?;
+            check(apart, Promise::Order, "has its id both in routed and in unrouted operations")?;
             let mut instead =
                 self.missing.iter().filter(|(of, _)| *of == engine && call.upstream.as_ref() == COORDINATOR);
             let owned = redirected
@@ -217,15 +218,15 @@ impl Ledger {
             Promise::SentOnce,
             &format!("is sent again after {ended:?}"),
         )?;
-        check(sent.calls.len() < MOST_SENDS, Promise::SentOnce, "is sent again and again")?;
+        check(sent.calls.len() < MOST_SENDS, Promise::SentOnce, "is sent too many times")?;
         let before = self.calls.get(last).map(|batch| batch.upstream.as_str());
         let known = [Some(COORDINATOR), before].contains(&Some(&call.upstream));
         check(known, Promise::Owner, &format!("is sent again to {}", call.upstream))?;
         Ok(true)
     }
 
-    /// Whether another operation of its request, with the same id, was routed where this one is not, or the other way
-    /// round.
+    /// Returns whether another operation of its request with the same id was routed although this one is not, or vice
+    /// versa.
     fn has_same_id_elsewhere(&self, sent: &Sent, upstream: &str) -> bool {
         let Some(request) = self.requests.get(sent.request) else { return false };
         let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
@@ -235,7 +236,7 @@ impl Ledger {
         firsts.map(|batch| batch.upstream == COORDINATOR).any(|unrouted| unrouted != (upstream == COORDINATOR))
     }
 
-    /// Whether a batch may hold what waited for a node that has gone.
+    /// Returns whether a batch may hold shares that waited for a node that has left.
     fn is_redirected(&self, call: &Call) -> bool {
         self.redirects && call.upstream.as_ref() == COORDINATOR
     }
@@ -244,7 +245,8 @@ impl Ledger {
         self.lanes.get(engine).is_some_and(|lanes| lanes.settings.level == "shard")
     }
 
-    /// With `dispatch.level: shard` a batch for a node is for one shard: says for which, as far as anybody can tell.
+    /// Checks that a batch for a node is for one shard, with `dispatch.level: shard`. Returns the shard, if it is
+    /// certain.
     fn check_shards(
         &self,
         engine: usize,
@@ -264,24 +266,24 @@ impl Ledger {
         Ok(shards)
     }
 
-    /// A batch has no more operations than its answer has room for: each may be answered with a long error.
+    /// Checks that a batch's answer has room for its operations. Each may be answered with a long error.
     fn check_answer(&self, engine: usize, markers: &[Marker]) -> Result<(), Violation> {
         let most = self.lanes.get(engine).map_or(u64::MAX, |lanes| lanes.settings.max_answer);
         let operations = markers.len() as u64;
         Violation::unless(operations == 1 || operations.saturating_mul(ERROR_ROOM) <= most, Promise::Bounds, || {
-            format!("{operations} operations share a batch, whose answer may have {most} bytes")
+            format!("{operations} operations share a batch, whose answer may have at most {most} bytes")
         })
     }
 
-    /// Whether whatever a request has sent to a destination is over, for good.
+    /// Returns whether everything that a request has sent to a destination is over for good.
     fn is_over(&self, request: usize, destination: &Destination) -> bool {
         let operations = self.operations.iter().filter(|sent| sent.request == request);
         let mut last_calls = operations.filter_map(|sent| self.calls.get(sent.calls.last()?));
         last_calls.all(|batch| batch.destination.as_ref() != Some(destination) || batch.ended.is_some())
     }
 
-    /// What a request has for a destination leaves in one batch, and in time; or in parts, each when the one before is
-    /// over.
+    /// Checks that a request's share for a destination leaves in one batch, and in time. It may also leave in parts,
+    /// each when the previous one is over.
     fn check_shares(&mut self, key: CallKey, markers: &[Marker], batch: &Leaving, now: u64) -> Result<(), Violation> {
         let mut firsts: Vec<usize> = markers
             .iter()
@@ -306,7 +308,7 @@ impl Ledger {
                 continue;
             }
             let (Some(lanes), Some(since)) = (self.lanes.get(key.0), request.complete) else { continue };
-            lanes.check_turn(batch, since, now)?;
+            lanes.check_round_robin(batch, since, now)?;
             if self.punctual {
                 lanes.check_time(batch, since, now, PUNCTUAL)?;
             }
@@ -314,14 +316,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// The slots of a caller.
+    /// Returns the class of slots of a caller.
     fn class(&self, engine: usize, caller: usize) -> Class {
         let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
         let class = self.lanes.get(engine).zip(key).map(|(lanes, key)| lanes.class(key));
         class.unwrap_or_else(|| Class { identity: String::new(), waits: false })
     }
 
-    /// Since when the oldest of a batch may be held: a share may count whose client has gone since.
+    /// Returns the time since when the oldest part of a batch may be held. A share whose client has left may count.
     fn held_since(&self, engine: usize, markers: &[Marker], caller: usize) -> u64 {
         let sent = markers.iter().filter_map(|marker| self.requests.get(self.operations.get(*marker)?.request));
         let gone = self
@@ -331,7 +333,7 @@ impl Ledger {
         sent.chain(gone).filter_map(|request| request.complete).min().unwrap_or_default()
     }
 
-    /// Of a request's operations on one document, none is carried out before an earlier one.
+    /// Checks that a request's operations on one document are executed in order.
     fn check_document_order(&self, marker: Marker) -> Result<(), Violation> {
         let Some(sent) = self.operations.get(marker) else { return Ok(()) };
         let Some(request) = self.requests.get(sent.request) else { return Ok(()) };

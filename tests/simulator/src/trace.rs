@@ -1,16 +1,16 @@
 use std::collections::VecDeque;
 
-/// The last events of a run. Written only where somebody will read it: a run that fails is run once more with it.
+/// The last events of a run. They are recorded only when a failed run is repeated.
 #[derive(Debug, Default)]
 pub struct Trace {
     events: Option<VecDeque<String>>,
 }
 
-/// How many events are kept.
+/// The number of recorded events.
 const LENGTH: usize = 60;
 
 impl Trace {
-    /// One that is written.
+    /// Creates a trace that records.
     pub fn written() -> Self {
         Self { events: Some(VecDeque::new()) }
     }
@@ -25,7 +25,7 @@ impl Trace {
         }
     }
 
-    /// The last events, oldest first.
+    /// Returns the last events, oldest first.
     pub fn lines(self) -> impl Iterator<Item = String> {
         self.events.into_iter().flatten()
     }

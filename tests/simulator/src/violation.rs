@@ -1,68 +1,69 @@
 use std::fmt;
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// The promise.
     pub promise: Promise,
     /// What happened.
     pub detail: String,
 }
 
-/// What is checked.
+/// A promise that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Promise {
     /// Each request is answered or passed through exactly once, and nothing happens to it afterwards.
     AnsweredOnce,
-    /// No answer before the nodes have answered.
+    /// A request is not answered before its nodes have answered.
     NotEarly,
     /// A reply holds the request's own items, true and in its order.
     OwnItems,
     /// A reply carries the headers that clients check.
     Headers,
-    /// An operation is sent again only where that is allowed.
+    /// An operation is retried only where that is allowed.
     SentOnce,
-    /// A batch is one caller's, under its path and headers.
+    /// A batch is of one caller, with its path and headers.
     CallersApart,
-    /// Operations leave byte for byte.
+    /// Operations leave byte for byte unchanged.
     SameBytes,
     /// A request's operations on a document keep their order, and its share for a node travels in one batch.
     Order,
-    /// A batch is for one shard, where that is asked for.
+    /// A batch is for one shard, if so configured.
     OneShard,
     /// An operation goes to the node that owns its document.
     Owner,
-    /// A request that is not vouched for passes on whole, before anything of it is sent; and no other.
+    /// A request that the filter does not vouch for passes through unchanged, before anything of it is sent. No other
+    /// request does.
     PassedWhole,
-    /// Nothing is sent for a client that left before.
+    /// Nothing is sent for a client that has left.
     GoneIsGone,
     /// Memory stays within its budget.
     Memory,
-    /// Replies in a callback and batches on their way are bounded.
+    /// The replies in a callback and the batches in flight are limited.
     Bounds,
-    /// Headers are held back only as long as it takes to find out whether a body comes.
+    /// Headers are held back only until it is known whether a body arrives.
     HeaderPause,
-    /// Identities take turns at a node, and so do the callers of each.
-    Turns,
-    /// No identity keeps another's requests from a node for longer than an interval.
+    /// Identities go in round-robin order at a node, and so do the callers of each.
+    RoundRobin,
+    /// No identity delays another's requests to a node for longer than an interval.
     Fairness,
-    /// What is held leaves in time.
+    /// Held shares leave in time.
     Interval,
-    /// What has changed in the cluster is known to all engines in time.
+    /// All engines learn of changes in the cluster in time.
     Fresh,
-    /// One engine asks the cluster for all.
+    /// One engine polls the cluster for all.
     AskedOnce,
-    /// In the end nothing is left.
+    /// At the end nothing is left.
     Drained,
 }
 
 impl Violation {
-    /// A promise was broken.
+    /// Creates a violation.
     pub fn of(promise: Promise, detail: impl Into<String>) -> Self {
         Self { promise, detail: detail.into() }
     }
 
-    /// A promise was broken unless this holds.
+    /// Returns a violation unless this holds.
     pub fn unless(holds: bool, promise: Promise, detail: impl FnOnce() -> String) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self::of(promise, detail())) }
     }

@@ -1,9 +1,9 @@
-//! The engine as it is keeps every promise.
+//! Tests that the engine keeps every promise.
 
 use bulk_reshuffle_simulator::{Coverage, run};
 
 #[test]
-fn some_hundred_days_break_no_promise() {
+fn hundreds_of_runs_keep_every_promise() {
     let mut coverage = Coverage::default();
     for seed in 0..300 {
         match run(seed, None) {
@@ -57,7 +57,7 @@ fn some_hundred_days_break_no_promise() {
 }
 
 #[test]
-fn a_seed_gives_the_same_day_each_time() {
+fn a_seed_always_gives_the_same_run() {
     let seen = || run(7, None).unwrap().iter().map(|(what, times)| (what.to_owned(), times)).collect::<Vec<_>>();
     assert_eq!(seen(), seen());
 }

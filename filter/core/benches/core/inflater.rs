@@ -1,7 +1,7 @@
 use bulk_reshuffle_routines::{CHUNK, Inflating, Load};
 use divan::Bencher;
 
-/// Per byte of what comes out.
+/// Inflates bodies. Bytes are counted after decompression.
 #[divan::bench(args = Load::all(), sample_size = 1)]
 fn inflate(bencher: Bencher<'_, '_>, load: Load) {
     super::measure(bencher, Inflating::new(load, CHUNK), load.operations());

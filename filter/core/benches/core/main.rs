@@ -1,4 +1,4 @@
-//! What each part of core takes of a request, and the whole of it: `make bench-core`.
+//! The time that each part of core takes for a request, and the whole path: `make bench-core`.
 #![allow(missing_docs)]
 
 mod answer;
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Measures a routine that carries out so many operations in each run.
+/// Measures a routine that performs `operations` operations in each run.
 fn measure(bencher: Bencher<'_, '_>, mut routine: impl Routine, operations: usize) {
     routine.prepare();
     routine.run();

@@ -6,27 +6,27 @@ use bulk_reshuffle_routines::Routine;
 
 use crate::subject::Subject;
 
-/// Valgrind's counter of instructions, which runs this program again for each count.
+/// Valgrind's instruction counter. It runs this program again for each count.
 pub struct Callgrind {
     folder: PathBuf,
 }
 
-/// Said where there is no valgrind.
+/// The message printed if valgrind is missing.
 const HOW_TO_INSTALL: &str = "make bench-instructions: needs valgrind. Install it, for example:
   Debian, Ubuntu   apt install valgrind
   Fedora, RHEL     dnf install valgrind";
 
-/// The exit code then.
+/// The exit code if valgrind is missing.
 pub const MISSING: u8 = 2;
 
-/// In front of what is asked of this program when it runs under valgrind.
+/// The argument before the subject when this program runs under valgrind.
 const RUN: &str = "--run";
 
-/// Runs before the one that is counted, so that whatever grows has grown.
+/// The number of runs before the counted one, so that every growing buffer has reached its size.
 const WARM_UP: usize = 2;
 
 impl Callgrind {
-    /// Unless it is missing; then it says so.
+    /// Finds valgrind. Prints how to install it and returns `None` if it is missing.
     pub fn find() -> Option<Self> {
         if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
             eprintln!("{HOW_TO_INSTALL}");
@@ -37,12 +37,12 @@ impl Callgrind {
         Some(Self { folder: folder.canonicalize().expect("the folder") })
     }
 
-    /// Where its profiles are.
+    /// Returns the folder of the profiles.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The instructions of one run.
+    /// Counts the instructions of one run.
     pub fn count(&self, subject: &Subject) -> u64 {
         let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ','], "-"));
         let status = Command::new("valgrind")
@@ -59,13 +59,13 @@ impl Callgrind {
     }
 }
 
-/// What this process is to run under valgrind, if it does.
+/// Returns the subject that this process must run under valgrind, or `None` if it was started directly.
 pub fn asked_for() -> Option<Subject> {
     let arguments: Vec<String> = env::args().skip_while(|argument| argument != RUN).skip(1).collect();
     (!arguments.is_empty()).then(|| Subject::read(&arguments).expect("something to count"))
 }
 
-/// Runs it, the last time so that it counts.
+/// Runs the routine several times; only the last run counts.
 pub fn run(routine: &mut dyn Routine) {
     for _ in 0..WARM_UP {
         routine.prepare();
@@ -75,7 +75,7 @@ pub fn run(routine: &mut dyn Routine) {
     counted(&mut || routine.run());
 }
 
-/// What is counted is what happens in here.
+/// The function that callgrind counts: `--toggle-collect` names it.
 #[inline(never)]
 fn counted(act: &mut dyn FnMut()) {
     act();

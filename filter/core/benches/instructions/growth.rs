@@ -3,10 +3,10 @@ use bulk_reshuffle_routines::{SERIES, Series};
 use crate::callgrind::Callgrind;
 use crate::subject::Subject;
 
-/// Prints what an operation takes from a request's headers to its client's answer, in clusters and loads that grow; says
-/// whether that does not grow along.
+/// Prints the instructions per operation, from a request's headers to its client's answer, for growing clusters and
+/// loads. Returns whether every series stays within its limit.
 pub fn is_kept(callgrind: &Callgrind) -> bool {
-    println!("\n{:<40} {:>10} {:>22} {:>10} {:>10}", "what grows", "to", "instructions/operation", "times", "limit");
+    println!("\n{:<40} {:>10} {:>22} {:>10} {:>10}", "quantity", "value", "instructions/operation", "ratio", "limit");
     SERIES.iter().map(|series| is_series_kept(callgrind, series)).fold(true, |all, kept| all & kept)
 }
 

@@ -4,29 +4,29 @@ use std::process::Command;
 
 use bulk_reshuffle_routines::Load;
 
-/// Instructions for an operation, by routine and load.
+/// The instructions per operation, by routine and load.
 #[derive(Debug, Default)]
 pub struct Limits(BTreeMap<(String, String), f64>);
 
-/// Where they are kept.
+/// The file that holds the limits.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions/limits.txt");
 
-/// How far a count may be above its limit. Another compiler or C library makes a difference too.
+/// The fraction by which a count may exceed its limit. Another compiler or C library also changes counts.
 const MARGIN: f64 = 0.05;
 
 const HEAD: &str = "\
-# Instructions for each operation, counted by callgrind on x86-64 with AVX2. `make bench-instructions` fails where one
-# takes 5 % more. A change that is worth that writes this file anew, and so does one that saves some:
+# Instructions per operation, counted by callgrind on x86-64 with AVX2. `make bench-instructions` fails if a count
+# exceeds its limit by more than 5 %. If a change is worth that, or if it saves instructions, rewrite this file:
 #
 #   make bench-instructions RENEW=1
 #
 ";
 
-/// In front of the compiler that made what was counted.
+/// The prefix of the line that names the compiler of the counted build.
 const COMPILER: &str = "# counted with ";
 
 impl Limits {
-    /// Those of the file.
+    /// Reads the limits from the file.
     pub fn read() -> Self {
         let text = text();
         let limits = text.lines().filter_map(|line| {
@@ -37,19 +37,19 @@ impl Limits {
         Self(limits.collect())
     }
 
-    /// Makes these the file's.
+    /// Writes these counts to the file as the new limits.
     pub fn write(&self) {
         let lines = self.0.iter().map(|((routine, load), count)| format!("{routine} | {load} | {count:.1}\n"));
         let text = format!("{HEAD}{COMPILER}{}\n{}", compiler(), lines.collect::<String>());
         fs::write(FILE, text).expect("the limits can be written");
     }
 
-    /// Sets one.
+    /// Sets the count of one routine and load.
     pub fn insert(&mut self, routine: &str, load: Load, count: f64) {
         self.0.insert((routine.to_owned(), load.to_string()), count);
     }
 
-    /// Prints these counts beside their limits; says whether none is beyond its own.
+    /// Prints these counts beside their limits. Returns whether all are within them.
     pub fn compare(&self, limits: &Self) -> bool {
         println!("{:<15} {:<20} {:>22} {:>10}", "routine", "load", "instructions/operation", "limit");
         let mut is_kept = true;

@@ -1,5 +1,5 @@
-//! How many instructions each part of core takes for an operation. Unlike time that is the same on a busy machine, so
-//! that a line can be held: `make bench-instructions`.
+//! The instructions that each part of core takes per operation: `make bench-instructions`. Unlike time, counts stay the
+//! same on a busy machine, so a limit can be enforced.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod callgrind;
@@ -15,10 +15,11 @@ use callgrind::Callgrind;
 use limits::Limits;
 use subject::Subject;
 
-/// Bytes of an operation. What depends on them, looking for newlines and copying, takes few instructions.
+/// The size of an operation, in bytes. The work that depends on it, finding newlines and copying, takes few
+/// instructions.
 const BYTES: usize = 290;
 
-/// With this in the environment the limits are written anew.
+/// The environment variable that makes this program rewrite the limits.
 const RENEW: &str = "RENEW";
 
 fn main() -> ExitCode {

@@ -1,16 +1,16 @@
 use bulk_reshuffle_routines::{Case, Load, ROUTINES, Routine, SERIES, Serving};
 
-/// What is counted. A process under valgrind is told which by arguments.
+/// The thing to count. Command-line arguments name it for the process under valgrind.
 #[derive(Debug, Clone)]
 pub enum Subject {
     /// A routine, by its name.
     Routine(&'static str, Load),
-    /// A case of a series, by the name of that.
+    /// A case of a growth series, by the name of the series.
     Growth(&'static str, Case),
 }
 
 impl Subject {
-    /// In words and numbers.
+    /// Returns the command-line arguments that name this subject.
     pub fn arguments(&self) -> Vec<String> {
         match self {
             Self::Routine(name, Load { requests, documents, bytes }) => {
@@ -21,7 +21,7 @@ impl Subject {
         }
     }
 
-    /// What these arguments say.
+    /// Parses the arguments that [`arguments`](Self::arguments) returns.
     pub fn read(arguments: &[String]) -> Option<Self> {
         match arguments {
             [name, requests, documents, bytes] => {
@@ -37,7 +37,7 @@ impl Subject {
         }
     }
 
-    /// Makes it ready.
+    /// Makes the routine ready to run.
     pub fn routine(&self) -> Option<Box<dyn Routine>> {
         match self {
             Self::Routine(name, load) => {
@@ -48,7 +48,7 @@ impl Subject {
         }
     }
 
-    /// Operations of one run.
+    /// Returns the number of operations in one run.
     pub fn operations(&self) -> usize {
         match self {
             Self::Routine(_, load) => load.operations(),

@@ -17,7 +17,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The action whose word comes next, as a key.
+    /// Reads an action's name as the next key, with its quotes.
     pub(super) fn plain(text: &mut Plain<'_>) -> Option<Self> {
         if text.takes(b"\"index\"") {
             Some(Self::Index)
@@ -30,7 +30,7 @@ impl Action {
         }
     }
 
-    /// The word that stands for it in action lines and in answers.
+    /// Returns the action's name in action lines and in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Index => "index",
@@ -40,7 +40,7 @@ impl Action {
         }
     }
 
-    /// Whether a source line follows the action line.
+    /// Returns whether a source line follows the action line.
     pub fn has_source(self) -> bool {
         self != Self::Delete
     }

@@ -11,53 +11,53 @@ use crate::json::{Object, Plain, present};
 /// The longest document id that a cluster takes, in bytes of UTF-8.
 const MAX_ID: usize = 512;
 
-/// An action line that the filter vouches for: every version of Elasticsearch and OpenSearch takes it, and takes it
-/// to mean the same.
+/// An action line that the filter vouches for: every version of Elasticsearch and OpenSearch accepts it and gives it
+/// the same meaning.
 ///
-/// Where versions differ (text after the object, `_type`, ids of other types), where an operation could be refused
-/// in a way that refuses the whole request (versions, sequence numbers), or where the line is merely unusual, it is
-/// not vouched for, and the request passes on whole.
+/// The filter does not vouch for a line on whose meaning versions differ (text after the object, `_type`, ids of other
+/// types), for a line that could fail the whole request (versions, sequence numbers), or for a merely unusual line. The
+/// whole request then passes through unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionLine<'a> {
-    /// What to do.
+    /// The action to perform.
     pub action: Action,
-    /// Index, alias or data stream, if the line names one.
+    /// The index, alias or data stream, if the line names one.
     pub index: Option<Cow<'a, str>>,
     /// The document's id, if the line gives one.
     pub id: Option<Cow<'a, str>>,
     /// The custom routing value, if the line gives one.
     pub routing: Option<Cow<'a, str>>,
-    /// Whether the name has to be an alias, if the line says so. A node checks it; where it does not hold, the
-    /// operation alone is refused.
+    /// Whether the name must be an alias, if the line says so. The node checks it. If it is not an alias, the node
+    /// refuses only this operation.
     pub require_alias: Option<bool>,
-    /// Whether it has to be a data stream, if the line says so; likewise, in Elasticsearch from 8.13 on. Other clusters
-    /// refuse the whole request, so whoever vouches for the line has to know that there is none.
+    /// Whether the name must be a data stream, if the line says so. Elasticsearch checks it from 8.13 on. Other
+    /// clusters refuse the whole request, so the caller must know that the cluster has no such nodes.
     pub require_data_stream: Option<bool>,
     nulls: Nulls,
     text: &'a [u8],
 }
 
-/// Where in a line a `null` stands in place of a value. Every cluster takes it as if the parameter were not there.
-/// Logstash writes an id and a routing value like this that it does not have.
+/// The positions in a line where `null` stands in place of a value. Every cluster treats such a parameter as absent.
+/// Logstash writes `null` for an id or a routing value that it does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Nulls {
     id: Option<usize>,
     routing: Option<usize>,
 }
 
-/// Why an action line is not vouched for.
+/// The reason why the filter does not vouch for an action line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// Not the JSON object expected here, or with a parameter or value that is not vouched for.
+    /// The line is not the expected JSON object, or has a parameter or value that the filter does not vouch for.
     #[error("the action line is not one that the filter vouches for")]
     Line,
-    /// An ingest pipeline may change where the document goes.
+    /// The operation names an ingest pipeline, which may change where the document goes.
     #[error("the operation names an ingest pipeline")]
     Pipeline,
 }
 
 impl<'a> ActionLine<'a> {
-    /// Reads one line, with or without its line end.
+    /// Parses one line, with or without its line end. Fails if the filter does not vouch for it.
     pub fn read(line: &'a [u8]) -> Result<Self, LineError> {
         let Parsed { action, parameters } = Parsed::plain(line).map_or_else(|| Parsed::json(line), Ok)?;
         if parameters.pipeline.is_some() {
@@ -81,13 +81,13 @@ impl<'a> ActionLine<'a> {
         Ok(Self { action, index, id, routing, require_alias, require_data_stream, nulls, text: line })
     }
 
-    /// Bytes of the line.
+    /// Returns the length of the line, in bytes.
     pub fn bytes(&self) -> u64 {
         self.text.len() as u64
     }
 
-    /// What adds a parameter to this line, which begins at `start` in the body: in place of a `null`, or else in front
-    /// of the others, right behind the brace with which they begin.
+    /// Returns the splice that adds a parameter to this line, which begins at `start` in the body. The parameter
+    /// replaces its `null` if there is one. Otherwise it is inserted right after the opening brace of the parameters.
     pub fn splice(&self, start: u32, parameter: Parameter) -> Splice {
         let null = match parameter {
             Parameter::Id(_) => self.nulls.id,
@@ -96,7 +96,7 @@ impl<'a> ActionLine<'a> {
         let (at, gap) = match null {
             Some(at) => (at, Gap::Null),
             None => {
-                // The first brace is the line's own. No action's name has one, however it is written.
+                // The first brace is the line's own. An action's name never contains one, in any notation.
                 let inner = memchr::memchr_iter(b'{', self.text).nth(1).unwrap_or_default();
                 let at = inner.saturating_add(1);
                 let rest = self.text.get(at..).unwrap_or_default();
@@ -107,12 +107,13 @@ impl<'a> ActionLine<'a> {
     }
 }
 
-/// A parameter's name and a `null`. They are found where they stand and nowhere else: within a string a quote has a
-/// backslash in front, and no other key ends like these.
+/// A parameter's key and a `null` value. The bytes cannot occur elsewhere: within a string a backslash precedes each
+/// quote, and no other key ends like these.
 const NULL_IDS: [&[u8]; 2] = [b"\"_id\":null", b"\"_id\": null"];
 const NULL_ROUTINGS: [&[u8]; 2] = [b"\"routing\":null", b"\"routing\": null"];
 
-/// Where a parameter's `null` stands, if that is its value; an error if it is written in an unusual way.
+/// Returns the position of a parameter's `null`, if that is its value. Fails if the `null` is written in an unusual
+/// way.
 fn null(line: &[u8], written: &[&[u8]], value: Option<&Text>) -> Result<Option<usize>, LineError> {
     let Some(Text(None)) = value else { return Ok(None) };
     let place = |written: &&[u8]| {
@@ -129,7 +130,7 @@ struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Reads a line as most clients write most of them.
+    /// Parses a line in the notation that most clients use. Returns `None` for any other notation.
     fn plain(line: &'a [u8]) -> Option<Self> {
         let mut line = Plain::new(line.strip_suffix(b"\n").unwrap_or(line));
         line.past(b"{")?;
@@ -148,7 +149,7 @@ impl<'a> Parsed<'a> {
                 &mut parameters.routing
             };
             line.colon()?;
-            // Nearly always a string, so that one byte has to tell.
+            // The value is nearly always a string, so one byte decides.
             let is_null = line.rest().first() == Some(&b'n') && line.takes(b"null");
             let value = Text(if is_null { None } else { Some(Cow::Borrowed(line.string()?)) });
             if parameter.replace(value).is_some() {
@@ -163,7 +164,7 @@ impl<'a> Parsed<'a> {
         line.rest().is_empty().then_some(Self { action, parameters })
     }
 
-    /// Reads a line however it is written.
+    /// Parses a line in any JSON notation.
     fn json(line: &'a [u8]) -> Result<Self, LineError> {
         let (action, parameters) = match serde_json::from_slice(line).map_err(|_| LineError::Line)? {
             Line::Index(Object(parameters)) => (Action::Index, parameters),
@@ -205,7 +206,7 @@ struct Parameters<'a> {
     retry_on_conflict: Option<u16>,
 }
 
-/// A string, or an integer that a cluster takes as the string of its digits (clients send numeric ids), or `null`.
+/// A string, or an integer that a cluster reads as the string of its digits (clients send numeric ids), or `null`.
 #[derive(Debug, PartialEq)]
 struct Text<'a>(Option<Cow<'a, str>>);
 
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_line_is_read_like_any_other() {
+    fn the_fast_path_reads_a_line_like_the_json_parser() {
         let replacements = b"\"\\{}[],:0 a-_\r\n\0\xc3";
         for line in [
             &br#"{"index":{"_index":"books","_id":"1","routing":"jane"}}"#[..],
@@ -310,9 +311,9 @@ mod tests {
         assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
     }
 
-    /// As Logstash writes what it does not have.
+    /// Logstash writes `null` for absent values.
     #[test]
-    fn takes_null_for_nothing() {
+    fn reads_null_as_absent() {
         let line = read(r#"{"index":{"_id":null,"_index":"books","routing":null}}"#).unwrap();
         assert_eq!((line.index.as_deref(), line.id, line.routing), (Some("books"), None, None));
         let line = read(r#"{"delete":{"_id":"\"_id\":null","routing":null}}"#).unwrap();
@@ -354,9 +355,9 @@ mod tests {
         }
     }
 
-    /// A cluster refuses a whole request in which a parameter is there twice.
+    /// A cluster refuses a whole request in which a parameter occurs twice.
     #[test]
-    fn or_in_place_of_a_null() {
+    fn a_parameter_replaces_its_null() {
         let line = r#"{"index":{"_id":null,"_index":"books","routing": null}}"#;
         let id = "A".repeat(20);
         let expected = line.replacen("null", &format!("{id:?}"), 1);
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn vouches_for_nothing_else() {
+    fn rejects_every_other_line() {
         for line in [
             "",
             "{}",

@@ -10,19 +10,19 @@ use super::{Action, ErrorItem, quotation};
 use crate::hash::hash;
 use crate::json::{Object, Plain, shallow_value};
 
-/// What a node said of a batch: the cluster's answer with its items cut apart, not re-serialised.
+/// A node's answer to a batch, split into its items without re-serialising them.
 ///
 /// ```text
 /// {"took":3,"errors":false,"items":[{"index":{"_index":"books","_id":"1",…,"status":201}},…]}
 /// ```
-/// Elasticsearch 8 and later put `errors` first.
+/// Elasticsearch 8 and later write `errors` first.
 #[derive(Debug)]
 pub struct Answer {
-    /// Milliseconds that the node took.
+    /// The time that the node reports, in milliseconds.
     pub took: u64,
-    /// Whether `errors` stood before `took`.
+    /// Whether `errors` comes before `took`.
     pub errors_first: bool,
-    /// One for each operation of the batch, in its order.
+    /// The items: one for each operation of the batch, in its order.
     pub items: Vec<AnswerItem>,
     body: Vec<u8>,
 }
@@ -30,11 +30,11 @@ pub struct Answer {
 /// One item of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerItem {
-    /// The action that the item is for.
+    /// The action of the item.
     pub action: Action,
     /// Whether it reports an error.
     pub failed: bool,
-    /// HTTP status of the operation.
+    /// The HTTP status of the operation.
     pub status: u16,
     /// The hash of the document's id, if the item has one.
     pub id_hash: Option<u32>,
@@ -42,23 +42,23 @@ pub struct AnswerItem {
     end: u32,
 }
 
-/// The longest item of a success, and of an error of a few words, without the document's id and the names of its index:
-/// no release writes a longer one (`make test-matrix` looks at them).
+/// The longest item of a success, or of an error of a few words, in bytes, without the document's id and the names of
+/// its index. No release writes a longer one (`make test-matrix` checks them).
 pub const ITEM_ROOM: u64 = 384;
 
-/// The longest item of an error, without what it quotes of the document, its id and the names of its index, each of
-/// which it may quote twice. Errors are as long as a release makes them; this is more than `make test-matrix` has seen.
+/// The longest item of an error, in bytes, without what it quotes: the document, its id and the names of its index,
+/// each possibly twice. A release may write errors of any length; this is more than `make test-matrix` has seen.
 pub const ERROR_ROOM: u64 = 1024;
 
-/// The answer is not a bulk answer.
+/// The error for a body that is not a bulk answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an answer to a bulk request")]
 pub struct AnswerError;
 
 impl Answer {
-    /// Cuts the body of an answer to so many operations apart. What its errors quote of the batch is left out: see
-    /// [`quotation`]. An answer with more than twice as many items, and some, is none: the memory for them would be the
-    /// node's to choose.
+    /// Splits the body of an answer to `operations` operations into items. Removes what its errors quote of the batch:
+    /// see [`quotation`]. Fails if the body is not a bulk answer, or has more than `2 × operations + 16` items:
+    /// otherwise the node would decide how much memory they take.
     pub fn read(body: Vec<u8>, operations: usize) -> Result<Self, AnswerError> {
         let most = most_items(operations);
         let body = match quotation::is_in(&body) {
@@ -69,17 +69,17 @@ impl Answer {
         Ok(Self { took: head.took, errors_first: head.errors_first, items, body })
     }
 
-    /// The items of an answer, which stays as it is.
+    /// Returns the items of an answer without changing it. Fails like [`read`](Self::read).
     pub fn cut(body: &[u8], operations: usize) -> Result<Vec<AnswerItem>, AnswerError> {
         cut(body, operations).map(|(_, items)| items)
     }
 
-    /// The text of one of its items.
+    /// Returns the text of one of this answer's items.
     pub fn text(&self, item: &AnswerItem) -> &[u8] {
         self.body.get(item.start as usize..item.end as usize).unwrap_or_default()
     }
 
-    /// Bytes of so many of its items, from the first on, with what stands between them.
+    /// Returns the length, in bytes, of `count` items from item `first` on, with their separators.
     pub fn bytes(&self, first: usize, count: usize) -> u64 {
         let last = first.saturating_add(count).saturating_sub(1);
         match (self.items.get(first), self.items.get(last)) {
@@ -88,19 +88,19 @@ impl Answer {
         }
     }
 
-    /// The index that one of its items names.
+    /// Returns the index that one of this answer's items names.
     pub fn index(&self, item: &AnswerItem) -> Option<String> {
         let item: Item<'_> = serde_json::from_slice(self.text(item)).ok()?;
         item.into_parts().1.index.map(Cow::into_owned)
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate memory use, in bytes.
     pub fn memory(&self) -> u64 {
         self.items.capacity().saturating_mul(size_of::<AnswerItem>()).saturating_add(self.body.capacity()) as u64
     }
 
-    /// The same with each item within [`ITEM_ROOM`]: what is longer keeps its action, index, id and status, and the
-    /// beginning of its error, which `shorten` makes.
+    /// Returns the answer with each item within [`ITEM_ROOM`]. A longer item keeps its action, index, id and status,
+    /// and its error shortened by `shorten`.
     pub fn shortened(mut self, shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Self {
         let mut body = Vec::with_capacity(self.body.len().min(self.items.len().saturating_mul(ITEM_ROOM as usize)));
         for item in &mut self.items {
@@ -119,7 +119,7 @@ impl Answer {
     }
 }
 
-/// How many items an answer to so many operations may have.
+/// Returns the maximum number of items in an answer to `operations` operations.
 fn most_items(operations: usize) -> usize {
     operations.saturating_mul(2).saturating_add(16)
 }
@@ -132,7 +132,7 @@ fn cut(body: &[u8], operations: usize) -> Result<(Head, Vec<AnswerItem>), Answer
     plain(body, operations, most).map_or_else(|| json(body, most), Ok)
 }
 
-/// A short item in place of one that is too long; `None` if it is not.
+/// Returns a short item to replace one that is too long, or `None` if it is not.
 fn short(text: &[u8], shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Option<Vec<u8>> {
     if text.len() as u64 <= ITEM_ROOM {
         return None;
@@ -157,12 +157,13 @@ fn short(text: &[u8], shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Option<Ve
 }
 
 impl AnswerItem {
-    /// Whether it reports a failure that says nothing of an earlier attempt: all but a fault of the document itself.
+    /// Returns whether the item reports a failure that says nothing about an earlier attempt. Every failure does,
+    /// except one caused by the document itself (status 400).
     pub fn is_doubtful(&self) -> bool {
         self.failed && self.status != 400
     }
 
-    /// An item however it is written. It does not say yet where it stands.
+    /// Parses an item in any notation. Its position is still unset.
     fn json(text: &RawValue) -> Option<Self> {
         let item: Item<'_> = serde_json::from_str(text.get()).ok()?;
         let (action, fields) = item.into_parts();
@@ -170,18 +171,18 @@ impl AnswerItem {
         Some(Self { action, failed: fields.error.is_some(), status: fields.status, id_hash, start: 0, end: 0 })
     }
 
-    /// Where it stands.
+    /// Sets the item's position in the body.
     fn at(self, Range { start, end }: Range<u32>) -> Self {
         Self { start, end, ..self }
     }
 }
 
-/// An item of a success, as clusters write nearly all of them, and the texts around what changes from one to the next:
-/// its id, its version and its sequence number. To compare these with the next item takes a third of the instructions
-/// of reading it.
+/// A successful item in the notation that clusters nearly always use, and the texts around the parts that change
+/// between items: the id, the version and the sequence number. Comparing these texts with the next item takes a third
+/// of the instructions of parsing it.
 #[derive(Debug, Clone, Copy)]
 struct Pattern<'a> {
-    /// It does not say where it stands.
+    /// The item, with its position unset.
     item: AnswerItem,
     before_id: &'a [u8],
     behind_version: &'a [u8],
@@ -191,14 +192,14 @@ struct Pattern<'a> {
 const VERSION: &[u8] = b",\"_version\":";
 
 impl<'a> Pattern<'a> {
-    /// Of the item that comes next, if it is of that kind.
+    /// Reads the pattern from the next item, if it is such an item.
     fn read(text: &mut Plain<'a>) -> Option<Self> {
         let begin = text.rest();
         text.past(b"{")?;
         let action = Action::plain(text)?;
         text.past(b":{\"_index\":")?;
         text.string()?;
-        // Up to Elasticsearch 7 and OpenSearch 1.
+        // Elasticsearch up to 7 and OpenSearch 1 write a type.
         text.takes(b",\"_type\":\"_doc\"");
         text.past(b",\"_id\":")?;
         let before_id = text.past_since(begin);
@@ -223,7 +224,7 @@ impl<'a> Pattern<'a> {
         Some(Self { item, before_id, behind_version, behind_sequence_number })
     }
 
-    /// The item that comes next, if it is like this one.
+    /// Reads the next item, if it matches this pattern.
     fn repeated(&self, text: &mut Plain<'_>) -> Option<AnswerItem> {
         text.past(self.before_id)?;
         let id_hash = Some(hash(text.string()?));
@@ -234,7 +235,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Reads an answer as clusters write nearly all of them; single items may be otherwise.
+/// Parses an answer in the notation that clusters nearly always use. Single items may differ.
 fn plain(body: &[u8], operations: usize, most: usize) -> Option<(Head, Vec<AnswerItem>)> {
     let mut text = Plain::new(body);
     let head = Head::plain(&mut text)?;
@@ -256,7 +257,7 @@ fn plain(body: &[u8], operations: usize, most: usize) -> Option<(Head, Vec<Answe
     text.rest().is_empty().then_some((head, items))
 }
 
-/// The item that comes next, which may be like the one before.
+/// Reads the next item, which may match the pattern of the previous one.
 fn next_item<'a>(text: &mut Plain<'a>, pattern: &mut Option<Pattern<'a>>) -> Option<AnswerItem> {
     let begin = text.rest();
     if let Some(item) = pattern.and_then(|pattern| pattern.repeated(text)) {
@@ -273,17 +274,17 @@ fn next_item<'a>(text: &mut Plain<'a>, pattern: &mut Option<Pattern<'a>>) -> Opt
     Some(item)
 }
 
-/// Bytes of `{"index":{"status":1}},`, which no item goes below.
+/// The length of `{"index":{"status":1}},` in bytes. No item is shorter.
 const SHORTEST_ITEM: usize = 22;
 
-/// Reads an answer however it is written.
+/// Parses an answer in any notation.
 fn json(body: &[u8], most: usize) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
     let Parsed { head, items } = Parsed::read(body, most)?;
     let item = |text: &RawValue| Some(AnswerItem::json(text)?.at(position(text.get(), body)?));
     Ok((head, items.into_iter().map(item).collect::<Option<_>>().ok_or(AnswerError)?))
 }
 
-/// What stands before the items.
+/// The part before the items.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     took: u64,
@@ -291,7 +292,7 @@ struct Head {
 }
 
 impl Head {
-    /// Up to the first item.
+    /// Reads up to the first item.
     fn plain(text: &mut Plain<'_>) -> Option<Self> {
         text.past(b"{")?;
         let errors_first = errors(text);
@@ -310,12 +311,12 @@ impl Head {
     }
 }
 
-/// Goes past what says whether there are errors, if that comes next, and says whether it does.
+/// Skips the `errors` field if it comes next. Returns whether it did.
 fn errors(text: &mut Plain<'_>) -> bool {
     text.takes(b"\"errors\":false") || text.takes(b"\"errors\":true")
 }
 
-/// The body with other errors, where they quote something.
+/// Returns the body without what its errors quote.
 fn unquoted(body: &[u8], most: usize) -> Result<Vec<u8>, AnswerError> {
     let parsed = Parsed::read(body, most)?;
     let (mut made, mut copied) = (Vec::with_capacity(body.len()), 0);
@@ -332,7 +333,7 @@ fn unquoted(body: &[u8], most: usize) -> Result<Vec<u8>, AnswerError> {
     Ok(made)
 }
 
-/// Where a slice of `body` stands in it.
+/// Returns the range of `body` that the slice `text` occupies.
 fn position(text: &str, body: &[u8]) -> Option<Range<u32>> {
     let start = (text.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
     let end = start.checked_add(text.len())?;
@@ -377,9 +378,9 @@ struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Reads an answer of so many items at most.
+    /// Parses an answer of at most `most` items.
     fn read(body: &'a [u8], most: usize) -> Result<Self, AnswerError> {
-        // To read what is nested takes a byte for each level.
+        // Parsing nested values takes a byte for each level.
         shallow_value(body).ok_or(AnswerError)?;
         let mut from = serde_json::Deserializer::from_slice(body);
         let parsed = from.deserialize_map(ParsedVisitor { most }).map_err(|_| AnswerError)?;
@@ -420,7 +421,7 @@ impl<'de> Visitor<'de> for ParsedVisitor {
     }
 }
 
-/// The texts of so many items at most.
+/// The texts of at most `most` items.
 struct Items {
     most: usize,
 }
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_answer_is_read_like_any_other() {
+    fn the_fast_path_reads_an_answer_like_the_json_parser() {
         let success = r#"{"index":{"_index":"a","_id":"1","_version":1,"result":"created","_shards":{"total":2,"successful":1,"failed":0},"_seq_no":0,"_primary_term":10,"status":201}}"#;
         let typed = success.replacen(r#""_id""#, r#""_type":"_doc","_id""#, 1).replace("created", "updated");
         let refreshed = success.replace(r#","_shards""#, r#","forced_refresh":true,"_shards""#);
@@ -511,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_the_items_apart_as_they_stand() {
+    fn splits_items_without_changing_them() {
         let body = br#"{"took":7,"errors":true,"items":[
             {"index":{"_index":"a","_id":"1","status":201}} , {"delete" : {"_id":"\u00e9","error":{"type":"x"},"status":409}}]}"#;
         let answer = Answer::read(body.to_vec(), 2).unwrap();
@@ -529,13 +530,13 @@ mod tests {
     }
 
     #[test]
-    fn notices_the_order_of_newer_versions() {
+    fn detects_the_field_order_of_newer_versions() {
         let answer = Answer::read(br#"{"errors":false,"took":0,"ingest_took":3,"items":[]}"#.to_vec(), 1).unwrap();
         assert!(answer.errors_first && answer.items.is_empty());
     }
 
     #[test]
-    fn refuses_what_is_no_bulk_answer() {
+    fn rejects_a_body_that_is_not_a_bulk_answer() {
         for body in [
             &b""[..],
             b"upstream connect error",

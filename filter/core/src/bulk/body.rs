@@ -1,8 +1,8 @@
 use std::ops::Range;
 
-/// A request's body, kept in the chunks in which it arrived and addressed as if it were one piece.
+/// A request's body, stored in the chunks in which it arrived and addressed as one piece.
 ///
-/// Offsets are 32 bits wide: the configuration bounds a body below 4 GiB.
+/// Offsets are 32 bits wide: the configuration limits a body to less than 4 GiB.
 #[derive(Debug, Default)]
 pub struct Body {
     chunks: Vec<Chunk>,
@@ -11,22 +11,23 @@ pub struct Body {
 
 #[derive(Debug)]
 struct Chunk {
-    /// Where in the body.
+    /// The offset in the body.
     start: u32,
     bytes: Vec<u8>,
 }
 
-/// What a chunk takes beside its bytes: its place in the list, which has room to grow, and the allocator's share.
+/// The memory that a chunk takes in addition to its bytes: its entry in the list, which has room to grow, and the
+/// allocator's overhead.
 const PER_CHUNK: u64 = 64;
 
 impl Body {
-    /// Adds the next chunk. A chunk that would take the body beyond 4 GiB is not added, and `false` returned.
+    /// Appends the next chunk. Returns `false` and drops the chunk if the body would exceed 4 GiB.
     pub fn push(&mut self, chunk: Vec<u8>) -> bool {
         let Some(len) = u32::try_from(chunk.len()).ok().and_then(|len| self.len.checked_add(len)) else {
             return false;
         };
         if !chunk.is_empty() {
-            // Many a body is one chunk.
+            // Many bodies are a single chunk.
             if self.chunks.is_empty() {
                 self.chunks.reserve_exact(1);
             }
@@ -36,32 +37,32 @@ impl Body {
         true
     }
 
-    /// Bytes in all.
+    /// Returns the length of the body, in bytes.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// About how many bytes it takes: of a body in tiny chunks many times its length.
+    /// Returns the approximate memory use, in bytes. A body in tiny chunks takes many times its length.
     pub fn memory(&self) -> u64 {
         u64::from(self.len).saturating_add((self.chunks.len() as u64).saturating_mul(PER_CHUNK))
     }
 
-    /// About how many bytes a chunk of this length takes.
+    /// Returns the approximate memory use of a chunk of this length, in bytes.
     pub fn chunk_memory(len: usize) -> u64 {
         PER_CHUNK.saturating_add(len as u64)
     }
 
-    /// Whether nothing has arrived.
+    /// Returns whether nothing has arrived.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The chunks, to be handed back as they came.
+    /// Returns the chunks as they arrived.
     pub fn into_chunks(self) -> Vec<Vec<u8>> {
         self.chunks.into_iter().map(|chunk| chunk.bytes).collect()
     }
 
-    /// The pieces that make up a range, in order; what lies beyond the end is left out.
+    /// Returns the slices that make up a range, in order. The part of the range beyond the end is left out.
     pub fn pieces(&self, range: Range<u32>) -> impl Iterator<Item = &[u8]> {
         let first = self.chunks.partition_point(|chunk| chunk.start <= range.start).saturating_sub(1);
         let chunks = self.chunks.iter().skip(first).take_while(move |chunk| chunk.start < range.end);
@@ -72,7 +73,7 @@ impl Body {
         })
     }
 
-    /// The range as one slice: borrowed where it lies within a chunk, else put together in `scratch`.
+    /// Returns the range as one slice. It is borrowed if it lies within one chunk, and otherwise copied into `scratch`.
     pub fn contiguous<'a>(&'a self, range: Range<u32>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let mut pieces = self.pieces(range.clone());
         let Some(first) = pieces.next() else { return &[] };
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_reads_the_same_however_the_body_was_cut() {
+    fn every_range_reads_the_same_for_any_chunk_boundaries() {
         let whole = "abcdefghij";
         for chunks in [&["abcdefghij"][..], &["a", "bcd", "", "efghi", "j"], &["abcde", "fghij"]] {
             let body = body(chunks);
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn hands_the_chunks_back_as_they_came() {
+    fn returns_the_chunks_unchanged() {
         assert!(body(&["", ""]).is_empty() && !body(&["ab"]).is_empty());
         assert_eq!(body(&["ab", "", "c"]).into_chunks(), [b"ab".to_vec(), b"c".to_vec()]);
     }

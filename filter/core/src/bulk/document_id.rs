@@ -1,12 +1,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// A document id that the filter made: 15 bytes as 20 characters that a URL may hold, as clusters write theirs.
+/// A document id that the filter generated: 15 bytes as 20 URL-safe characters, as clusters write theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DocumentId([u8; 20]);
 
 impl DocumentId {
-    /// The id of these bytes.
+    /// Encodes these bytes as an id.
     pub fn new(bytes: [u8; 15]) -> Self {
         let mut text = [0; 20];
         // 15 bytes make exactly 20 characters.
@@ -14,7 +14,7 @@ impl DocumentId {
         Self(text)
     }
 
-    /// Its characters.
+    /// Returns the id's characters.
     pub fn as_str(&self) -> &str {
         // They are ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_twenty_characters_that_a_url_may_hold() {
+    fn has_twenty_url_safe_characters() {
         assert_eq!(DocumentId::new([0; 15]).as_str(), "A".repeat(20));
         assert_eq!(DocumentId::new([0xfb; 15]).as_str(), "-_v7".repeat(5));
     }

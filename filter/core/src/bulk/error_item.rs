@@ -3,16 +3,16 @@ use serde_json::value::RawValue;
 
 use super::{Action, ActionLine};
 
-/// An item that the filter writes itself, in the shape in which a cluster reports one operation's failure.
+/// An item that the filter writes itself, in the format in which a cluster reports the failure of one operation.
 ///
 /// ```text
 /// {"index":{"_index":"books","_id":"1","status":503,"error":{"type":"…","reason":"…"}}}
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorItem<'a> {
-    /// HTTP status of this operation.
+    /// The HTTP status of this operation.
     pub status: u16,
-    /// The error object; either a node's own, or one made by [`error`](Self::error).
+    /// The error object: a node's own, or one made by [`error`](Self::error).
     pub error: &'a RawValue,
 }
 
@@ -35,7 +35,7 @@ struct ErrorFields<'a> {
 }
 
 impl ErrorItem<'_> {
-    /// An error object with a type and a reason.
+    /// Returns an error object with a type and a reason.
     pub fn error(kind: &str, reason: &str) -> Box<RawValue> {
         serde_json::value::to_raw_value(&ErrorFields { kind, reason }).unwrap_or_default()
     }
@@ -51,7 +51,7 @@ impl ErrorItem<'_> {
         write_fields(line.action, &fields, to);
     }
 
-    /// Appends an item with nothing but the names, the status and, if it failed, the error.
+    /// Appends an item with only the names, the status and, if the operation failed, the error.
     pub fn write_short(
         action: Action,
         index: Option<&str>,
@@ -68,7 +68,7 @@ fn write_fields(action: Action, fields: &Fields<'_>, to: &mut Vec<u8>) {
     to.extend_from_slice(b"{\"");
     to.extend_from_slice(action.name().as_bytes());
     to.extend_from_slice(b"\":");
-    // Writing to memory what holds only strings and numbers cannot fail.
+    // Serialising strings and numbers to memory cannot fail.
     let _ = serde_json::to_writer(&mut *to, fields);
     to.push(b'}');
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_shape_of_a_clusters_own() {
+    fn has_the_format_of_a_cluster_item() {
         let line = ActionLine::read(br#"{"update":{"_id":"a\"b"}}"#).unwrap();
         let error = ErrorItem::error("timeout_exception", "no answer");
         let mut item = Vec::new();

@@ -4,13 +4,12 @@ use percent_encoding::percent_decode_str;
 
 use crate::wildcard::fits;
 
-/// The parameter `filter_path`: what a client wants to see of an answer.
+/// The parameter `filter_path`: the fields of an answer that a client requests.
 ///
-/// Comma-separated patterns of field names joined by dots, where `*` stands for any part of a name and the name `**`
-/// for one or more names. With patterns that begin with `-` the client says what it does not want to see. Arrays do
-/// not count as a level.
+/// The value is a comma-separated list of patterns: field names joined by dots. `*` matches any part of a name, and the
+/// name `**` matches one or more names. A pattern that begins with `-` excludes fields. Arrays do not count as a level.
 ///
-/// The rules are those of `FilterPathBasedFilter`, by which Elasticsearch and OpenSearch filter. Refusals are not
+/// The rules are those of `FilterPathBasedFilter`, with which Elasticsearch and OpenSearch filter. Refusals are not
 /// filtered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterPath {
@@ -18,7 +17,7 @@ pub struct FilterPath {
     excluded: Vec<Pattern>,
 }
 
-/// What is left of some patterns at one place of an answer: which of its fields are included, and which of those are
+/// The remainder of the patterns at one place of an answer: the fields that are included, and those of them that are
 /// excluded again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection<'a> {
@@ -26,17 +25,17 @@ pub struct Selection<'a> {
     excluded: Reach<'a>,
 }
 
-/// The verdict on a value.
+/// The decision on a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate<'a> {
-    /// It is kept as it is.
+    /// The value is kept unchanged.
     Kept,
-    /// It is left out.
+    /// The value is left out.
     Dropped,
-    /// If it is an object or an array, what is selected inside is kept, and the value itself is dropped if that is
-    /// nothing. If it is neither, it is kept if `scalars`.
+    /// In an object or an array, the selected content is kept; if there is none, the value itself is dropped. Any other
+    /// value is kept if `scalars`.
     Filtered {
-        /// What is selected inside.
+        /// The selection for the content.
         inside: Selection<'a>,
         /// Whether values that are neither objects nor arrays are kept.
         scalars: bool,
@@ -47,30 +46,30 @@ type Pattern = Vec<Segment>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
-    /// `**`
+    /// The name `**`.
     AnyDepth,
-    /// A name, perhaps with asterisks.
+    /// A name, possibly with asterisks.
     Name(String),
 }
 
-/// How far patterns reach at one place.
+/// The extent of the patterns at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reach<'a> {
     Everything,
     Nothing,
-    /// What may follow of the patterns that fit so far; none is empty.
+    /// The remaining segments of the patterns that match so far. None is empty.
     Inside(Vec<&'a [Segment]>),
 }
 
-/// More than anybody asks for in earnest: each name of an answer is held against them.
+/// The limit on segments, more than clients need: each name of an answer is compared with all of them.
 const MAX_SEGMENTS: usize = 100;
 
-/// The fields of an item (`items`, the action, the field): versions differ in what an exclusion that reaches further
-/// makes of objects that were empty before (Elasticsearch keeps them since 8.15).
+/// The depth of an item's fields (`items`, the action, the field). Versions treat a deeper exclusion differently: since
+/// 8.15 Elasticsearch keeps objects that were empty before it.
 const MAX_EXCLUDED: usize = 3;
 
 impl FilterPath {
-    /// Reads the parameter's value as it stands in the query. `None` if not all servers understand it alike.
+    /// Parses the parameter's value as it appears in the query. Returns `None` if servers differ on its meaning.
     pub fn parse(value: &str) -> Option<Self> {
         let value = decoded(value)?;
         let mut parsed = Self::default();
@@ -84,12 +83,12 @@ impl FilterPath {
         (patterns.map(Vec::len).sum::<usize>() <= MAX_SEGMENTS).then_some(parsed)
     }
 
-    /// Whether an answer stays as it is.
+    /// Returns whether an answer stays unchanged.
     pub fn is_empty(&self) -> bool {
         self.included.is_empty() && self.excluded.is_empty()
     }
 
-    /// What is selected of an answer's own fields.
+    /// Returns the selection of an answer's top-level fields.
     pub fn selection(&self) -> Selection<'_> {
         let included = match self.included.as_slice() {
             [] => Reach::Everything,
@@ -104,12 +103,12 @@ impl FilterPath {
 }
 
 impl<'a> Selection<'a> {
-    /// Returns the verdict on the value of a field.
+    /// Returns the decision on the value of a field.
     pub fn field(&self, name: &str) -> Fate<'a> {
         Self { included: self.included.field(name), excluded: self.excluded.field(name) }.fate()
     }
 
-    /// Returns the verdict on the value that the selection is for.
+    /// Returns the decision on the value that the selection applies to.
     pub fn fate(self) -> Fate<'a> {
         match (&self.included, &self.excluded) {
             (Reach::Nothing, _) | (_, Reach::Everything) => Fate::Dropped,
@@ -120,7 +119,7 @@ impl<'a> Selection<'a> {
 }
 
 impl Fate<'_> {
-    /// Whether a value that is neither an object nor an array is kept.
+    /// Returns whether a value that is neither an object nor an array is kept.
     pub fn keeps_scalars(&self) -> bool {
         match self {
             Self::Kept => true,
@@ -162,7 +161,7 @@ impl Segment {
         match text {
             "**" => Some(Self::AnyDepth),
             "" => None,
-            // A backslash escapes dots, or in some versions whatever follows.
+            // A backslash escapes dots, or in some versions any character.
             _ if text.contains("**") || text.contains(['\\', ' ']) => None,
             _ => Some(Self::Name(text.to_owned())),
         }
@@ -176,15 +175,15 @@ impl Segment {
     }
 }
 
-/// Percent-decoded, as servers do it. `None` for what they refuse, and where the coding is not plain.
+/// Percent-decodes the value as servers do. Returns `None` if servers refuse the value or its encoding is ambiguous.
 fn decoded(value: &str) -> Option<Cow<'_, str>> {
     let decoded = percent_decode_str(value).decode_utf8().ok()?;
-    // A percent sign is one that was not followed by digits, or one that was encoded itself.
+    // A remaining percent sign was not followed by digits, or was itself encoded.
     (!value.contains('+') && !decoded.contains(|char: char| char == '%' || char.is_control())).then_some(decoded)
 }
 
 fn segments(pattern: &str) -> Option<Pattern> {
-    // Some versions trim before they look for the sign, some after.
+    // Some versions trim before they check for the sign, some after.
     if pattern.starts_with('-') {
         return None;
     }
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_not_all_versions_understand_alike_is_not_supported() {
+    fn rejects_patterns_that_versions_read_differently() {
         for value in [
             "-",
             "--errors",
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn any_depth_is_one_name_or_more() {
+    fn any_depth_matches_one_or_more_names() {
         let filter = FilterPath::parse("**.**.status").unwrap();
         let at = |names: &[&str]| {
             names.iter().try_fold(filter.selection(), |selection, name| match selection.field(name) {

@@ -9,7 +9,7 @@ use super::filter_path::{Fate, FilterPath, Selection};
 use crate::json::shallow_value;
 
 impl FilterPath {
-    /// What is left of an answer. `None` if it is not JSON, or nested more deeply than any answer.
+    /// Returns the selected part of an answer. Returns `None` if the answer is not JSON or is nested too deeply.
     pub fn apply(&self, answer: &[u8]) -> Option<Vec<u8>> {
         shallow_value(answer)?;
         let mut to = Vec::new();
@@ -20,8 +20,8 @@ impl FilterPath {
     }
 }
 
-/// Appends what is selected of a JSON text, as it stands there but for white space around it. Says whether that is
-/// anything.
+/// Appends the selected part of a JSON text, unchanged except for surrounding white space. Returns whether anything was
+/// selected.
 pub fn write_selected(text: &RawValue, selection: &Selection<'_>, to: &mut Vec<u8>) -> bool {
     write(text, selection.clone().fate(), to)
 }
@@ -65,7 +65,7 @@ fn write_array(text: &RawValue, inside: &Selection<'_>, to: &mut Vec<u8>) -> boo
     is_read && close(b']', start, to)
 }
 
-/// Ends what was begun at `start`, if anything was written since.
+/// Closes the object or array opened at `start`, if anything was written since. Returns whether anything was.
 fn close(with: u8, start: usize, to: &mut Vec<u8>) -> bool {
     let any = to.len() > start;
     if any {
@@ -79,23 +79,23 @@ fn append(text: &RawValue, to: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A key, without its escapes.
+/// A key with its escapes resolved.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Hands out an object's keys and values in their order, as they stand there, one by one: a list of them would be many
-/// times as long as the text. Says whether it is an object.
+/// Calls `act` with each key and value of an object, in order and unparsed. A list of them would take many times the
+/// length of the text. Returns whether the text is an object.
 fn each_field<'a>(text: &'a RawValue, act: impl FnMut(&'a RawValue, &'a RawValue)) -> bool {
     serde_json::Deserializer::from_str(text.get()).deserialize_map(Each(act)).is_ok()
 }
 
-/// The same with the elements of an array.
+/// Calls `act` with each element of an array. Returns whether the text is an array.
 fn each_element<'a>(text: &'a RawValue, mut act: impl FnMut(&'a RawValue)) -> bool {
     let act = |element: &'a RawValue, _: &'a RawValue| act(element);
     serde_json::Deserializer::from_str(text.get()).deserialize_seq(Each(act)).is_ok()
 }
 
-/// An action for each field of an object, or for each element of an array, which is handed in twice.
+/// A callback for each field of an object, or for each element of an array, which it gets twice.
 struct Each<F>(F);
 
 impl<'de, F: FnMut(&'de RawValue, &'de RawValue)> Visitor<'de> for Each<F> {
@@ -131,7 +131,7 @@ mod tests {
         String::from_utf8(filter_path.apply(text.as_bytes()).unwrap()).unwrap()
     }
 
-    /// As OpenSearch 2.19 answers.
+    /// The answers of OpenSearch 2.19.
     #[test]
     fn selects_what_a_cluster_selects() {
         const ANSWER: &str = concat!(
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_what_is_selected_as_it_stands() {
+    fn keeps_selected_text_unchanged() {
         let text = r#"{ "a\u0062" : {"x": 1.0e5 , "x":"\/"}, "c":[ [], {} ,{"d":[]}] }"#;
         assert_eq!(filtered("ab", text), r#"{"a\u0062":{"x": 1.0e5 , "x":"\/"}}"#);
         assert_eq!(filtered("-ab", text), r#"{"c":[ [], {} ,{"d":[]}]}"#);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deeply_is_not_filtered() {
+    fn deeply_nested_json_is_not_filtered() {
         let nested = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
         assert_eq!(filtered("**.b", &nested(100)), "{}");
         assert_eq!(FilterPath::parse("**.b").unwrap().apply(nested(101).as_bytes()), None);
@@ -198,14 +198,14 @@ mod tests {
         }
 
         #[test]
-        fn what_is_selected_is_json(value in "(-?[ab*]{1,2}(\\.[ab*]{1,2}){0,4},?){0,4}", text in json()) {
+        fn selected_output_is_json(value in "(-?[ab*]{1,2}(\\.[ab*]{1,2}){0,4},?){0,4}", text in json()) {
             if let Some(filter_path) = FilterPath::parse(&value) {
                 serde_json::from_slice::<serde::de::IgnoredAny>(&filter_path.apply(text.as_bytes()).unwrap()).unwrap();
             }
         }
 
         #[test]
-        fn everything_is_the_same_as_no_filter(text in json(), everything in "\\*{0,2}|-nothing") {
+        fn selecting_everything_equals_no_filter(text in json(), everything in "\\*{0,2}|-nothing") {
             let object = format!("{{\"a\":{text}}}");
             prop_assert_eq!(filtered(&everything, &object), object);
         }

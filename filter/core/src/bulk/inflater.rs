@@ -2,33 +2,33 @@ use std::fmt;
 
 use zlib_rs::{Inflate, InflateFlush, Status};
 
-/// Inflates a gzip body while it arrives, within a bound on what comes out.
+/// Inflates a gzip body while it arrives, and limits the size of its output.
 ///
-/// Takes one gzip member, as clusters do; whatever follows it is malformed.
+/// Accepts one gzip member, as clusters do. Anything after it is malformed.
 pub struct Inflater {
     stream: Inflate,
     has_ended: bool,
 }
 
-/// Why a body cannot be inflated.
+/// The reason why a body cannot be inflated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InflateError {
-    /// It is not gzip, or is cut off.
+    /// The body is not gzip, is damaged or is truncated.
     #[error("the body is not gzip")]
     Malformed,
-    /// More comes out of it than there is room for.
+    /// The body inflates to more bytes than there is room for.
     #[error("the body inflates to more than there is room for")]
     TooLarge,
 }
 
-/// The most bytes that come out at a time.
+/// The maximum number of bytes that one call returns.
 const PIECE: usize = 32 << 10;
 
-/// For a small body there is room for this many times its bytes at first; bulk lines inflate to some four times.
+/// The initial room for a small body, as a multiple of its length. Bulk lines inflate to about four times their length.
 const RATIO: usize = 8;
 
-/// The largest window, of 2^15 bytes, behind a gzip head. zlib-rs makes its state in a third of the instructions that
-/// miniz_oxide takes, which counts for small bodies: 87,000 instead of 252,000 for a request of one document.
+/// The largest window, of 2^15 bytes, with a gzip header. zlib-rs creates its state in a third of the instructions that
+/// miniz_oxide takes, which matters for small bodies: 87,000 instead of 252,000 for a request of one document.
 const GZIP_WINDOW: u8 = 16 + 15;
 
 impl Default for Inflater {
@@ -44,11 +44,11 @@ impl fmt::Debug for Inflater {
 }
 
 impl Inflater {
-    /// About what it takes, beside what comes out: a window of 32 KiB, tables, and a piece.
+    /// The approximate memory use in bytes, without the output: a window of 32 KiB, tables, and a piece.
     pub const MEMORY: u64 = 76 << 10;
 
-    /// Takes as much of what has arrived as makes a piece, and returns that, which is at most `room` bytes; an empty
-    /// one when there is nothing left to take.
+    /// Consumes input until there is a piece of output, and returns that piece of at most `room` bytes. Returns an
+    /// empty piece if all input is consumed. Fails if the input is malformed or a piece exceeds `room`.
     pub fn inflate(&mut self, arrived: &mut &[u8], room: usize) -> Result<Vec<u8>, InflateError> {
         let mut piece = vec![0; arrived.len().saturating_mul(RATIO).clamp(PIECE / 32, PIECE)];
         loop {
@@ -71,12 +71,12 @@ impl Inflater {
         }
     }
 
-    /// Whether all of it has arrived; its length and checksum are right then.
+    /// Succeeds if the whole body has arrived; its length and checksum are correct then. Fails if it is incomplete.
     pub fn finish(&self) -> Result<(), InflateError> {
         if self.has_ended { Ok(()) } else { Err(InflateError::Malformed) }
     }
 
-    /// How many bytes were taken, and how many were made of them.
+    /// Returns how many bytes were consumed and how many were produced.
     fn decompress(&mut self, arrived: &mut &[u8], piece: &mut [u8]) -> Result<(usize, usize), InflateError> {
         let (taken, made) = (self.stream.total_in(), self.stream.total_out());
         match self.stream.decompress(arrived, piece, InflateFlush::NoFlush) {
@@ -107,7 +107,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Inflates in pieces of this size, with this much room in all.
+    /// Inflates in chunks of `size` bytes, with `room` bytes of room in total.
     fn inflate_with(
         inflater: &mut Inflater,
         zipped: &[u8],
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_back_what_was_zipped_however_it_arrives() {
+    fn inflates_to_the_original_for_any_chunk_size() {
         let plain: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
         let zipped = gzip(&plain);
         for size in [1, 7, 1000, zipped.len()] {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_may_have_all_that_heads_have() {
+    fn accepts_every_optional_header_field() {
         let head = || GzBuilder::new().extra(vec![7; 300]).filename("a.ndjson").comment("of no use").mtime(1);
         for size in [1, 50, 10_000] {
             assert_eq!(inflate(&gzip_with(head(), b"lines"), size, 5).as_deref(), Ok(&b"lines"[..]), "{size}");
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_stopped_at_the_bound() {
+    fn a_compression_bomb_stops_at_the_limit() {
         let bomb = gzip(&vec![0; 100 << 20]);
         assert_eq!(inflate(&bomb, bomb.len(), 1 << 20), Err(InflateError::TooLarge));
     }
 
     #[test]
-    fn what_is_cut_off_damaged_or_followed_by_more_is_malformed() {
+    fn truncated_damaged_or_trailing_data_is_malformed() {
         let zipped = gzip(b"{\"index\":{}}\n{}\n");
         let mut damaged = zipped.clone();
         *damaged.last_mut().unwrap() ^= 1;

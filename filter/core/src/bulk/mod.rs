@@ -5,7 +5,7 @@
 //! {"title":"Emma"}                            source line (index, create, update)
 //! {"delete":{"_index":"books","_id":"2"}}     a delete has none
 //! ```
-//! Every line ends with a newline, the last one too.
+//! Every line ends with a newline, including the last.
 
 mod action;
 mod action_line;

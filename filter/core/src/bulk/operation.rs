@@ -2,31 +2,32 @@ use std::ops::Range;
 
 use super::Action;
 
-/// One operation of a request: where it stands in the body, and where it goes. Kept small, because a request
-/// may have a million of them.
+/// One operation of a request: its position in the body, and its destination. It is small, because a request may have a
+/// million of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// First byte of the action line.
+    /// The offset of the action line's first byte.
     pub start: u32,
-    /// Bytes of its lines, with the newlines.
+    /// The length of its lines in bytes, including the newlines.
     pub len: u32,
-    /// Where it goes.
+    /// The operation's destination.
     pub placement: Placement,
-    /// What it does.
+    /// The operation's action.
     pub action: Action,
 }
 
-/// Where an operation goes, and how its answer is recognised.
+/// The destination of an operation, and how its answer is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// The hash of its id, if it has one: an answer's item at its place must carry the same.
+    /// The hash of the operation's id, if it has one. The item at the same position of the answer must have the same
+    /// hash.
     pub id_hash: Option<u32>,
-    /// Which of the request's shares it belongs to.
+    /// The number of the request's share that the operation belongs to.
     pub share: u16,
 }
 
 impl Operation {
-    /// Its lines in the body.
+    /// Returns the range of its lines in the body.
     pub fn range(&self) -> Range<u32> {
         self.start..self.start.saturating_add(self.len)
     }

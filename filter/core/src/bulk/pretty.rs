@@ -2,16 +2,16 @@ use serde_json::value::RawValue;
 
 use crate::json::shallow_value;
 
-/// How much longer than itself a JSON text may be printed. Clusters' answers are printed 2.4 times as long; what is all
-/// brackets would be printed two hundred times as long, which no client can want.
+/// The maximum growth of a printed JSON text. A cluster's answer grows 2.4 times. A text of brackets only would grow
+/// two hundred times, which no client needs.
 const MOST_GROWTH: usize = 4;
 
-/// For texts of a few bytes.
+/// The printed length, in bytes, that is always allowed: short texts may grow more.
 const LEAST: usize = 4096;
 
-/// A JSON text as a cluster prints it for `pretty`, as Jackson does: two spaces a level, spaces around colons, and one
-/// in what is empty. Strings and numbers stay as they stand, escapes and all. `None` if it is not JSON, is nested more
-/// deeply than any answer, or would be longer than it may be.
+/// Formats a JSON text as a cluster does for `pretty`, like Jackson: two spaces a level, spaces around colons, and one
+/// space inside empty brackets. Strings and numbers stay unchanged, including escapes. Returns `None` if the text is
+/// not JSON, is nested too deeply, or would grow beyond the limit.
 pub fn pretty(text: &[u8]) -> Option<Vec<u8>> {
     shallow_value(text)?;
     let text: &RawValue = serde_json::from_slice(text).ok()?;
@@ -26,7 +26,7 @@ pub fn pretty(text: &[u8]) -> Option<Vec<u8>> {
     Some(to)
 }
 
-/// Hands out the parts of what is printed. The text is known to be JSON.
+/// Calls `put` with each part of the output. The text must be JSON.
 fn print(text: &[u8], mut put: impl FnMut(&[u8])) {
     let (mut rest, mut depth) = (text, 0_usize);
     while let Some((token, after)) = next_token(rest) {
@@ -66,7 +66,7 @@ fn new_line(depth: usize, put: &mut impl FnMut(&[u8])) {
     (0..depth).for_each(|_| put(b"  "));
 }
 
-/// The next bracket, comma, colon, string, number or word, and what follows it.
+/// Splits off the next bracket, comma, colon, string, number or word.
 fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let end = match text.first()? {
@@ -77,7 +77,7 @@ fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     text.split_at_checked(end)
 }
 
-/// Where the string ends with which the text begins.
+/// Returns the end of the string with which the text begins.
 fn end_of_string(text: &[u8]) -> usize {
     let mut is_escaped = false;
     let closes = |byte: &u8| {
@@ -96,7 +96,7 @@ mod tests {
         String::from_utf8(pretty(text.as_bytes()).unwrap()).unwrap()
     }
 
-    /// As OpenSearch 2.19 prints.
+    /// The output of OpenSearch 2.19.
     #[test]
     fn prints_as_a_cluster_does() {
         let answer = concat!(
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_numbers_stay_as_they_stand() {
+    fn strings_and_numbers_stay_unchanged() {
         let values = [
             "\"\\u0001\\/\\uD83D\\uDE42\u{7f}é\u{2028}\\\"\"",
             "1.0E10",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_not_printed() {
+    fn text_that_is_not_json_is_not_printed() {
         for text in ["", "Unauthorized", "{\"a\":}", "{\"a\":1", "{} x"] {
             assert_eq!(pretty(text.as_bytes()), None, "{text}");
         }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_printed_many_times_as_long_is_not_printed() {
+    fn json_that_would_grow_many_times_is_not_printed() {
         let brackets = format!("{}{}", "[".repeat(30), "]".repeat(30));
         let printed = pretty(brackets.as_bytes()).unwrap();
         assert_eq!(printed.capacity(), printed.len());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deeply_is_not_printed() {
+    fn deeply_nested_json_is_not_printed() {
         let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         assert_eq!(pretty(nested.as_bytes()), None);
     }

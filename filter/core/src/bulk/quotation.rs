@@ -1,26 +1,26 @@
-//! What errors quote of a batch.
+//! What errors quote from a batch.
 //!
-//! Elasticsearch 7 tells where it could not read a document by quoting the first 500 bytes of what it had before it,
-//! which may be the whole batch with its headers: other clients' documents. Later versions quote nothing.
+//! When Elasticsearch 7 cannot parse a document, its error quotes the first 500 bytes of the parser's input. That input
+//! may be the whole batch with its headers, and so contain other clients' documents. Later versions quote nothing.
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-/// How a quotation begins.
+/// The beginning of a quotation.
 const START: &str = "[Source: (byte[])";
 static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(START));
-/// What follows it.
+/// The text after a quotation.
 const END: &str = "; line: ";
-/// What stands for it, in the words of later versions.
+/// The replacement for a quotation, in the words of later versions.
 const REDACTED: &str = "[Source: REDACTED";
 
-/// Whether a text quotes something.
+/// Returns whether a text contains a quotation.
 pub(super) fn is_in(text: &[u8]) -> bool {
     FINDER.find(text).is_some()
 }
 
-/// A text that does not quote anything, whatever it is: JSON or not.
+/// Returns a text without quotations. The text need not be JSON.
 pub fn unquoted(text: Vec<u8>) -> Vec<u8> {
     if !is_in(&text) {
         return text;
@@ -30,13 +30,13 @@ pub fn unquoted(text: Vec<u8>) -> Vec<u8> {
     made
 }
 
-/// Writes JSON without what its strings quote.
+/// Appends JSON without what its strings quote.
 pub(super) fn write_unquoted(json: &str, to: &mut Vec<u8>) {
     let mut rest = json;
     while let Some((before, quotation)) = rest.split_once(START) {
         to.extend_from_slice(before.as_bytes());
         to.extend_from_slice(REDACTED.as_bytes());
-        // What is quoted may itself contain what follows a quotation, but not the string's end.
+        // The quoted text may itself contain the end marker, but not the end of the string.
         let (string, _) = quotation.split_at_checked(end_of_string(quotation)).unwrap_or((quotation, ""));
         let end = string.rfind(END).unwrap_or(string.len());
         rest = quotation.get(end..).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn write_unquoted(json: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(rest.as_bytes());
 }
 
-/// Where the string ends in which the text begins.
+/// Returns the end of the string in which the text begins.
 fn end_of_string(text: &str) -> usize {
     let mut bytes = text.bytes().enumerate();
     while let Some((place, byte)) = bytes.next() {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_the_place_and_nothing_that_is_quoted() {
+    fn keeps_the_position_and_removes_the_quotation() {
         let quoting =
             r#"{"reason":"no\n at [Source: (byte[])\"POST /\r\n; line: é\\\"; line: 7, column: 2]","type":"x"}"#;
         let expected = r#"{"reason":"no\n at [Source: REDACTED; line: 7, column: 2]","type":"x"}"#;

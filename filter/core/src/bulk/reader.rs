@@ -3,20 +3,20 @@ use std::ops::Range;
 use super::update_body;
 use super::{Action, ActionLine, Body, LineError, Operation, Placement};
 
-/// The longest action line that is vouched for. An id of 512 bytes, all of it escaped, fits several times.
+/// The longest action line that the reader accepts, in bytes. A fully escaped id of 512 bytes fits several times.
 const MAX_ACTION_LINE: u32 = 8 * 1024;
 
 /// Finds the operations of a body while it arrives.
 ///
-/// Call [`read`](Self::read) after each chunk and [`finish`](Self::finish) after the last. Each byte is looked at
-/// once for its newline; only lines that the cluster's coordinating node would parse (action lines and the bodies
-/// of updates) are parsed, and copied if they cross a chunk boundary.
+/// Call [`read`](Self::read) after each chunk and [`finish`](Self::finish) after the last. Each byte is scanned once
+/// for its newline. Only the lines that the cluster's coordinating node would parse (action lines and the bodies of
+/// updates) are parsed. They are copied only if they cross a chunk boundary.
 #[derive(Debug, Default)]
 pub struct Reader {
     expected: Expected,
-    /// Where the line that is being read starts.
+    /// The offset of the current line.
     line_start: u32,
-    /// How far newlines have been looked for.
+    /// The offset up to which newlines have been found.
     scanned: u32,
     scratch: Vec<u8>,
 }
@@ -32,33 +32,33 @@ enum Expected {
     },
 }
 
-/// Why a body is not vouched for.
+/// The reason why the filter does not vouch for a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError<E> {
-    /// An action line.
+    /// An action line is not acceptable.
     #[error("the action line at byte {at} is not vouched for: {why}")]
     Line {
-        /// Where the line starts.
+        /// The offset of the line.
         at: u32,
-        /// What is wrong.
+        /// The reason.
         why: LineError,
     },
-    /// The body of an update.
+    /// The body of an update is not acceptable.
     #[error("the update's body at byte {at} is not vouched for")]
     UpdateBody {
-        /// Where the line starts.
+        /// The offset of the line.
         at: u32,
     },
-    /// It ends without a newline or without the source line of its last operation.
+    /// The body ends without a newline, or without the source line of its last operation.
     #[error("the body ends in the middle of an operation")]
     Incomplete,
-    /// It holds no operation.
+    /// The body holds no operation.
     #[error("the body holds no operation")]
     Empty,
-    /// The caller had a reason against an operation.
+    /// The caller rejected an operation.
     #[error("the operation at byte {at} cannot be placed")]
     Placement {
-        /// Where its action line starts.
+        /// The offset of the operation's action line.
         at: u32,
         /// The caller's reason.
         why: E,
@@ -66,8 +66,9 @@ pub enum ReadError<E> {
 }
 
 impl Reader {
-    /// Reads on in a body that has grown, asks `place` for each operation as soon as its action line is complete
-    /// (given that and where it starts), and appends the complete operations to `operations`.
+    /// Reads the part of the body that is new, and appends the complete operations to `operations`. Calls `place` with
+    /// each action line and its offset as soon as the line is complete. Fails at the first line that is not acceptable,
+    /// or if `place` fails.
     pub fn read<E>(
         &mut self,
         body: &Body,
@@ -87,12 +88,12 @@ impl Reader {
         self.check_length()
     }
 
-    /// Where the line starts that comes next, or that was not vouched for.
+    /// Returns the offset of the next line, or of the line that was not acceptable.
     pub fn line_start(&self) -> u32 {
         self.line_start
     }
 
-    /// Says whether the whole body was vouched for, now that nothing more will come.
+    /// Checks the end of the body, after the last chunk. Fails if the body is incomplete or empty.
     pub fn finish<E>(&self, body: &Body, operations: &[Operation]) -> Result<(), ReadError<E>> {
         match self.expected {
             Expected::ActionLine if self.line_start == body.len() => match operations {
@@ -103,7 +104,7 @@ impl Reader {
         }
     }
 
-    /// An unfinished action line does not grow without end.
+    /// Checks that an unfinished action line is not too long.
     fn check_length<E>(&self) -> Result<(), ReadError<E>> {
         let length = self.scanned.saturating_sub(self.line_start);
         match self.expected {
@@ -144,7 +145,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `None` for a blank line: a cluster skips it where an action line is expected.
+    /// Reads an action line. Returns `None` for a blank line: where an action line is expected, a cluster skips it.
     fn action_line<E>(
         &mut self,
         body: &Body,
@@ -179,7 +180,7 @@ mod tests {
 
     type Found = Vec<(Action, String, Option<String>)>;
 
-    /// Reads a body in pieces of the given sizes.
+    /// Reads a body in chunks of the given sizes.
     fn read(body: &[u8], sizes: impl IntoIterator<Item = usize>) -> Result<Found, ReadError<()>> {
         let (mut whole, mut reader, mut operations) = (Body::default(), Reader::default(), Vec::new());
         let mut ids = Vec::new();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_same_wherever_the_chunks_are_cut() {
+    fn finds_the_same_operations_for_any_chunk_boundaries() {
         let whole = read(BODY.as_bytes(), []).unwrap();
         for first in 1..BODY.len() {
             assert_eq!(read(BODY.as_bytes(), [first]).unwrap(), whole, "cut at {first}");
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_the_fault_is() {
+    fn reports_the_offset_of_the_fault() {
         let good = "{\"index\":{}}\n{}\n";
         let at = good.len() as u32;
         let read = |line: &str| read(format!("{good}{line}").as_bytes(), []).unwrap_err();
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_line_has_a_bound_even_before_it_ends() {
+    fn an_unfinished_action_line_is_bounded() {
         let delete = b"{\"delete\":{\"_id\":\"1\"}}";
         let mut longest = vec![b' '; 8 * 1024 - delete.len() - 1];
         longest.extend_from_slice(delete);

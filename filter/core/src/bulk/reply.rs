@@ -1,33 +1,32 @@
 use super::{Fate, FilterPath, write_selected};
 
-/// Puts the answer to one request together out of items, in the request's order, with what the client wants to see
-/// of it.
+/// Builds the answer to one request from items, in the request's order, with the fields that the client requests.
 #[derive(Debug)]
 pub struct Reply<'a> {
     body: Vec<u8>,
     items: Fate<'a>,
     any_item: bool,
-    /// An item before it is filtered.
+    /// The unfiltered item.
     whole: Vec<u8>,
 }
 
-/// What stands around the items, behind other fields.
+/// The text around the items, after other fields.
 const ITEMS: &str = r#","items":[]}"#;
 
-/// What stands before the items.
+/// The fields before the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHead {
-    /// Milliseconds.
+    /// The time of the request, in milliseconds.
     pub took: u64,
     /// Whether any item reports an error.
     pub errors: bool,
-    /// Which of the two orders that clusters use.
+    /// Whether `errors` comes before `took`. Clusters use both orders.
     pub errors_first: bool,
 }
 
 impl<'a> Reply<'a> {
-    /// A reply without items yet. It takes as much memory as it has bytes if all items are shown, which have this many
-    /// bytes together; else it grows, up to that.
+    /// Creates a reply without items. If all items are shown, it allocates exactly the bytes needed for `items` items
+    /// of `bytes` bytes in total. Otherwise it grows as needed, up to that size.
     pub fn new(head: ReplyHead, filter_path: &'a FilterPath, items: usize, bytes: usize) -> Self {
         let selection = filter_path.selection();
         let shown = selection.field("items");
@@ -38,7 +37,7 @@ impl<'a> Reply<'a> {
         }
         let kept = fields.map(|(name, _)| selection.field(name).keeps_scalars());
         let shown_fields = || fields.iter().zip(kept).filter_map(|(field, is_kept)| is_kept.then_some(field));
-        // With quotes, a colon, and a comma or the brace.
+        // The four bytes are two quotes, a colon, and a comma or the brace.
         let mut capacity = shown_fields().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
         if shown == Fate::Kept {
             let separators = items.saturating_sub(1);
@@ -53,7 +52,7 @@ impl<'a> Reply<'a> {
         reply
     }
 
-    /// Adds the next item; `write` appends its JSON.
+    /// Adds the next item; `write` appends the item's JSON.
     pub fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.body.len();
         self.separate();
@@ -76,7 +75,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The reply's body.
+    /// Returns the reply's body.
     pub fn finish(mut self) -> Vec<u8> {
         if self.any_item {
             self.body.push(b']');
@@ -88,7 +87,7 @@ impl<'a> Reply<'a> {
         self.body
     }
 
-    /// What stands before an item.
+    /// Appends the text before an item.
     fn separate(&mut self) {
         if self.any_item {
             self.body.push(b',');
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn is_the_same_as_if_the_whole_answer_were_filtered() {
+    fn equals_filtering_the_whole_answer() {
         let items = [r#"{"index":{"_id":"1","status":200}}"#, r#"{"delete":{"_id":"2","error":{"type":"t"}}}"#];
         for filter_path in
             ["took", "errors,items.*.error", "items.*.status", "**.type", "-took", "-items.index", "-*", "*"]

@@ -2,60 +2,60 @@ use std::ops::Range;
 
 use super::DocumentId;
 
-/// What is added to action lines on their way to the nodes.
+/// The parameters that are added to a request's action lines on their way to the nodes.
 #[derive(Debug, Default)]
 pub struct Splices(Vec<Splice>);
 
 /// A parameter that is added to an action line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Splice {
-    /// Where in the body.
+    /// The offset in the body.
     pub at: u32,
-    /// What is there so far.
+    /// The text at that offset.
     pub gap: Gap,
-    /// What is added.
+    /// The added parameter.
     pub parameter: Parameter,
 }
 
-/// Where a parameter is added.
+/// The place where a parameter is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// Right behind the brace with which the line's parameters begin. There are none.
+    /// Right after the opening brace of the line's parameters, which are empty.
     Alone,
-    /// The same, and there are others.
+    /// Right after the opening brace of the line's parameters; others follow.
     First,
-    /// Where the parameter is there already, with a `null` for its value.
+    /// In place of the parameter's `null` value.
     Null,
 }
 
-/// Bytes of `"_id":"` and an id of 20, and what follows it.
+/// The length of `"_id":"` with an id of 20 characters and the text after it.
 const LONGEST: usize = 29;
 
-/// A value that is none.
+/// The value that stands for an absent parameter.
 pub(super) const NULL: &str = "null";
 
 /// A parameter of an action line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
-    /// `_id`
+    /// The parameter `_id`.
     Id(DocumentId),
-    /// `routing`, a number.
+    /// The parameter `routing`, a number.
     Routing(u32),
 }
 
 impl Splices {
-    /// Adds one, behind those that are there.
+    /// Appends a splice. It must lie after the existing ones.
     pub fn push(&mut self, splice: Splice) {
         self.0.push(splice);
     }
 
-    /// The one within an operation's lines.
+    /// Returns the splice within an operation's lines.
     pub fn within(&self, lines: &Range<u32>) -> Option<&Splice> {
         let next = self.0.partition_point(|splice| splice.at < lines.start);
         self.0.get(next).filter(|splice| splice.at < lines.end)
     }
 
-    /// The id that was added within an operation's lines.
+    /// Returns the id that was added within an operation's lines.
     pub fn id(&self, lines: &Range<u32>) -> Option<&str> {
         match &self.within(lines)?.parameter {
             Parameter::Id(id) => Some(id.as_str()),
@@ -63,24 +63,24 @@ impl Splices {
         }
     }
 
-    /// About how many bytes they take.
+    /// Returns the approximate memory use, in bytes.
     pub fn memory(&self) -> u64 {
         self.0.capacity().saturating_mul(size_of::<Splice>()) as u64
     }
 
-    /// The most bytes that they make the body longer by.
+    /// Returns the maximum number of bytes that the splices add to the body.
     pub fn sent(&self) -> u64 {
         self.0.len().saturating_mul(LONGEST) as u64
     }
 }
 
 impl Splice {
-    /// Where the body goes on behind what is added.
+    /// Returns the offset at which the body continues after the splice.
     pub fn end(&self) -> u32 {
         self.at.saturating_add(self.left_out() as u32)
     }
 
-    /// Appends what is added.
+    /// Appends the added text.
     pub fn write(&self, to: &mut Vec<u8>) {
         let is_new = self.gap != Gap::Null;
         if is_new {
@@ -94,7 +94,7 @@ impl Splice {
         to.extend_from_slice(if self.gap == Gap::First { b"\"," } else { b"\"" });
     }
 
-    /// How many bytes are sent of lines that have this many.
+    /// Returns how many bytes are sent for lines of `bytes` bytes.
     pub fn sent(&self, bytes: u64) -> u64 {
         let key = if self.gap == Gap::Null { 0 } else { self.parameter.key().len() };
         let value = match &self.parameter {
@@ -106,7 +106,7 @@ impl Splice {
         bytes.saturating_sub(self.left_out() as u64).saturating_add(added)
     }
 
-    /// Bytes that what is added takes the place of.
+    /// Returns the number of bytes that the added text replaces.
     fn left_out(&self) -> usize {
         if self.gap == Gap::Null { NULL.len() } else { 0 }
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_length_that_it_says() {
+    fn reports_its_written_length() {
         let id = Parameter::Id(DocumentId::new([0xff; 15]));
         for (parameter, expected) in [
             (id, r#""_id":"____________________""#),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn is_found_in_the_operation_that_it_is_for() {
+    fn is_found_within_its_operation() {
         let mut splices = Splices::default();
         for at in [10, 50] {
             splices.push(Splice { at, gap: Gap::Alone, parameter: Parameter::Routing(at) });

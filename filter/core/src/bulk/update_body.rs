@@ -6,13 +6,13 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::json::{Object, present};
 
-/// The longest run of characters that may be a number: newer versions refuse numbers of more than 1,000.
+/// The longest run of characters that may be a number. Newer versions refuse numbers of more than 1,000 characters.
 const MAX_NUMBER: usize = 100;
 
-/// Whether the source line of an update is one that every cluster takes.
+/// Returns whether every cluster accepts the source line of an update.
 ///
-/// The coordinating node reads update bodies itself and refuses the whole request for a bad one, so the filter
-/// vouches only for `doc` or `script` with their usual companions, each of the right type, without duplicate keys.
+/// The coordinating node parses update bodies itself and refuses the whole request for a bad one. The filter therefore
+/// accepts only `doc` or `script` with their usual companions, each of the right type, without duplicate keys.
 pub fn is_vouched(line: &[u8]) -> bool {
     match serde_json::from_slice::<Object<UpdateBody>>(line) {
         Ok(Object(body)) => body.is_complete() && !has_long_number(line),
@@ -70,7 +70,7 @@ impl Script {
     }
 }
 
-/// A JSON object in which no object, at any depth, has a key twice.
+/// A JSON object in which no object, at any depth, has a duplicate key.
 struct StrictObject;
 
 impl<'de> Deserialize<'de> for StrictObject {
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 }
 
-/// Looks at all bytes alike, strings too: a false alarm only means that the request passes on whole.
+/// Checks all bytes, including those within strings: a false alarm only makes the request pass through unchanged.
 fn has_long_number(line: &[u8]) -> bool {
     line.split(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')).any(|run| run.len() > MAX_NUMBER)
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn vouches_for_nothing_that_a_coordinator_may_refuse() {
+    fn rejects_bodies_that_a_coordinator_may_refuse() {
         let digits = format!(r#"{{"doc":{{"a":0.{}}}}}"#, "1".repeat(1000));
         for body in [
             "",

@@ -3,13 +3,13 @@ use std::fmt;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-/// Below which path the filter tells about itself.
+/// The path below which the filter serves its admin endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct AdminPath(String);
 
 impl AdminPath {
-    /// What stands behind it in the path of a request: nothing, or something that begins with `/` or `?`. `None` if the
-    /// request is for something else, as any is where there is no such path.
+    /// Returns the rest of a request's path after this prefix: nothing, or text that begins with `/` or `?`. Returns
+    /// `None` if the path does not have the prefix, or if the prefix is empty.
     pub fn rest<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
         let rest = path.strip_prefix(self.0.as_bytes()).filter(|_| !self.0.is_empty())?;
         matches!(rest.first(), None | Some(b'/' | b'?')).then_some(rest)
@@ -43,7 +43,7 @@ mod tests {
     use super::AdminPath;
 
     #[test]
-    fn is_left_alone_unless_it_is_all_of_the_first_names() {
+    fn matches_only_whole_leading_segments() {
         let path: AdminPath = serde_json::from_str(r#""/_bulk_reshuffle""#).unwrap();
         for (request, rest) in [
             ("/_bulk_reshuffle", Some("")),

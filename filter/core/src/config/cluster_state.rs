@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::field::{duration, show_duration};
 
-/// How the cluster state is kept fresh.
+/// How often and how long the filter polls the cluster state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterStateConfig {
-    /// From one look at the cluster's state to the next.
+    /// The interval between polls.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub refresh: Duration,
-    /// For each call.
+    /// The timeout of each call.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
 }

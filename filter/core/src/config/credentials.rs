@@ -4,15 +4,15 @@ use std::fmt;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Stands for a value.
+/// The text shown in place of a value.
 const HIDDEN: &str = "***";
 
-/// Header names and values. They are never shown.
+/// Header names and values. The values are never shown.
 #[derive(Clone, Default)]
 pub struct Credentials(BTreeMap<String, String>);
 
 impl Credentials {
-    /// The headers.
+    /// Returns the names and values of the headers.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -32,7 +32,7 @@ impl Serialize for Credentials {
 
 impl<'de> Deserialize<'de> for Credentials {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Errors of the reader would show the value.
+        // The parser's own errors would show the value.
         let headers: Option<BTreeMap<String, String>> = match serde_json::Value::deserialize(from)? {
             serde_json::Value::Object(headers) => {
                 headers.into_iter().map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()

@@ -9,21 +9,22 @@ use super::{ConfigError, HarmlessHeaders, IdentityHeaders};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dispatch {
-    /// What a batch carries the operations of.
+    /// The scope of a batch: a node or a shard.
     pub level: Level,
-    /// Batches on their way at a time for one node (or shard, see `level`) and one caller.
+    /// The maximum number of batches in flight for one node (or shard, see `level`) and one caller.
     #[serde(deserialize_with = "count")]
     pub max_in_flight: usize,
-    /// The slots of a node: the same over all callers (and shards) of it. Identities take turns for a free slot. A
-    /// batch that has waited for one for `hold.interval` leaves without, unless its own identity has as many in flight.
+    /// The number of slots of a node, shared by all its callers (and shards). Free slots go to identities in
+    /// round-robin order. A batch that has waited `hold.interval` for a slot leaves without one, unless its own
+    /// identity has this many batches in flight.
     #[serde(deserialize_with = "count")]
     pub max_in_flight_per_node: usize,
-    /// Headers that tell which requests share the slots of one identity.
+    /// The headers that identify the requests which share one identity's slots.
     pub identity: IdentityHeaders,
-    /// For each call.
+    /// The timeout of each call.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
-    /// Whether their bodies are compressed with gzip.
+    /// Whether batches are compressed with gzip.
     pub compress: bool,
 }
 
@@ -41,7 +42,7 @@ impl Default for Dispatch {
 }
 
 impl Dispatch {
-    /// What no single field can tell.
+    /// Checks the constraints that involve several fields.
     pub(super) fn check(&self, harmless: &HarmlessHeaders) -> Result<(), ConfigError> {
         let most = self.max_in_flight_per_node;
         if self.max_in_flight > most {
@@ -56,13 +57,13 @@ impl Dispatch {
     }
 }
 
-/// What a batch carries the operations of.
+/// The scope of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// All shards of one node.
+    /// A batch carries operations for all shards of one node.
     #[default]
     Node,
-    /// One shard. Operations whose shard is not known travel as with `Node`.
+    /// A batch carries operations for one shard. Operations with an unknown shard travel as with `Node`.
     Shard,
 }

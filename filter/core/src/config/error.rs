@@ -1,10 +1,10 @@
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("configuration: `{field}`: {problem}")]
 pub struct ConfigError {
-    /// Path of the field, such as `hold.interval`; `.` for the whole.
+    /// The path of the field, such as `hold.interval`, or `.` for the whole configuration.
     pub field: String,
-    /// What was expected there, and what was found.
+    /// What was expected, and what was found.
     pub problem: String,
 }
 

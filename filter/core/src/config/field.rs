@@ -1,4 +1,4 @@
-//! Values as users write them.
+//! Parsers for values as users write them.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serializer};
 
-/// The name of an Envoy cluster.
+/// Reads the name of an Envoy cluster.
 pub fn upstream_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     match String::deserialize(from)? {
         name if name.is_empty() => {
@@ -16,7 +16,7 @@ pub fn upstream_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Er
     }
 }
 
-/// The names of any number of Envoy clusters.
+/// Reads a list of names of Envoy clusters.
 pub fn upstream_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let names = Vec::<UpstreamName>::deserialize(from)?;
     Ok(names.into_iter().map(|UpstreamName(name)| name).collect())
@@ -25,7 +25,7 @@ pub fn upstream_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>,
 #[derive(Deserialize)]
 struct UpstreamName(#[serde(deserialize_with = "upstream_name")] String);
 
-/// A number of at least one.
+/// Reads a number from 1 to 65535.
 pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     match u16::deserialize(from)? {
         0 => Err(D::Error::custom("expected a number from 1 to 65535, found 0")),
@@ -33,12 +33,12 @@ pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     }
 }
 
-/// A duration as users write it: "50ms", "5s", "1m 30s".
+/// Reads a duration of 1 ms to 1 h as users write it: "50ms", "5s", "1m 30s".
 pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     duration_from(1, "a duration of 1ms to 1h such as \"50ms\" or \"5s\"", from)
 }
 
-/// The same, or "0ms".
+/// Reads a duration as [`duration`] does, or "0ms".
 pub fn duration_or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     duration_from(0, "a duration of 0ms to 1h such as \"2ms\" or \"0ms\"", from)
 }
@@ -55,7 +55,7 @@ fn duration_from<'de, D: Deserializer<'de>>(
     }
 }
 
-/// A size as users write it: "1mb", "512kb", "100b". As in Elasticsearch, 1kb is 1,024 bytes.
+/// Reads a size as users write it: "1mb", "512kb", "100b". As in Elasticsearch, 1kb is 1,024 bytes.
 pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     const EXPECTED: &str = "a size of at least 1b such as \"1mb\" or \"512kb\"";
     let text = from.deserialize_str(TextVisitor(EXPECTED))?;
@@ -65,12 +65,12 @@ pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     }
 }
 
-/// Returns what is wrong with the name of a request header, if anything is.
+/// Returns why a text is not a valid name of a request header, or `None` if it is valid.
 pub fn header_name_problem(name: &str) -> Option<&'static str> {
     if name.starts_with(':') {
         return Some("is a pseudo-header, and part of the request itself");
     }
-    // What HTTP calls a token.
+    // HTTP calls this a token.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(plain) {
         return Some("is not a header name");
@@ -78,12 +78,12 @@ pub fn header_name_problem(name: &str) -> Option<&'static str> {
     name.bytes().any(|byte| byte.is_ascii_uppercase()).then_some("is not in lower case, as header names are in Envoy")
 }
 
-/// A duration as [`duration`] reads it.
+/// Writes a duration in the form that [`duration`] reads.
 pub fn show_duration<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&humantime::format_duration(*duration))
 }
 
-/// A size as [`size`] reads it, in the largest unit that leaves no rest.
+/// Writes a size in the form that [`size`] reads, in the largest unit that divides it.
 pub fn show_size<S: Serializer>(size: &u64, to: S) -> Result<S::Ok, S::Error> {
     let units = [("gb", 30), ("mb", 20), ("kb", 10)];
     let fits = |(_, bits): &(&str, u32)| *size > 0 && size.trailing_zeros() >= *bits;

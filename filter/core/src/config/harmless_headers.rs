@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::field::header_name_problem;
 
-/// Request headers on which no server acts. They do not keep requests apart, and are left out of batches, so that
-/// no server acts on the value of another request.
+/// Request headers on which no server acts. They do not keep requests apart. Batches leave them out, so that a server
+/// never sees the value of another request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<HeaderName>")]
 pub struct HarmlessHeaders(BTreeSet<String>);
 
-/// They tell one request from another in logs and traces, or which client software is used.
+/// Headers that tell requests apart in logs and traces, or that name the client software.
 const DEFAULT: &[&str] = &[
     "b3",
     "grpc-trace-bin",
@@ -35,11 +35,11 @@ const DEFAULT: &[&str] = &[
     "x-request-id",
 ];
 
-/// They say who asks, of whom, and in which language: without them a server answers something else, to somebody else.
-/// Or they sign the request, so that no batch can carry it.
+/// Headers that identify the user, the tenant or the language. Without them, a server answers differently or for
+/// another user. Some of them sign the request, so a batch cannot carry it.
 ///
-/// Elasticsearch and OpenSearch take further names from their configuration, for JSON web tokens and for proxies; these
-/// are the names that their documentation gives and that they have by default.
+/// Elasticsearch and OpenSearch can be configured to read further names, for JSON web tokens and for proxies. These are
+/// the documented names and the defaults.
 const NEVER_HARMLESS: &[&str] = &[
     "accept",
     "authorization",
@@ -81,8 +81,8 @@ const NEVER_HARMLESS: &[&str] = &[
     "x-remote-user",
 ];
 
-/// All headers whose names begin like this say who asks too: those of Elasticsearch's secondary authentication, of
-/// proxies that authenticate, of security plug-ins, and what OpenSearch's keeps in headers of its own.
+/// The prefixes of further headers that identify the user: those of Elasticsearch's secondary authentication, of
+/// authenticating proxies, of security plug-ins, and the internal headers of OpenSearch's security plug-in.
 const NEVER_HARMLESS_BEGIN: &[&str] = &[
     "_opendistro_security_",
     "_opensearch_security_",
@@ -97,7 +97,7 @@ const NEVER_HARMLESS_BEGIN: &[&str] = &[
 ];
 
 impl HarmlessHeaders {
-    /// Whether the header of this name, in lower case, is one of them.
+    /// Returns whether these headers include the one with this lower-case name.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(name)
     }

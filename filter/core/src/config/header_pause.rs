@@ -1,14 +1,14 @@
 use serde::{Deserialize, Serialize};
 
-/// How a request's headers are held back while its body is read.
+/// How the filter holds back a request's headers while it reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeaderPause {
-    /// The filter finds out by itself which of the two works.
+    /// The filter detects which of the two works.
     #[default]
     Auto,
-    /// By the filter, which needs `allow_on_headers_stop_iteration`.
+    /// The filter stops them itself, which needs `allow_on_headers_stop_iteration`.
     Stop,
-    /// By a buffer filter right behind it.
+    /// A buffer filter right after this one holds them back.
     Buffer,
 }

@@ -4,22 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use super::field::{duration, duration_or_zero, show_duration, show_size, size};
 
-/// When what is held for a node and a caller leaves.
+/// When the operations held for a node and a caller leave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hold {
-    /// At the latest after this time, unless `dispatch.max_in_flight` batches are on their way.
+    /// The longest time that they are held, unless `dispatch.max_in_flight` batches are in flight.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub interval: Duration,
-    /// As soon as it has this many bytes. A batch takes no further request beyond them.
+    /// The size, in bytes, at which they leave at once. A batch that has reached it takes no further request.
     #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub flush_threshold_size: u64,
-    /// As soon as it has this many operations; 0: no such bound.
+    /// The number of operations at which they leave at once. Zero means no limit.
     pub flush_threshold_docs: u64,
-    /// At once when nothing of it is on its way.
+    /// Whether they leave at once when no batch for the node and the caller is in flight.
     pub early_release: bool,
-    /// But when a batch has just come back, not before as many requests have arrived as usually do at such a moment,
-    /// or this time is over, or as long as the batch took. Zero: without waiting.
+    /// The longest time that early release waits after a batch returns. It ends sooner if as many requests have arrived
+    /// as usual at such a moment, or after as much time as the batch took. Zero means no wait.
     #[serde(deserialize_with = "duration_or_zero", serialize_with = "show_duration")]
     pub gather: Duration,
 }

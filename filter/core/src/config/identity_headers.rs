@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 use super::HarmlessHeaders;
 use super::field::header_name_problem;
 
-/// Request headers that tell on whose behalf a request comes. The value of the first one that a request has is its
-/// identity; requests that have none of them share one identity.
+/// The request headers that identify on whose behalf a request comes. The value of the first one that a request has is
+/// its identity. Requests without any of them share one identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<HeaderName>")]
 pub struct IdentityHeaders(Vec<String>);
 
-/// Credentials that the cluster checks, the certificate that Envoy checked, and the address of the client.
+/// The credentials that the cluster checks, the certificate that Envoy checked, and the address of the client.
 const DEFAULT: &[&str] = &["authorization", "x-forwarded-client-cert", "x-forwarded-for"];
 
 impl IdentityHeaders {
-    /// Their names, the most telling first.
+    /// Returns their names, in order of precedence.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// Returns one that can tell nothing, because requests share batches whatever its value. The default may have such
-    /// a one: the others of it count.
+    /// Returns a header that cannot identify requests because they share batches whatever its value. The default may
+    /// include such a header, because its other headers still apply.
     pub(super) fn find_harmless(&self, harmless: &HarmlessHeaders) -> Option<&str> {
         self.names().filter(|_| *self != Self::default()).find(|name| harmless.contains(name))
     }

@@ -5,16 +5,16 @@ use super::MissingId;
 use crate::json::present;
 use crate::wildcard;
 
-/// Settings for some indices. What is not said here is as for the others.
+/// Settings for some indices. An absent setting leaves the default in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text")]
 pub struct IndexSettings {
-    /// Which: those whose names fit.
+    /// The pattern that the names of the indices match.
     pub pattern: IndexPattern,
-    /// Whether requests with operations for them are taken in at all.
+    /// Whether requests with operations for these indices are taken in at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// How their operations without a document id are routed.
+    /// How operations on these indices without a document id are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_id: Option<MissingId>,
 }
@@ -40,12 +40,12 @@ impl TryFrom<Text> for IndexSettings {
     }
 }
 
-/// The name of an index or alias, in which `*` stands for any characters or none.
+/// The name of an index or alias, in which `*` matches any characters, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IndexPattern(String);
 
 impl IndexPattern {
-    /// Whether a name fits.
+    /// Returns whether a name matches.
     pub fn fits(&self, name: &str) -> bool {
         wildcard::fits(&self.0, name)
     }
@@ -54,7 +54,7 @@ impl IndexPattern {
 impl<'de> Deserialize<'de> for IndexPattern {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let pattern = String::deserialize(from)?;
-        // What no index is called.
+        // Characters that an index name cannot contain.
         let odd = |char: char| char.is_uppercase() || char.is_control() || " \"\\/,|<>?#:".contains(char);
         if pattern.is_empty() || pattern.contains(odd) {
             let expected = "expected the name of an index, in which `*` stands for any characters or none";

@@ -3,21 +3,22 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::field::{show_size, size};
 
-/// The most that one VM can be given: Envoy bounds its memory at 1 GiB, of which small requests take 1.4 times what is
-/// counted of them, and batches on their way out need room too.
+/// The largest memory limit that a VM can be given, in bytes. Envoy limits a VM's memory to 1 GiB. Small requests take
+/// 1.4 times their accounted size, and outgoing batches need room too.
 const MAX_MEMORY: u64 = 640 << 20;
 
-/// Bounds on what the filter takes in; what is beyond them passes through, streamed.
+/// Limits on what the filter takes in. A request beyond them passes through, streamed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Bytes of all requests held or in flight, per VM (Envoy has one per worker).
+    /// The size of all requests held or in flight, in bytes for each VM (Envoy has one per worker).
     #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub memory: u64,
-    /// Bytes of one request's body.
+    /// The size of one request's body, in bytes.
     #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub max_request: u64,
-    /// Bytes of an answer to one batch: a batch has no more operations than can be answered in so many.
+    /// The size of an answer to one batch, in bytes. A batch holds only as many operations as can be answered within
+    /// it.
     #[serde(deserialize_with = "size", serialize_with = "show_size")]
     pub max_answer: u64,
 }
@@ -29,7 +30,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What no single field can tell.
+    /// Checks the constraints that involve several fields.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let Self { memory, max_request, .. } = self;
         if *memory > MAX_MEMORY {

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingId {
-    /// They go to any node as they are: it makes the id, and forwards the document to the shard of that.
+    /// The operations go unchanged to any node, which generates the id and forwards the document to its shard.
     Pass,
-    /// The filter makes the id.
+    /// The filter generates the id.
     #[default]
     Generate,
-    /// All of a request's for one index get a routing value that leads to one shard, whose node makes the ids.
+    /// All such operations of a request for one index get a routing value that leads to one shard, whose node generates
+    /// the ids.
     Direct,
 }

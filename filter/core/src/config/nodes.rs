@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::UpstreamTemplate;
 
-/// How nodes map to Envoy clusters.
+/// The mapping of nodes to Envoy clusters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "NodesText", into = "NodesText")]
 pub struct Nodes {
-    /// Made from `upstream` (a template), `upstreams` (exceptions, by node name or id) and `only` (patterns of the names
-    /// that the template may make).
+    /// The template of the names, from `upstream` (the template), `upstreams` (exceptions, by node name or id) and
+    /// `only` (patterns of the names that the template may produce).
     pub template: UpstreamTemplate,
 }
 

@@ -4,17 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use super::field::{duration, show_duration};
 
-/// When a batch is sent again: one that was refused with 429, or one that was lost with its connection and may be
-/// carried out twice. Never after `dispatch.timeout` since it was sent first.
+/// When a batch is retried: after a refusal with 429, or if its connection was lost and its operations may be executed
+/// twice. No retry begins later than `dispatch.timeout` after the first attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retry {
-    /// How often; 0: never.
+    /// The maximum number of retries. Zero means none.
     pub attempts: u32,
-    /// After how long; twice as long each further time.
+    /// The pause before the first retry. It doubles with each further retry.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub backoff: Duration,
-    /// After how long at most.
+    /// The longest pause.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub max_backoff: Duration,
 }
@@ -26,12 +26,12 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// How long to wait before the next attempt, of which so many have been. Up to half of it depends on `spread`,
-    /// so that batches that were refused together do not come back together.
+    /// Returns the pause before the next attempt, after `retries` retries. Up to half of it depends on `spread`, so
+    /// that batches that were refused together do not return together.
     pub fn backoff(&self, retries: u32, spread: u32) -> Duration {
         let doubled = self.backoff.saturating_mul(1_u32.checked_shl(retries).unwrap_or(u32::MAX));
         let half = doubled.min(self.max_backoff) / 2;
-        // Fibonacci hashing: neighbours end up far apart.
+        // Fibonacci hashing: adjacent values end up far apart.
         let share = f64::from(spread.wrapping_mul(0x9e37_79b9)) / f64::from(u32::MAX);
         half.saturating_add(half.mul_f64(share))
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backoff_doubles_up_to_its_bound_and_spreads() {
+    fn backoff_doubles_up_to_its_limit_and_spreads() {
         let retry = Retry::default();
         for (retries, longest) in [(0, 50), (1, 100), (5, 1600), (6, 2000), (40, 2000)] {
             for spread in 0..100 {

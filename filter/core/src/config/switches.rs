@@ -8,34 +8,34 @@ use super::field::{count, duration, size};
 use super::{Config, MissingId};
 use crate::json::Object;
 
-/// Where the switches are among the settings of a cluster.
+/// The path of the run-time settings among the settings of a cluster.
 const PLACE: &str = "cluster.metadata.bulk_reshuffle";
 
-/// What operators have switched in the settings of the cluster, under `cluster.metadata.bulk_reshuffle`. It goes
-/// before the fields of the configuration, in the same units and bounds.
+/// The run-time settings that operators set in the cluster, under `cluster.metadata.bulk_reshuffle`. They override the
+/// fields of the configuration, with the same units and limits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Switches {
-    /// `enabled`
+    /// The field `enabled`.
     pub enabled: Option<bool>,
-    /// `hold.interval`
+    /// The field `hold.interval`.
     pub interval: Option<Duration>,
-    /// `hold.flush_threshold_size`, in bytes
+    /// The field `hold.flush_threshold_size`, in bytes.
     pub flush_threshold_size: Option<u64>,
-    /// `hold.flush_threshold_docs`
+    /// The field `hold.flush_threshold_docs`.
     pub flush_threshold_docs: Option<u64>,
-    /// `hold.early_release`
+    /// The field `hold.early_release`.
     pub early_release: Option<bool>,
-    /// `missing_id`
+    /// The field `missing_id`.
     pub missing_id: Option<MissingId>,
-    /// `dispatch.max_in_flight`
+    /// The field `dispatch.max_in_flight`.
     pub max_in_flight: Option<usize>,
 }
 
 impl Switches {
-    /// Reads the answer to
-    /// `GET /_cluster/settings?filter_path=persistent.cluster.metadata.bulk_reshuffle,transient.cluster.metadata.bulk_reshuffle`;
-    /// where both say something, the transient setting counts, as in the cluster. Says of each setting that it ignores
-    /// why. Fails if the answer is no object.
+    /// Parses the answer to
+    /// `GET /_cluster/settings?filter_path=persistent.cluster.metadata.bulk_reshuffle,transient.cluster.metadata.bulk_reshuffle`.
+    /// A transient setting overrides a persistent one, as in the cluster. Also returns a message for each setting that
+    /// it ignores. Fails if the answer is not an object.
     pub fn read(body: &[u8]) -> Result<(Self, Vec<String>), serde_json::Error> {
         let Object(answer) = serde_json::from_slice::<Object<Map<String, Value>>>(body)?;
         let (mut set, mut invalid) = (Map::new(), Vec::new());
@@ -57,7 +57,8 @@ impl Switches {
         Ok((switches, invalid))
     }
 
-    /// What of it contradicts this configuration, and why: [`Config::with`] ignores that.
+    /// Returns the problems of the settings that contradict this configuration. [`Config::with`] ignores these
+    /// settings.
     pub fn contradictions(&self, config: &Config) -> Vec<String> {
         let most = config.dispatch.max_in_flight_per_node;
         let too_many = self.max_in_flight.filter(|max_in_flight| *max_in_flight > most);
@@ -90,14 +91,16 @@ fn ignored(setting: &str, problem: &str) -> String {
     format!("the cluster's setting `{setting}` is ignored: {problem}")
 }
 
-/// What a text says, if that is a number or a boolean: the cluster shows all values as texts.
+/// Returns the number or boolean that a text contains, or else the value itself. The cluster reports all values as
+/// text.
 fn literal(value: Value) -> Value {
-    let said = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    said.filter(|said| said.is_number() || said.is_boolean()).unwrap_or(value)
+    let parsed = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    parsed.filter(|parsed| parsed.is_number() || parsed.is_boolean()).unwrap_or(value)
 }
 
 impl Config {
-    /// The configuration as it is with these switches, but for what [contradicts](Switches::contradictions) it.
+    /// Returns the configuration with these settings applied, except those that [contradict](Switches::contradictions)
+    /// it.
     #[must_use]
     pub fn with(&self, switches: &Switches) -> Self {
         let mut config = self.clone();
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn each_goes_before_its_field() {
+    fn each_setting_overrides_its_field() {
         let switches = json!({"enabled": "false", "interval": "20ms", "flush_threshold_size": "2kb",
             "flush_threshold_docs": "7", "early_release": "false", "missing_id": "direct", "max_in_flight": "3"});
         let (switches, invalid) = read(&below("persistent", switches));
@@ -151,13 +154,13 @@ mod tests {
             "dispatch": {"max_in_flight": 3}}),
         );
         assert_eq!(format!("{:?}", before.with(&switches)), format!("{same:?}"));
-        // Between workers it travels as text.
+        // Workers exchange the settings as text.
         let text = serde_json::to_string(&switches).unwrap();
         assert_eq!(serde_json::from_str::<Switches>(&text).unwrap(), switches);
     }
 
     #[test]
-    fn without_any_the_configuration_is_as_it_was() {
+    fn without_settings_the_configuration_stays_unchanged() {
         let before = config(&json!({"coordinator": "es", "enabled": false, "hold": {"early_release": false}}));
         for answer in [json!({}), json!({"persistent": {}}), below("transient", json!({}))] {
             let (switches, invalid) = read(&answer);
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transient_one_goes_before_a_persistent_one() {
+    fn a_transient_setting_overrides_a_persistent_one() {
         let mut answer = below("persistent", json!({"interval": "1s", "enabled": "true", "max_in_flight": "2"}));
         answer
             .as_object_mut()
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_numbers_and_booleans_are_understood() {
+    fn reads_bare_numbers_and_booleans() {
         let set = json!({"enabled": false, "early_release": true, "flush_threshold_docs": 5, "max_in_flight": 4});
         let (switches, invalid) = read(&below("transient", set));
         let expected = Switches {
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_ignored_and_named_once() {
+    fn an_invalid_setting_is_ignored_and_reported_once() {
         for (name, value, problem) in [
             ("enabled", json!("yes"), "expected a boolean"),
             ("enabled", json!("1"), "expected a boolean"),
@@ -224,7 +227,7 @@ mod tests {
             assert_eq!(invalid.len(), 1, "{name} {value}: {invalid:?}");
             let named = format!("`cluster.metadata.bulk_reshuffle.{name}`");
             assert!(invalid[0].contains(&named) && invalid[0].contains(problem), "{}", invalid[0]);
-            // The rest counts.
+            // The other settings still apply.
             assert_ne!(switches, Switches::default(), "{name} {value}");
         }
         let (switches, invalid) = read(&json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": "off"}}}}));
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn more_batches_than_a_node_may_have_are_ignored_too() {
+    fn a_batch_limit_above_the_nodes_is_ignored() {
         let config =
             config(&json!({"coordinator": "es", "dispatch": {"max_in_flight": 2, "max_in_flight_per_node": 4}}));
         let switches = |max_in_flight| Switches {

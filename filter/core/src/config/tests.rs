@@ -8,7 +8,7 @@ fn error(json: &str) -> (String, String) {
 }
 
 #[test]
-fn only_the_coordinator_must_be_said() {
+fn only_the_coordinator_is_required() {
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
     assert_eq!(config.coordinator, "es");
     assert_eq!(config.hold.interval, Duration::from_millis(50));
@@ -17,7 +17,7 @@ fn only_the_coordinator_must_be_said() {
 }
 
 #[test]
-fn is_written_as_it_is_read() {
+fn serialises_to_its_own_input() {
     let whole = serde_json::json!({
         "coordinator": "es", "route_clusters": ["es-http", "es-zone-a"], "enabled": false,
         "nodes": {
@@ -47,7 +47,7 @@ fn is_written_as_it_is_read() {
 }
 
 #[test]
-fn credentials_are_never_written() {
+fn credentials_are_never_serialised() {
     let config = Config::read(br#"{"coordinator":"es","credentials":{"authorization":"ApiKey hush"}}"#).unwrap();
     let written = serde_json::to_value(&config).unwrap();
     assert_eq!(written["credentials"], serde_json::json!({"authorization": "***"}));
@@ -55,7 +55,7 @@ fn credentials_are_never_written() {
 }
 
 #[test]
-fn the_admin_path_is_one_that_nothing_else_can_be() {
+fn rejects_an_ambiguous_admin_path() {
     for path in ["_admin", "/", "/a/", "//a", "/a?b", "/a b", "/a/_bulk", "/a/../b", "/\u{e4}"] {
         let (field, problem) = error(&format!(r#"{{"coordinator":"es","admin_path":"{path}"}}"#));
         assert_eq!(field, "admin_path", "{path}");
@@ -64,7 +64,7 @@ fn the_admin_path_is_one_that_nothing_else_can_be() {
 }
 
 #[test]
-fn sizes_and_durations_as_users_write_them() {
+fn reads_sizes_and_durations_as_users_write_them() {
     let config = Config::read(
         br#"{"coordinator":"es","hold":{"interval":"1m 30s","flush_threshold_size":"1.5kb"},
             "limits":{"memory":"64MB","max_request":"100b"},"cluster_state":{"refresh":"500ms"}}"#,
@@ -167,7 +167,7 @@ fn errors_name_the_field_and_what_was_expected() {
 }
 
 #[test]
-fn headers_that_say_who_asks_are_never_harmless() {
+fn headers_that_identify_the_user_are_never_harmless() {
     for name in [
         "authorization",
         "es-client-authentication",
@@ -193,7 +193,7 @@ fn headers_that_say_who_asks_are_never_harmless() {
 }
 
 #[test]
-fn harmless_headers_replace_the_default_ones() {
+fn harmless_headers_replace_the_defaults() {
     let config = |more: &str| Config::read(format!(r#"{{"coordinator":"es"{more}}}"#).as_bytes()).unwrap();
     let default = config("").harmless_headers;
     assert!(default.contains("user-agent") && default.contains("traceparent") && !default.contains("x-opaque-id"));
@@ -203,7 +203,7 @@ fn harmless_headers_replace_the_default_ones() {
 }
 
 #[test]
-fn the_first_pattern_that_fits_says_what_becomes_of_missing_ids() {
+fn the_first_matching_pattern_decides_on_missing_ids() {
     let config = Config::read(
         br#"{"coordinator":"es","missing_id":"generate","indices":[{"pattern":"logs-a","missing_id":"pass"},
             {"pattern":"logs-*","missing_id":"direct"},{"pattern":"*","missing_id":"pass"}]}"#,
@@ -216,7 +216,7 @@ fn the_first_pattern_that_fits_says_what_becomes_of_missing_ids() {
 }
 
 #[test]
-fn of_each_setting_the_first_pattern_counts_that_fits_and_says_something() {
+fn each_setting_comes_from_the_first_matching_pattern_that_has_it() {
     let config = Config::read(
         br#"{"coordinator":"es","missing_id":"pass","indices":[{"pattern":"logs-*","enabled":false},
             {"pattern":"logs-a*","enabled":true,"missing_id":"direct"},{"pattern":"*a","missing_id":"generate"},

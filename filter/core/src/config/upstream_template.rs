@@ -4,23 +4,22 @@ use std::fmt::{self, Write};
 use crate::node::Node;
 use crate::wildcard;
 
-/// The name of a node's own upstream cluster in Envoy, made from what the cluster says of the node.
+/// The name of a node's own upstream cluster in Envoy, built from what the cluster reports about the node.
 ///
-/// Placeholders: `{name}` (`node.name`), `{id}` (the node's id), `{attr.X}` (`node.attr.X`), and of its
-/// `http.publish_address` `{host}`, `{ip}` and `{http_port}`. Anything else stands for itself.
+/// The placeholders are `{name}` (`node.name`), `{id}` (the node's id), `{attr.X}` (`node.attr.X`), and `{host}`,
+/// `{ip}` and `{http_port}` from its `http.publish_address`. All other text is literal.
 ///
-/// A node chooses what it says of itself, and so could choose any cluster that Envoy has. [`only`](Self::only) bounds
-/// that.
+/// A node chooses what it reports, and so could choose any cluster that Envoy has. [`only`](Self::only) limits that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamTemplate {
     parts: Vec<Part>,
-    /// By node name or id.
+    /// The upstreams that override the template, by node name or id.
     exceptions: BTreeMap<String, String>,
-    /// Patterns of which a name that is made has to fit one; empty: any name.
+    /// The patterns of which a built name must match one. Any name is allowed if there are none.
     only: Vec<String>,
 }
 
-/// The most bytes of a name that is made: Istio's take some 330 at most, and metrics are named by it.
+/// The maximum length of a built name, in bytes. Istio's names take some 330 at most, and metrics contain the name.
 const LONGEST: usize = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +49,7 @@ impl Part {
         })
     }
 
-    /// What stands here for a node; `None` if the node does not say.
+    /// Returns this part's text for a node, or `None` if the node does not report it.
     fn of<'a>(&'a self, node: &'a Node) -> Option<&'a str> {
         let http = node.http.as_ref();
         match self {
@@ -66,7 +65,7 @@ impl Part {
 }
 
 impl fmt::Display for UpstreamTemplate {
-    /// As it was written.
+    /// Writes the template as it was configured.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
             Part::Text(text) => to.write_str(text),
@@ -80,13 +79,13 @@ impl fmt::Display for UpstreamTemplate {
     }
 }
 
-/// The template is not one.
+/// The error for a text that is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a name with placeholders {{name}}, {{id}}, {{host}}, {{ip}}, {{http_port}} or {{attr.X}}, found {0:?}")]
 pub struct TemplateError(String);
 
 impl UpstreamTemplate {
-    /// Reads a template such as `es-{name}`.
+    /// Parses a template such as `es-{name}`. Fails if it is malformed or has no placeholder.
     pub fn new(text: &str, exceptions: BTreeMap<String, String>) -> Result<Self, TemplateError> {
         let error = || TemplateError(text.to_owned());
         let mut parts = Vec::new();
@@ -106,30 +105,30 @@ impl UpstreamTemplate {
         }
     }
 
-    /// `{name}`: each upstream is called like its node.
+    /// Returns the template `{name}`: each upstream has the name of its node.
     pub fn by_name() -> Self {
         Self { parts: vec![Part::Name], exceptions: BTreeMap::new(), only: Vec::new() }
     }
 
-    /// Whether it takes the nodes' HTTP addresses, which the cluster state does not tell.
+    /// Returns whether the template needs the nodes' HTTP addresses, which the cluster state does not contain.
     pub fn needs_http(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Host | Part::Ip | Part::HttpPort))
     }
 
-    /// Makes no other names than those that fit one of these patterns, in which `*` stands for any characters or none.
-    /// Exceptions need not fit; without a pattern no name has to.
+    /// Limits the names that the template produces to those that match one of these patterns, in which `*` matches any
+    /// characters, or none. Exceptions need not match. Without patterns, any name is allowed.
     pub fn only(mut self, patterns: Vec<String>) -> Self {
         self.only = patterns;
         self
     }
 
-    /// What goes before it, by node name or id, and the patterns that other names have to fit.
+    /// Returns the exceptions, by node name or id, and the patterns that other names must match.
     pub fn into_bounds(self) -> (BTreeMap<String, String>, Vec<String>) {
         (self.exceptions, self.only)
     }
 
-    /// The upstream of a node; `None` if the node lacks something that the template needs, or if what it says of itself
-    /// makes a name that it may not have.
+    /// Returns the upstream of a node. Returns `None` if the node does not report something that the template needs, or
+    /// if the resulting name is not allowed.
     pub fn upstream(&self, node: &Node) -> Option<String> {
         if let Some(upstream) = self.exceptions.get(&node.name).or_else(|| self.exceptions.get(&node.id)) {
             return Some(upstream.clone());
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_in_what_the_node_says_of_itself() {
+    fn fills_in_the_properties_of_a_node() {
         let node = node();
         assert_eq!(upstream("{name}", &node).as_deref(), Some("hot-0"));
         assert_eq!(upstream("outbound|9200||{name}.es.svc", &node).as_deref(), Some("outbound|9200||hot-0.es.svc"));
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_asked_for_only_where_they_are_needed() {
+    fn needs_addresses_only_for_address_placeholders() {
         for (template, needed) in
             [("{name}", false), ("{id}{attr.ip}", false), ("{host}", true), ("{ip}", true), ("{http_port}x", true)]
         {
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_go_by_name_or_id() {
+    fn exceptions_match_a_name_or_an_id() {
         for key in ["hot-0", "xyz"] {
             let exceptions = BTreeMap::from([(key.to_owned(), "special".to_owned())]);
             let template = UpstreamTemplate::new("{ip}", exceptions).unwrap();
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_chooses_no_upstream_that_does_not_fit() {
+    fn a_node_cannot_choose_an_upstream_outside_the_patterns() {
         let patterns = ["hot-*", "es-?", "outbound|9200||*.es.svc"].map(str::to_owned).to_vec();
         let template = UpstreamTemplate::by_name().only(patterns);
         let upstream = |name: &str| template.upstream(&Node { name: name.to_owned(), ..node() });
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_of_a_cluster_is_none_of_a_node() {
+    fn rejects_invalid_upstream_names() {
         for name in ["", "a\nb", "a\u{7f}", &"n".repeat(LONGEST + 1)] {
             assert_eq!(upstream("{name}", &Node { name: name.to_owned(), ..node() }), None, "{name:?}");
         }
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_template() {
+    fn rejects_a_text_that_is_not_a_template() {
         for text in ["", "es", "es-{name", "es-{port}", "{attr.}", "{name}}", "{}"] {
             assert_eq!(UpstreamTemplate::new(text, BTreeMap::new()), Err(TemplateError(text.to_owned())));
         }

@@ -1,46 +1,48 @@
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// Goes through a JSON object key by key, and into those of its objects that matter, so that a large one can be read
-/// in steps.
+/// A reader that walks through a JSON object key by key, and into the nested objects that matter, so that a large
+/// object can be read in steps.
 ///
-/// After each [`key`](Self::key) take its [`value`](Self::value) or [`enter`](Self::enter) it.
+/// After each [`key`](Self::key), take its [`value`](Self::value), [`skip`](Self::skip) it or [`enter`](Self::enter)
+/// it.
 #[derive(Debug)]
 pub struct JsonCursor {
     body: Vec<u8>,
     at: usize,
-    /// The keys of the objects in which it is.
+    /// The keys of the enclosing objects.
     path: Vec<String>,
-    /// The key whose value comes next.
+    /// The key of the next value.
     key: String,
-    /// Whether the object in which it is has just begun, so that no comma parts it from the next key.
+    /// Whether the current object has just begun, so that no comma precedes the next key.
     begins: bool,
 }
 
-/// The text is not the JSON that is expected.
+/// The error for JSON that is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at}: {problem}")]
 pub struct CursorError {
-    /// Where, about.
+    /// The approximate offset, in bytes.
     pub at: usize,
     /// What is wrong.
     pub problem: String,
 }
 
 impl JsonCursor {
-    /// Begins in front of the first key of an object.
+    /// Starts before the first key of an object. Fails if the text is not an object.
     pub fn new(body: Vec<u8>) -> Result<Self, CursorError> {
         let mut cursor = Self { body, at: 0, path: Vec::new(), key: String::new(), begins: true };
         cursor.expect(b'{')?;
         Ok(cursor)
     }
 
-    /// How many bytes of it are behind.
+    /// Returns how many bytes have been read.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// The next key: of the object in which it is, or else of the one around it. `None` at the end of all.
+    /// Returns the next key of the current object, or of the enclosing one after its end. Returns `None` at the end of
+    /// the text.
     pub fn key(&mut self) -> Result<Option<&str>, CursorError> {
         while self.takes(b'}') {
             self.begins = false;
@@ -56,12 +58,12 @@ impl JsonCursor {
         Ok(Some(&self.key))
     }
 
-    /// Whether the object in which it is stands under these keys.
+    /// Returns whether the current object is at this path of keys.
     pub fn is_in(&self, path: &[&str]) -> bool {
         self.path.iter().map(String::as_str).eq(path.iter().copied())
     }
 
-    /// Goes into the object that is the value of the last key.
+    /// Enters the object that is the value of the last key.
     pub fn enter(&mut self) -> Result<(), CursorError> {
         self.expect(b'{')?;
         self.path.push(std::mem::take(&mut self.key));
@@ -69,12 +71,12 @@ impl JsonCursor {
         Ok(())
     }
 
-    /// The value of the last key.
+    /// Reads the value of the last key.
     pub fn value<'a, T: Deserialize<'a>>(&'a mut self) -> Result<T, CursorError> {
         self.read()
     }
 
-    /// The value of the last key; `None` if it is JSON, but another than expected.
+    /// Reads the value of the last key. Returns `None` if it is JSON of another type.
     pub fn value_if_fits<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CursorError> {
         let begin = self.at;
         let value = self.read().ok();
@@ -85,7 +87,7 @@ impl JsonCursor {
         Ok(value)
     }
 
-    /// Passes over the value of the last key.
+    /// Skips the value of the last key.
     pub fn skip(&mut self) -> Result<(), CursorError> {
         self.read::<IgnoredAny>().map(|_| ())
     }
@@ -142,7 +144,7 @@ mod tests {
         JsonCursor::new(text.as_bytes().to_vec())
     }
 
-    /// All numbers with their paths; goes into every object.
+    /// Returns all numbers with their paths, from every nested object.
     fn numbers(text: &str) -> Result<Vec<(String, u64)>, CursorError> {
         let (mut cursor, mut found) = (cursor(text)?, Vec::new());
         while let Some(key) = cursor.key()?.map(str::to_owned) {
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_through_objects_in_objects() {
+    fn walks_through_nested_objects() {
         let text = " {\"a\" : 1, \"b\":{ \"c\":{} ,\"d\\u0065\":{\"e\":2}},\n\"f\":[{\"x\":1}],\"g\":{\"h\":3}} ";
         let expected = [("/a", 1), ("b.de/e", 2), ("f", 0), ("g/h", 3)];
         assert_eq!(numbers(text).unwrap(), expected.map(|(path, number)| (path.to_owned(), number)));
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_where_it_is() {
+    fn reports_its_path() {
         let mut cursor = cursor(r#"{"a":{"b":{"c":1}},"d":"text"}"#).unwrap();
         assert_eq!(cursor.key().unwrap(), Some("a"));
         assert!(cursor.is_in(&[]));
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_breaks_off_is_an_error() {
+    fn rejects_other_values_and_truncated_objects() {
         for text in ["", "[]", "7", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{\"a\" 1}", "{a:1}", "{}x"] {
             assert!(numbers(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! JSON where the derived readers alone are not exact or not fast enough, or would take too long in one piece.
+//! JSON readers, for where derived ones are inexact, too slow, or would take too long in one step.
 
 mod cursor;
 mod object;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-/// A JSON object, read as `T`. A derived reader alone would also take an array with the fields in their order.
+/// A JSON object, read as `T`. A derived reader alone would also accept an array with the fields in their order.
 #[derive(Debug, Clone)]
 pub struct Object<T>(pub T);
 
@@ -29,12 +29,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A value or no field at all: whether `null` is a value, its type says.
+/// Reads a value if the field is present. Its type decides whether `null` is a value.
 pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-/// The same for a field of a type that is an object.
+/// Reads a field whose value must be an object.
 pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Object::deserialize(from).map(|Object(value)| value)
 }

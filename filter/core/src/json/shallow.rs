@@ -1,9 +1,10 @@
-/// No answer of a cluster is nested this deeply. A JSON reader takes memory for each level, and some take stack.
+/// The maximum depth of nesting. A cluster's answers never reach it. A JSON reader takes memory for each level, and
+/// some take stack.
 const MAX_DEPTH: usize = 100;
 
-/// Splits a text behind the value with which it begins. `None` if that does not end, or is nested too deeply.
+/// Splits a text after its first value. Returns `None` if the value does not end, or is nested too deeply.
 ///
-/// It does not say whether the value is JSON, but keeps a reader from taking memory for brackets.
+/// It does not validate the JSON, but prevents a reader from allocating memory for nested brackets.
 pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
     if !matches!(text.trim_ascii_start().first()?, b'{' | b'[') {
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_behind_the_first_value() {
+    fn splits_after_the_first_value() {
         for (value, rest) in [
             (r#" {"a":[1,{"}":"]\""}]}"#, r#","b"#),
             ("[]", "]"),
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_nothing_that_does_not_end_or_is_nested_too_deeply() {
+    fn rejects_unfinished_and_deeply_nested_values() {
         for text in ["", " ", "{", r#"{"a":"}"#, "[[]"] {
             assert_eq!(shallow_value(text.as_bytes()), None, "{text}");
         }

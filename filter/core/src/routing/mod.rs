@@ -1,12 +1,12 @@
-//! Where each document lives: hash and shard formulas, the routing table, and reading it from the cluster.
+//! The location of each document: hash and shard formulas, the routing table, and reading it from the cluster.
 //!
-//! Routing is an optimisation, never correctness: any node forwards a document to its owner. So whatever is not
-//! known for certain is [`Unrouted`], and goes to the coordinating upstream.
+//! Routing is an optimisation; correctness never depends on it, because any node forwards a document to its owner.
+//! Anything that is not certain is [`Unrouted`], and goes to the coordinating upstream.
 //!
-//! A [`StateCache`] polls the cluster in cycles. Each begins with the state's version. If that has changed it goes on
-//! with an overview: which indices there are, and a number for each that changes whenever the index does. Details
-//! are asked for only of what has changed, some indices at a time, so that neither the cluster nor the requests that
-//! wait here are kept long, however large the state is.
+//! A [`StateCache`] polls the cluster in cycles. Each cycle begins with the version of the state. If that has changed,
+//! the cycle reads an overview: the names of the indices, and for each a number that changes whenever the index does.
+//! It then queries details only for the indices that have changed, some at a time. This keeps both the cluster and
+//! waiting requests from long delays, however large the state is.
 
 mod export;
 mod refresh;

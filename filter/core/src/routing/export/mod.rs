@@ -1,4 +1,4 @@
-//! The routing table as JSON, for the admin path, and a cluster state of one piece, for the explorer.
+//! The routing table as JSON, for the admin path, and complete cluster states, for the explorer.
 
 mod snapshot;
 mod table;

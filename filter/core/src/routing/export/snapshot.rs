@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use crate::bulk::FilterPath;
 use crate::routing::table::IndexMetadata;
 
-/// A cluster's state in one piece, that answers what a [`StateCache`](crate::routing::StateCache) asks: the whole answer to
-/// `GET _cluster/state`, or an [`Export`](super::Export).
+/// A complete cluster state that answers the queries of a [`StateCache`](crate::routing::StateCache): the whole answer
+/// to `GET _cluster/state`, or an [`Export`](super::Export).
 ///
-/// Which of several indices an alias writes to, where nodes take HTTP requests and how the filter is switched does not
-/// stand in a cluster's state. The answers to these queries may stand beside it: in `answers`, by path.
+/// A cluster's state does not contain the write index of an alias, the HTTP addresses of nodes, or the filter's
+/// run-time settings. The answers to these queries may be included under `answers`, by path.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     #[serde(default)]
@@ -44,7 +44,7 @@ struct RoutingState {
     indices: Indices,
 }
 
-/// The part of a state that is about some indices.
+/// The part of a state that describes some indices.
 #[derive(Serialize)]
 struct Details<'a> {
     metadata: Named<'a>,
@@ -56,7 +56,7 @@ struct Named<'a> {
     indices: BTreeMap<&'a str, &'a RawValue>,
 }
 
-/// The text is no cluster's state.
+/// The error for a text that is not a cluster's state.
 #[derive(Debug, thiserror::Error)]
 #[error("expected the answer to `GET _cluster/state`, with `nodes`, `metadata` and `routing_table`: {0}")]
 pub struct SnapshotError(#[from] serde_json::Error);
@@ -66,13 +66,13 @@ fn unnamed() -> String {
 }
 
 impl Snapshot {
-    /// Reads the answer of a cluster, filtered or not.
+    /// Parses the answer of a cluster, filtered or not. Fails if it is not a cluster's state.
     pub fn read(json: &[u8]) -> Result<Self, SnapshotError> {
         let mut snapshot: Self = serde_json::from_slice(json)?;
         let fields = IndexMetadata::FIELDS.iter().copied().chain(["aliases"]).collect::<Vec<_>>().join(",");
         let fields = FilterPath::parse(&fields).unwrap_or_default();
         for metadata in snapshot.metadata.indices.values_mut() {
-            // As a cluster would that is asked for no more.
+            // The metadata is filtered as the cluster would filter it.
             let filtered = fields.apply(metadata.get().as_bytes()).and_then(|text| String::from_utf8(text).ok());
             if let Some(filtered) = filtered.and_then(|text| RawValue::from_string(text).ok()) {
                 *metadata = filtered;
@@ -81,7 +81,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// The answer to a `GET`, whose path is one of [`StateQuery`](crate::routing::StateQuery)'s.
+    /// Returns the answer to a `GET` with a path of a [`StateQuery`](crate::routing::StateQuery).
     pub fn answer(&self, path: &str) -> Vec<u8> {
         let path = path.split('?').next().unwrap_or_default();
         let answer = match path.strip_prefix("/_cluster/state/metadata,routing_table/") {
@@ -89,7 +89,7 @@ impl Snapshot {
             None if path.starts_with("/_cluster/state") => serde_json::to_vec(self),
             None => return self.answers.get(path).map_or("{}", |answer| answer.get()).as_bytes().to_vec(),
         };
-        // Nothing in it cannot be written.
+        // All of the answer can be serialised.
         answer.unwrap_or_default()
     }
 

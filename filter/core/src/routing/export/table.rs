@@ -8,11 +8,11 @@ use crate::node::Node;
 use crate::routing::table::{Index, NameKind, RoutingTable, Target, Unrouted, Version};
 use crate::wildcard;
 
-/// A routing table in the form in which a cluster tells its state, with its answers to further queries beside it: a
-/// [`Snapshot`](super::Snapshot) of it leads to a table that routes alike.
+/// A routing table in the format of a cluster's state, with the answers to further queries included. A
+/// [`Snapshot`](super::Snapshot) of it produces a table that routes the same way.
 ///
-/// What the table does not keep of an index is made up: the version that created it is one with the same formula, and
-/// what keeps the index from being routed is an example of that.
+/// Properties of an index that the table does not keep are replaced by examples: a creating version with the same
+/// formula, and a setting that makes the index unrouted for the same reason.
 #[derive(Debug, Serialize)]
 pub struct Export<'a> {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ pub struct Export<'a> {
     metadata: Value,
     routing_table: RoutingState<'a>,
     answers: Map<String, Value>,
-    /// How many indices there are besides, that fit the pattern.
+    /// The number of further indices that match the pattern.
     indices_left_out: usize,
 }
 
@@ -50,7 +50,7 @@ struct Copy<'a> {
     node: Option<&'a str>,
 }
 
-/// Stands for a node that the cluster does not tell of.
+/// The name of a node that the cluster does not report.
 const ELSEWHERE: &str = "elsewhere";
 
 /// The names that are exported.
@@ -61,8 +61,8 @@ struct Names<'a> {
 }
 
 impl RoutingTable {
-    /// The first `most` indices, in the order of their names, that fit this pattern or are behind a name that does, with
-    /// all the names that lead to them.
+    /// Exports the first `most` indices, in the order of their names, that match this pattern or that a matching name
+    /// leads to, with all the names that lead to them.
     pub fn export<'a>(
         &'a self,
         pattern: &str,
@@ -169,7 +169,7 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// The answer to `GET /_alias`.
+    /// Returns the answer to `GET /_alias`.
     fn aliases(&self) -> Value {
         let mut indices = Map::new();
         for (index, alias, target) in self.members() {
@@ -182,7 +182,7 @@ impl<'a> Names<'a> {
         Value::Object(indices)
     }
 
-    /// Indices with their aliases. One that leads nowhere is anybody's.
+    /// Returns the indices with their aliases. An alias that leads nowhere is assigned to any index.
     fn members(&self) -> impl Iterator<Item = (&'a str, &'a str, &'a Target)> {
         let any = self.indices.keys().next().copied();
         let aliases = self.of_kind(NameKind::Alias);
@@ -191,9 +191,9 @@ impl<'a> Names<'a> {
 }
 
 impl Index {
-    /// What a cluster's state would tell of it, but for its aliases.
+    /// Returns the index's metadata in a cluster's state, without its aliases.
     fn metadata(&self, name: &str) -> Map<String, Value> {
-        // Halves of the number that tells whether the index has changed.
+        // The two halves of the number that shows whether the index has changed.
         let identity = self.identity.unwrap_or_default();
         let mut settings = json!({"uuid": format!("{name}.{:08x}", identity >> 32)});
         let mut metadata = json!({"version": identity as u32, "state": "open"});
@@ -220,7 +220,7 @@ impl Index {
         }
     }
 
-    /// What its mapping says of the filter.
+    /// Returns the filter's part of the mapping.
     fn meta(&self) -> Value {
         let mut meta = Map::new();
         meta.extend(self.overrides.enabled.map(|enabled| ("enabled".to_owned(), json!(enabled))));
@@ -229,7 +229,7 @@ impl Index {
     }
 }
 
-/// Something because of which an index is unrouted for this reason.
+/// Adds an example of a setting that makes an index unrouted for this reason.
 fn example(why: Unrouted, metadata: &mut Value, settings: &mut Value) {
     let known = json!({"number_of_shards": "1", "version": {"created": "8000099"}});
     let (of_index, in_settings) = match why {
@@ -245,9 +245,9 @@ fn example(why: Unrouted, metadata: &mut Value, settings: &mut Value) {
             let split = json!({"num_of_root_shards": 1, "max_shard_id": 1, "active_shard_ids": [0, 1]});
             (json!({"split_shards_metadata": split}), json!({}))
         }
-        // None of its shards is listed.
+        // None of the shards is listed.
         Unrouted::Primary => (json!({}), json!({})),
-        // It says less than is needed.
+        // The settings are incomplete.
         _ => (json!({}), json!({"number_of_shards": null})),
     };
     merge(metadata, json!({"routing_num_shards": 1}));

@@ -3,11 +3,11 @@ use serde::Deserialize;
 
 use crate::json::{CursorError, JsonCursor};
 
-/// What the cluster state leaves out of aliases: the answer to `GET /_alias`, of which only what matters for writing
-/// is asked for. An alias without any of it is left out.
+/// The part of aliases that the cluster state leaves out: the answer to `GET /_alias`, limited to the fields that
+/// matter for writing. Aliases without any of them are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
-    /// By index, then by alias.
+    /// The details by index, then by alias.
     indices: HashMap<String, HashMap<String, AliasDetails>>,
 }
 
@@ -24,10 +24,10 @@ struct IndexAliases {
 }
 
 impl Aliases {
-    /// Where to ask.
+    /// The path of the query.
     pub const PATH: &str = "/_alias?filter_path=*.aliases.*.is_write_index,*.aliases.*.index_routing";
 
-    /// Reads on in a cluster's answer by about so many bytes; says whether that was all.
+    /// Reads about `bytes` more bytes of a cluster's answer. Returns whether the answer is complete.
     pub fn read(&mut self, cursor: &mut JsonCursor, bytes: usize) -> Result<bool, CursorError> {
         let until = cursor.position().saturating_add(bytes);
         while cursor.position() < until {
@@ -38,8 +38,9 @@ impl Aliases {
         Ok(false)
     }
 
-    /// The index that an alias of these writes to, and the routing value that it adds: the one marked
-    /// `is_write_index`, or else its only one. `None` where there is no such index; the cluster refuses to write then.
+    /// Returns the index that an alias of these writes to, and the routing value that it adds: the index marked
+    /// `is_write_index`, or else the only one. Returns `None` if there is no such index. The cluster then refuses to
+    /// write.
     pub fn write_target<'a>(&self, alias: &str, members: &'a [String]) -> Option<(&'a str, AliasDetails)> {
         let details = |index: &String| self.indices.get(index).and_then(|aliases| aliases.get(alias)).cloned();
         let members: Vec<_> = members.iter().map(|index| (index, details(index).unwrap_or_default())).collect();
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_write_index_or_the_only_one() {
+    fn finds_the_write_index_or_the_only_index() {
         let text = br#"{
             "a": {"aliases": {"not": {"is_write_index": false}}},
             "b": {"aliases": {"twice": {"is_write_index": true}}},
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_is_read_in_steps() {
+    fn reads_a_long_answer_in_steps() {
         let text = br#"{"a":{"aliases":{"x":{"is_write_index":true}}},"b":{"aliases":{"x":{"is_write_index":false}}}}"#;
         let (mut aliases, mut cursor) = (Aliases::default(), JsonCursor::new(text.to_vec()).unwrap());
         assert!(!aliases.read(&mut cursor, 1).unwrap());

@@ -10,61 +10,61 @@ use crate::node::Node;
 use crate::routing::sharing::{Content, Lease, Part, SharedData, SharedStore, Watch};
 use crate::routing::table::{Entry, RoutingTable, Unrouted, UpstreamId, Upstreams, Version};
 
-/// Keeps the routing table fresh, together with the other workers: it decides when to send which query to the cluster,
-/// and makes tables of the answers.
+/// The cache that keeps the routing table fresh, together with the other workers. It decides when to send which query
+/// to the cluster, and builds tables from the answers.
 ///
-/// The worker whose cycle is due first takes the lease, polls the cluster, and publishes the changes. The others take them
-/// over and begin to wait again. If a worker dies with the lease, another one takes the lease after a while. If nothing
-/// can be shared, each worker polls by itself.
+/// The worker whose cycle is due first takes the lease, polls the cluster, and publishes the changes. The other workers
+/// apply them and wait again. If the worker that has the lease dies, another takes the lease after a while. If nothing
+/// can be shared, each worker polls for itself.
 #[derive(Debug)]
 pub struct StateCache {
     store: SharedStore,
     interval: Time,
-    /// The time after which a lease that does not change is free.
+    /// The time after which an unchanged lease is free.
     patience: Time,
     template: UpstreamTemplate,
     content: Content,
     watch: Watch,
     known: Option<Version>,
-    /// The state that was the newest when a cycle ended last, and when that was.
+    /// The state that was the latest at the end of the last cycle, and the time of that.
     verified: Option<(Version, Time)>,
     step: Step,
     cycle_due: Time,
     look_due: Time,
-    /// When a hint may bring a cycle forward again.
+    /// The earliest time at which a hint may start a cycle again.
     next_hurry: Time,
-    /// Whether something hinted at a change since the last cycle began.
+    /// Whether a hint of a change has arrived since the last cycle began.
     is_hinted: bool,
     cycles: u32,
     wanted: Wanted,
-    /// How many looks in a row have found none of the wanted names.
+    /// The number of consecutive searches that found none of the wanted names.
     misses: u32,
-    /// When the wanted names are looked for again, though the state has not changed.
+    /// The time of the next search for the wanted names if the state does not change.
     next_search: Time,
-    /// Upstreams that Envoy turned out not to have.
+    /// The upstreams that Envoy does not have.
     missing: BTreeSet<UpstreamId>,
-    /// What was told of the settings last.
+    /// The settings that [`new_settings`](Self::new_settings) returned last.
     told_settings: Vec<u8>,
     table: Option<Rc<RoutingTable>>,
     is_table_old: bool,
     events: VecDeque<PollEvent>,
 }
 
-/// What the cache needs to go on.
+/// An action that the cache needs in order to continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PollAction {
-    /// Ask the cluster; then [`answered`](StateCache::answered) or [`failed`](StateCache::failed).
+    /// Send this query to the cluster, then call [`answered`](StateCache::answered) or [`failed`](StateCache::failed).
     Ask(StateQuery),
-    /// A pause, so that other work is not delayed; then [`next`](StateCache::next) again.
+    /// Pause, so that other work is not delayed, then call [`next`](StateCache::next) again.
     Pause,
 }
 
 /// An event of the polls, for metrics and the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PollEvent {
-    /// A poll has found a new state.
+    /// A poll found a new state.
     Loaded,
-    /// The state that another worker found was taken over.
+    /// The cache applied the state that another worker found.
     TakenOver,
     /// A poll failed.
     Failed(RefreshError),
@@ -72,32 +72,32 @@ pub enum PollEvent {
 
 #[derive(Debug)]
 enum Step {
-    /// Until the first bulk request nothing is asked.
+    /// No bulk request has arrived yet, so the cache does not poll.
     Asleep,
     Rest,
-    /// Taking over these parts of a lease, the last first.
+    /// The cache is applying these parts of a lease, in reverse order.
     TakeOver(Vec<Part>, Rc<Lease>),
     Cycle(Box<Cycle>),
-    /// Telling the others what was found; then there may be more of the cycle.
+    /// The cache is publishing what it found. The cycle may then continue.
     Publish(Option<Box<Cycle>>),
 }
 
-/// The shortest time between two cycles that are hinted at, as a share of the interval and at most.
+/// The divisor of the interval that gives the shortest time between two cycles caused by hints, and its upper limit.
 const HURRY: u32 = 5;
 const LONGEST_HURRY: Time = Time::from_secs(1);
 
-/// How often a worker looks whether another has published anything, as a share of the interval.
+/// How many times in an interval a worker checks what the others have published.
 const LOOKS: u32 = 10;
 
-/// How many parts are taken over or published in one step: about a millisecond with 10,000 indices.
+/// The number of parts that are applied or published in one step: about a millisecond with 10,000 indices.
 const PARTS: usize = 32;
 
-/// The longest time from one search for wanted names to the next, while the state does not change and none is found:
-/// each takes an overview of very many indices.
+/// The longest time between searches for wanted names while the state does not change and none is found. Each search
+/// reads an overview of a very large number of indices.
 const LONGEST_SEARCH: Time = Time::from_secs(300);
 
 impl StateCache {
-    /// Returns a cache that is asleep until the first bulk request. `worker` is a number that no other worker has.
+    /// Creates a cache that sleeps until the first bulk request. Each worker needs a different number in `worker`.
     pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
         let timing = &config.cluster_state;
         Self {
@@ -126,7 +126,7 @@ impl StateCache {
         }
     }
 
-    /// Begins to poll: the first bulk request has come.
+    /// Starts polling, at the first bulk request.
     pub fn wake(&mut self, now: Time) {
         if let Step::Asleep = self.step {
             self.step = Step::Rest;
@@ -134,7 +134,7 @@ impl StateCache {
         }
     }
 
-    /// Begins the next cycle soon, because something hints at a change. Hints cannot bring cycles about too often.
+    /// Starts the next cycle soon, because of a hint of a change. The rate of such cycles is limited.
     pub fn hurry(&mut self, now: Time) {
         if !self.is_hinted {
             self.is_hinted = true;
@@ -142,17 +142,17 @@ impl StateCache {
         }
     }
 
-    /// An operation asked for this name, which the table does not know.
+    /// Records that an operation used this name, which the table does not know.
     pub fn want(&mut self, name: &str) {
         self.wanted.insert(name);
     }
 
-    /// Envoy has no such upstream. It is tried again after the next cycle.
+    /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
     pub fn miss(&mut self, upstream: UpstreamId) {
         self.is_table_old |= self.missing.insert(upstream);
     }
 
-    /// When [`next`](Self::next) will have an errand.
+    /// Returns when [`next`](Self::next) will have an action.
     pub fn due(&self) -> Option<Time> {
         match &self.step {
             Step::Asleep => None,
@@ -162,7 +162,7 @@ impl StateCache {
         }
     }
 
-    /// What to do now, if anything.
+    /// Returns the next action, if any is due.
     pub fn next(&mut self, now: Time) -> Option<PollAction> {
         if self.due().is_none_or(|due| due > now) {
             return None;
@@ -176,7 +176,7 @@ impl StateCache {
         }
     }
 
-    /// The cluster has answered.
+    /// Processes the cluster's answer to the last query.
     pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
         if let Step::Cycle(cycle) = &mut self.step
             && let Err(error) = cycle.answered(status, body, &mut self.content)
@@ -185,7 +185,7 @@ impl StateCache {
         }
     }
 
-    /// No answer came that could be read; the query may not have been sent at all.
+    /// Records that the last query got no readable answer. It may not even have been sent.
     pub fn failed(&mut self, was_sent: bool, now: Time) {
         let Step::Cycle(cycle) = &mut self.step else { return };
         let Some(query) = cycle.query().cloned() else { return };
@@ -194,27 +194,27 @@ impl StateCache {
         }
     }
 
-    /// Whether there has been a bulk request.
+    /// Returns whether a bulk request has arrived.
     pub fn is_awake(&self) -> bool {
         !matches!(self.step, Step::Asleep)
     }
 
-    /// Which state was known last to be the newest, and when that was.
+    /// Returns the state that was last known to be the latest, and the time of that.
     pub fn verified(&self) -> Option<(&Version, Time)> {
         self.verified.as_ref().map(|(version, at)| (version, *at))
     }
 
-    /// What is new since the last time.
+    /// Returns the next event.
     pub fn next_event(&mut self) -> Option<PollEvent> {
         self.events.pop_front()
     }
 
-    /// What the cluster says of how the filter is switched, as it came; empty if it was not asked yet.
+    /// Returns the cluster's answer about the run-time settings, unchanged. It is empty before the first query.
     pub fn settings(&self) -> &[u8] {
         &self.content.cluster.settings
     }
 
-    /// What the cluster says of how the filter is switched, as it came, if that is another than last time.
+    /// Returns the cluster's answer about the run-time settings if it has changed since the last call.
     pub fn new_settings(&mut self) -> Option<&[u8]> {
         let settings = &self.content.cluster.settings;
         if *settings == self.told_settings {
@@ -224,9 +224,9 @@ impl StateCache {
         Some(&self.told_settings)
     }
 
-    /// The table, if there is a newer one than last time.
+    /// Returns the table if it has changed since the last call.
     pub fn new_table(&mut self, upstreams: &mut Upstreams) -> Option<Rc<RoutingTable>> {
-        // A table is made of parts that fit one another.
+        // A table needs parts that match each other.
         let is_torn = matches!(self.step, Step::TakeOver(..)) || !self.content.lacking.is_empty();
         if is_torn || !std::mem::take(&mut self.is_table_old) {
             return None;
@@ -242,13 +242,13 @@ impl StateCache {
         self.table.clone()
     }
 
-    /// Looks what others have published, and takes the lease if a cycle is due.
+    /// Checks what other workers have published, and takes the lease if a cycle is due.
     fn look(&mut self, now: Time) -> Option<PollAction> {
         let found = self.store.lease();
         let lease = &found.lease;
         let parts = self.others(lease);
         if !parts.is_empty() {
-            // Until the cycle in which they were found has ended.
+            // The version is unknown until the cycle that found these parts has ended.
             self.known = None;
             self.step = Step::TakeOver(parts, Rc::clone(lease));
             return Some(PollAction::Pause);
@@ -258,9 +258,10 @@ impl StateCache {
         let is_others = !self.store.is_own(lease);
         let is_published = lease.known.is_some() && lease.parts.contains_key(&Part::Cluster);
         let is_whole = is_published && self.content.lacking.is_empty();
-        // Also if the next cycle has begun: a worker that polls all the time has the lease at almost every look.
+        // This also applies if the next cycle has begun: a worker that polls all the time has the lease at almost every
+        // check.
         if self.watch.was_returned(lease) && is_others && is_whole {
-            // Of what the next cycle has read, not all may be published.
+            // The next cycle may not have published all that it has read.
             if !lease.is_held {
                 self.known.clone_from(&lease.known);
             }
@@ -268,23 +269,23 @@ impl StateCache {
         }
         let is_taken = is_others && lease.is_held && age.is_none_or(|age| age < self.patience);
         if is_taken {
-            // Not before the next look.
+            // The cycle waits at least until the next check.
             self.cycle_due = self.cycle_due.max(self.look_due);
         }
         if self.cycle_due > now {
             return None;
         }
         if !self.store.take(&found) {
-            // Somebody else has just taken it.
+            // Another worker has just taken it.
             self.cycle_due = self.look_due;
             return None;
         }
         self.begin_cycle(now)
     }
 
-    /// The parts that are not here as the lease says, the last first.
+    /// Returns the parts that differ from the lease, in reverse order.
     fn others(&self, lease: &Lease) -> Vec<Part> {
-        // Without this one nothing was published yet.
+        // Without this part nothing has been published yet.
         if !lease.parts.contains_key(&Part::Cluster) {
             return Vec::new();
         }
@@ -304,7 +305,7 @@ impl StateCache {
         self.go_on(Box::new(cycle), now)
     }
 
-    /// Whether all is known of a name that there is to know.
+    /// Returns whether the table has everything about a name.
     fn is_known(&self, name: &str) -> bool {
         let buckets = &self.content.buckets;
         match buckets.get(name) {
@@ -314,8 +315,8 @@ impl StateCache {
         }
     }
 
-    /// Takes in what a cycle made of the wanted names. Clients choose them, so that looks that find none get rarer. One
-    /// that was just created is found all the same: the state has changed with it.
+    /// Records the outcome of a cycle's search for the wanted names. Clients choose these names, so searches that find
+    /// none become rarer. A new index is still found at once, because its creation changes the state.
     fn note_search(&mut self, cycle: &mut Cycle, now: Time) {
         match cycle.search() {
             Search::None => cycle.take_wanted().iter().for_each(|name| self.wanted.insert(name)),
@@ -327,7 +328,7 @@ impl StateCache {
         }
     }
 
-    /// Twice as long for each look that has found none of the wanted names.
+    /// Returns the pause between searches. It doubles with each search that found none of the wanted names.
     fn backed_off(&self, most: Time) -> Time {
         let gap = (self.interval / HURRY).min(LONGEST_HURRY);
         gap.saturating_mul(2_u32.saturating_pow(self.misses)).min(most)
@@ -353,14 +354,14 @@ impl StateCache {
                 self.known = cycle.known().cloned();
                 self.note_search(&mut cycle, now);
                 if cycle.has_changed() {
-                    // For the others who may lack it too.
+                    // Other workers may lack these parts too.
                     self.content.unpublished.append(&mut self.content.lacking);
                     self.is_table_old = true;
                     self.events.push_back(PollEvent::Loaded);
                 }
                 self.cycle_ended(now);
                 if self.is_hinted {
-                    // Others may wait for the lease.
+                    // Other workers may be waiting for the lease.
                     self.cycle_due = self.cycle_due.max(now.saturating_add(self.gap()));
                 }
                 self.publish(None)
@@ -386,8 +387,8 @@ impl StateCache {
         }
     }
 
-    /// The shortest time between two cycles that are hinted at. With very many indices each may take an overview of them
-    /// all, so hints by names that there are not bring no cycle forward in the end.
+    /// Returns the shortest time between two cycles caused by hints. With very many indices each cycle may read an
+    /// overview of all of them. Hints from nonexistent names therefore cause cycles ever more rarely, and finally none.
     fn gap(&self) -> Time {
         match self.content.cluster.is_partial {
             true => self.backed_off(self.interval),
@@ -395,13 +396,13 @@ impl StateCache {
         }
     }
 
-    /// A cycle has ended well, here or elsewhere.
+    /// Records the end of a successful cycle, of this or another worker.
     fn cycle_ended(&mut self, now: Time) {
         if let Some(known) = &self.known {
             self.verified = Some((known.clone(), now));
         }
         if !self.is_hinted {
-            // So that a change is noticed within the interval by those too who have to look for it here.
+            // Workers that must find a change in the shared data thus also see it within the interval.
             self.cycle_due = now.saturating_add(self.interval.saturating_sub(self.interval / LOOKS));
         } else {
             self.cycle_due = now.max(self.next_hurry);
@@ -423,11 +424,12 @@ impl StateCache {
             let numbering = self.content.cluster.numbering;
             let value = self.store.read(part, *tag);
             if !self.content.decode(part, *tag, self.store.checksum(), &value) {
-                // Whoever published it has been overtaken meanwhile, or its value is lost: a look of one's own helps.
+                // The publisher has been overtaken in the meantime, or the value is lost. A cycle of this worker's own
+                // helps.
                 self.hurry(now);
             }
             if self.content.cluster.numbering != numbering {
-                // All the others tell of nodes by other numbers.
+                // All other parts refer to nodes by other numbers.
                 parts = Content::parts().filter(|part| *part != Part::Cluster).rev().collect();
             }
         }
@@ -442,7 +444,7 @@ impl StateCache {
         Some(PollAction::Pause)
     }
 
-    /// Tells the others what was found, if the lease is here still.
+    /// Publishes what was found, if this worker still has the lease.
     fn publish(&mut self, cycle: Option<Box<Cycle>>) -> Option<PollAction> {
         let found = self.store.lease();
         if self.store.is_own(&found.lease) {

@@ -13,52 +13,51 @@ use crate::node::HttpAddress;
 use crate::routing::sharing::Content;
 use crate::routing::table::{BUCKETS, Buckets, Entry, NameKind, Target, Unrouted, Version};
 
-/// One look at the cluster: asks for the state's version, and if that changed for an overview, and then for details of
-/// what has changed.
+/// One poll of the cluster. It queries the version of the state, then an overview if that has changed, and then details
+/// of what has changed.
 ///
-/// Answers are read in steps, so that no request waits long.
+/// Answers are read in steps, so that requests do not wait long.
 #[derive(Debug)]
 pub(crate) struct Cycle {
-    /// Tells it from those before.
+    /// The number of this cycle.
     number: u32,
-    /// What was read completely last.
+    /// The last state that was read completely.
     known: Option<Version>,
-    /// Whether some of what is known may be missing: whoever told of it may have come to no end.
+    /// Whether some of the known content may be missing, because the worker that published it may not have finished.
     may_lack: bool,
     needs_http: bool,
-    /// For the nodes, if they have to be numbered anew.
+    /// The number for a new numbering of the nodes, if one is needed.
     numbering: u64,
-    /// Whether the state is an older one than before, or another cluster's: nothing of what is known is sure then.
+    /// Whether the state is older than the previous one, or is another cluster's. Nothing known is then certain.
     is_older: bool,
-    /// Names that operations asked for and that the table does not know. Where there are very many indices only these
-    /// are loaded.
+    /// The names that operations used and the table does not know. With very many indices only these are loaded.
     wanted: BTreeSet<Rc<str>>,
-    /// Whether they are looked for even if the state has not changed.
+    /// Whether the cycle searches for them even if the state has not changed.
     looks_for_wanted: bool,
-    /// Whether they were looked for, and any was found.
+    /// The outcome of that search.
     search: Search,
-    /// How many indices a query for details names at most.
+    /// The maximum number of indices in a query for details.
     most: usize,
-    /// How often the last query has come to nothing.
+    /// How often the last query has failed.
     failures: u8,
     stage: Stage,
     overview: Overview,
     aliases: Option<Aliases>,
-    /// Indices of which details are to be asked for.
+    /// The indices that still need a query for details.
     left: Vec<String>,
-    /// Answers with details that the others do not know of.
+    /// The number of answers with details that are not published yet.
     unpublished: usize,
     has_changed: bool,
 }
 
-/// What a cycle made of the wanted names.
+/// The outcome of a cycle's search for the wanted names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// Nothing: there were none, or the state has not changed.
+    /// No search took place: there were no names, or the state has not changed.
     None,
-    /// There is none of them.
+    /// None of the names exists.
     Missed,
-    /// There is one of them at least.
+    /// At least one of the names exists.
     Found,
 }
 
@@ -78,37 +77,37 @@ enum Stage {
     Done,
 }
 
-/// What is to be done for a cycle.
+/// The next action of a cycle.
 #[derive(Debug)]
 pub(crate) enum Todo {
     Ask(StateQuery),
-    /// Something else first: this takes a while.
+    /// Pause for other work: this takes a while.
     Pause,
-    /// Tell the others what was found so far.
+    /// Publish what was found so far.
     Publish,
-    /// It is over.
+    /// End the cycle.
     Finish,
 }
 
-/// Bytes of an answer that are read in one step: one to two milliseconds in the VM.
+/// The number of bytes of an answer that are read in one step: one to two milliseconds in the VM.
 const STEP: usize = 128 << 10;
 
-/// Aliases that are followed in one step.
+/// The number of aliases that are resolved in one step.
 const TARGETS: usize = 1000;
 
-/// Buckets that are looked through in one step.
+/// The number of buckets that are pruned in one step.
 const PRUNED: u8 = 32;
 
-/// With more indices than this, only those are loaded that operations ask for.
+/// The number of indices beyond which only those that operations use are loaded.
 pub(crate) const MANY: usize = 20_000;
 
-/// Answers with details after which the others are told.
+/// The number of answers with details after which the results are published.
 const PUBLISHED: usize = 16;
 
-/// How many indices a query for details may name.
+/// The maximum number of indices in a query for details.
 const MOST: usize = 200;
 
-/// How often a query that was not sent is asked again: the upstream may have nodes that are gone among its hosts.
+/// The maximum number of times that an unsent query is repeated. The upstream may still list hosts that are gone.
 const NOT_SENT: u8 = 5;
 
 #[derive(Deserialize)]
@@ -129,8 +128,9 @@ struct Http {
 }
 
 impl Cycle {
-    /// A cycle with this number, and another for its nodes that nobody has used, that begins with the version if one is
-    /// known. It looks for the wanted names if the state has changed, or at any rate if the second of the pair says so.
+    /// Creates a cycle with a number, and an unused number for a new numbering of the nodes. It begins with the version
+    /// if a state is known. It searches for the wanted names if the state has changed, or in any case if the second of
+    /// the pair is true.
     pub fn new(
         (number, numbering): (u32, u64),
         known: Option<Version>,
@@ -159,28 +159,28 @@ impl Cycle {
         }
     }
 
-    /// The state that was read completely; `None` if it was not.
+    /// Returns the state if it was read completely.
     pub fn known(&self) -> Option<&Version> {
         self.known.as_ref().filter(|_| matches!(self.stage, Stage::Done))
     }
 
-    /// Whether the state is another than before.
+    /// Returns whether the state has changed.
     pub fn has_changed(&self) -> bool {
         self.has_changed
     }
 
-    /// What it made of the wanted names.
+    /// Returns the outcome of the search for the wanted names.
     pub fn search(&self) -> Search {
         self.search
     }
 
-    /// The wanted names, if they were not looked for.
+    /// Takes the wanted names if no search took place.
     pub fn take_wanted(&mut self) -> BTreeSet<Rc<str>> {
         let was_searched = self.search != Search::None;
         std::mem::take(&mut self.wanted).into_iter().filter(|_| !was_searched).collect()
     }
 
-    /// The query that was asked last, if it has no answer yet.
+    /// Returns the last query, if it is still unanswered.
     pub fn query(&self) -> Option<&StateQuery> {
         match &self.stage {
             Stage::Asked(query) => Some(query),
@@ -188,7 +188,7 @@ impl Cycle {
         }
     }
 
-    /// Asks the last query again, to which no answer came, unless that was often enough.
+    /// Repeats the last query, which got no answer, unless the limit is reached. Returns whether it does.
     pub fn asks_again(&mut self, was_sent: bool) -> bool {
         let most = if was_sent { 1 } else { NOT_SENT };
         let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return false };
@@ -198,7 +198,7 @@ impl Cycle {
         }
         self.failures = self.failures.saturating_add(1);
         self.stage = match query {
-            // It may have been too much to be told.
+            // The answer may have been too large.
             StateQuery::Details(mut names) if was_sent && names.len() > 1 => {
                 self.most = names.len() / 2;
                 names.reverse();
@@ -211,7 +211,7 @@ impl Cycle {
         true
     }
 
-    /// Goes on without an answer to the last query, if that is not needed for routing. Says whether it is not.
+    /// Continues without an answer to the last query, if routing does not need it. Returns whether it does.
     pub fn skips(&mut self, query: &StateQuery) -> bool {
         let skips = *query == StateQuery::Settings;
         if skips {
@@ -220,7 +220,7 @@ impl Cycle {
         skips
     }
 
-    /// Goes on with it, until there is something to be done.
+    /// Continues the cycle up to the next action.
     pub fn next(&mut self, content: &mut Content) -> Result<Todo, RefreshError> {
         loop {
             self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
@@ -253,7 +253,7 @@ impl Cycle {
                     return Ok(Todo::Pause);
                 }
                 Stage::Prune(from) => {
-                    // Which ends at the last one.
+                    // The range ends at the last bucket.
                     let until = from.saturating_add(PRUNED);
                     (from..until).for_each(|bucket| content.prune(bucket, self.number));
                     self.stage = if until < BUCKETS { Stage::Prune(until) } else { Stage::Details };
@@ -278,7 +278,7 @@ impl Cycle {
         }
     }
 
-    /// The cluster has answered the query that was asked last.
+    /// Processes the cluster's answer to the last query.
     pub fn answered(&mut self, status: u16, body: Vec<u8>, content: &mut Content) -> Result<(), RefreshError> {
         let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return Ok(()) };
         self.failures = 0;
@@ -291,7 +291,7 @@ impl Cycle {
             StateQuery::Version => {
                 let version = Version::read(&body).map_err(json)?;
                 self.is_older = self.known.as_ref().is_some_and(|known| version.is_before(known));
-                // With very many indices some that exist are not in the table, though nothing has changed.
+                // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.looks_for_wanted && !self.wanted.is_empty();
                 let is_known = self.known.as_ref() == Some(&version) && !is_searched;
                 if is_known { Stage::Done } else { Stage::Ask(StateQuery::Overview) }
@@ -337,7 +337,7 @@ impl Cycle {
             return Ok(Stage::Overview(cursor));
         }
         let version = self.overview.version();
-        let nothing = || CursorError { at: cursor.position(), problem: "it does not say which state it is".to_owned() };
+        let nothing = || CursorError { at: cursor.position(), problem: "the state has no version".to_owned() };
         self.known = Some(version.ok_or_else(nothing)?);
         self.has_changed = true;
         if self.is_older {
@@ -349,7 +349,7 @@ impl Cycle {
             content.change_cluster(|cluster| cluster.is_partial = is_partial);
         }
         self.left = std::mem::take(&mut self.overview.changed).into_values().flatten().collect();
-        // From the end on.
+        // Names are taken from the end.
         self.left.reverse();
         Ok(Stage::Settings)
     }
@@ -359,7 +359,7 @@ impl Cycle {
         Ok(if is_all { Stage::Targets } else { Stage::ReadAliases(cursor) })
     }
 
-    /// Notes where aliases and data streams lead to.
+    /// Records where aliases and data streams lead.
     fn follow_aliases(&mut self, content: &mut Content) -> Stage {
         for _ in 0..TARGETS {
             if let Some((alias, members)) = self.overview.aliases.pop_first() {
@@ -385,7 +385,7 @@ impl Cycle {
 
     fn follow_alias(&mut self, alias: &str, members: &[String], content: &mut Content) {
         match (&self.aliases, content.buckets.get(alias)) {
-            // As before.
+            // The target is unchanged.
             (None, entry) => {
                 let index = entry.and_then(|entry| {
                     entry.seen().set(self.number);
@@ -412,7 +412,7 @@ impl Cycle {
         }
     }
 
-    /// Whoever wants an alias wants the index behind it.
+    /// If the alias is wanted, also wants the index that it leads to.
     fn want_too(&mut self, name: &str, index: Option<&str>, content: &Content) {
         if let Some(index) = index
             && self.wanted.contains(name)
@@ -424,7 +424,7 @@ impl Cycle {
         }
     }
 
-    /// The names for the next query, as many as fit.
+    /// Takes the names for the next query, as many as fit.
     fn next_names(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         let mut room = LONGEST_PATH.saturating_sub(Details::path([]).len());
@@ -438,7 +438,7 @@ impl Cycle {
                 self.left.push(name);
                 break;
             }
-            // One that is too long for any query is no index of a cluster's.
+            // A name that is too long for any query cannot be an index.
         }
         names
     }

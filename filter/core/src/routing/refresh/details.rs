@@ -8,25 +8,25 @@ use crate::routing::table::{Index, IndexMetadata, Primaries, ShardTable};
 /// The part of the cluster state that routing to some indices needs.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
-    /// `None`: not as expected.
+    /// The metadata by name, or `None` if it is not as expected.
     metadata: HashMap<String, Option<IndexMetadata>>,
     primaries: HashMap<String, Primaries>,
 }
 
-/// The longest path that is asked for: a cluster takes 4 kB in the first line of a request unless told otherwise.
+/// The longest path of a query, in bytes. By default a cluster accepts 4 kB in the first line of a request.
 pub(crate) const LONGEST_PATH: usize = 3900;
 
-/// All but what stands for itself everywhere in a URL. Names are full of hyphens and dots, and the shorter they are
-/// the fewer queries it takes to ask for all.
+/// The characters to encode: all that are not literal everywhere in a URL. Names contain many hyphens and dots, and
+/// shorter names need fewer queries.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A name as it stands in a path.
+/// Encodes a name for use in a path.
 pub(crate) fn encoded(name: &str) -> PercentEncode<'_> {
     utf8_percent_encode(name, ENCODED)
 }
 
 impl Details {
-    /// Where to ask for details of these indices.
+    /// Returns the path of the query for details of these indices.
     pub fn path<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
         let mut path = "/_cluster/state/metadata,routing_table/".to_owned();
         for name in names {
@@ -49,7 +49,7 @@ impl Details {
         path
     }
 
-    /// Reads on in a cluster's answer by about so many bytes; says whether that was all.
+    /// Reads about `bytes` more bytes of a cluster's answer. Returns whether the answer is complete.
     pub fn read(&mut self, cursor: &mut JsonCursor, bytes: usize, nodes: &Nodes) -> Result<bool, CursorError> {
         let until = cursor.position().saturating_add(bytes);
         while cursor.position() < until {
@@ -71,7 +71,7 @@ impl Details {
         Ok(false)
     }
 
-    /// What is to be known of an index; `None` if the cluster has none of this name.
+    /// Returns the index of this name, or `None` if the cluster does not have it.
     pub fn index(&self, name: &str) -> Option<Index> {
         let metadata = self.metadata.get(name)?;
         Some(Index::new(name, metadata.as_ref(), self.primaries.get(name)))
@@ -89,7 +89,7 @@ mod tests {
     use crate::routing::table::Unrouted;
 
     #[test]
-    fn names_are_encoded() {
+    fn encodes_names() {
         let path = Details::path([".a-b_1", "ü+1,x"]);
         assert!(
             path.starts_with("/_cluster/state/metadata,routing_table/.a-b_1,%C3%BC%2B1%2Cx?filter_path=metadata."),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_was_asked_for_in_steps() {
+    fn reads_the_queried_details_in_steps() {
         let metadata = json!({
             "version": 1, "state": "open", "routing_num_shards": 8,
             "settings": {"index": {"uuid": "u", "number_of_shards": "1", "version": {"created": "136408127"}}},

@@ -1,7 +1,8 @@
 //! The polls that keep the routing table fresh.
 //!
-//! [`StateCache`] decides when to poll the cluster, and makes tables of the answers. A cycle asks one [`StateQuery`] after
-//! the other: the version of the state, an overview of all indices, and the details of those that have changed.
+//! [`StateCache`] decides when to poll the cluster, and builds tables from the answers. A cycle sends one
+//! [`StateQuery`] after the other: the version of the state, an overview of all indices, and the details of those that
+//! have changed.
 
 mod aliases;
 mod cache;

@@ -8,27 +8,27 @@ use crate::json::{CursorError, JsonCursor};
 use crate::node::Node;
 use crate::routing::table::{Buckets, Unrouted, Version, identity};
 
-/// What there is in the cluster: the part of its state from which it can be told what of the rest has changed.
+/// The overview of the cluster: the part of its state that shows which other parts have changed.
 ///
-/// Absent parts are empty: with `filter_path` a cluster leaves out whatever is empty.
+/// Absent parts are empty: with `filter_path` a cluster omits all empty parts.
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
     version: Option<u64>,
     state_uuid: String,
     cluster_uuid: String,
-    /// By id.
+    /// The nodes by id.
     pub nodes: BTreeMap<String, Node>,
-    /// How many indices there are.
+    /// The number of indices.
     pub indices: usize,
-    /// Those that the table does not know as they are now, by bucket.
+    /// The indices whose current version the table does not have, by bucket.
     pub changed: BTreeMap<u8, Vec<String>>,
-    /// Each alias with the indices that have it.
+    /// The aliases, each with its indices.
     pub aliases: BTreeMap<String, Vec<String>>,
-    /// Of these indices and how they are; another if any alias may have changed.
+    /// The sum of a hash over the indices with aliases. It differs if any alias may have changed.
     pub alias_signature: u64,
-    /// Where writing to each data stream goes.
+    /// The write index of each data stream, or why it has none.
     pub data_streams: BTreeMap<String, Result<String, Unrouted>>,
-    /// Each alias of data streams with the data stream that it writes to.
+    /// The aliases of data streams, each with the data stream that it writes to.
     pub data_stream_aliases: BTreeMap<String, Option<String>>,
 }
 
@@ -53,7 +53,7 @@ struct IndexSettings<'a> {
     uuid: Option<Text<'a>>,
 }
 
-/// No copy of the text where it has no escapes. Within an `Option` or a `Vec` a `Cow` alone would always be one.
+/// A text that is borrowed if it has no escapes. Within an `Option` or a `Vec` a bare `Cow` is always copied.
 #[derive(Debug, Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -71,7 +71,7 @@ struct NodeOverview {
 struct DataStream {
     #[serde(default)]
     indices: Vec<BackingIndex>,
-    /// The next operation begins a new index.
+    /// The next operation creates a new index.
     #[serde(default)]
     rollover_on_write: bool,
 }
@@ -88,7 +88,7 @@ struct DataStreamAlias {
 }
 
 impl Overview {
-    /// Where to ask.
+    /// The path of the query.
     pub const PATH: &str = concat!(
         "/_cluster/state/version,nodes,metadata?filter_path=",
         "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.version,nodes.*.attributes,",
@@ -98,14 +98,14 @@ impl Overview {
         "metadata.data_stream.data_stream_aliases.*.write_data_stream",
     );
 
-    /// Which state this is, once all was read; `None` if it does not say.
+    /// Returns the version of the state once it is read completely, or `None` if the answer does not contain it.
     pub fn version(&self) -> Option<Version> {
         let (state_uuid, cluster_uuid) = (self.state_uuid.clone(), self.cluster_uuid.clone());
         self.version.filter(|_| !state_uuid.is_empty()).map(|version| Version { version, state_uuid, cluster_uuid })
     }
 
-    /// Reads on by about so many bytes; says whether that was all. Indices that `known` has as they are now are marked as
-    /// seen in this `cycle`; of the others only those are noted that are `wanted`.
+    /// Reads about `bytes` more bytes. Returns whether the answer is complete. Indices that `known` has in their
+    /// current version are marked as seen in this `cycle`. Of the others only those that are `wanted` are recorded.
     pub fn read(
         &mut self,
         cursor: &mut JsonCursor,
@@ -163,7 +163,7 @@ impl Overview {
         for Text(alias) in index.aliases {
             let mut member = DefaultHasher::new();
             (&name, &alias, now).hash(&mut member);
-            // In whatever order the indices come.
+            // The sum does not depend on the order of the indices.
             self.alias_signature = self.alias_signature.wrapping_add(member.finish());
             match self.aliases.get_mut(alias.as_ref()) {
                 Some(members) => members.push(name.clone()),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_there_is() {
+    fn reports_the_content_of_a_cluster() {
         let overview =
             read(&state(json!({"a": index("u", 1, &["x", "y"]), "b": index("v", 2, &["x"])})), &Buckets::default(), 40);
         let version = overview.version().unwrap();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_what_the_table_does_not_know_as_it_is() {
+    fn records_indices_that_differ_from_the_table() {
         let known = known("a", "u", 1);
         let changed = |indices: Value| -> Vec<String> {
             read(&state(indices), &known, 1000).changed.into_values().flatten().collect()
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_have_a_signature() {
+    fn the_alias_signature_changes_with_any_alias() {
         let signature = |indices: Value| read(&state(indices), &Buckets::default(), 1000).alias_signature;
         let one = signature(json!({"a": index("u", 1, &["x"]), "b": index("v", 1, &["x"]), "c": index("w", 1, &[])}));
         let same = signature(json!({"a": index("u", 1, &["x"]), "b": index("v", 1, &["x"]), "c": index("w", 2, &[])}));
@@ -266,7 +266,7 @@ mod tests {
         ] {
             assert_ne!(signature(other), one);
         }
-        // What is as usual as versions that differ by one must not add up to nothing.
+        // Versions often differ by one. Such changes must not cancel out.
         for version in 1..100 {
             let before = signature(json!({"a": index("u", version, &["x"]), "b": index("v", 1, &["y"])}));
             let swapped = signature(json!({"a": index("u", version + 1, &["y"]), "b": index("v", 2, &["x"])}));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_state_is_an_error() {
+    fn rejects_an_answer_that_is_not_a_state() {
         for text in
             [r#"{"metadata":7}"#, r#"{"metadata":{"indices":{"a":7}}}"#, r#"{"nodes":{"n":{}}}"#, "{\"version\":"]
         {

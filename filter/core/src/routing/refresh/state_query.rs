@@ -5,44 +5,44 @@ use super::details::Details;
 use super::overview::Overview;
 use crate::routing::table::Version;
 
-/// What the cluster is asked.
+/// A query to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateQuery {
-    /// Has anything changed?
+    /// The version of the state.
     Version,
-    /// What is there?
+    /// The overview of indices, aliases and nodes.
     Overview,
-    /// How is the filter switched?
+    /// The run-time settings of the filter.
     Settings,
-    /// Where do the nodes take HTTP requests?
+    /// The HTTP addresses of the nodes.
     Http,
-    /// Which index does each alias write to?
+    /// The write index of each alias.
     Aliases,
-    /// Where are the shards of these indices, and how are documents spread over them?
+    /// The location of these indices' shards, and the rules by which documents are assigned to them.
     Details(Vec<String>),
 }
 
-/// A look at the cluster came to nothing; the next one follows.
+/// The error of a failed poll. The next poll follows as usual.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefreshError {
-    /// The cluster answered, but not with 200.
+    /// The cluster answered with a status other than 200.
     #[error("{query}: the cluster answered with status {status}")]
     Status {
-        /// What was asked.
+        /// The query.
         query: StateQuery,
-        /// What came back.
+        /// The status of the answer.
         status: u16,
     },
-    /// No answer came.
+    /// No answer arrived.
     #[error("{query}: no answer")]
     Unanswered {
-        /// What was asked.
+        /// The query.
         query: StateQuery,
     },
-    /// The answer does not have the form that is expected of a cluster.
+    /// The answer does not have the expected format.
     #[error("{query}: {problem}")]
     Form {
-        /// What was asked.
+        /// The query.
         query: StateQuery,
         /// What is wrong, and where.
         problem: String,
@@ -50,7 +50,7 @@ pub enum RefreshError {
 }
 
 impl RefreshError {
-    /// What was asked.
+    /// Returns the query that failed.
     pub fn query(&self) -> &StateQuery {
         match self {
             Self::Status { query, .. } | Self::Unanswered { query } | Self::Form { query, .. } => query,
@@ -59,7 +59,7 @@ impl RefreshError {
 }
 
 impl StateQuery {
-    /// Path and query of the `GET`.
+    /// Returns the path and query string of the `GET`.
     pub fn path(&self) -> String {
         match self {
             Self::Version => Version::PATH.to_owned(),

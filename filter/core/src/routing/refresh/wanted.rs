@@ -1,26 +1,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Names that operations have asked for and that the table does not know: the latest of them.
+/// The latest names that operations used and the table does not know.
 ///
-/// Clients choose the names. One that is asked for again counts as new, so that many others that nobody asks for again
-/// do not push it out for long.
+/// Clients choose the names. A repeated name counts as new, so that many names that are used only once cannot displace
+/// it for long.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// Each name with its age: the greater, the later it was asked for.
+    /// The age of each name. A greater number means a later use.
     ages: BTreeMap<Rc<str>, u64>,
     by_age: BTreeMap<u64, Rc<str>>,
     next: u64,
 }
 
-/// The most names that are remembered.
+/// The maximum number of names.
 const MOST: usize = 1000;
 
-/// The most bytes of one: no cluster has an index or an alias with a longer name.
+/// The maximum length of a name, in bytes. The names of indices and aliases are never longer.
 const LONGEST: usize = 255;
 
 impl Wanted {
-    /// Remembers a name, in place of the oldest if there are many.
+    /// Adds a name, and removes the oldest if there are too many.
     pub fn insert(&mut self, name: &str) {
         if name.len() > LONGEST {
             return;
@@ -39,7 +39,7 @@ impl Wanted {
         debug_assert_eq!(self.ages.len(), self.by_age.len(), "each name has one age");
     }
 
-    /// Forgets all names, and returns them.
+    /// Removes and returns all names.
     pub fn take(&mut self) -> BTreeSet<Rc<str>> {
         self.by_age.clear();
         std::mem::take(&mut self.ages).into_keys().collect()
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_names_are_remembered() {
+    fn remembers_the_latest_names() {
         let mut wanted = Wanted::default();
         (0..10 * MOST).for_each(|number| {
             wanted.insert("daily");
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_index_can_have_is_not_remembered() {
+    fn ignores_a_name_that_is_too_long_for_an_index() {
         let mut wanted = Wanted::default();
         wanted.insert(&"n".repeat(LONGEST + 1));
         assert!(wanted.take().is_empty());

@@ -8,23 +8,23 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
 
-/// Bytes of a checksum.
+/// The length of a checksum, in bytes.
 const LENGTH: usize = size_of::<u64>();
 
-/// The keyed checksum by which the workers of one Envoy recognise each other's values. Another plug-in with the same
-/// `vm_id` can write under their keys, but it cannot make a checksum unless it knows the credentials too.
+/// A keyed checksum by which the workers of one Envoy recognise each other's values. Another plug-in with the same
+/// `vm_id` can write under their keys, but it cannot create a valid checksum without the credentials.
 ///
 /// The key is a hash of the settings that workers which share the table have in common. Without `credentials` it
 /// contains no secret.
 pub(crate) struct Checksum {
     key: [u8; 16],
-    /// A number that the workers which share the table have in common.
+    /// A number that all workers which share the table have in common.
     pub group: u64,
 }
 
 impl Checksum {
-    /// The checksum of all workers that send the same cluster the same queries with the same credentials, whatever else
-    /// they are configured to do.
+    /// Creates the checksum. It is the same for all workers that send the same cluster the same queries with the same
+    /// credentials, whatever the rest of their configuration.
     pub fn new(config: &Config) -> Self {
         let mut hash = Sha256::new();
         let mut add = |part: &[u8]| {
@@ -42,14 +42,14 @@ impl Checksum {
         Self { key: *key, group: rest.first_chunk().map_or(0, |group| u64::from_le_bytes(*group)) }
     }
 
-    /// Returns a value as it is published: the checksum, then the value.
+    /// Returns the published form of a value: the checksum, then the value.
     pub fn encode(&self, value: &impl Serialize) -> Vec<u8> {
-        // Nothing that is published is of unknown length, and memory is all that it takes.
+        // Every published value has a known length, so serialising it needs only memory.
         let bytes = postcard::to_allocvec(value).unwrap_or_default();
         [self.of(&bytes).as_slice(), bytes.as_slice()].concat()
     }
 
-    /// Returns the value of what was published; `None` if the checksum is not its own.
+    /// Returns a published value, or `None` if the checksum does not match.
     pub fn decode<T: DeserializeOwned>(&self, value: &[u8]) -> Option<T> {
         let (found, bytes) = value.split_first_chunk::<LENGTH>()?;
         if *found != self.of(bytes) {
@@ -66,7 +66,7 @@ impl Checksum {
 }
 
 impl fmt::Debug for Checksum {
-    /// Without the key.
+    /// Leaves out the key.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "Checksum({:016x})", self.group)
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_bytes_are_noticed() {
+    fn detects_any_changed_byte() {
         let checksum = checksum("");
         let value = checksum.encode(&(7_u64, "text"));
         assert_eq!(checksum.decode::<(u64, String)>(&value), Some((7, "text".to_owned())));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_the_credentials_can_seal_nothing() {
+    fn without_the_credentials_no_valid_checksum_can_be_made() {
         let own = checksum(r#","credentials":{"authorization":"ApiKey hush"},"hold":{"interval":"20ms"}"#);
         assert_eq!(own.decode(&checksum(r#","credentials":{"authorization":"ApiKey hush"}"#).encode(&7)), Some(7));
         for other in [

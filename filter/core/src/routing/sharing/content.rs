@@ -7,28 +7,28 @@ use crate::json::Object;
 use crate::node::{Node, Nodes};
 use crate::routing::table::{BUCKETS, Bucket, Buckets, Entry, Target};
 
-/// All that is known of the cluster, in parts that workers tell one another.
+/// Everything known about the cluster, in the parts that workers share.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub buckets: Buckets,
     pub cluster: ClusterPart,
-    /// What was changed here and not published yet.
+    /// The parts that this worker has changed and not published yet.
     pub unpublished: BTreeSet<Part>,
-    /// What others have published and could not be read here. Nothing is known of it.
+    /// The parts that other workers have published and this one could not read. They are empty here.
     pub lacking: BTreeSet<Part>,
 }
 
-/// What is known of the cluster but for its indices.
+/// The known properties of the cluster, except its indices.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ClusterPart {
-    /// Another whenever the nodes were numbered anew. None but zero is ever used again.
+    /// The number of the nodes' numbering. It changes with each new numbering, and no number except zero is reused.
     pub numbering: u64,
     pub nodes: Nodes,
-    /// Whether there are so many indices that only the wanted ones are loaded.
+    /// Whether only the wanted indices are loaded, because there are so many.
     pub is_partial: bool,
-    /// The answer about the cluster's settings, as it came.
+    /// The answer about the cluster's settings, unchanged.
     pub settings: Vec<u8>,
-    /// `Overview::alias_signature` says what it is made of.
+    /// The signature of the aliases: see `Overview::alias_signature`.
     pub alias_signature: u64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Part {
     Bucket(u8),
 }
 
-/// A part as it is published, with its tag and the [numbering](ClusterPart::numbering) by which it tells of nodes.
+/// A published part, with its tag and the [numbering](ClusterPart::numbering) that its node numbers refer to.
 #[derive(Serialize, Deserialize)]
 struct Published<T>(u64, u64, T);
 
@@ -50,19 +50,19 @@ impl Content {
         self.unpublished.insert(Part::Bucket(bucket));
     }
 
-    /// Notes where an alias or a data stream leads.
+    /// Sets the target of an alias or a data stream.
     pub fn set_target(&mut self, name: &str, target: Target) {
         self.buckets.set_target(name, target);
         self.unpublished.insert(Part::Bucket(Buckets::number(name)));
     }
 
-    /// Changes what is known of the cluster but for its indices.
+    /// Changes the properties of the cluster, except its indices.
     pub fn change_cluster(&mut self, change: impl FnOnce(&mut ClusterPart)) {
         change(&mut self.cluster);
         self.unpublished.insert(Part::Cluster);
     }
 
-    /// Removes the names of a bucket that were not seen in this cycle.
+    /// Removes the names of a bucket that this cycle did not see.
     pub fn prune(&mut self, bucket: u8, cycle: u32) {
         let is_gone = |entry: &Entry| entry.seen().get() != cycle;
         if self.buckets.bucket(bucket).is_some_and(|bucket| bucket.names().values().any(is_gone)) {
@@ -70,12 +70,12 @@ impl Content {
         }
     }
 
-    /// The parts in the order in which they can be taken over: primaries name nodes by number.
+    /// Returns the parts in the order in which they can be applied: buckets refer to nodes by number.
     pub fn parts() -> impl DoubleEndedIterator<Item = Part> {
         [Part::Cluster].into_iter().chain((0..BUCKETS).map(Part::Bucket))
     }
 
-    /// Whether nothing needs to be published of a part.
+    /// Returns whether a part has nothing to publish.
     pub fn is_empty(&self, part: Part) -> bool {
         match part {
             Part::Cluster => false,
@@ -83,7 +83,7 @@ impl Content {
         }
     }
 
-    /// A part as it is published.
+    /// Returns the published form of a part.
     pub fn encode(&self, part: Part, checksum: &Checksum, tag: u64) -> Vec<u8> {
         let numbering = self.cluster.numbering;
         match part {
@@ -94,8 +94,8 @@ impl Content {
         }
     }
 
-    /// Takes over a part that was published with this tag; says whether it is that. If not, nothing is known of it
-    /// any more: what it was before may tell of nodes by numbers that others have given to other nodes.
+    /// Applies a part that was published with this tag. Returns whether the value was valid. If not, the part becomes
+    /// empty here: its old content may refer to nodes by numbers that other workers have reassigned.
     pub fn decode(&mut self, part: Part, tag: u64, checksum: &Checksum, value: &[u8]) -> bool {
         let is_taken = match part {
             Part::Cluster => match checksum.decode(value) {
@@ -117,7 +117,7 @@ impl Content {
         is_taken
     }
 
-    /// Nothing was published of a part.
+    /// Empties a part that is not published.
     pub fn clear(&mut self, part: Part) {
         self.forget(part, false);
     }
@@ -130,7 +130,7 @@ impl Content {
         numbering == self.cluster.numbering
     }
 
-    /// Forgets that a part was changed or is lacking here, and unless it was replaced what is in it.
+    /// Removes the records that a part was changed or is lacking, and empties it unless it was replaced.
     fn forget(&mut self, part: Part, is_replaced: bool) {
         match part {
             _ if is_replaced => {}
@@ -141,8 +141,8 @@ impl Content {
         self.lacking.remove(&part);
     }
 
-    /// Takes in which nodes there are. If there were ever too many to number, all that is known is forgotten first;
-    /// then or for the first time they are numbered under this number, which nobody has used.
+    /// Sets the current nodes. The first call, and any call after which there are too many nodes to number, discards
+    /// all content and renumbers the nodes under `numbering`, which must be unused.
     pub fn set_nodes(&mut self, found: BTreeMap<String, Node>, numbering: u64) {
         if self.cluster.numbering == 0 {
             self.begin_anew(numbering);
@@ -157,7 +157,7 @@ impl Content {
         }
     }
 
-    /// Forgets all that is known of nodes and indices.
+    /// Discards all known nodes and indices.
     pub fn begin_anew(&mut self, numbering: u64) {
         let settings = std::mem::take(&mut self.cluster.settings);
         *self = Self {
@@ -167,7 +167,8 @@ impl Content {
         };
     }
 
-    /// Takes in what the cluster says of its settings; says whether that is any events.
+    /// Sets the cluster's answer about its settings. Returns whether it has changed. Fails if the answer is not an
+    /// object.
     pub fn set_settings(&mut self, answer: &[u8]) -> Result<bool, serde_json::Error> {
         let Object(_) = serde_json::from_slice::<Object<serde::de::IgnoredAny>>(answer)?;
         let is_new = self.cluster.settings != answer;

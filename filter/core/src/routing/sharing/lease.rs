@@ -6,25 +6,26 @@ use super::content::Part;
 use crate::Time;
 use crate::routing::table::Version;
 
-/// What workers tell one another of the table, in one value of their shared data: who is at it, and what was
-/// published last.
+/// The state that workers share about the table, in one value of their shared data: the worker that polls, and the
+/// parts that were published last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lease {
-    /// The worker that had it last.
+    /// The last worker that took the lease.
     pub holder: u64,
-    /// Whether it has it still, and is asking the cluster.
+    /// Whether that worker still has the lease and is polling the cluster.
     pub is_held: bool,
-    /// Grows whenever the holder does something.
+    /// A counter that increases with each action of the holder.
     pub beat: u32,
-    /// Grows whenever a holder gives it back, so that the others notice the end of a cycle although the next has begun.
+    /// A counter that increases when a holder returns the lease, so that the others detect the end of a cycle even if
+    /// the next has begun.
     pub returns: u32,
-    /// The state that was read completely last.
+    /// The last state that was read completely.
     pub known: Option<Version>,
-    /// The tag of each part, never used for anything else.
+    /// The tag of each part. A tag is never reused.
     pub parts: BTreeMap<Part, u64>,
 }
 
-/// Watches the lease of another worker, without a clock that both have.
+/// A watch on the lease of another worker that needs no common clock.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     seen: Option<(u64, u32)>,
@@ -33,7 +34,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Takes in the lease as it is now. Says for how long it has not changed, or `None` if this is a change.
+    /// Records the current lease. Returns how long it has been unchanged, or `None` if it has changed.
     pub fn look(&mut self, lease: &Lease, now: Time) -> Option<Time> {
         let found = Some((lease.holder, lease.beat));
         if self.seen == found {
@@ -43,7 +44,7 @@ impl Watch {
         None
     }
 
-    /// Returns whether the lease was given back since the last call.
+    /// Returns whether the lease was returned since the last call.
     pub fn was_returned(&mut self, lease: &Lease) -> bool {
         self.returns.replace(lease.returns).map_or(!lease.is_held, |returns| returns != lease.returns)
     }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_that_does_not_change_grows_old() {
+    fn an_unchanged_lease_ages() {
         let second = Time::from_secs;
         let mut watch = Watch::default();
         let lease = Lease { holder: 7, is_held: true, ..Lease::default() };
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_was_taken_again_at_once_was_returned() {
+    fn detects_the_return_of_a_lease_that_was_retaken_at_once() {
         let (mut watch, lease) = (Watch::default(), Lease { holder: 7, is_held: true, ..Lease::default() });
         assert!(!watch.was_returned(&lease));
         assert!(!watch.was_returned(&Lease { beat: 5, ..lease.clone() }));

@@ -1,7 +1,8 @@
-//! What the workers of one Envoy share, so that one of them polls the cluster for all.
+//! The data that the workers of one Envoy share, so that one of them polls the cluster for all.
 //!
-//! The worker with the [`Lease`] polls, and puts what it finds on the [`SharedStore`], in parts. The others take over the parts
-//! that have changed. Each part has a keyed checksum, as other plug-ins of the same VM id can write there.
+//! The worker with the [`Lease`] polls, and publishes its results in the [`SharedStore`], in parts. The others apply
+//! the parts that have changed. Each part has a keyed checksum, because other plug-ins with the same VM id can write
+//! there.
 
 mod checksum;
 mod content;

@@ -1,18 +1,19 @@
 use std::fmt::Debug;
 
-/// What the workers of one machine share: small values by key, in memory. Reading and writing take microseconds and
-/// never wait.
+/// The key-value memory that the workers of one machine share. It holds small values. Reads and writes take
+/// microseconds and never block.
 pub trait SharedData: Debug {
-    /// A value and its version, which another write changes and which is not the greatest of numbers; neither if there
-    /// is no value.
+    /// Returns a value and its version. Each write changes the version, which is never `u32::MAX`. Returns neither if
+    /// there is no value.
     fn read(&self, key: &str) -> (Option<Vec<u8>>, Option<u32>);
 
-    /// Writes a value; with a version only if the value's is that still, or there is none. Says whether it did, or
-    /// whether nothing can be shared at all: each worker polls by itself then.
+    /// Writes a value. If `version` is given, writes only if it is the value's current version, or if there is no
+    /// value. Returns whether it wrote. Also returns `true` if nothing can be shared: each worker then polls for
+    /// itself.
     fn write(&self, key: &str, value: &[u8], version: Option<u32>) -> bool;
 }
 
-/// Nothing is shared.
+/// Shared data that shares nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unshared;
 

@@ -7,31 +7,31 @@ use super::shared_data::SharedData;
 use crate::config::Config;
 use crate::routing::table::Version;
 
-/// Where the workers tell one another what they have found: parts, and the lease that lists them.
+/// The store in which workers publish their results: parts, and the lease that lists them.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     shared: Box<dyn SharedData>,
     checksum: Checksum,
-    /// Tells this worker from all others.
+    /// The number of this worker.
     worker: u64,
     next_tag: u64,
-    /// The lease when it was last read to be taken or written here, with the tags of the parts that are known here.
+    /// The lease as last written or taken by this worker, with the tags of the parts that it knows.
     own: Lease,
-    /// The bytes of the lease that was read last, and what they say.
+    /// The bytes of the last lease that was read, and the decoded lease.
     read: (Vec<u8>, Option<Rc<Lease>>),
 }
 
-/// The lease as it was read, and the version of its value. It can be written until another worker writes it.
+/// A lease and the version of its value. It can be written until another worker writes it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub lease: Rc<Lease>,
     version: Option<u32>,
 }
 
-/// The form in which parts are published. Workers with another form are among themselves.
+/// The version of the published format. Workers share only with workers of the same format.
 const FORM: &str = "bulk_reshuffle.state.4";
 
-/// The version of a value that is not there yet: whoever writes under it writes first, or not at all.
+/// The version that stands for an absent value. A write with it succeeds only if no other worker has written.
 const FIRST: u32 = u32::MAX;
 
 impl SharedStore {
@@ -40,7 +40,7 @@ impl SharedStore {
             shared,
             checksum: Checksum::new(config),
             worker,
-            // Tags of two workers differ in the upper half.
+            // The tags of two workers differ in the upper half.
             next_tag: worker << 32,
             own: Lease::default(),
             read: (Vec::new(), None),
@@ -53,35 +53,35 @@ impl SharedStore {
         self.next_tag
     }
 
-    /// The lease as it is now.
+    /// Reads the current lease.
     pub fn lease(&mut self) -> Found {
         let (value, version) = self.shared.read(&self.lease_key());
-        // Most looks find what the last one found.
+        // Most reads find the same value as the last one.
         if let Some(value) = value
             && value != self.read.0
         {
             let lease = self.checksum.decode(&value).map(Rc::new);
             self.read = (value, lease);
         }
-        // Nothing there, or nothing shared: what was written last.
+        // Without a shared value, the last one written here applies.
         let lease = self.read.1.clone().filter(|_| version.is_some());
         Found { lease: lease.unwrap_or_else(|| Rc::new(self.own.clone())), version }
     }
 
-    /// Whether this worker was the last one to have the lease.
+    /// Returns whether this worker had the lease last.
     pub fn is_own(&self, lease: &Lease) -> bool {
         lease.holder == self.worker
     }
 
-    /// Takes the lease; returns whether no other worker was faster.
+    /// Takes the lease. Returns `false` if another worker was faster.
     pub fn take(&mut self, found: &Found) -> bool {
-        // It lists what is known here, or nothing at all if an earlier one was lost: that takes nothing away.
+        // It lists the parts known here, or none if an earlier lease was lost, which removes nothing.
         let parts = std::mem::take(&mut self.own.parts);
         self.own = Lease { holder: self.worker, parts, ..Lease::clone(&found.lease) };
         self.write(found, true)
     }
 
-    /// Shows the others that the lease is not forgotten, if it is still here.
+    /// Signals to the others that the lease is in use, if this worker still has it.
     pub fn beat(&mut self) {
         let found = self.lease();
         if self.is_own(&found.lease) {
@@ -89,39 +89,39 @@ impl SharedStore {
         }
     }
 
-    /// Tells the others of the parts that were published and withdrawn, and which state was read completely last.
+    /// Publishes the list of parts and the last state that was read completely.
     pub fn tell(&mut self, found: &Found, is_held: bool, known: Option<&Version>) {
         self.own.known = known.cloned();
         self.own.returns = found.lease.returns.wrapping_add(u32::from(!is_held));
-        // If somebody else has just taken the lease, the next look sets that right.
+        // If another worker has just taken the lease, the next check corrects this.
         self.write(found, is_held);
     }
 
-    /// Whether a part is known here as this lease lists it.
+    /// Returns whether the part known here has the tag in this lease.
     pub fn has(&self, part: Part, lease: &Lease) -> bool {
         self.own.parts.get(&part) == lease.parts.get(&part)
     }
 
-    /// What was published of a part, which from now on is known here under this tag.
+    /// Reads a published part, and records it as known here under this tag.
     pub fn read(&mut self, part: Part, tag: u64) -> Vec<u8> {
         self.own.parts.insert(part, tag);
         let (value, _) = self.shared.read(&self.key(part));
         value.unwrap_or_default()
     }
 
-    /// Publishes a part, encoded with the checksum and the tag that it is given.
+    /// Publishes a part. `encode` gets the checksum and the tag.
     pub fn publish(&mut self, part: Part, encode: impl FnOnce(&Checksum, u64) -> Vec<u8>) {
         let tag = self.tag();
         self.shared.write(&self.key(part), &encode(&self.checksum, tag), None);
         self.own.parts.insert(part, tag);
     }
 
-    /// By what the workers know each other's values.
+    /// Returns the checksum by which workers recognise each other's values.
     pub fn checksum(&self) -> &Checksum {
         &self.checksum
     }
 
-    /// From now on nothing is published of a part.
+    /// Removes a part from the published ones.
     pub fn withdraw(&mut self, part: Part) {
         self.own.parts.remove(&part);
     }
@@ -143,7 +143,7 @@ impl SharedStore {
         }
     }
 
-    /// In front of all keys.
+    /// Returns the prefix of all keys.
     fn prefix(&self) -> String {
         format!("{FORM}.{:016x}", self.checksum.group)
     }

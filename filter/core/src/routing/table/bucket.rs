@@ -9,9 +9,9 @@ use super::name_kind::NameKind;
 use super::unrouted::Unrouted;
 use crate::hash::hash;
 
-/// All names that operations can be written to, in buckets of about the same size. A change is made to a copy of
-/// its bucket, so that requests that are being read keep what they began with, and whoever shares the table with
-/// others tells them of a bucket rather than of all.
+/// All names that operations can be written to, in buckets of about the same size. A change copies its bucket. Requests
+/// that are being read thus keep their table, and a worker that shares the table publishes a bucket rather than all of
+/// them.
 #[derive(Debug, Clone)]
 pub(crate) struct Buckets(Vec<Rc<Bucket>>);
 
@@ -19,25 +19,25 @@ pub(crate) struct Buckets(Vec<Rc<Bucket>>);
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bucket {
     names: HashMap<Box<str>, Entry>,
-    /// The numbers of the nodes that hold a started primary of one of them, in order.
+    /// The sorted numbers of the nodes that hold a started primary of one of its indices.
     nodes: Vec<u16>,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Entry {
     Index(Index),
     Target(Target),
 }
 
-/// Where writing to an alias or a data stream goes.
+/// The target of writing to an alias or a data stream.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub index: Result<Box<str>, Unrouted>,
     /// The routing value that the alias adds.
     pub routing: Option<Box<str>>,
     pub kind: NameKind,
-    /// In which overview of the cluster it was seen last.
+    /// The number of the last overview of the cluster that contained it.
     #[serde(skip)]
     pub seen: Cell<u32>,
 }
@@ -52,19 +52,19 @@ impl Target {
         }
     }
 
-    /// A data stream, or an alias of one.
+    /// Creates the target of a data stream, or of an alias of one.
     pub fn of_data_stream(kind: NameKind, index: Result<&str, Unrouted>) -> Self {
         Self { kind, ..Self::new(index, None) }
     }
 
-    /// Whether it leads to the same place.
+    /// Returns whether both targets are the same.
     pub fn is_like(&self, other: &Self) -> bool {
         (&self.index, &self.routing, self.kind) == (&other.index, &other.routing, other.kind)
     }
 }
 
 impl Entry {
-    /// In which overview of the cluster it was seen last.
+    /// Returns the number of the last overview of the cluster that contained the name.
     pub fn seen(&self) -> &Cell<u32> {
         match self {
             Self::Index(index) => &index.seen,
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// How many there are: with 10,000 indices of ten shards one takes a few kilobytes.
+/// The number of buckets: with 10,000 indices of ten shards, a bucket takes a few kilobytes.
 pub(crate) const BUCKETS: u8 = u8::MAX;
 
 impl Default for Buckets {
@@ -97,34 +97,34 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// The number of the bucket that has this name, if any has.
+    /// Returns the number of the bucket for this name.
     pub fn number(name: &str) -> u8 {
-        // A remainder of 255 fits.
+        // The remainder fits, because it is less than 255.
         hash(name).checked_rem(u32::from(BUCKETS)).unwrap_or_default() as u8
     }
 
-    /// What a name stands for.
+    /// Returns the meaning of a name.
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.named(name).map(|(_, entry)| entry)
     }
 
-    /// The same with the name, as long as the buckets are there.
+    /// Returns the stored name and its meaning.
     pub fn named(&self, name: &str) -> Option<(&str, &Entry)> {
         let (name, entry) = self.bucket(Self::number(name))?.names.get_key_value(name)?;
         Some((name, entry))
     }
 
-    /// The index of this name.
+    /// Returns the index of this name.
     pub fn index(&self, name: &str) -> Option<&Index> {
         self.get(name)?.index()
     }
 
-    /// One of the buckets.
+    /// Returns a bucket by its number.
     pub fn bucket(&self, number: u8) -> Option<&Bucket> {
         self.0.get(usize::from(number)).map(Rc::as_ref)
     }
 
-    /// Changes one of the buckets.
+    /// Changes a bucket.
     pub fn change(&mut self, number: u8, change: impl FnOnce(&mut HashMap<Box<str>, Entry>)) {
         if let Some(bucket) = self.0.get_mut(usize::from(number)) {
             let bucket = Rc::make_mut(bucket);
@@ -133,7 +133,7 @@ impl Buckets {
         }
     }
 
-    /// Notes where an alias or a data stream leads, without a look at the other names, of which there may be many.
+    /// Sets the target of an alias or a data stream without iterating over the other names, of which there may be many.
     pub fn set_target(&mut self, name: &str, target: Target) {
         if let Some(bucket) = self.0.get_mut(usize::from(Self::number(name))) {
             let bucket = Rc::make_mut(bucket);
@@ -143,24 +143,24 @@ impl Buckets {
         }
     }
 
-    /// Replaces one of the buckets.
+    /// Replaces a bucket.
     pub fn replace(&mut self, number: u8, with: Bucket) {
         if let Some(bucket) = self.0.get_mut(usize::from(number)) {
             *bucket = Rc::new(with);
         }
     }
 
-    /// All names.
+    /// Returns the meanings of all names.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.0.iter().flat_map(|bucket| bucket.names.values())
     }
 
-    /// All indices.
+    /// Returns all indices with their names.
     pub fn indices(&self) -> impl Iterator<Item = (&str, &Index)> {
         self.names().filter_map(|(name, entry)| Some((name, entry.index()?)))
     }
 
-    /// All aliases and data streams.
+    /// Returns all aliases and data streams with their names.
     pub fn targets(&self) -> impl Iterator<Item = (&str, &Target)> {
         self.names().filter_map(|(name, entry)| Some((name, entry.target()?)))
     }
@@ -169,14 +169,14 @@ impl Buckets {
         self.0.iter().flat_map(|bucket| &bucket.names).map(|(name, entry)| (name.as_ref(), entry))
     }
 
-    /// The numbers of all nodes that hold a started primary, some more than once.
+    /// Returns the numbers of all nodes that hold a started primary, possibly with duplicates.
     pub fn nodes(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|bucket| &bucket.nodes).copied()
     }
 }
 
 impl Bucket {
-    /// Its names.
+    /// Returns the names of this bucket.
     pub fn names(&self) -> &HashMap<Box<str>, Entry> {
         &self.names
     }

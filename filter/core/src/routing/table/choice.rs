@@ -2,18 +2,18 @@ use serde::Serialize;
 
 use super::formula::Formula;
 
-/// How an operation's shard was worked out: `shard = (hash mod modulus) / factor`, where the remainder is never
-/// negative and the quotient is rounded down.
+/// The computation of an operation's shard: `shard = (hash mod modulus) / factor`. The remainder is never negative, and
+/// the quotient is rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// Of the routing value, or else of the id, as the cluster computes with it: signed. In a partitioned index the
-    /// routing value's plus an offset that the id's hash decides.
+    /// The hash of the routing value, or else of the id. It is signed, as in the cluster. In a partitioned index it is
+    /// the routing value's hash plus an offset that the id's hash decides.
     pub hash: i32,
-    /// `routing_num_shards` of the index, or the number of its shards where it was made by Elasticsearch 9.4 or later.
+    /// The index's `routing_num_shards`, or its number of shards if Elasticsearch 9.4 or later created it.
     pub modulus: u32,
-    /// `routing_num_shards` by the number of shards, or 1.
+    /// The quotient of `routing_num_shards` and the number of shards, or 1.
     pub factor: u32,
-    /// The number of shards over which one routing value spreads, where that is more than one.
+    /// The number of shards over which one routing value spreads, if that is more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_size: Option<u32>,
     /// The number of the shard.

@@ -2,39 +2,39 @@ use serde::{Deserialize, Serialize};
 
 use super::unrouted::Unrouted;
 
-/// How an index turns a hash into a shard number.
+/// The rule by which an index maps a hash to a shard number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Formula {
-    /// OpenSearch, and Elasticsearch indices created before 9.4: the hash modulo the published
+    /// The rule of OpenSearch, and of Elasticsearch indices created before 9.4: the hash modulo the published
     /// `routing_num_shards`, divided by the routing factor, so that an index can be split.
     Factor {
-        /// `number_of_shards`.
+        /// The setting `number_of_shards`.
         shards: u32,
-        /// `routing_num_shards`, a multiple of the former.
+        /// The setting `routing_num_shards`, a multiple of `shards`.
         routing_shards: u32,
     },
-    /// Elasticsearch indices created on 9.4 or later: the hash modulo the number of shards.
+    /// The rule of Elasticsearch indices created on 9.4 or later: the hash modulo the number of shards.
     Modulo {
-        /// `number_of_shards`.
+        /// The setting `number_of_shards`.
         shards: u32,
     },
 }
 
-/// The version from which Elasticsearch creates indices that route by [`Formula::Modulo`].
+/// The first version of Elasticsearch that creates indices with [`Formula::Modulo`].
 const FIRST_MODULO: u64 = 9_064_000;
 
-/// The version of Elasticsearch from which on the formula is unknown.
+/// The first version of Elasticsearch whose formula is unknown.
 const UNKNOWN: u64 = 10_000_000;
 
-/// OpenSearch sets this bit in its versions.
+/// The bit that OpenSearch sets in its versions.
 const OPENSEARCH: u64 = 0x0800_0000;
 
-/// The version of OpenSearch from which on the formula is unknown.
+/// The first version of OpenSearch whose formula is unknown.
 const UNKNOWN_OPENSEARCH: u64 = OPENSEARCH ^ 4_000_000;
 
 impl Formula {
-    /// The formula of an index, from `settings.index.version.created`, `number_of_shards` and the published
-    /// `routing_num_shards`; why there is none where the version is unknown, or the numbers do not fit together.
+    /// Returns the formula of an index, from `settings.index.version.created`, `number_of_shards` and the published
+    /// `routing_num_shards`. Fails if the version is unknown or the numbers are inconsistent.
     pub fn of_index(created: u64, shards: u32, routing_shards: u32) -> Result<Self, Unrouted> {
         let divides = routing_shards >= shards && routing_shards.checked_rem(shards) == Some(0);
         match created {
@@ -46,7 +46,7 @@ impl Formula {
         }
     }
 
-    /// The shard for a hash, which has been moved by the partition's offset where the index is partitioned.
+    /// Returns the shard for a hash. In a partitioned index the hash must include the partition's offset.
     pub fn shard(self, hash: u32) -> u32 {
         // The cluster computes with Java's signed int.
         let floor_mod = |modulus: u32| i64::from(hash as i32).rem_euclid(i64::from(modulus.max(1))) as u32;
@@ -56,7 +56,7 @@ impl Formula {
         }
     }
 
-    /// How many neighbouring remainders lead to the same shard.
+    /// Returns how many adjacent remainders lead to the same shard.
     pub fn factor(self) -> u32 {
         match self {
             Self::Factor { shards, routing_shards } => routing_shards.checked_div(shards).unwrap_or(1).max(1),
@@ -64,7 +64,7 @@ impl Formula {
         }
     }
 
-    /// By what the hash is divided.
+    /// Returns the divisor of the hash.
     pub fn modulus(self) -> u32 {
         match self {
             Self::Factor { routing_shards, .. } => routing_shards,
@@ -72,7 +72,7 @@ impl Formula {
         }
     }
 
-    /// How many shards the index has.
+    /// Returns the index's number of shards.
     pub fn shards(self) -> u32 {
         match self {
             Self::Factor { shards, .. } | Self::Modulo { shards } => shards,
@@ -80,8 +80,8 @@ impl Formula {
     }
 }
 
-/// What a partitioned index adds to the hash of the routing value: documents with one routing value spread over
-/// `partition_size` shards by their id.
+/// Returns the hash for a partitioned index: the hash of the routing value plus an offset from the id's hash. Documents
+/// with one routing value thus spread over `partition_size` shards.
 pub(crate) fn partitioned(routing_hash: u32, id_hash: u32, partition_size: u32) -> u32 {
     let offset = i64::from(id_hash as i32).rem_euclid(i64::from(partition_size.max(1))) as u32;
     routing_hash.wrapping_add(offset)
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_indices_with_and_without_room_to_split() {
+    fn routes_documents_of_indices_with_and_without_room_to_split() {
         assert_eq!(by_factor("hello", 5, 640), 4);
         assert_eq!(by_factor("hell", 5, 640), 1);
         assert_eq!(by_factor("hello", 3, 768), 2);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_an_index_with_eight_shards() {
+    fn routes_documents_of_an_index_with_eight_shards() {
         for (id, shard) in [
             ("sEERfFzPSI", 1),
             ("cNRiIrjzYd", 7),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_partitioned_indices() {
+    fn routes_documents_of_partitioned_indices() {
         let shard = |formula: Formula, size, (routing, id)| formula.shard(partitioned(hash(routing), hash(id), size));
         let six = Formula::Factor { shards: 6, routing_shards: 6 };
         for (key, expected) in [
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_not_fit_together_have_no_formula() {
+    fn inconsistent_settings_have_no_formula() {
         for (shards, routing_shards) in [(0, 1024), (3, 1024), (4, 0), (4, 2)] {
             assert_eq!(Formula::of_index(7_100_299, shards, routing_shards), Err(Unrouted::UnknownSettings));
         }

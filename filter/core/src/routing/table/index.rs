@@ -10,18 +10,18 @@ use super::primaries::{Primaries, Primary};
 use super::unrouted::Unrouted;
 use crate::hash::hash;
 
-/// What the table knows of an index.
+/// The table's knowledge of an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Index {
-    /// Changes whenever the index does: see [`identity`](super::index_metadata::identity). `None` is never up to
-    /// date.
+    /// A number that changes whenever the index does: see [`identity`](super::index_metadata::identity). An index with
+    /// `None` is never up to date.
     pub identity: Option<u64>,
-    /// What its mapping says of the filter.
+    /// The settings that the index itself makes for the filter.
     pub overrides: Overrides,
-    /// In which overview of the cluster it was seen last.
+    /// The number of the last overview of the cluster that contained it.
     #[serde(skip)]
     pub seen: Cell<u32>,
-    /// Whether answers for it came out of order since the cluster's state was looked at last.
+    /// Whether answers for it arrived out of order since the last poll of the cluster's state.
     #[serde(skip)]
     pub distrusted: Cell<bool>,
     /// The hash of its name.
@@ -29,7 +29,7 @@ pub(crate) struct Index {
     shards: Result<Shards, Unrouted>,
 }
 
-/// How an index spreads its documents.
+/// The rules by which an index assigns documents to shards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Shards {
     formula: Formula,
@@ -38,13 +38,13 @@ struct Shards {
     primaries: Box<[Primary]>,
 }
 
-/// How an index spreads its documents, as the cluster's state would tell it.
+/// The rules by which an index assigns documents to shards, in the terms of the cluster's state.
 pub(crate) struct Layout {
     pub shards: u32,
     pub routing_shards: u32,
     pub partition_size: u32,
     pub routing_required: bool,
-    /// A version that makes such indices.
+    /// A version that creates such indices.
     pub created: &'static str,
 }
 
@@ -57,12 +57,12 @@ pub(crate) struct ShardRoute {
 }
 
 impl Index {
-    /// An index as the cluster's state describes it. What cannot be read makes it unrouted.
+    /// Creates an index from the cluster's state. Unreadable metadata makes it unrouted.
     pub fn new(name: &str, metadata: Option<&IndexMetadata>, primaries: Option<&Primaries>) -> Self {
         let overrides = metadata.map(Overrides::of_index).unwrap_or_default();
         let settled = primaries.is_some_and(|primaries| primaries.settled);
         Self {
-            // A shard that is about to be elsewhere may get there without a new version.
+            // A shard that is about to move may do so without a new version of the index.
             identity: metadata.and_then(IndexMetadata::identity).filter(|_| settled),
             overrides,
             seen: Cell::default(),
@@ -72,18 +72,18 @@ impl Index {
         }
     }
 
-    /// Why no operation on it is routed, if so.
+    /// Returns the reason why no operation on it is routed, if there is one.
     #[cfg(test)]
     pub fn unrouted(&self) -> Option<Unrouted> {
         self.shards.as_ref().err().copied()
     }
 
-    /// The numbers of the nodes that hold a started primary.
+    /// Returns the numbers of the nodes that hold a started primary.
     pub fn nodes(&self) -> impl Iterator<Item = u16> {
         self.shards.iter().flat_map(|shards| &shards.primaries).filter_map(|primary| primary.node())
     }
 
-    /// Where an operation goes; `None` if that is for the cluster to choose, which makes the id.
+    /// Returns the destination of an operation, or `None` if the cluster generates the id and so chooses the shard.
     pub fn route(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<ShardRoute>, Unrouted> {
         if self.distrusted.get() {
             return Err(Unrouted::Distrusted);
@@ -95,7 +95,7 @@ impl Index {
         Ok(Some(ShardRoute { index: u64::from(self.name_hash), shard, node }))
     }
 
-    /// How the shard of an operation is worked out; `None` if that is for the cluster to choose.
+    /// Returns the computation of an operation's shard, or `None` if the cluster chooses the shard.
     pub fn choice(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<Choice>, Unrouted> {
         let shards = self.shards.as_ref().map_err(|why| *why)?;
         let hash = shards.hash(id_hash, routing_hash)?;
@@ -103,7 +103,7 @@ impl Index {
         Ok(hash.map(|hash| Choice::new(shards.formula, hash, partition_size)))
     }
 
-    /// How it spreads its documents, or why it is unrouted.
+    /// Returns the rules by which it assigns documents to shards, or the reason why it is unrouted.
     pub fn layout(&self) -> Result<Layout, Unrouted> {
         let Shards { formula, partition_size, routing_required, .. } = self.shards.as_ref().map_err(|why| *why)?;
         let created = match formula {
@@ -119,20 +119,21 @@ impl Index {
         })
     }
 
-    /// By shard.
+    /// Returns the primaries by shard.
     pub fn primaries(&self) -> &[Primary] {
         self.shards.as_ref().map_or(&[], |shards| &shards.primaries)
     }
 
-    /// A routing value that leads to one shard, and where that is: another for each turn.
-    pub fn direct(&self, turn: usize, is_usable: impl Fn(u16) -> bool) -> Option<(u32, ShardRoute)> {
+    /// Returns a routing value that leads to one shard, and the destination. Successive values of `ticket` lead to
+    /// different shards.
+    pub fn direct(&self, ticket: usize, is_usable: impl Fn(u16) -> bool) -> Option<(u32, ShardRoute)> {
         let Shards { formula, partition_size, primaries, .. } = self.shards.as_ref().ok()?;
         let count = primaries.len();
-        let turns = (0..count).filter_map(|later| turn.wrapping_add(later).checked_rem(count));
+        let tickets = (0..count).filter_map(|later| ticket.wrapping_add(later).checked_rem(count));
         let started =
             |shard: usize| Some((shard as u32, primaries.get(shard)?.node().filter(|node| is_usable(*node))?));
-        let (shard, node) = turns.filter_map(started).next().filter(|_| *partition_size <= 1)?;
-        // One value in as many as there are shards leads there.
+        let (shard, node) = tickets.filter_map(started).next().filter(|_| *partition_size <= 1)?;
+        // On average one value in `count` leads to the shard.
         let tries = (count as u32).saturating_mul(100);
         let value = (0..tries).find(|value| formula.shard(hash(&value.to_string())) == shard)?;
         Some((value, ShardRoute { index: u64::from(self.name_hash), shard, node }))
@@ -147,7 +148,7 @@ impl Shards {
             _ => return Err(Unrouted::UnknownSettings),
         }
         let settings = &metadata.settings.index;
-        // Reading or changing its settings is no writing; whatever else may be blocked could be.
+        // Reading or changing the settings is not a write. Any other block could affect writes.
         let blocks = |(name, on): (&String, &Option<String>)| {
             !matches!(name.as_str(), "read" | "metadata") && on.as_ref().is_some_and(|on| on != "false")
         };
@@ -167,10 +168,10 @@ impl Shards {
             Some(size) => size.parse().map_err(|_| Unrouted::UnknownSettings)?,
             None => 1,
         };
-        // A cluster lists every shard, started or not. A number far beyond what is listed would cost much memory.
+        // A cluster lists every shard, started or not. A much larger configured number would take much memory.
         let listed = primaries.filter(|primaries| primaries.list.len() as u64 == u64::from(formula.shards()));
         let primaries = listed.ok_or(Unrouted::Primary)?.list.clone();
-        // A cluster makes no partitioned index that does not require routing.
+        // A cluster creates partitioned indices only with required routing.
         let routing_required = partition_size > 1 || metadata.mappings.values().any(|mapping| mapping.routing.required);
         Ok(Self { formula, partition_size, routing_required, primaries })
     }
@@ -179,7 +180,7 @@ impl Shards {
         Ok(self.hash(id_hash, routing_hash)?.map(|hash| self.formula.shard(hash)))
     }
 
-    /// Of what the formula makes a shard.
+    /// Returns the hash from which the formula computes the shard.
     fn hash(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<u32>, Unrouted> {
         Ok(match (id_hash, routing_hash) {
             (_, None) if self.routing_required => return Err(Unrouted::RoutingRequired),
@@ -192,14 +193,14 @@ impl Shards {
     }
 }
 
-/// Whether the index routes by hash at all.
+/// Checks that the index routes by hash.
 fn check_mode(metadata: &IndexMetadata) -> Result<(), Unrouted> {
     let settings = &metadata.settings.index;
     if settings.routing_path.is_some() || settings.dimensions.is_some() {
         return Err(Unrouted::RoutingPath);
     }
     match settings.mode.as_deref() {
-        // Without a routing path the latter two route like any index.
+        // Without a routing path the latter two route like other indices.
         None | Some("standard" | "logsdb" | "lookup") => {}
         Some("time_series") => return Err(Unrouted::RoutingPath),
         Some(_) => return Err(Unrouted::IndexMode),
@@ -238,7 +239,7 @@ mod tests {
         metadata
     }
 
-    /// Shard 0 on node 10, shard 1 on node 11, …
+    /// Creates an index with shard 0 on node 10, shard 1 on node 11, and so on.
     fn index_of(metadata: &Value, shards: u16) -> Index {
         let metadata = IndexMetadata::deserialize(metadata).ok();
         let primaries = Primaries { list: (0..shards).map(|shard| Primary::on(10 + shard)).collect(), settled: true };
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn routes_by_id_or_routing() {
         let index = index(|_| ());
-        // "1" hashes to shard 0 of 2: see the formula's vectors.
+        // The hash of "1" leads to shard 0 of 2: see the formula's vectors.
         assert_eq!(node(&index, Some("1"), None), Ok(Some(10)));
         assert_eq!(node(&index, Some("anything"), Some("1")), Ok(Some(10)));
         assert_eq!(node(&index, None, Some("1")), Ok(Some(10)));
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn where_routing_is_required_nothing_is_routed_without() {
+    fn an_index_that_requires_routing_is_unrouted_without_it() {
         let required = index(|i| i["mappings"] = json!({"_doc": {"_routing": {"required": true}}}));
         assert_eq!(node(&required, Some("1"), None), Err(Unrouted::RoutingRequired));
         assert_eq!(node(&required, None, None), Err(Unrouted::RoutingRequired));
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_route_by_hash_is_unrouted() {
+    fn an_index_that_does_not_route_by_hash_is_unrouted() {
         let reason = |edit: &dyn Fn(&mut Value)| index(edit).unrouted();
         assert_eq!(reason(&|i| i["state"] = json!("close")), Some(Unrouted::Closed));
         assert_eq!(reason(&|i| i["state"] = json!("ajar")), Some(Unrouted::UnknownSettings));
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_that_were_split_in_place_are_not_routed_to() {
+    fn shards_split_in_place_are_unrouted() {
         let whole = json!({"num_of_root_shards": 2, "max_shard_id": 1, "active_shard_ids": [0, 1]});
         for (field, value, why) in [
             ("num_of_root_shards", json!(1), Unrouted::Split),
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_change_nothing_are_no_reason() {
+    fn irrelevant_settings_do_not_stop_routing() {
         let index = index(|i| {
             let settings = &mut i["settings"]["index"];
             settings["default_pipeline"] = json!("_none");
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_with_more_shards_than_are_listed_is_unrouted_and_costs_nothing() {
+    fn an_index_with_unlisted_shards_is_unrouted_and_takes_no_memory() {
         let many = metadata(|i| {
             i["settings"]["index"]["number_of_shards"] = json!("1048576");
             i["routing_num_shards"] = json!(1 << 20);
@@ -377,19 +378,19 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_routing_value_leads_to_a_shard_whose_node_can_be_used() {
+    fn a_direct_routing_value_leads_to_a_usable_node() {
         let index = index(|_| ());
-        for turn in 0..4 {
-            let (value, route) = index.direct(turn, |_| true).unwrap();
+        for ticket in 0..4 {
+            let (value, route) = index.direct(ticket, |_| true).unwrap();
             assert_eq!(node(&index, None, Some(&value.to_string())), Ok(Some(route.node)));
-            assert_eq!(usize::from(route.node), 10 + turn % 2);
-            assert_eq!(index.direct(turn, |node| node == 10).unwrap().1.node, 10);
+            assert_eq!(usize::from(route.node), 10 + ticket % 2);
+            assert_eq!(index.direct(ticket, |node| node == 10).unwrap().1.node, 10);
         }
         assert_eq!(index.direct(0, |_| false), None);
     }
 
     #[test]
-    fn another_version_or_uuid_is_another_identity() {
+    fn the_identity_depends_on_version_and_uuid() {
         let identity = |edit: &dyn Fn(&mut Value)| index(edit).identity;
         let known = identity(&|_| ());
         assert!(known.is_some());

@@ -6,29 +6,29 @@ use serde_json::Value;
 
 use crate::hash::hash;
 
-/// What the cluster state tells of an index but for where its shards are, as far as routing may depend on it.
+/// The properties of an index in the cluster state that routing may depend on, except where its shards are.
 ///
-/// A field or setting about routing, shards or pipelines that is not listed here makes it unreadable, so that nothing
-/// unknown goes unnoticed.
+/// An unlisted field or setting about routing, shards or pipelines makes the index unreadable, so that no unknown
+/// setting goes unnoticed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IndexMetadata {
-    /// Grows with each change of the metadata, and whenever a shard has failed, was started or promoted.
+    /// A counter that increases with each change of the metadata, and whenever a shard fails, starts or is promoted.
     pub version: Option<u64>,
-    /// `open` or `close`.
+    /// The state: `open` or `close`.
     #[serde(default)]
     pub state: String,
     #[serde(default)]
     pub routing_num_shards: u32,
     #[serde(default)]
     pub settings: Settings,
-    /// By type; there is one, `_doc`, but in indices that Elasticsearch 6 has made.
+    /// The mappings by type. There is one, `_doc`, except in indices that Elasticsearch 6 created.
     #[serde(default)]
     pub mappings: BTreeMap<String, Mapping>,
-    /// Elasticsearch: a resharding is under way.
+    /// Elasticsearch: the resharding in progress.
     #[serde(alias = "reshard")]
     pub resharding: Option<Value>,
-    /// OpenSearch 3: which shards were split in place.
+    /// OpenSearch 3: the shards that were split in place.
     pub split_shards_metadata: Option<SplitShards>,
     #[serde(rename = "aliases")]
     _aliases: Option<IgnoredAny>,
@@ -49,7 +49,7 @@ pub(crate) struct SplitShards {
 }
 
 impl SplitShards {
-    /// Whether none of so many shards was split, or is being split.
+    /// Returns whether none of the `shards` shards was split or is being split.
     pub fn is_none_split(&self, shards: u32) -> bool {
         let numbers = self.num_of_root_shards == shards && self.max_shard_id.checked_add(1) == Some(shards);
         let children = !self.root_shards_to_all_children.is_empty() || !self.parent_to_child_shards.is_empty();
@@ -71,7 +71,7 @@ pub(crate) struct RoutingField {
     pub required: bool,
 }
 
-/// What the makers of an index wrote into its mapping.
+/// The custom metadata in the mapping of an index.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Meta {
     pub bulk_reshuffle: Option<Value>,
@@ -83,7 +83,7 @@ pub(crate) struct Settings {
     pub index: IndexSettings,
 }
 
-/// Settings come as strings, whatever they mean.
+/// The settings of an index. All values are strings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IndexSettings {
@@ -103,10 +103,10 @@ pub(crate) struct IndexSettings {
     pub append_only: AppendOnly,
     #[serde(rename = "number_of_routing_shards")]
     _routing_shards: Option<IgnoredAny>,
-    /// Where shards may be, which the routing table tells.
+    /// The allocation of shards, which the routing table shows.
     #[serde(rename = "routing")]
     _allocation: Option<IgnoredAny>,
-    /// Checks at start.
+    /// The checks at start.
     #[serde(rename = "shard")]
     _shard: Option<IgnoredAny>,
     #[serde(rename = "shard_limit_group")]
@@ -118,15 +118,15 @@ pub(crate) struct CreatedVersion {
     pub created: Option<String>,
 }
 
-/// OpenSearch: an index of this kind takes no document whose id the cluster has not made.
+/// OpenSearch: an append-only index accepts only documents whose id the cluster generates.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AppendOnly {
     pub enabled: Option<String>,
 }
 
 impl IndexMetadata {
-    /// Which of these there are for, in `filter_path`, under `metadata.indices.*`. The patterns also find what later
-    /// versions may add.
+    /// The patterns for `filter_path`, under `metadata.indices.*`, that select these fields. They also match fields
+    /// that later versions may add.
     pub const FIELDS: &[&str] = &[
         "version",
         "state",
@@ -145,13 +145,13 @@ impl IndexMetadata {
         "mappings.*._meta.bulk_reshuffle",
     ];
 
-    /// See [`identity`].
+    /// Returns the identity of the index: see [`identity`].
     pub fn identity(&self) -> Option<u64> {
         identity(self.settings.index.uuid.as_deref()?, self.version?)
     }
 }
 
-/// A number that changes whenever an index is another or has changed.
+/// Returns a number that changes whenever an index is replaced or changed.
 pub(crate) fn identity(uuid: &str, version: u64) -> Option<u64> {
     let version = u32::try_from(version).ok()?;
     Some(u64::from(hash(uuid)) << 32 | u64::from(version))

@@ -1,7 +1,7 @@
-//! The routing table: from an index or alias and a document's id to the shard and the node that has its primary.
+//! The routing table: from an index or alias and a document's id to the shard, and to the node that has its primary.
 //!
-//! [`RoutingTable`] is read for each operation. It has a [`Bucket`] for each hash of a name, so that a change replaces a
-//! few of them. [`Formula`] is the cluster's own rule from a hash to a shard. What is not known for certain is
+//! [`RoutingTable`] is read for each operation. It has a [`Bucket`] for each hash of a name, so that a change replaces
+//! only a few buckets. [`Formula`] is the cluster's own rule from a hash to a shard. Anything that is not certain is
 //! [`Unrouted`].
 
 mod bucket;

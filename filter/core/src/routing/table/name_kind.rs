@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What a name that operations are for stands for.
+/// The kind of a name that operations are written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NameKind {
@@ -15,12 +15,12 @@ pub enum NameKind {
 }
 
 impl NameKind {
-    /// Whether it is an alias, of whatever.
+    /// Returns whether the name is an alias of either kind.
     pub fn is_alias(self) -> bool {
         matches!(self, Self::Alias | Self::DataStreamAlias)
     }
 
-    /// Whether what is written to it goes to a data stream.
+    /// Returns whether writes to the name go to a data stream.
     pub fn is_data_stream(self) -> bool {
         matches!(self, Self::DataStream | Self::DataStreamAlias)
     }

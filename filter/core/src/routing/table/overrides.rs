@@ -3,18 +3,18 @@ use serde::{Deserialize, Serialize};
 use super::index_metadata::IndexMetadata;
 use crate::config::MissingId;
 
-/// What an index itself says of how its operations are to be treated: `_meta.bulk_reshuffle` in its mapping, and
-/// settings that leave no choice.
+/// The settings that an index itself makes for its operations: `_meta.bulk_reshuffle` in its mapping, and index
+/// settings that allow only one choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overrides {
-    /// Whether requests that touch it are split at all.
+    /// Whether requests with operations for it are split at all.
     pub enabled: Option<bool>,
     /// How its operations without a document id are routed.
     pub missing_id: Option<MissingId>,
 }
 
 impl Overrides {
-    /// Anything that is not understood says nothing.
+    /// Reads the settings of an index. Anything unknown or malformed is ignored.
     pub(crate) fn of_index(metadata: &IndexMetadata) -> Self {
         let mut overrides = Self::default();
         for meta in metadata.mappings.values().filter_map(|mapping| mapping.meta.bulk_reshuffle.as_ref()) {
@@ -25,7 +25,7 @@ impl Overrides {
             overrides.missing_id =
                 missing_id.and_then(|value| serde_json::from_value(value).ok()).or(overrides.missing_id);
         }
-        // An index of this kind refuses every document whose id the cluster has not made.
+        // An append-only index refuses documents whose id the cluster has not generated.
         if metadata.settings.index.append_only.enabled.as_deref().is_some_and(|enabled| enabled != "false") {
             overrides.missing_id = Some(MissingId::Pass);
         }
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_may_speak_of_the_filter() {
+    fn a_mapping_may_hold_settings_of_the_filter() {
         let expected = Overrides { enabled: Some(false), missing_id: Some(MissingId::Direct) };
         assert_eq!(meta(json!({"enabled": false, "missing_id": "direct"})), expected);
         assert_eq!(meta(json!({"enabled": "false", "missing_id": "direct", "more": 1})), expected);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_only_index_gets_no_ids() {
+    fn an_append_only_index_gets_no_generated_ids() {
         let append_only = |enabled: &str| {
             overrides(json!({
                 "settings": {"index": {"append_only": {"enabled": enabled}}},

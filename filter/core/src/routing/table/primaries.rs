@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::Nodes;
 
-/// The number of the node that holds a shard's started primary, or that there is none.
+/// The number of the node that holds a shard's started primary, or a marker that there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Primary(u16);
 
-/// Where the primaries of an index are, by shard.
+/// The locations of an index's primaries, by shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Primaries {
     pub list: Box<[Primary]>,
-    /// Whether none is about to start, or to move.
+    /// Whether no primary is about to start or to move.
     pub settled: bool,
 }
 
 impl Primary {
     pub const NOT_STARTED: Self = Self(u16::MAX);
-    /// On a node that the cluster does not tell of.
+    /// The marker for a node that the cluster does not report.
     pub const ELSEWHERE: Self = Self(u16::MAX - 1);
 
     pub fn on(node: u16) -> Self {
@@ -31,27 +31,27 @@ impl Primary {
     }
 }
 
-/// `routing_table.indices.X` in the cluster's state.
+/// The object `routing_table.indices.X` in the cluster's state.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ShardTable<'a> {
     #[serde(borrow)]
     shards: Shards<'a>,
 }
 
-/// Shards by number, with what their primary says; no copy of the text, because there may be a hundred thousand.
+/// The shards by number, each with its primary. Texts are borrowed, because there may be a hundred thousand shards.
 #[derive(Debug)]
 struct Shards<'a>(Vec<(usize, Option<Copy<'a>>)>);
 
 #[derive(Debug, Deserialize)]
 struct Copy<'a> {
     primary: bool,
-    /// `STARTED`, `RELOCATING`, `INITIALIZING` or `UNASSIGNED`.
+    /// The state: `STARTED`, `RELOCATING`, `INITIALIZING` or `UNASSIGNED`.
     state: &'a str,
     node: Option<&'a str>,
 }
 
 impl ShardTable<'_> {
-    /// The primaries with the numbers of their nodes. A relocating primary still serves on its old node.
+    /// Returns the primaries with the numbers of their nodes. A relocating primary still serves on its old node.
     pub fn primaries(&self, nodes: &Nodes) -> Primaries {
         let Shards(shards) = &self.shards;
         let mut list = vec![Primary::NOT_STARTED; shards.len()].into_boxed_slice();
@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for ShardsVisitor {
         while let Some(number) = map.next_key::<&str>()? {
             let number = number.parse().map_err(|_| A::Error::custom("expected the number of a shard"))?;
             let copies: Vec<Copy<'de>> = map.next_value()?;
-            // After a move both copies say that they are primary; the one that serves counts.
+            // After a move both copies claim to be primary. The one that serves applies.
             let mut primaries = copies.into_iter().filter(|copy| copy.primary);
             let first = primaries.next();
             let serves = |copy: &Copy<'_>| matches!(copy.state, "STARTED" | "RELOCATING");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_started_primary_counts() {
+    fn finds_the_started_primary() {
         assert_eq!(first(&[copy(false, "STARTED", Some("a")), copy(true, "STARTED", Some("b"))]), (Some(1), true));
         let relocating = [copy(true, "INITIALIZING", Some("b")), copy(true, "RELOCATING", Some("a"))];
         assert_eq!(first(&relocating), (Some(0), false));

@@ -10,9 +10,10 @@ use super::upstream::UpstreamId;
 use crate::hash::hash;
 use crate::node::Node;
 
-/// Where the primary of each shard is, for every name that a bulk operation can write to.
+/// The location of each shard's primary, for every name that a bulk operation can write to.
 ///
-/// A snapshot: it stays as it is when the cluster's state changes, but for what is [distrusted](Self::distrust).
+/// A table is a snapshot: it stays the same when the cluster's state changes, except for [distrusted](Self::distrust)
+/// indices.
 #[derive(Debug)]
 pub struct RoutingTable {
     pub(crate) buckets: Buckets,
@@ -20,29 +21,29 @@ pub struct RoutingTable {
     by_node: Rc<[Result<UpstreamId, Unrouted>]>,
     /// The nodes, by number.
     nodes: Rc<[Node]>,
-    /// Upstreams that hold a started primary.
+    /// The upstreams whose nodes hold a started primary.
     upstreams: Vec<UpstreamId>,
     knows_require_data_stream: bool,
 }
 
-/// Where an operation goes.
+/// The destination of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// To the node that holds the primary of its shard.
+    /// The node that holds the primary of the shard.
     Primary {
-        /// Tells its index from others: the same for all its aliases.
+        /// A number that identifies the index, the same for all its aliases.
         index: u64,
         /// The shard's number.
         shard: u32,
         /// The node's own upstream.
         upstream: UpstreamId,
     },
-    /// To any node: the cluster will make its id, so its shard is not known yet.
+    /// Any node. The cluster generates the id, so the shard is not known yet.
     AnyNode,
 }
 
 impl RoutingTable {
-    /// A table of these buckets, with each node and its upstream by the node's number.
+    /// Creates a table from buckets, with each node and its upstream by the node's number.
     pub(crate) fn new(buckets: Buckets, nodes: Rc<[Node]>, by_node: Rc<[Result<UpstreamId, Unrouted>]>) -> Self {
         let mut is_used = vec![false; by_node.len()];
         for node in buckets.nodes() {
@@ -57,7 +58,7 @@ impl RoutingTable {
         Self { buckets, by_node, nodes, upstreams, knows_require_data_stream }
     }
 
-    /// What writing to a name goes to.
+    /// Returns the index that writing to a name goes to. Fails if operations on the name are not routed.
     pub fn write_target(&self, name: &str) -> Result<WriteTarget<'_>, Unrouted> {
         let unknown = if name.starts_with('<') { Unrouted::DateMath } else { Unrouted::UnknownIndex };
         let (name, entry) = self.buckets.named(name).ok_or(unknown)?;
@@ -72,12 +73,13 @@ impl RoutingTable {
         Ok(WriteTarget { table: self, name, index_name, index, kind, added_routing })
     }
 
-    /// Where an operation on a name goes, given the hash of its id and its routing value.
+    /// Returns the destination of an operation on a name, given the hash of its id and its routing value. Fails if it
+    /// is not routed.
     pub fn route(&self, name: &str, id_hash: Option<u32>, routing: Option<&str>) -> Result<Route, Unrouted> {
         self.write_target(name)?.route(id_hash, routing)
     }
 
-    /// Whether a name stands for this index.
+    /// Returns whether writing to a name goes to this index.
     pub fn writes_to(&self, name: &str, index: &str) -> bool {
         let written = match self.buckets.get(name) {
             Some(Entry::Index(_)) => Some(name),
@@ -87,7 +89,7 @@ impl RoutingTable {
         written == Some(index) && self.buckets.index(index).is_some()
     }
 
-    /// Routes nothing to the index of this name until it is [trusted](Self::trust) again.
+    /// Stops routing to the index of this name until [`trust`](Self::trust) is called.
     pub fn distrust(&self, name: &str) {
         if let Ok(target) = self.write_target(name) {
             target.index.distrusted.set(true);
@@ -99,38 +101,38 @@ impl RoutingTable {
         self.buckets.entries().filter_map(Entry::index).for_each(|index| index.distrusted.set(false));
     }
 
-    /// Whether [all nodes do](Node::knows_require_data_stream).
+    /// Returns whether [all nodes know the parameter](Node::knows_require_data_stream).
     pub fn knows_require_data_stream(&self) -> bool {
         self.knows_require_data_stream
     }
 
-    /// All upstreams that hold a started primary, in a fixed order.
+    /// Returns all upstreams whose nodes hold a started primary, in a fixed order.
     pub fn upstreams(&self) -> &[UpstreamId] {
         &self.upstreams
     }
 
-    /// The nodes that the cluster has, each with its upstream or why it gets nothing.
+    /// Returns the cluster's nodes, each with its upstream or the reason why it has none.
     pub fn nodes(&self) -> impl Iterator<Item = (&Node, Result<UpstreamId, Unrouted>)> + Clone {
         self.nodes.iter().zip(self.by_node.iter().copied()).filter(|(node, _)| node.present)
     }
 
-    /// The node with this number.
+    /// Returns the node with this number.
     pub(crate) fn node(&self, number: u16) -> Option<&Node> {
         self.nodes.get(usize::from(number))
     }
 
-    /// Whether it is the upstream of a node.
+    /// Returns whether this is the upstream of a node.
     pub fn has_node(&self, upstream: UpstreamId) -> bool {
         self.by_node.contains(&Ok(upstream))
     }
 
-    /// The upstream of the node with this number.
+    /// Returns the upstream of the node with this number.
     pub(crate) fn upstream(&self, node: u16) -> Result<UpstreamId, Unrouted> {
         *self.by_node.get(usize::from(node)).unwrap_or(&Err(Unrouted::Upstream))
     }
 }
 
-/// The index that writing to a name goes to, be it the index's own, an alias or a data stream.
+/// The index that writing to a name goes to. The name is the index's own, an alias or a data stream.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteTarget<'a> {
     table: &'a RoutingTable,
@@ -143,47 +145,50 @@ pub struct WriteTarget<'a> {
 }
 
 impl<'a> WriteTarget<'a> {
-    /// The name, as long as the table is there.
+    /// Returns the name.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The name of the index itself.
+    /// Returns the name of the index itself.
     pub fn index(&self) -> &'a str {
         self.index_name
     }
 
-    /// The routing value that operations get which have none.
+    /// Returns the routing value that operations without one get.
     pub fn added_routing(&self) -> Option<&'a str> {
         self.added_routing
     }
 
-    /// How the shard of an operation is worked out, started or not; `None` if that is for the cluster to choose.
+    /// Returns the computation of an operation's shard, whether its primary is started or not. Returns `None` if the
+    /// cluster chooses the shard. Fails if the index is unrouted.
     pub fn choice(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Option<Choice>, Unrouted> {
         self.index.choice(id_hash, self.added_routing.or(routing).map(hash))
     }
 
-    /// How many shards the index has; none where it cannot be told.
+    /// Returns the index's number of shards, or zero if it is unknown.
     pub fn shards(&self) -> u32 {
         self.index.primaries().len() as u32
     }
 
-    /// The node that holds a shard's started primary; `None` where none is, or where the cluster does not tell of it.
+    /// Returns the node that holds a shard's started primary. Returns `None` if no primary is started, or if the
+    /// cluster does not report the node.
     pub fn primary(&self, shard: u32) -> Option<&'a Node> {
         self.table.node(self.index.primaries().get(shard as usize)?.node()?)
     }
 
-    /// What the name stands for.
+    /// Returns the kind of the name.
     pub fn kind(&self) -> NameKind {
         self.kind
     }
 
-    /// What the index says of how its operations are to be treated.
+    /// Returns the settings that the index itself makes for its operations.
     pub fn overrides(&self) -> Overrides {
         self.index.overrides
     }
 
-    /// Where an operation goes, given the hash of its id and its routing value.
+    /// Returns the destination of an operation, given the hash of its id and its routing value. Fails if it is not
+    /// routed.
     pub fn route(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Route, Unrouted> {
         let added = self.added_routing;
         if added.is_some() && routing.is_some() && added != routing {
@@ -195,13 +200,14 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// A routing value for operations that have neither id nor routing, which leads all of them to one shard, and
-    /// where that is: another shard for each turn. `None` where the routing value alone does not decide.
-    pub fn direct(&self, turn: usize) -> Option<(u32, Route)> {
+    /// Returns a routing value for operations without id and routing, which leads all of them to one shard, and the
+    /// destination. Successive values of `ticket` lead to different shards. Returns `None` if the routing value alone
+    /// does not decide.
+    pub fn direct(&self, ticket: usize) -> Option<(u32, Route)> {
         if self.added_routing.is_some() {
             return None;
         }
-        let (value, route) = self.index.direct(turn, |node| self.table.upstream(node).is_ok())?;
+        let (value, route) = self.index.direct(ticket, |node| self.table.upstream(node).is_ok())?;
         Some((value, self.route_to(route).ok()?))
     }
 
@@ -221,7 +227,7 @@ mod tests {
     use super::*;
     use crate::hash::hash;
 
-    /// An index of two shards, the first on node 0.
+    /// Creates an index of two shards, the first on node 0.
     fn index(name: &str, second: Primary) -> Index {
         let metadata: IndexMetadata = serde_json::from_value(json!({
             "version": 1, "state": "open", "routing_num_shards": 1024,
@@ -237,7 +243,7 @@ mod tests {
         Entry::Target(Target::new(index, routing))
     }
 
-    /// Of the three nodes the last has no upstream.
+    /// Creates a table with three nodes, the last without an upstream.
     fn table() -> (RoutingTable, Upstreams) {
         let mut upstreams = Upstreams::new("es");
         let by_node =
@@ -259,7 +265,7 @@ mod tests {
         (RoutingTable::new(buckets, [].into(), by_node.into()), upstreams)
     }
 
-    /// An id of this shard.
+    /// Returns an id that leads to this shard.
     fn id(shard: u32) -> String {
         let index = index("i", Primary::on(1));
         let leads = |id: &String| index.route(Some(hash(id)), None).unwrap().unwrap().shard == shard;
@@ -283,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_leads_to_its_write_index_and_may_add_a_routing_value() {
+    fn an_alias_leads_to_its_write_index_and_may_add_routing() {
         let (table, _) = table();
         let route = |index, routing| table.route(index, Some(hash(&id(1))), routing);
         assert_eq!(route("plain", None), route("i", None));
@@ -302,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn distrust_holds_for_the_index_by_any_name() {
+    fn distrust_applies_to_every_name_of_an_index() {
         let (table, _) = table();
         table.distrust("plain");
         assert_eq!(table.route("i", Some(1), None), Err(Unrouted::Distrusted));
@@ -314,9 +320,9 @@ mod tests {
     #[test]
     fn a_direct_value_leads_to_a_node_with_an_upstream() {
         let (table, _) = table();
-        for turn in 0..4 {
+        for ticket in 0..4 {
             for index in ["i", "far", "plain"] {
-                let (value, route) = table.write_target(index).unwrap().direct(turn).unwrap();
+                let (value, route) = table.write_target(index).unwrap().direct(ticket).unwrap();
                 assert_eq!(table.route(index, None, Some(&value.to_string())), Ok(route));
             }
         }

@@ -1,64 +1,65 @@
 use serde::{Deserialize, Serialize};
 
-/// Why an operation's node is not known for certain.
+/// The reason why an operation's node is not known for certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Unrouted {
     /// Neither the action line nor the path names an index.
     NoIndex,
-    /// The table knows no index, alias or data stream of this name: one that the bulk request itself will create.
+    /// The table has no index, alias or data stream of this name: the bulk request itself will create it.
     UnknownIndex,
-    /// A name such as `<logs-{now/d}>`, of which the cluster makes an index when it carries the request out.
+    /// The name is an expression such as `<logs-{now/d}>`, which the cluster resolves to an index when it executes the
+    /// request.
     DateMath,
-    /// The alias has no single index to write to.
+    /// The alias does not have a single index to write to.
     Alias,
-    /// The alias has a routing value of its own and the operation another.
+    /// The alias has a routing value and the operation has a different one.
     AliasRouting,
-    /// The next operation makes the data stream begin a new index.
+    /// The next operation makes the data stream create a new index.
     Rollover,
-    /// Data streams take nothing but `create`. The index that a refusal of something else shows depends on whether a
-    /// `create` stands before it in the same body.
+    /// The operation is not a `create`, which is all that data streams accept. The index shown in the refusal depends
+    /// on whether a `create` precedes the operation in the same body.
     CreateOnly,
-    /// The operation or the request has `require_data_stream`, and not all nodes know it, or it is said of an update.
-    /// Then the whole request is refused, with the number of the line.
+    /// The operation or the request has `require_data_stream`, and the operation is an update or not all nodes know the
+    /// parameter. The cluster then refuses the whole request, with the number of the line.
     RequireDataStream,
     /// The index is not open.
     Closed,
-    /// The index takes no operations: `index.blocks`. Some of the refusals look as if it would soon.
+    /// The index takes no operations: `index.blocks`. Some of these refusals look temporary.
     WriteBlock,
     /// An ingest pipeline of the index may change where documents go.
     Pipeline,
-    /// The index is one of a mode that the filter does not know.
+    /// The index has a mode that the filter does not know.
     IndexMode,
-    /// The index routes by fields of the document: a time series, or `logsdb` that routes by its sort fields.
+    /// The index routes by fields of the document: it is a time series, or `logsdb` that routes by its sort fields.
     RoutingPath,
     /// The index has virtual shards.
     VirtualShards,
     /// Shards of the index were or are being split in place.
     Split,
-    /// The number of the index's shards is being changed.
+    /// The number of the index's shards is changing.
     Resharding,
     /// The index was created by a version whose formula the filter does not know.
     Version,
-    /// The index has settings about routing, shards or pipelines that the filter does not know, or that do not fit
-    /// together.
+    /// The index has settings about routing, shards or pipelines that the filter does not know, or that are
+    /// inconsistent.
     UnknownSettings,
-    /// The index needs a routing value, and there is none. For an operation without an id OpenSearch 2 then refuses
-    /// the whole request, with 500: it must not meet others in a batch.
+    /// The index needs a routing value, and the operation has none. If such an operation has no id, OpenSearch 2
+    /// refuses the whole request with 500: it must not share a batch with others.
     RoutingRequired,
-    /// A partitioned index needs both an id and a routing value.
+    /// The index is partitioned, and the operation lacks an id or a routing value.
     Partition,
-    /// No primary of the shard is started.
+    /// The primary of the shard is not started.
     Primary,
-    /// The node has no upstream of its own.
+    /// The node does not have an upstream of its own.
     Upstream,
-    /// An answer's items for the index did not stand where its operations were sent.
+    /// The items of an answer for the index did not match the operations that were sent.
     Distrusted,
-    /// The index is not to be touched: its mapping says so, or the configuration.
+    /// The index's mapping or the configuration disables splitting.
     Disabled,
 }
 
 impl Unrouted {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 24] = [
         Self::NoIndex,
         Self::UnknownIndex,
@@ -86,9 +87,8 @@ impl Unrouted {
         Self::Disabled,
     ];
 
-    /// Whether operations of several requests may share a batch for a coordinating node. The index has to be known:
-    /// with a pipeline items may come back in another order, and a shard without a primary keeps a whole batch
-    /// waiting.
+    /// Returns whether operations of several requests may share a batch for a coordinating node. This requires a known
+    /// index: with a pipeline, items may return in another order, and a shard without a primary delays a whole batch.
     pub fn may_be_merged(self) -> bool {
         matches!(
             self,
@@ -103,12 +103,12 @@ impl Unrouted {
         )
     }
 
-    /// Whether the request itself may make its index one that can be routed to.
+    /// Returns whether the request itself may make the index routable.
     pub fn may_pass_soon(self) -> bool {
         matches!(self, Self::UnknownIndex | Self::Primary | Self::Rollover)
     }
 
-    /// The word that stands for it in metrics.
+    /// Returns the reason's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoIndex => "no_index",

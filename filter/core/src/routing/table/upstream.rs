@@ -7,16 +7,16 @@ use hashbrown::HashMap;
 pub struct UpstreamId(u16);
 
 impl UpstreamId {
-    /// The coordinating upstream: it takes whatever is unrouted.
+    /// The coordinating upstream, which takes all unrouted operations.
     pub const COORDINATOR: Self = Self(0);
 
-    /// Its number.
+    /// Returns its number.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// The names of all upstreams that were ever seen, so that everything else can go by number.
+/// The names of all upstreams ever seen, so that everything else can use numbers.
 #[derive(Debug)]
 pub struct Upstreams {
     names: Vec<Rc<str>>,
@@ -24,13 +24,13 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
-    /// Only the coordinating upstream.
+    /// Creates a list with only the coordinating upstream.
     pub fn new(coordinator: &str) -> Self {
         let name: Rc<str> = coordinator.into();
         Self { names: vec![Rc::clone(&name)], numbers: [(name, UpstreamId::COORDINATOR)].into() }
     }
 
-    /// The number of an upstream; `None` if there are more than 65,536.
+    /// Returns the number of an upstream, and adds it if it is new. Returns `None` if there would be more than 65,536.
     pub fn intern(&mut self, name: &str) -> Option<UpstreamId> {
         if let Some(known) = self.numbers.get(name) {
             return Some(*known);
@@ -42,12 +42,12 @@ impl Upstreams {
         Some(upstream)
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn ids(&self) -> impl Iterator<Item = UpstreamId> {
         (0..=u16::MAX).take(self.names.len()).map(UpstreamId)
     }
 
-    /// The name of an upstream.
+    /// Returns the name of an upstream.
     pub fn name(&self, upstream: UpstreamId) -> Rc<str> {
         self.names.get(upstream.index()).cloned().unwrap_or_default()
     }

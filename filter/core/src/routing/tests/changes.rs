@@ -4,37 +4,37 @@ use serde_json::json;
 
 use super::super::{PollEvent, StateQuery};
 use super::cluster::{Cluster, Shard};
-use super::world::{INTERVAL, World};
+use super::harness::{Harness, INTERVAL};
 use crate::Time;
 use crate::config::Config;
 use crate::routing::{StateCache, Unshared};
 
-/// Lets a cluster change under three workers that know it, and the interval pass. Returns the world, and the names of
-/// which details were asked for.
-fn after(change: impl FnOnce(&mut Cluster)) -> (World, Vec<String>) {
-    let mut world = World::settled(3);
-    change(&mut world.cluster.borrow_mut());
-    world.run_for(INTERVAL);
-    world.check();
-    let details = world.details();
-    (world, details)
+/// Changes the cluster while three workers know it, and runs for an interval. Returns the harness, and the names whose
+/// details were queried.
+fn after(change: impl FnOnce(&mut Cluster)) -> (Harness, Vec<String>) {
+    let mut harness = Harness::settled(3);
+    change(&mut harness.cluster.borrow_mut());
+    harness.run_for(INTERVAL);
+    harness.check();
+    let details = harness.details();
+    (harness, details)
 }
 
-/// The same with an alias, x, of the index i, and of j where `is_shared`, known before.
-fn after_with_alias(change: impl FnOnce(&mut Cluster)) -> World {
-    let mut world = World::settled(3);
-    world.cluster.borrow_mut().alias("i", "x", json!({}));
-    world.run_for(INTERVAL);
-    world.check();
-    world.forget();
-    change(&mut world.cluster.borrow_mut());
-    world.run_for(INTERVAL);
-    world.check();
-    world
+/// Does the same with an alias x of index i (and of j if `is_shared`), which the workers already know.
+fn after_with_alias(change: impl FnOnce(&mut Cluster)) -> Harness {
+    let mut harness = Harness::settled(3);
+    harness.cluster.borrow_mut().alias("i", "x", json!({}));
+    harness.run_for(INTERVAL);
+    harness.check();
+    harness.forget();
+    change(&mut harness.cluster.borrow_mut());
+    harness.run_for(INTERVAL);
+    harness.check();
+    harness
 }
 
 #[test]
-fn nothing_is_asked_before_the_first_request() {
+fn no_query_is_sent_before_the_first_request() {
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
     let mut cache = StateCache::new(&config, 1, Box::new(Unshared));
     assert_eq!((cache.due(), cache.next(Time::from_secs(1000))), (None, None));
@@ -46,187 +46,187 @@ fn nothing_is_asked_before_the_first_request() {
 }
 
 #[test]
-fn everything_is_asked_for_once_at_first() {
-    let mut world = World::new(1);
-    world.run_for(Time::ZERO);
-    world.check();
-    let asked = world.asked();
+fn everything_is_queried_once_at_the_start() {
+    let mut harness = Harness::new(1);
+    harness.run_for(Time::ZERO);
+    harness.check();
+    let asked = harness.asked();
     assert_eq!(asked[..2], [StateQuery::Overview, StateQuery::Settings]);
     assert!(matches!(&asked[2..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
-    assert_eq!(world.workers[0].borrow().events, [PollEvent::Loaded]);
+    assert_eq!(harness.workers[0].borrow().events, [PollEvent::Loaded]);
 }
 
 #[test]
-fn as_long_as_nothing_changes_only_the_version_is_asked_for() {
-    let mut world = World::settled(3);
-    world.run_for(INTERVAL * 10);
-    let asked = world.asked();
+fn only_the_version_is_queried_while_nothing_changes() {
+    let mut harness = Harness::settled(3);
+    harness.run_for(INTERVAL * 10);
+    let asked = harness.asked();
     assert!(asked.iter().all(|query| *query == StateQuery::Version), "{asked:?}");
-    assert!((10..=13).contains(&asked.len()), "one of the workers asks once in an interval: {}", asked.len());
-    assert!(world.workers.iter().all(|worker| worker.borrow().events.is_empty()));
+    assert!((10..=13).contains(&asked.len()), "one of the workers polls once in an interval: {}", asked.len());
+    assert!(harness.workers.iter().all(|worker| worker.borrow().events.is_empty()));
 }
 
 #[test]
-fn an_index_that_was_created_or_changed_or_deleted() {
-    let (world, details) = after(|cluster| cluster.create("k", &["n2"]));
+fn follows_a_created_changed_or_deleted_index() {
+    let (harness, details) = after(|cluster| cluster.create("k", &["n2"]));
     assert_eq!(details, ["k"]);
-    assert_eq!(world.count("aliases"), 0);
+    assert_eq!(harness.count("aliases"), 0);
     let (_, details) = after(|cluster| cluster.change("j", |index| index.shards = vec![Shard::On("n0")]));
     assert_eq!(details, ["j"]);
-    let (world, details) = after(|cluster| cluster.delete("j"));
+    let (harness, details) = after(|cluster| cluster.delete("j"));
     assert_eq!(details, [""; 0]);
-    assert_eq!(world.route(2, "j", "1"), None);
+    assert_eq!(harness.route(2, "j", "1"), None);
     let (_, details) = after(|cluster| {
         let version = cluster.indices["j"].version;
         cluster.delete("j");
         cluster.create("j", &["n2", "n0"]);
         assert_eq!(cluster.indices["j"].version, version);
     });
-    assert_eq!(details, ["j"], "another uuid is another index");
+    assert_eq!(details, ["j"], "a new uuid means another index");
 }
 
 #[test]
-fn an_alias_that_was_made_or_flipped_or_removed() {
-    let world = after_with_alias(|cluster| {
+fn follows_a_created_moved_or_removed_alias() {
+    let harness = after_with_alias(|cluster| {
         cluster.unalias("i", "x");
         cluster.alias("j", "x", json!({}));
     });
-    assert_eq!((world.count("aliases"), world.count("overview")), (1, 1));
-    let world = after_with_alias(|cluster| cluster.unalias("i", "x"));
-    assert_eq!((world.route(0, "x", "1"), world.count("aliases")), (None, 0), "there are none to ask for");
+    assert_eq!((harness.count("aliases"), harness.count("overview")), (1, 1));
+    let harness = after_with_alias(|cluster| cluster.unalias("i", "x"));
+    assert_eq!((harness.route(0, "x", "1"), harness.count("aliases")), (None, 0), "no alias is left to query");
     after_with_alias(|cluster| cluster.alias("i", "x", json!({"index_routing": "r"})));
     after_with_alias(|cluster| cluster.alias("j", "x", json!({"is_write_index": true})));
-    let world = after_with_alias(|cluster| cluster.alias("j", "x", json!({})));
-    assert_eq!(world.route(1, "x", "1"), None, "of two indices none is the one to write to");
+    let harness = after_with_alias(|cluster| cluster.alias("j", "x", json!({})));
+    assert_eq!(harness.route(1, "x", "1"), None, "neither of two indices is the write index");
 }
 
 #[test]
-fn aliases_that_change_places() {
+fn follows_aliases_that_swap_indices() {
     for more in 0..20 {
-        let mut world = World::settled(1);
-        world.cluster.borrow_mut().alias("i", "x", json!({}));
-        world.cluster.borrow_mut().alias("j", "y", json!({}));
-        (0..more).for_each(|_| world.cluster.borrow_mut().change("i", |_| ()));
-        world.run_for(INTERVAL);
+        let mut harness = Harness::settled(1);
+        harness.cluster.borrow_mut().alias("i", "x", json!({}));
+        harness.cluster.borrow_mut().alias("j", "y", json!({}));
+        (0..more).for_each(|_| harness.cluster.borrow_mut().change("i", |_| ()));
+        harness.run_for(INTERVAL);
         for index in ["i", "j"] {
             let aliases = BTreeMap::from([(if index == "i" { "y" } else { "x" }.to_owned(), json!({}))]);
-            world.cluster.borrow_mut().change(index, |index| index.aliases = aliases);
+            harness.cluster.borrow_mut().change(index, |index| index.aliases = aliases);
         }
-        world.run_for(INTERVAL);
-        world.check();
+        harness.run_for(INTERVAL);
+        harness.check();
     }
 }
 
 #[test]
-fn aliases_are_asked_for_only_when_one_may_have_changed() {
-    let world = after_with_alias(|cluster| cluster.change("j", |index| index.shards = vec![Shard::On("n2")]));
-    assert_eq!((world.count("aliases"), world.details()), (0, vec!["j".to_owned()]));
-    let world = after_with_alias(|cluster| cluster.change("i", |_| ()));
-    assert_eq!(world.count("aliases"), 1);
+fn aliases_are_queried_only_if_one_may_have_changed() {
+    let harness = after_with_alias(|cluster| cluster.change("j", |index| index.shards = vec![Shard::On("n2")]));
+    assert_eq!((harness.count("aliases"), harness.details()), (0, vec!["j".to_owned()]));
+    let harness = after_with_alias(|cluster| cluster.change("i", |_| ()));
+    assert_eq!(harness.count("aliases"), 1);
 }
 
 #[test]
-fn a_data_stream_that_rolled_over() {
-    let mut world = World::settled(3);
-    world.cluster.borrow_mut().create(".ds-1", &["n0"]);
-    world.cluster.borrow_mut().data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned()]);
-    world.run_for(INTERVAL);
-    world.check();
-    assert_eq!(world.route(1, "logs", "1").as_deref(), Some("up-es-0"));
-    world.cluster.borrow_mut().create(".ds-2", &["n1"]);
-    world.cluster.borrow_mut().data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned(), ".ds-2".to_owned()]);
-    world.run_for(INTERVAL);
-    world.check();
-    assert_eq!(world.route(1, "logs", "1").as_deref(), Some("up-es-1"));
-    world.cluster.borrow_mut().data_streams.clear();
-    world.cluster.borrow_mut().delete(".ds-1");
-    world.run_for(INTERVAL);
-    assert_eq!(world.route(1, "logs", "1"), None);
+fn follows_the_rollover_of_a_data_stream() {
+    let mut harness = Harness::settled(3);
+    harness.cluster.borrow_mut().create(".ds-1", &["n0"]);
+    harness.cluster.borrow_mut().data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned()]);
+    harness.run_for(INTERVAL);
+    harness.check();
+    assert_eq!(harness.route(1, "logs", "1").as_deref(), Some("up-es-0"));
+    harness.cluster.borrow_mut().create(".ds-2", &["n1"]);
+    harness.cluster.borrow_mut().data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned(), ".ds-2".to_owned()]);
+    harness.run_for(INTERVAL);
+    harness.check();
+    assert_eq!(harness.route(1, "logs", "1").as_deref(), Some("up-es-1"));
+    harness.cluster.borrow_mut().data_streams.clear();
+    harness.cluster.borrow_mut().delete(".ds-1");
+    harness.run_for(INTERVAL);
+    assert_eq!(harness.route(1, "logs", "1"), None);
 }
 
 #[test]
-fn a_shard_that_moves_without_a_new_version_of_its_index() {
-    let mut world = World::settled(3);
-    world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::Moving("n1", "n2")]);
-    world.run_for(INTERVAL);
-    world.check();
-    world.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n2")]);
-    world.run_for(INTERVAL);
-    world.check();
-    assert_eq!(world.route(0, "j", "1").as_deref(), Some("up-es-2"));
+fn follows_a_shard_that_moves_without_a_new_index_version() {
+    let mut harness = Harness::settled(3);
+    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::Moving("n1", "n2")]);
+    harness.run_for(INTERVAL);
+    harness.check();
+    harness.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n2")]);
+    harness.run_for(INTERVAL);
+    harness.check();
+    assert_eq!(harness.route(0, "j", "1").as_deref(), Some("up-es-2"));
 }
 
 #[test]
-fn a_primary_that_starts_without_a_new_version_of_its_index() {
-    let mut world = World::settled(3);
-    world.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::Nowhere]);
-    world.run_for(INTERVAL);
-    assert_eq!(world.route(0, "j", "1"), None);
-    world.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
-    world.run_for(INTERVAL);
-    world.check();
+fn follows_a_primary_that_starts_without_a_new_index_version() {
+    let mut harness = Harness::settled(3);
+    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::Nowhere]);
+    harness.run_for(INTERVAL);
+    assert_eq!(harness.route(0, "j", "1"), None);
+    harness.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
+    harness.run_for(INTERVAL);
+    harness.check();
 }
 
 #[test]
-fn a_node_that_left_or_joined() {
-    let (world, _) = after(|cluster| {
+fn follows_nodes_that_leave_or_join() {
+    let (harness, _) = after(|cluster| {
         cluster.version += 1;
         cluster.nodes.remove("n1");
         cluster.change("j", |index| index.shards = vec![Shard::On("n0")]);
         cluster.change("i", |index| index.shards[1] = Shard::Nowhere);
     });
-    assert_eq!(world.route(0, "j", "1").as_deref(), Some("up-es-0"));
-    let (world, details) = after(|cluster| {
+    assert_eq!(harness.route(0, "j", "1").as_deref(), Some("up-es-0"));
+    let (harness, details) = after(|cluster| {
         cluster.nodes.insert("a".to_owned(), "es-9".to_owned());
         cluster.change("j", |index| index.shards = vec![Shard::On("a")]);
     });
-    assert_eq!((world.route(0, "j", "1").as_deref(), details.as_slice()), (Some("up-es-9"), &["j".to_owned()][..]));
-    let (world, details) = after(|cluster| {
+    assert_eq!((harness.route(0, "j", "1").as_deref(), details.as_slice()), (Some("up-es-9"), &["j".to_owned()][..]));
+    let (harness, details) = after(|cluster| {
         cluster.nodes.insert("n1".to_owned(), "renamed".to_owned());
         cluster.version += 1;
     });
-    assert_eq!((world.route(2, "j", "1").as_deref(), details.len()), (Some("up-renamed"), 0));
+    assert_eq!((harness.route(2, "j", "1").as_deref(), details.len()), (Some("up-renamed"), 0));
 }
 
 #[test]
-fn an_older_state_that_was_restored() {
-    let mut world = World::settled(3);
+fn follows_a_restored_older_state() {
+    let mut harness = Harness::settled(3);
     for _ in 0..3 {
-        world.cluster.borrow_mut().change("j", |_| ());
+        harness.cluster.borrow_mut().change("j", |_| ());
     }
-    world.run_for(INTERVAL);
-    // Both have the number that was known, and are somewhere else.
+    harness.run_for(INTERVAL);
+    // Both have the number that was known, but their content differs.
     {
-        let mut cluster = world.cluster.borrow_mut();
+        let mut cluster = harness.cluster.borrow_mut();
         cluster.change_table("j", |index| index.shards = vec![Shard::On("n2")]);
         cluster.change_table("i", |index| index.shards.reverse());
         cluster.version = 2;
     }
-    world.run_for(INTERVAL);
-    world.check();
-    world.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
-    world.cluster.borrow_mut().uuid = "another".to_owned();
-    world.run_for(INTERVAL);
-    world.check();
+    harness.run_for(INTERVAL);
+    harness.check();
+    harness.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
+    harness.cluster.borrow_mut().uuid = "another".to_owned();
+    harness.run_for(INTERVAL);
+    harness.check();
 }
 
 #[test]
-fn where_nodes_take_requests_is_asked_for_where_a_node_has_started() {
+fn node_addresses_are_queried_after_a_node_has_started() {
     let config = r#"{"coordinator":"es","nodes":{"upstream":"up-{http_port}"}}"#;
-    let mut world = World::new(0);
-    world.join(config);
-    world.run_for(INTERVAL);
-    let route = |world: &World| world.route(0, "j", "1");
-    assert_eq!((route(&world).as_deref(), world.count("nodes")), (Some("up-9201"), 1));
-    world.cluster.borrow_mut().create("k", &["n0"]);
-    world.run_for(INTERVAL);
-    assert_eq!(world.count("nodes"), 1, "none has");
+    let mut harness = Harness::new(0);
+    harness.join(config);
+    harness.run_for(INTERVAL);
+    let route = |harness: &Harness| harness.route(0, "j", "1");
+    assert_eq!((route(&harness).as_deref(), harness.count("nodes")), (Some("up-9201"), 1));
+    harness.cluster.borrow_mut().create("k", &["n0"]);
+    harness.run_for(INTERVAL);
+    assert_eq!(harness.count("nodes"), 1, "no node has restarted");
     {
-        let mut cluster = world.cluster.borrow_mut();
+        let mut cluster = harness.cluster.borrow_mut();
         cluster.ports.insert("n1".to_owned(), 9300);
         cluster.starts.insert("n1".to_owned(), 2);
         cluster.version += 1;
     }
-    world.run_for(INTERVAL);
-    assert_eq!((route(&world).as_deref(), world.count("nodes")), (Some("up-9300"), 2));
+    harness.run_for(INTERVAL);
+    assert_eq!((route(&harness).as_deref(), harness.count("nodes")), (Some("up-9300"), 2));
 }

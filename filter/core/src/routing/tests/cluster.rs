@@ -5,19 +5,18 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Formula, hash};
 
-/// A cluster that answers each query as it was asked, and nothing more. Whatever changes has a new version, and
-/// nothing else has.
+/// A cluster that answers each query exactly as it was sent. Every changed object gets a new version, and no other.
 pub struct Cluster {
     pub version: u64,
     pub uuid: String,
-    /// Names by id.
+    /// The names by id.
     pub nodes: BTreeMap<String, String>,
-    /// Ports by id.
+    /// The ports by id.
     pub ports: BTreeMap<String, u16>,
-    /// How often each was started, by id.
+    /// The number of starts of each node, by id.
     pub starts: BTreeMap<String, u32>,
     pub indices: BTreeMap<String, Index>,
-    /// The backing indices of each.
+    /// The backing indices of each data stream.
     pub data_streams: BTreeMap<String, Vec<String>>,
     pub settings: Value,
 }
@@ -26,7 +25,7 @@ pub struct Cluster {
 pub struct Index {
     pub uuid: String,
     pub version: u64,
-    /// With what `GET /_alias` tells of each.
+    /// The aliases, each with its details in `GET /_alias`.
     pub aliases: BTreeMap<String, Value>,
     pub shards: Vec<Shard>,
 }
@@ -41,7 +40,7 @@ pub enum Shard {
 const ROUTING_SHARDS: u32 = 768;
 
 impl Cluster {
-    /// Three nodes, n0 to n2, named es-0 to es-2, and no index.
+    /// Creates three nodes, n0 to n2, named es-0 to es-2, and no index.
     pub fn new() -> Self {
         let nodes = ["n0", "n1", "n2"].map(|id| (id.to_owned(), id.replace('n', "es-")));
         Self {
@@ -56,7 +55,7 @@ impl Cluster {
         }
     }
 
-    /// Makes an index with a shard on each of these nodes.
+    /// Creates an index with a shard on each of these nodes.
     pub fn create(&mut self, name: &str, nodes: &[&'static str]) {
         self.version += 1;
         let shards = nodes.iter().map(|node| Shard::On(node)).collect();
@@ -69,13 +68,13 @@ impl Cluster {
         self.indices.remove(name).unwrap();
     }
 
-    /// Changes an index so that its version grows.
+    /// Changes an index and increments its version.
     pub fn change(&mut self, name: &str, change: impl FnOnce(&mut Index)) {
         self.change_table(name, change);
         self.indices.get_mut(name).unwrap().version += 1;
     }
 
-    /// Changes where an index is, but not its version.
+    /// Changes the location of an index without a new version.
     pub fn change_table(&mut self, name: &str, change: impl FnOnce(&mut Index)) {
         self.version += 1;
         change(self.indices.get_mut(name).unwrap());
@@ -94,7 +93,7 @@ impl Cluster {
         });
     }
 
-    /// The answer to a `GET`.
+    /// Returns the answer to a `GET`.
     pub fn answer(&self, path: &str) -> Value {
         let (path, _) = path.split_once('?').unwrap();
         let version =
@@ -156,7 +155,7 @@ impl Cluster {
         json!({"metadata": {"indices": metadata}, "routing_table": {"indices": table}})
     }
 
-    /// The names that can be written to, each with the index and the routing value that it stands for.
+    /// Returns the names that can be written to, each with its index and routing value.
     pub fn names(&self) -> BTreeMap<String, (String, Option<String>)> {
         let mut names: BTreeMap<String, (String, Option<String>)> =
             self.indices.keys().map(|name| (name.clone(), (name.clone(), None))).collect();
@@ -180,7 +179,7 @@ impl Cluster {
         names
     }
 
-    /// The name of the node that serves a document's primary.
+    /// Returns the name of the node that serves a document's primary.
     pub fn owner(&self, index: &str, id: &str, routing: Option<&str>) -> Option<String> {
         let shards = &self.indices.get(index)?.shards;
         let formula = Formula::Factor { shards: shards.len() as u32, routing_shards: ROUTING_SHARDS };

@@ -6,7 +6,7 @@ use super::super::{PollAction, RoutingTable, Snapshot, StateCache, Unrouted, Uns
 use crate::Time;
 use crate::config::Config;
 
-/// A cluster's whole state, with more in it than is asked for, and an index for every reason to be unrouted.
+/// Returns a cluster's whole state, with more than the queries need, and an index for every unrouted reason.
 fn state() -> Value {
     let mut indices = Map::new();
     let mut tables = Map::new();
@@ -98,7 +98,7 @@ fn state() -> Value {
     })
 }
 
-/// The table of a snapshot, and the cache that made it.
+/// Returns the table of a snapshot, and the cache that built it.
 fn load(state: &[u8], template: &str) -> (Rc<RoutingTable>, Upstreams, StateCache) {
     let config = format!(r#"{{"coordinator":"es","nodes":{{"upstream":"{template}"}}}}"#);
     let mut cache = StateCache::new(&Config::read(config.as_bytes()).unwrap(), 1, Box::new(Unshared));
@@ -119,7 +119,8 @@ fn names(state: &Value) -> Vec<String> {
     indices.chain(others).map(str::to_owned).collect()
 }
 
-/// Where operations on a name go, whether they have an id, a routing value, both or none, and what else counts.
+/// Describes the destination of operations on a name with an id, a routing value, both or neither, and the name's other
+/// properties.
 fn routes((table, upstreams, _): &(Rc<RoutingTable>, Upstreams, StateCache), name: &str) -> String {
     let ids = [None].into_iter().chain((0..40).map(Some)).map(|id: Option<u32>| id.map(|id| hash(&id.to_string())));
     let of_id = |id| [None, Some("7"), Some("8")].map(|routing| format!("{:?}", table.route(name, id, routing)));
@@ -131,7 +132,7 @@ fn routes((table, upstreams, _): &(Rc<RoutingTable>, Upstreams, StateCache), nam
 }
 
 #[test]
-fn an_exported_table_comes_back_as_one_that_routes_alike() {
+fn an_exported_table_routes_the_same_after_import() {
     let state = state();
     for template in ["{name}", "{attr.up}", "{host}-{ip}-{http_port}"] {
         let original = load(state.to_string().as_bytes(), template);
@@ -150,7 +151,7 @@ fn an_exported_table_comes_back_as_one_that_routes_alike() {
 }
 
 #[test]
-fn a_state_may_lack_what_the_cluster_has_none_of() {
+fn a_state_may_omit_empty_parts() {
     let mut small = state();
     small["metadata"].as_object_mut().unwrap().remove("data_stream");
     for key in ["answers", "version", "state_uuid"] {
@@ -161,7 +162,7 @@ fn a_state_may_lack_what_the_cluster_has_none_of() {
 }
 
 #[test]
-fn the_state_of_this_test_has_every_reason_in_it() {
+fn the_test_state_covers_every_unrouted_reason() {
     let (table, ..) = load(state().to_string().as_bytes(), "{attr.up}");
     let mut found: Vec<&str> = names(&state())
         .iter()
@@ -196,7 +197,7 @@ fn the_state_of_this_test_has_every_reason_in_it() {
 }
 
 #[test]
-fn only_what_fits_is_exported_and_no_more_than_is_asked_for() {
+fn exports_only_matching_indices_up_to_the_limit() {
     let whole = load(state().to_string().as_bytes(), "{name}");
     let export = |pattern: &str, most| serde_json::to_value(whole.0.export(pattern, most, None, None)).unwrap();
     let indices =
@@ -214,7 +215,7 @@ fn only_what_fits_is_exported_and_no_more_than_is_asked_for() {
 }
 
 #[test]
-fn what_is_no_state_is_refused_with_what_was_expected() {
+fn rejects_other_json_and_names_the_expected_format() {
     for text in
         ["", "[]", "{}", r#"{"nodes":{},"metadata":{}}"#, r#"{"nodes":1,"metadata":{"indices":[]},"routing_table":{}}"#]
     {

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use super::super::SharedData;
 
-/// What the workers of a test share, with the rules of a proxy: a value's version grows with each write, and what is
-/// not there yet may be written under any version.
+/// The shared data of a test, with the rules of a proxy: a value's version increases with each write, and an absent
+/// value may be written with any version.
 #[derive(Clone, Default)]
 pub struct Memory(Rc<RefCell<Inner>>);
 
-/// Makes another value of one.
-pub type Spoil = fn(&[u8]) -> Vec<u8>;
+/// A function that corrupts a value.
+pub type Corruption = fn(&[u8]) -> Vec<u8>;
 
 type Event = Box<dyn FnOnce()>;
 
@@ -19,26 +19,26 @@ type Event = Box<dyn FnOnce()>;
 struct Inner {
     values: BTreeMap<String, (Vec<u8>, u32)>,
     next_version: u32,
-    /// What happens right after the next time that a key with this end is read.
+    /// The event that runs after the next read of a key with this suffix.
     after_read: Option<(&'static str, Event)>,
-    /// Makes something else of each part that is written.
-    spoil: Option<Spoil>,
-    /// Whether nothing is written that depends on what is there.
+    /// The function that corrupts each written part.
+    corrupt: Option<Corruption>,
+    /// Whether writes that depend on a version fail.
     refuses: bool,
 }
 
 impl Memory {
-    /// Something happens elsewhere right after the next time that a key with this end is read.
+    /// Runs an event elsewhere after the next read of a key with this suffix.
     pub fn after_read(&self, end: &'static str, happens: impl FnOnce() + 'static) {
         self.0.borrow_mut().after_read = Some((end, Box::new(happens)));
     }
 
-    /// From now on something else is kept of each part that is written.
-    pub fn spoil(&self, spoil: Spoil) {
-        self.0.borrow_mut().spoil = Some(spoil);
+    /// Corrupts each part that is written from now on.
+    pub fn corrupt(&self, corrupt: Corruption) {
+        self.0.borrow_mut().corrupt = Some(corrupt);
     }
 
-    /// Whether from now on nothing is written that depends on what is there.
+    /// Sets whether writes that depend on a version fail from now on.
     pub fn refuse(&self, refuses: bool) {
         self.0.borrow_mut().refuses = refuses;
     }
@@ -76,8 +76,8 @@ impl SharedData for Memory {
         if version.is_some() && (inner.refuses || found.is_some() && version != found) {
             return false;
         }
-        let value = match inner.spoil.filter(|_| !key.ends_with(".lease")) {
-            Some(spoil) => spoil(value),
+        let value = match inner.corrupt.filter(|_| !key.ends_with(".lease")) {
+            Some(corrupt) => corrupt(value),
             None => value.to_vec(),
         };
         inner.next_version += 1;

@@ -1,11 +1,11 @@
-//! Workers in front of a scripted cluster, under virtual time.
+//! Tests of workers with a scripted cluster, in virtual time.
 
 mod changes;
 mod cluster;
 mod export;
 mod failures;
+mod harness;
 mod leases;
 mod memory;
 mod sharing;
 mod size;
-mod world;

@@ -1,10 +1,10 @@
 use crate::scenario::Settings;
 use crate::violation::Promise;
 
-/// One way to break the engine, and with it a promise. Nothing of it is in the engine itself: a
-/// [`Saboteur`](crate::saboteur::Saboteur) changes what goes in and what comes out.
+/// A fault that breaks the engine, and with it a promise. The engine itself is unchanged: a
+/// [`FaultInjector`](crate::fault_injector::FaultInjector) changes its inputs and outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sabotage {
+pub enum Fault {
     /// Some requests are never answered.
     DropReplies,
     /// Requests are answered twice.
@@ -13,28 +13,28 @@ pub enum Sabotage {
     ForgetLeavers,
     /// Batches are answered without being sent.
     AnswerUnsent,
-    /// The items of a reply are turned round.
-    TurnItemsRound,
+    /// The items of a reply are reversed.
+    ReverseItems,
     /// A request is answered with another's items.
     MixReplies,
-    /// Failures are told as successes.
+    /// Failures are reported as successes.
     HideErrors,
     /// Replies lose their headers.
     LoseHeaders,
     /// Batches are sent twice.
     SendTwice,
-    /// What was lost is taken for what was not sent.
+    /// Lost batches are treated as unsent.
     ResendLost,
-    /// What was not sent is never sent again.
+    /// Unsent batches are never retried.
     DropResends,
-    /// Callers look alike.
+    /// Callers are not distinguished.
     MergeCallers,
     /// Batches are sent under another header.
     ForgeHeader,
     /// A batch's bytes are changed.
     TouchBytes,
-    /// The operations of a batch are turned round.
-    TurnOperationsRound,
+    /// The operations of a batch are reversed.
+    ReverseOperations,
     /// An operation of a batch is left out.
     LoseOperation,
     /// A batch is sent in two.
@@ -45,27 +45,27 @@ pub enum Sabotage {
     TouchPassedBody,
     /// Requests pass through twice.
     PassTwice,
-    /// Compressed bodies look as if they were not.
+    /// Compressed bodies look uncompressed.
     MissOddity,
-    /// Routes all look as if they led to the coordinator.
+    /// All routes look as if they led to the coordinator.
     IgnoreRoutes,
-    /// Requests are taken for too large.
+    /// Requests are treated as too large.
     PassNeedlessly,
-    /// More is sent at a time than may be.
+    /// More batches are sent at once than allowed.
     OverLimit,
     /// Batches have more operations than their answers have room for.
     LongAnswers,
-    /// Replies are let go all at once.
+    /// All replies are released at once.
     FloodReplies,
     /// Holds wait too long.
     WaitTooLong,
-    /// The budget is not kept.
+    /// The budget is exceeded.
     OverBudget,
-    /// Some memory is never given back.
+    /// Some memory is never released.
     Leak,
-    /// What clients want to see is not heeded.
+    /// The parameter `filter_path` is ignored.
     ForgetFilter,
-    /// What follows a compressed body is not noticed.
+    /// Data after a compressed body is ignored.
     TakeDamaged,
     /// Replies lose their warnings.
     LoseWarnings,
@@ -73,9 +73,9 @@ pub enum Sabotage {
     RepeatWarnings,
     /// Headers that are held back are never let go.
     HoldForEver,
-    /// Headers are let go although the body will come.
+    /// Headers are let go although the body will arrive.
     LetGoNeedlessly,
-    /// One caller waits until others have had their turns.
+    /// One caller waits until others have gone first.
     StarveCaller,
     /// All callers share the slots of a node, whatever their identity.
     ShareSlots,
@@ -83,28 +83,28 @@ pub enum Sabotage {
     SplitIdentities,
     /// Requests that ask the cluster to wait take slots from others.
     MixWaiters,
-    /// Most memory is not counted, not even the bodies that are held.
+    /// Most memory is not counted, not even held bodies.
     ForgetMemory,
-    /// The ids that the filter makes are all the same.
+    /// The generated ids are all the same.
     RepeatIds,
-    /// Shards share batches although they should not.
+    /// Shards share batches although they must not.
     MixShards,
-    /// Questions are lost after the first few.
-    LoseQuestions,
-    /// Nobody is told who asks.
+    /// Queries are lost after the first few.
+    LoseQueries,
+    /// The other workers cannot see which worker polls.
     DropLeases,
-    /// What others have found is not to be had.
+    /// The results of other workers cannot be read.
     TakeNothingOver,
 }
 
-impl Sabotage {
-    /// Every one.
+impl Fault {
+    /// All faults.
     pub const ALL: &[Self] = &[
         Self::DropReplies,
         Self::ReplyTwice,
         Self::ForgetLeavers,
         Self::AnswerUnsent,
-        Self::TurnItemsRound,
+        Self::ReverseItems,
         Self::MixReplies,
         Self::HideErrors,
         Self::LoseHeaders,
@@ -114,7 +114,7 @@ impl Sabotage {
         Self::MergeCallers,
         Self::ForgeHeader,
         Self::TouchBytes,
-        Self::TurnOperationsRound,
+        Self::ReverseOperations,
         Self::LoseOperation,
         Self::SplitBatch,
         Self::WrongNode,
@@ -142,30 +142,30 @@ impl Sabotage {
         Self::ForgetMemory,
         Self::RepeatIds,
         Self::MixShards,
-        Self::LoseQuestions,
+        Self::LoseQueries,
         Self::DropLeases,
         Self::TakeNothingOver,
     ];
 
-    /// Whether it keeps engines from knowing the cluster.
+    /// Returns whether it keeps engines from learning the cluster.
     pub fn is_about_the_state(self) -> bool {
-        matches!(self, Self::LoseQuestions | Self::DropLeases | Self::TakeNothingOver)
+        matches!(self, Self::LoseQueries | Self::DropLeases | Self::TakeNothingOver)
     }
 
-    /// The promise that it breaks.
+    /// Returns the promise that it breaks.
     pub fn breaks(self) -> Promise {
         match self {
             Self::DropReplies | Self::DropResends | Self::Leak | Self::HoldForEver => Promise::Drained,
             Self::ReplyTwice | Self::ForgetLeavers | Self::PassTwice => Promise::AnsweredOnce,
             Self::AnswerUnsent => Promise::NotEarly,
-            Self::TurnItemsRound | Self::MixReplies | Self::HideErrors | Self::LoseOperation | Self::ForgetFilter => {
+            Self::ReverseItems | Self::MixReplies | Self::HideErrors | Self::LoseOperation | Self::ForgetFilter => {
                 Promise::OwnItems
             }
             Self::LoseHeaders | Self::LoseWarnings | Self::RepeatWarnings => Promise::Headers,
             Self::SendTwice | Self::ResendLost => Promise::SentOnce,
             Self::MergeCallers | Self::ForgeHeader => Promise::CallersApart,
             Self::TouchBytes | Self::RepeatIds => Promise::SameBytes,
-            Self::TurnOperationsRound | Self::SplitBatch => Promise::Order,
+            Self::ReverseOperations | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
             Self::MixShards => Promise::OneShard,
             Self::TouchPassedBody
@@ -178,13 +178,13 @@ impl Sabotage {
             Self::ShareSlots => Promise::Fairness,
             Self::OverBudget | Self::ForgetMemory => Promise::Memory,
             Self::LetGoNeedlessly => Promise::HeaderPause,
-            Self::StarveCaller => Promise::Turns,
-            Self::LoseQuestions => Promise::Fresh,
+            Self::StarveCaller => Promise::RoundRobin,
+            Self::LoseQueries => Promise::Fresh,
             Self::DropLeases | Self::TakeNothingOver => Promise::AskedOnce,
         }
     }
 
-    /// The settings with which the broken engine runs, while it is checked against the true ones.
+    /// Returns the settings of the engine with the fault, which is checked against the original ones.
     pub fn settings(self, mut settings: Settings) -> Settings {
         match self {
             Self::OverLimit => {

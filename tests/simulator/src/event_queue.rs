@@ -1,63 +1,63 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::dice::Dice;
 use crate::ledger::CallKey;
+use crate::rng::Rng;
 
-/// What is going to happen, and when. What happens in the same millisecond happens in any order.
+/// The future events and their times. Events of the same millisecond happen in random order.
 #[derive(Debug, Default)]
-pub struct Agenda {
+pub struct EventQueue {
     times: BinaryHeap<Reverse<(u64, u64, usize)>>,
     events: BTreeMap<usize, Event>,
     next: usize,
 }
 
-/// What happens to the world.
+/// An event of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A request's headers arrive.
     Head(usize),
-    /// The next piece of its body arrives.
+    /// The next piece of a request's body arrives.
     Body(usize),
-    /// Its client leaves.
+    /// A request's client leaves.
     Leave(usize),
     /// A batch arrives at its node.
     Arrive(CallKey),
-    /// A call with a batch comes back.
+    /// A call with a batch returns.
     Return(CallKey),
-    /// A question comes back.
+    /// A query returns.
     Answer(CallKey),
     /// An engine is woken.
     Wake(usize),
-    /// The timer of an engine runs out, if it is still this one.
+    /// The timer of an engine fires, unless it has been replaced.
     Tick(usize, u64),
     /// The cluster changes.
     Change,
-    /// Something changes for an engine.
+    /// A disturbance happens to an engine.
     Disturb(usize),
     /// A new engine takes over.
     TakeOver,
-    /// Another worker begins to ask the cluster, and stops for good after so many answers.
+    /// Another worker begins to poll the cluster, and stops for good after this many answers.
     Die(usize),
 }
 
 impl Event {
-    /// Whether something happens to a request.
+    /// Returns whether the event belongs to a request.
     pub fn is_of_a_request(self) -> bool {
         matches!(self, Self::Head(_) | Self::Body(_) | Self::Leave(_) | Self::Arrive(_) | Self::Return(_))
     }
 }
 
-impl Agenda {
-    /// Something is going to happen at this time.
-    pub fn add(&mut self, at: u64, event: Event, dice: &mut Dice) {
-        // Events of one request or call never overtake one another, as each is planned by the one before.
-        self.times.push(Reverse((at, dice.up_to(u64::MAX - 1), self.next)));
+impl EventQueue {
+    /// Adds an event at this time.
+    pub fn add(&mut self, at: u64, event: Event, rng: &mut Rng) {
+        // Events of one request or call keep their order, because each one schedules the next.
+        self.times.push(Reverse((at, rng.up_to(u64::MAX - 1), self.next)));
         self.events.insert(self.next, event);
         self.next = self.next.wrapping_add(1);
     }
 
-    /// What happens next.
+    /// Returns the next event and its time.
     pub fn next(&mut self) -> Option<(u64, Event)> {
         let Reverse((at, _, number)) = self.times.pop()?;
         Some((at, self.events.remove(&number)?))

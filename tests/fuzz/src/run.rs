@@ -7,21 +7,21 @@ use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Input, Orig
 use bulk_reshuffle::routing::Unshared;
 use serde_json::{Value, json};
 
-/// The most replies after one input.
+/// The maximum number of replies after one input.
 const REPLIES: usize = 64;
 
-/// In how many turns whatever is left has to be over.
-const LAST_TURNS: usize = 500;
+/// The number of ticks within which everything must end.
+const LAST_STEPS: usize = 500;
 
-/// An engine in a world that does as it is told, and looks at each command: whether it may come now, whether it is
-/// for a request that is still there.
-pub struct Day {
+/// An engine in a harness that executes its commands, and checks each one: whether it is allowed now, and whether its
+/// request still exists.
+pub struct Run {
     engine: Audited,
     config: Config,
     now: Time,
     streams: Vec<Stream>,
     calls: BTreeMap<CallId, Call>,
-    /// How many calls there were.
+    /// The number of calls so far.
     called: u32,
 }
 
@@ -29,11 +29,11 @@ pub struct Day {
 struct Stream {
     stage: Stage,
     headers: Vec<(String, Vec<u8>)>,
-    /// All of its body that was handed in.
+    /// The part of the body that the engine has received.
     body: Vec<u8>,
-    /// Whether that was all.
+    /// Whether the body is complete.
     ended: bool,
-    /// Whether it is what its operations are read from.
+    /// Whether the body is uncompressed, as the engine reads operations from it.
     plain: bool,
 }
 
@@ -45,15 +45,15 @@ enum Stage {
     Gone,
 }
 
-impl Day {
-    /// Nothing has happened yet.
+impl Run {
+    /// Creates a run in which nothing has happened.
     pub fn new(config: Config) -> Self {
         let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [1; 6] };
         let engine = Audited::new(Engine::new(config.clone(), origin, Box::new(Unshared)));
         Self { engine, config, now: Time::ZERO, streams: Vec::new(), calls: BTreeMap::new(), called: 0 }
     }
 
-    /// A request's headers arrive.
+    /// Delivers a request's headers.
     pub fn head(&mut self, headers: &[(&str, &[u8])], end: bool) {
         let request = RequestId(self.streams.len() as u32);
         let plain = !headers.iter().any(|(name, _)| *name == "content-encoding");
@@ -63,7 +63,7 @@ impl Day {
         self.stream(request, Input::RequestHead { request, headers, route, end });
     }
 
-    /// A piece of a request's body arrives, if more of it may come.
+    /// Delivers a piece of a request's body, if it may continue.
     pub fn data(&mut self, number: usize, chunk: Vec<u8>, end: bool) {
         let Some((request, stream)) = self.open(number) else { return };
         stream.body.extend_from_slice(&chunk);
@@ -74,8 +74,7 @@ impl Day {
         self.stream(request, Input::RequestData { request, chunk, end });
     }
 
-    /// Somebody asks what would become of a request that has ended: the sums fit one another, and no more is listed than
-    /// was asked for.
+    /// Explains a request that has ended: the sums must be consistent, and the lists no longer than requested.
     fn explain(&self, number: usize) {
         let Some(Stream { headers, body, .. }) = number.checked_rem(self.streams.len()).map(|at| &self.streams[at])
         else {
@@ -89,14 +88,14 @@ impl Day {
         serde_json::to_string(&told).expect("an explanation is JSON");
     }
 
-    /// A request's body ends, with trailers.
+    /// Ends a request's body with trailers.
     pub fn trailers(&mut self, number: usize) {
         let Some((request, stream)) = self.open(number) else { return };
         stream.ended = true;
         self.stream(request, Input::RequestEnd { request });
     }
 
-    /// A client leaves.
+    /// Lets a client leave.
     pub fn gone(&mut self, number: usize) {
         let Some(number) = number.checked_rem(self.streams.len()) else { return };
         if self.streams[number].stage == Stage::Here {
@@ -106,14 +105,14 @@ impl Day {
         }
     }
 
-    /// A call is answered.
+    /// Answers a call.
     pub fn answer(&mut self, number: usize, response: Response) {
         if let Some(Call { id, .. }) = self.take_call(number) {
             self.root(Input::CallAnswered { call: id, response });
         }
     }
 
-    /// A call is answered as a cluster would.
+    /// Answers a call as a cluster would.
     pub fn answer_well(&mut self, number: usize) {
         if let Some(call) = self.take_call(number) {
             let body = answer_to(&call).to_string().into_bytes();
@@ -122,46 +121,47 @@ impl Day {
         }
     }
 
-    /// A call comes to nothing.
+    /// Fails a call.
     pub fn fail(&mut self, number: usize, was_sent: bool) {
         if let Some(Call { id, .. }) = self.take_call(number) {
             self.root(if was_sent { Input::CallFailed { call: id } } else { Input::CallNotSent { call: id } });
         }
     }
 
-    /// The engine is told of a call that it never made, or that is over.
-    pub fn answer_unasked(&mut self, number: u32) {
+    /// Answers a call that the engine never made, or that is over.
+    pub fn answer_unknown(&mut self, number: u32) {
         let call = CallId(number);
         if !self.calls.contains_key(&call) {
             self.root(Input::CallAnswered { call, response: Response { status: 200, ..Response::default() } });
         }
     }
 
-    /// A wake-up.
+    /// Delivers a wake-up.
     pub fn wake(&mut self) {
         self.root(Input::Woken);
     }
 
-    /// Time passes, and the timer runs out.
+    /// Advances the time, and fires the timer.
     pub fn tick(&mut self, after: Time) {
         self.now += after;
         self.root(Input::Tick);
     }
 
-    /// How many calls are on their way.
+    /// Returns how many calls are in flight.
     pub fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Nobody comes any more, and no call is answered: then everything ends, and nothing is left.
+    /// Ends the run without new requests, and with failed calls. Then everything must end, and nothing may be left
+    /// over.
     pub fn end(mut self) {
         for number in 0..self.streams.len() {
             if !self.streams[number].ended {
                 self.gone(number);
             }
         }
-        let turns = (0..LAST_TURNS).take_while(|_| !self.turn()).count();
-        assert!(turns < LAST_TURNS, "it does not come to an end: {:?}", self.engine);
+        let steps = (0..LAST_STEPS).take_while(|_| !self.step()).count();
+        assert!(steps < LAST_STEPS, "it does not end: {:?}", self.engine);
         assert_eq!(self.engine.memory(), 0, "memory is left");
         let left = self.streams.iter().position(|stream| stream.stage == Stage::Here);
         assert_eq!(left, None, "a request is left without an answer");
@@ -169,8 +169,8 @@ impl Day {
         crate::tally::step(self.engine.worst());
     }
 
-    /// Says whether everything is over after it.
-    fn turn(&mut self) -> bool {
+    /// Returns whether everything is over after one step.
+    fn step(&mut self) -> bool {
         self.tick(Time::from_secs(3600));
         while !self.calls.is_empty() {
             self.fail(0, true);
@@ -179,7 +179,7 @@ impl Day {
         self.engine.is_idle()
     }
 
-    /// The request whose body goes on, of that number.
+    /// Returns the request of that number among those whose bodies continue.
     fn open(&mut self, number: usize) -> Option<(RequestId, &mut Stream)> {
         let number = number.checked_rem(self.streams.len())?;
         let stream = self.streams.get_mut(number).filter(|stream| stream.stage == Stage::Here && !stream.ended)?;
@@ -191,7 +191,7 @@ impl Day {
         self.calls.remove(&id)
     }
 
-    /// A stream's callback.
+    /// Handles an input in a stream's callback.
     fn stream(&mut self, handled: RequestId, input: Input) {
         let before = self.engine.memory();
         self.engine.handle(input, self.now);
@@ -214,7 +214,7 @@ impl Day {
         self.check_memory(before);
     }
 
-    /// A callback of the root.
+    /// Handles an input in a callback of the root.
     fn root(&mut self, input: Input) {
         self.engine.handle(input, self.now);
         let mut answered = Vec::new();
@@ -241,17 +241,17 @@ impl Day {
     }
 
     fn call(&mut self, call: Call) {
-        assert_eq!(call.id, CallId(self.called), "calls are numbered");
+        assert_eq!(call.id, CallId(self.called), "calls are not numbered in sequence");
         self.called += 1;
         let shares_slots = |other: &&Call| {
-            other.upstream == call.upstream && !is_question(other) && self.slots_of(other) == self.slots_of(&call)
+            other.upstream == call.upstream && !is_query(other) && self.slots_of(other) == self.slots_of(&call)
         };
-        let batches = self.calls.values().filter(shares_slots).count() + usize::from(!is_question(&call));
+        let batches = self.calls.values().filter(shares_slots).count() + usize::from(!is_query(&call));
         assert!(batches <= self.config.dispatch.max_in_flight_per_node, "{batches} batches to {}", call.upstream);
         self.calls.insert(call.id, call);
     }
 
-    /// The identity of a batch, and whether it asks the cluster to wait.
+    /// Returns the identity of a batch, and whether it asks the cluster to wait.
     fn slots_of<'a>(&self, call: &'a Call) -> (Vec<&'a (String, String)>, bool) {
         let of = |wanted: &str| call.headers.iter().filter(|(name, _)| name == wanted).collect::<Vec<_>>();
         let identity = self.config.dispatch.identity.names().map(of).find(|found| !found.is_empty());
@@ -263,15 +263,15 @@ impl Day {
         (identity.unwrap_or_default(), waits)
     }
 
-    /// A request of which something may become.
+    /// Returns a request that is not over.
     fn here(&mut self, request: RequestId) -> &mut Stream {
-        let stream = self.streams.get_mut(request.0 as usize).expect("a request that never was");
+        let stream = self.streams.get_mut(request.0 as usize).expect("an unknown request");
         assert_eq!(stream.stage, Stage::Here, "{request:?} is over");
         stream
     }
 
-    /// What is being read is counted, and all that is allocated. Nothing is taken in beyond the budget; an answer may have
-    /// exceeded it before.
+    /// Checks that everything being read and all allocations are counted. Nothing may be taken in beyond the budget,
+    /// which an answer may have exceeded before.
     fn check_memory(&self, before: u64) {
         assert_eq!(self.engine.uncounted(), None, "more is allocated than is counted");
         let most = self.config.limits.memory.max(before);
@@ -283,14 +283,14 @@ impl Day {
     }
 }
 
-fn is_question(call: &Call) -> bool {
+fn is_query(call: &Call) -> bool {
     call.body.is_empty()
 }
 
-/// What a cluster says: three nodes, the index "i" with a shard on each, its alias "a".
+/// Returns a cluster's answer: three nodes, the index "i" with a shard on each, and its alias "a".
 fn answer_to(call: &Call) -> Value {
     let path = call.headers.iter().find(|(name, _)| name == ":path").map(|(_, path)| path.as_str());
-    if !is_question(call) {
+    if !is_query(call) {
         return success(&call.body);
     }
     let version = json!({"version": 1, "state_uuid": "u", "cluster_uuid": "c"});
@@ -320,7 +320,7 @@ fn answer_to(call: &Call) -> Value {
     }
 }
 
-/// Success for each operation of a batch.
+/// Returns success for each operation of a batch.
 fn success(batch: &[u8]) -> Value {
     let mut lines = batch.split_inclusive(|byte| *byte == b'\n');
     let mut items = Vec::new();

@@ -8,97 +8,97 @@ use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, In
 use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
 
-use crate::dice::Dice;
 use crate::disturbance::Disturbance;
 use crate::fate::{PRODUCT, WARNING};
+use crate::fault::Fault;
 use crate::layout::COORDINATOR;
-use crate::memory::Sabotaged;
+use crate::memory::FaultySharedData;
 use crate::operation::MADE_ID;
-use crate::sabotage::Sabotage;
+use crate::rng::Rng;
 use crate::scenario::Settings;
 
-/// The real engine, and what is done to it on purpose. Without a sabotage, the engine and nothing else.
+/// The real engine with an injected fault. Without a fault it is the engine alone.
 #[derive(Debug)]
-pub struct Saboteur {
+pub struct FaultInjector {
     engine: Audited,
-    sabotage: Option<Sabotage>,
-    /// What to hand out next.
+    fault: Option<Fault>,
+    /// The commands to return next.
     more: VecDeque<Command>,
     withheld: Vec<Command>,
-    /// The reply before.
+    /// The previous reply.
     before: Option<Response>,
     seen: u32,
-    /// The first id that the filter made.
+    /// The first id that the filter generated.
     first_id: Option<Vec<u8>>,
-    questions: u32,
+    queries: u32,
 }
 
-/// Calls that the engine knows nothing of have numbers from here on.
+/// The first number for calls that the engine does not know.
 const FORGED: u32 = 1 << 30;
 
-/// What asks the cluster to wait, and what looks to the engine as if it did not.
+/// The parameters that ask the cluster to wait, and harmless replacements.
 const WAITS: [(&str, &str); 2] =
     [("refresh=wait_for", "refresh=later"), ("wait_for_active_shards=", "timeout=shards_")];
 
-impl Saboteur {
-    /// The n-th engine, with these settings, or those of the sabotage.
+impl FaultInjector {
+    /// Creates the engine with this number and these settings, which a fault may change.
     pub fn new(
         number: u8,
         settings: &Settings,
-        sabotage: Option<Sabotage>,
+        fault: Option<Fault>,
         shared: Box<dyn SharedData>,
     ) -> Result<Self, ConfigError> {
-        let settings = sabotage.map_or(settings.clone(), |sabotage| sabotage.settings(settings.clone()));
+        let settings = fault.map_or(settings.clone(), |fault| fault.settings(settings.clone()));
         let origin = Origin { since_epoch: Time::from_secs(1_700_000_000), vm: [number; 6] };
-        let shared = match sabotage {
-            Some(sabotage) => Box::new(Sabotaged { shared, sabotage }),
+        let shared = match fault {
+            Some(fault) => Box::new(FaultySharedData { shared, fault }),
             None => shared,
         };
         let engine = Engine::new(Config::read(settings.json().to_string().as_bytes())?, origin, shared);
         Ok(Self {
             engine: Audited::new(engine),
-            sabotage,
+            fault,
             more: VecDeque::new(),
             withheld: Vec::new(),
             before: None,
             seen: 0,
             first_id: None,
-            questions: 0,
+            queries: 0,
         })
     }
 
-    /// [`Engine::handle`]
+    /// Handles an input: see [`Engine::handle`].
     pub fn handle(&mut self, input: Input, now: Time) {
-        let input = match (self.sabotage, input) {
-            (Some(Sabotage::ForgetLeavers), Input::RequestGone { .. })
-            | (Some(Sabotage::DropResends), Input::CallNotSent { .. }) => return,
-            (Some(Sabotage::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call },
-            (Some(Sabotage::MergeCallers), Input::RequestHead { request, mut headers, route, end }) => {
+        let input = match (self.fault, input) {
+            (Some(Fault::ForgetLeavers), Input::RequestGone { .. })
+            | (Some(Fault::DropResends), Input::CallNotSent { .. }) => return,
+            (Some(Fault::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call },
+            (Some(Fault::MergeCallers), Input::RequestHead { request, mut headers, route, end }) => {
                 headers.retain(|(name, _)| name != "authorization");
                 Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::MissOddity), Input::RequestHead { request, mut headers, route, end }) => {
+            (Some(Fault::MissOddity), Input::RequestHead { request, mut headers, route, end }) => {
                 headers.retain(|(name, _)| name != "content-encoding");
                 Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::IgnoreRoutes), Input::RequestHead { request, headers, end, .. }) => {
+            (Some(Fault::IgnoreRoutes), Input::RequestHead { request, headers, end, .. }) => {
                 let route = Some(COORDINATOR.as_bytes().to_vec());
                 Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::ForgetFilter), Input::RequestHead { request, mut headers, route, end }) => {
+            (Some(Fault::ForgetFilter), Input::RequestHead { request, mut headers, route, end }) => {
                 headers.iter_mut().filter(|(name, _)| name == ":path").for_each(|(_, path)| *path = unfiltered(path));
                 Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::MixWaiters), Input::RequestHead { request, mut headers, route, end }) => {
+            (Some(Fault::MixWaiters), Input::RequestHead { request, mut headers, route, end }) => {
                 let paths = headers.iter_mut().filter(|(name, _)| name == ":path");
                 paths.for_each(|(_, path)| *path = prompt(&String::from_utf8_lossy(path)).into());
                 Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::LetGoNeedlessly), Input::RequestHead { request, headers, route, end }) => {
+            (Some(Fault::LetGoNeedlessly), Input::RequestHead { request, headers, route, end }) => {
                 self.withheld.push(Command::Resume { request });
                 Input::RequestHead { request, headers, route, end }
             }
-            (Some(Sabotage::TakeDamaged), Input::RequestData { request, mut chunk, end }) => {
+            (Some(Fault::TakeDamaged), Input::RequestData { request, mut chunk, end }) => {
                 chunk.pop_if(|last| *last == b'x');
                 Input::RequestData { request, chunk, end }
             }
@@ -107,20 +107,20 @@ impl Saboteur {
         self.engine.handle(input, now);
     }
 
-    /// [`Engine::poll_stream`]
+    /// Returns the next command: see [`Engine::poll_stream`].
     pub fn poll_stream(&mut self) -> Option<Command> {
         let mut command = self.more.pop_front().or_else(|| self.engine.poll_stream())?;
         if let Command::PassThrough { body, .. } = &mut command {
-            match self.sabotage {
-                Some(Sabotage::TouchPassedBody) => body.iter_mut().take(1).for_each(|chunk| chunk.push(b'!')),
-                Some(Sabotage::PassTwice) => self.more.push_back(command.clone()),
+            match self.fault {
+                Some(Fault::TouchPassedBody) => body.iter_mut().take(1).for_each(|chunk| chunk.push(b'!')),
+                Some(Fault::PassTwice) => self.more.push_back(command.clone()),
                 _ => {}
             }
         }
         Some(command)
     }
 
-    /// [`Engine::poll_root`]
+    /// Returns the next command: see [`Engine::poll_root`].
     pub fn poll_root(&mut self, now: Time) -> Option<Command> {
         loop {
             let command = match self.more.pop_front() {
@@ -130,84 +130,84 @@ impl Saboteur {
                     None => return self.late(),
                 },
             };
-            let sabotaged = match (self.sabotage, command) {
-                (Some(sabotage), Command::Call(call)) if !call.body.is_empty() => self.call(sabotage, call, now),
-                (Some(sabotage), Command::Reply { request, response }) => {
-                    let response = self.reply(sabotage, response);
-                    self.let_go(sabotage, Command::Reply { request, response })
+            let altered = match (self.fault, command) {
+                (Some(fault), Command::Call(call)) if !call.body.is_empty() => self.call(fault, call, now),
+                (Some(fault), Command::Reply { request, response }) => {
+                    let response = self.reply(fault, response);
+                    self.let_go(fault, Command::Reply { request, response })
                 }
-                (Some(Sabotage::HoldForEver), Command::Resume { .. }) => None,
-                (Some(Sabotage::LoseQuestions), Command::Call(call)) if call.body.is_empty() => {
-                    self.questions = self.questions.saturating_add(1);
-                    (self.questions <= 6).then_some(Command::Call(call))
+                (Some(Fault::HoldForEver), Command::Resume { .. }) => None,
+                (Some(Fault::LoseQueries), Command::Call(call)) if call.body.is_empty() => {
+                    self.queries = self.queries.saturating_add(1);
+                    (self.queries <= 6).then_some(Command::Call(call))
                 }
                 (_, command) => Some(command),
             };
-            if sabotaged.is_some() {
-                return sabotaged;
+            if altered.is_some() {
+                return altered;
             }
         }
     }
 
-    /// Lets something change for the engine, and says what.
-    pub fn disturb(&mut self, dice: &mut Dice) -> Disturbance {
-        let disturbance = Disturbance::draw(dice, &self.engine);
+    /// Applies a random disturbance to the engine, and returns it.
+    pub fn disturb(&mut self, rng: &mut Rng) -> Disturbance {
+        let disturbance = Disturbance::draw(rng, &self.engine);
         disturbance.clone().happen(&mut self.engine);
         disturbance
     }
 
-    /// [`Engine::memory`]
+    /// Returns the counted memory: see [`Engine::memory`].
     pub fn memory(&self) -> u64 {
-        match self.sabotage {
-            Some(Sabotage::Leak) => self.engine.memory().saturating_add(1),
-            Some(Sabotage::ForgetMemory) => self.engine.memory() / 100,
+        match self.fault {
+            Some(Fault::Leak) => self.engine.memory().saturating_add(1),
+            Some(Fault::ForgetMemory) => self.engine.memory() / 100,
             _ => self.engine.memory(),
         }
     }
 
-    /// [`Engine::memory_left`]
+    /// Returns the memory left: see [`Engine::memory_left`].
     pub fn memory_left(&self) -> u64 {
         self.engine.memory_left()
     }
 
-    /// [`Audited::largest_ratio`]
+    /// Returns the worst step: see [`Audited::largest_ratio`].
     pub fn largest_ratio(&self) -> Step {
         self.engine.largest_ratio()
     }
 
-    /// [`Audited::uncounted`]
+    /// Returns an uncounted step: see [`Audited::uncounted`].
     pub fn uncounted(&self) -> Option<Step> {
         self.engine.uncounted()
     }
 
-    /// [`Engine::table`]
+    /// Returns the routing table: see [`Engine::table`].
     pub fn table(&self) -> Option<&RoutingTable> {
         self.engine.table()
     }
 
-    /// [`Engine::upstreams`]
+    /// Returns the upstreams: see [`Engine::upstreams`].
     pub fn upstreams(&self) -> &Upstreams {
         self.engine.upstreams()
     }
 
-    /// What was withheld for a while.
+    /// Returns a command that was withheld for a while.
     fn late(&mut self) -> Option<Command> {
-        let is_time = match self.sabotage {
-            Some(Sabotage::LetGoNeedlessly) => self.every(3),
-            Some(Sabotage::StarveCaller) => self.every(12),
-            // So that the day comes to its end, however few there are.
-            Some(Sabotage::FloodReplies) => self.engine.is_idle(),
+        let is_time = match self.fault {
+            Some(Fault::LetGoNeedlessly) => self.every(3),
+            Some(Fault::StarveCaller) => self.every(12),
+            // This lets the run end, however few replies there are.
+            Some(Fault::FloodReplies) => self.engine.is_idle(),
             _ => false,
         };
         if is_time { self.withheld.pop() } else { None }
     }
 
-    /// [`Engine::is_idle`]
+    /// Returns whether the engine is idle: see [`Engine::is_idle`].
     pub fn is_idle(&self) -> bool {
         self.engine.is_idle() && self.more.is_empty()
     }
 
-    /// What was counted, by the metrics' names.
+    /// Returns the counts by the metrics' names.
     pub fn take_happened(&mut self) -> Happened {
         let mut happened = Happened::default();
         self.engine.take_happened(&mut happened);
@@ -219,54 +219,54 @@ impl Saboteur {
         self.seen.checked_rem(times) == Some(0)
     }
 
-    fn call(&mut self, sabotage: Sabotage, mut call: Call, now: Time) -> Option<Command> {
+    fn call(&mut self, fault: Fault, mut call: Call, now: Time) -> Option<Command> {
         let mut operations = cut(&call.body);
-        match sabotage {
-            Sabotage::AnswerUnsent => {
+        match fault {
+            Fault::AnswerUnsent => {
                 self.engine.handle(Input::CallAnswered { call: call.id, response: made_up(&operations) }, now);
                 return None;
             }
-            Sabotage::SendTwice => {
+            Fault::SendTwice => {
                 self.more.push_back(Command::Call(Call { id: CallId(call.id.0 | FORGED), ..call.clone() }));
             }
-            Sabotage::SplitBatch if operations.len() > 1 => {
+            Fault::SplitBatch if operations.len() > 1 => {
                 let rest = operations.split_off(1).concat();
                 call.body = operations.concat();
                 let id = CallId(call.id.0 | FORGED);
                 self.more.push_back(Command::Call(Call { id, body: rest, ..call.clone() }));
             }
-            Sabotage::TurnOperationsRound => {
+            Fault::ReverseOperations => {
                 operations.reverse();
                 call.body = operations.concat();
             }
-            Sabotage::LoseOperation if operations.len() > 1 => {
+            Fault::LoseOperation if operations.len() > 1 => {
                 operations.pop();
                 call.body = operations.concat();
             }
-            Sabotage::ForgeHeader => {
+            Fault::ForgeHeader => {
                 let forged = ("x-opaque-id".to_owned(), "forged".to_owned());
                 call.headers = call.headers.iter().cloned().chain([forged]).collect();
             }
-            Sabotage::MixWaiters => {
+            Fault::MixWaiters => {
                 let true_value = |(name, value): &(String, String)| (name.clone(), not_prompt(value));
                 call.headers = call.headers.iter().map(true_value).collect();
             }
-            Sabotage::TouchBytes => call.body.iter_mut().rev().skip(2).take(1).for_each(|byte| *byte = b'?'),
-            Sabotage::StarveCaller if call.headers.iter().any(|(_, value)| value == "Basic caller1") => {
+            Fault::TouchBytes => call.body.iter_mut().rev().skip(2).take(1).for_each(|byte| *byte = b'?'),
+            Fault::StarveCaller if call.headers.iter().any(|(_, value)| value == "Basic caller1") => {
                 self.withheld.push(Command::Call(call));
                 return None;
             }
-            Sabotage::RepeatIds => {
+            Fault::RepeatIds => {
                 operations.iter_mut().for_each(|operation| self.repeat_id(operation));
                 call.body = operations.concat();
             }
-            Sabotage::WrongNode => call.upstream = "es-of-another".into(),
+            Fault::WrongNode => call.upstream = "es-of-another".into(),
             _ => {}
         }
         Some(Command::Call(call))
     }
 
-    /// Gives an operation that was given an id the first such id.
+    /// Replaces the generated id of an operation with the first generated id.
     fn repeat_id(&mut self, operation: &mut [u8]) {
         const HEAD: &[u8] = br#"{"index":{"_id":""#;
         let made = operation.get_mut(HEAD.len()..HEAD.len().saturating_add(MADE_ID)).filter(|id| !id.contains(&b'"'));
@@ -275,32 +275,32 @@ impl Saboteur {
         }
     }
 
-    fn reply(&mut self, sabotage: Sabotage, mut response: Response) -> Response {
+    fn reply(&mut self, fault: Fault, mut response: Response) -> Response {
         let body = String::from_utf8_lossy(&response.body).into_owned();
-        match sabotage {
-            Sabotage::TurnItemsRound => response.body = turned_round(&body).into_bytes(),
-            Sabotage::HideErrors => response.body = body.replace(r#""status":50"#, r#""status":20"#).into_bytes(),
-            Sabotage::LoseHeaders => response.headers = without(&response.headers, PRODUCT.0),
-            Sabotage::LoseWarnings => response.headers = without(&response.headers, WARNING),
-            Sabotage::RepeatWarnings => {
+        match fault {
+            Fault::ReverseItems => response.body = reversed(&body).into_bytes(),
+            Fault::HideErrors => response.body = body.replace(r#""status":50"#, r#""status":20"#).into_bytes(),
+            Fault::LoseHeaders => response.headers = without(&response.headers, PRODUCT.0),
+            Fault::LoseWarnings => response.headers = without(&response.headers, WARNING),
+            Fault::RepeatWarnings => {
                 let warning = response.headers.iter().find(|(name, _)| *name == WARNING).cloned();
                 response.headers = response.headers.iter().cloned().chain(warning).collect();
             }
-            Sabotage::MixReplies => return self.before.replace(response.clone()).unwrap_or(response),
+            Fault::MixReplies => return self.before.replace(response.clone()).unwrap_or(response),
             _ => {}
         }
         response
     }
 
-    /// Lets a reply go; or not, or with others.
-    fn let_go(&mut self, sabotage: Sabotage, reply: Command) -> Option<Command> {
-        match sabotage {
-            Sabotage::DropReplies if self.every(5) => None,
-            Sabotage::ReplyTwice => {
+    /// Releases a reply, withholds it, or releases it with others.
+    fn let_go(&mut self, fault: Fault, reply: Command) -> Option<Command> {
+        match fault {
+            Fault::DropReplies if self.every(5) => None,
+            Fault::ReplyTwice => {
                 self.more.push_back(reply.clone());
                 Some(reply)
             }
-            Sabotage::FloodReplies => {
+            Fault::FloodReplies => {
                 self.withheld.push(reply);
                 if self.withheld.len() > 64 {
                     self.more.extend(self.withheld.drain(..));
@@ -312,17 +312,17 @@ impl Saboteur {
     }
 }
 
-/// A path that seems not to ask the cluster to wait.
+/// Returns a path that does not seem to ask the cluster to wait.
 fn prompt(path: &str) -> String {
     WAITS.iter().fold(path.to_owned(), |path, (waits, looks_prompt)| path.replace(waits, looks_prompt))
 }
 
-/// The path as it was.
+/// Returns the original path.
 fn not_prompt(path: &str) -> String {
     WAITS.iter().fold(path.to_owned(), |path, (waits, looks_prompt)| path.replace(looks_prompt, waits))
 }
 
-/// A path without the parameter `filter_path`.
+/// Returns a path without the parameter `filter_path`.
 fn unfiltered(path: &[u8]) -> Vec<u8> {
     let path = String::from_utf8_lossy(path).into_owned();
     let Some((path, query)) = path.split_once('?') else { return path.into_bytes() };
@@ -330,7 +330,7 @@ fn unfiltered(path: &[u8]) -> Vec<u8> {
     if others.is_empty() { path.to_owned() } else { format!("{path}?{}", others.join("&")) }.into_bytes()
 }
 
-/// The operations of a batch.
+/// Splits a batch into its operations.
 fn cut(body: &[u8]) -> Vec<Vec<u8>> {
     let mut lines = body.split_inclusive(|byte| *byte == b'\n');
     let mut operations = Vec::new();
@@ -346,7 +346,7 @@ fn without(headers: &Headers, left_out: &str) -> Headers {
     headers.iter().filter(|(name, _)| name != left_out).cloned().collect()
 }
 
-/// Success for all of them.
+/// Returns success for all of them.
 fn made_up(operations: &[Vec<u8>]) -> Response {
     let item = |operation: &Vec<u8>| {
         let line = operation.split(|byte| *byte == b'\n').next()?;
@@ -365,7 +365,7 @@ struct Items<'a> {
     items: Vec<&'a RawValue>,
 }
 
-fn turned_round(body: &str) -> String {
+fn reversed(body: &str) -> String {
     let Ok(Items { items }) = serde_json::from_str(body) else { return body.to_owned() };
     let items: Vec<_> = items.iter().rev().map(|item| item.get()).collect();
     let head = body.split('[').next().unwrap_or_default();

@@ -3,90 +3,90 @@ use std::time::Duration;
 use bulk_reshuffle::engine::{Input, RequestId};
 use bulk_reshuffle::routing::{SharedData, Unshared};
 
-use crate::agenda::{Agenda, Event};
 use crate::calls::Calls;
 use crate::client::{Client, ROUTE};
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
-use crate::dice::Dice;
+use crate::event_queue::{Event, EventQueue};
+use crate::fault::Fault;
+use crate::fault_injector::FaultInjector;
 use crate::layout::COORDINATOR;
 use crate::ledger::{Ledger, Stage};
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::pauses::Pauses;
-use crate::sabotage::Sabotage;
-use crate::saboteur::Saboteur;
+use crate::rng::Rng;
 use crate::scenario::{Scenario, Sharing};
 use crate::trace::Trace;
 use crate::violation::{Promise, Violation};
 
-/// Everything in a run: clients, engines and what stands between them, the cluster, the clock.
+/// The whole run: clients, engines and the connections between them, the cluster, and the clock.
 #[derive(Debug)]
-pub struct World {
-    /// What kind of day it is.
+pub struct Harness {
+    /// The scenario.
     pub scenario: Scenario,
-    /// All chance.
-    pub dice: Dice,
-    /// The clock, in milliseconds.
+    /// The source of randomness.
+    pub rng: Rng,
+    /// The current time, in milliseconds.
     pub now: u64,
-    /// What is going to happen.
-    pub agenda: Agenda,
+    /// The future events.
+    pub event_queue: EventQueue,
     /// The cluster.
     pub cluster: Cluster,
     /// The checks.
     pub ledger: Ledger,
-    /// Calls on their way.
+    /// The calls in flight.
     pub calls: Calls,
-    /// What happened how often.
+    /// The number of times that each event happened.
     pub coverage: Coverage,
-    /// What happened last.
+    /// The last events.
     pub trace: Trace,
     /// The engines, oldest first.
     pub machines: Vec<Machine>,
-    /// What they share, if anything.
+    /// The data that they share, if any.
     pub shared: Option<Memory>,
-    /// How often any of them asked for all that there is in the cluster.
+    /// The number of queries for the overview by all engines.
     pub asked: u64,
-    /// How often the cluster changed.
+    /// The number of changes of the cluster.
     pub changed: u64,
-    /// When the cluster changed last.
+    /// The time of the last change of the cluster.
     pub last_change: u64,
-    /// When something happened to a request last.
+    /// The time of the last event of a request.
     pub moved: u64,
     /// The engine that takes new requests.
     newest: usize,
 }
 
-impl World {
-    /// The start of a run.
-    pub fn new(seed: u64, sabotage: Option<Sabotage>, trace: Trace) -> Result<Self, Violation> {
-        let mut dice = Dice::new(seed);
-        let mut scenario = Scenario::draw(&mut dice);
-        if sabotage.is_some_and(|sabotage| !sabotage.is_about_the_state()) {
-            // Days that come to no end would take long, with all the looks at what is shared.
+impl Harness {
+    /// Creates a run from a seed.
+    pub fn new(seed: u64, fault: Option<Fault>, trace: Trace) -> Result<Self, Violation> {
+        let mut rng = Rng::new(seed);
+        let mut scenario = Scenario::draw(&mut rng);
+        if fault.is_some_and(|fault| !fault.is_about_the_state()) {
+            // Runs that do not end would take long, with all the checks of shared data.
             scenario.sharing = Sharing::Nothing;
         }
         let mut operations = Vec::new();
         let clients: Vec<_> =
-            (0..scenario.requests).map(|_| Client::draw(&mut dice, &scenario, &mut operations)).collect();
+            (0..scenario.requests).map(|_| Client::draw(&mut rng, &scenario, &mut operations)).collect();
         let faults = if scenario.sharing == Sharing::Some { 3 } else { 0 };
-        let shared = (scenario.sharing != Sharing::Nothing).then(|| Memory::new(faults, Dice::new(seed)));
+        let shared = (scenario.sharing != Sharing::Nothing).then(|| Memory::new(faults, Rng::new(seed)));
         let mut machines = Vec::new();
         for (number, settings) in (0..).zip(&scenario.settings) {
             let memory: Box<dyn SharedData> = match &shared {
                 Some(memory) => Box::new(memory.clone()),
                 None => Box::new(Unshared),
             };
-            let engine = Saboteur::new(number, settings, sabotage, memory)
+            let engine = FaultInjector::new(number, settings, fault, memory)
                 .map_err(|error| Violation::of(Promise::Drained, format!("the configuration is refused: {error}")))?;
             machines.push(Machine::new(engine, Pauses::new(settings.header_pause), settings.memory));
         }
         let ledger = Ledger::new(clients, operations, &scenario);
-        let mut world = Self {
+        let mut harness = Self {
             scenario,
-            dice,
+            rng,
             now: 0,
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             cluster: Cluster::new(),
             ledger,
             calls: Calls::default(),
@@ -100,63 +100,63 @@ impl World {
             moved: 0,
             newest: 0,
         };
-        world.plan_the_day();
-        Ok(world)
+        harness.plan_run();
+        Ok(harness)
     }
 
-    fn plan_the_day(&mut self) {
+    fn plan_run(&mut self) {
         let spread = self.scenario.spread;
-        // The first request finds no state, so that most of them come later.
+        // The first request finds no state, so most of the others arrive later.
         for number in 0..self.ledger.requests.len() {
             let warm_up = if number == 0 { 0 } else { self.scenario.latency.saturating_mul(2).saturating_add(50) };
-            let at = warm_up.saturating_add(self.dice.up_to(spread));
+            let at = warm_up.saturating_add(self.rng.up_to(spread));
             self.plan(at, Event::Head(number));
         }
-        let day = spread.saturating_add(self.scenario.latency.saturating_mul(8));
+        let duration = spread.saturating_add(self.scenario.latency.saturating_mul(8));
         for _ in 0..self.scenario.changes {
-            let at = self.dice.up_to(day);
+            let at = self.rng.up_to(duration);
             self.plan(at, Event::Change);
         }
         for _ in 0..self.scenario.disturbances {
-            let at = self.dice.up_to(day);
-            let engine = self.dice.up_to(self.machines.len().saturating_sub(1) as u64) as usize;
+            let at = self.rng.up_to(duration);
+            let engine = self.rng.up_to(self.machines.len().saturating_sub(1) as u64) as usize;
             self.plan(at, Event::Disturb(engine));
         }
         for _ in 0..self.scenario.deaths {
-            let (at, answers) = (self.dice.up_to(day), self.dice.up_to(4));
+            let (at, answers) = (self.rng.up_to(duration), self.rng.up_to(4));
             self.plan(at, Event::Die(answers as usize));
         }
         for _ in 1..self.machines.len() {
-            let at = self.dice.up_to(day);
+            let at = self.rng.up_to(duration);
             self.plan(at, Event::TakeOver);
         }
     }
 
-    /// Plans an event after this time.
+    /// Schedules an event after this delay.
     pub fn plan(&mut self, after: u64, event: Event) {
-        self.agenda.add(self.now.saturating_add(after), event, &mut self.dice);
+        self.event_queue.add(self.now.saturating_add(after), event, &mut self.rng);
     }
 
-    /// The time as the engine takes it.
+    /// Returns the current time as engines use it.
     pub fn time(&self) -> Duration {
         Duration::from_millis(self.now)
     }
 
-    /// An engine.
+    /// Returns an engine.
     pub fn machine(&mut self, engine: usize) -> Result<&mut Machine, Violation> {
         self.machines
             .get_mut(engine)
             .ok_or_else(|| Violation::of(Promise::Drained, format!("there is no engine {engine}")))
     }
 
-    /// Lets the next event happen. `false` if there is none.
+    /// Processes the next event. Returns `false` if there is none.
     pub fn step(&mut self) -> Result<bool, Violation> {
-        let Some((now, event)) = self.agenda.next() else { return Ok(false) };
+        let Some((now, event)) = self.event_queue.next() else { return Ok(false) };
         self.now = self.now.max(now);
         if event.is_of_a_request() {
             self.moved = self.now;
         }
-        // There are too many of these to be of use.
+        // There are too many of these to be useful.
         if !matches!(event, Event::Tick(..) | Event::Body(_)) {
             self.trace.add(self.now, || format!("{event:?}"));
         }
@@ -166,11 +166,11 @@ impl World {
             Event::Leave(number) => self.leave(number)?,
             Event::Arrive(key) => self.arrive(key)?,
             Event::Return(key) => self.come_back(key)?,
-            Event::Answer(key) => self.answer_question(key)?,
+            Event::Answer(key) => self.answer_query(key)?,
             Event::Wake(engine) => self.root(engine, Input::Woken)?,
             Event::Tick(engine, timer) => self.tick(engine, timer)?,
             Event::Change => {
-                let what = self.cluster.change(&mut self.dice);
+                let what = self.cluster.change(&mut self.rng);
                 (self.changed, self.last_change) = (self.changed.saturating_add(1), self.now);
                 self.ledger.redirects |= what == "node left";
                 self.coverage.count(&format!("cluster: {what}"));
@@ -188,7 +188,7 @@ impl World {
 
     fn disturb(&mut self, engine: usize) -> Result<(), Violation> {
         let Some(machine) = self.machines.get_mut(engine) else { return Ok(()) };
-        let disturbance = machine.engine.disturb(&mut self.dice);
+        let disturbance = machine.engine.disturb(&mut self.rng);
         self.coverage.count(&format!("engine: {}", disturbance.name()));
         self.trace.add(self.now, || format!("  {disturbance:?}"));
         self.root(engine, Input::Woken)
@@ -196,7 +196,7 @@ impl World {
 
     fn head(&mut self, number: usize) -> Result<(), Violation> {
         let engine = self.newest;
-        let leaves = self.dice.percent(self.scenario.leavers);
+        let leaves = self.rng.percent(self.scenario.leavers);
         let request = self.ledger.request(number)?;
         (request.engine, request.stage) = (engine, Stage::Here);
         let (headers, end) = (request.client.headers.clone(), request.client.bodiless);
@@ -208,16 +208,16 @@ impl World {
             request.complete = Some(self.now);
         }
         if leaves {
-            let after = self.dice.up_to(self.scenario.latency.saturating_mul(3));
+            let after = self.rng.up_to(self.scenario.latency.saturating_mul(3));
             self.plan(after, Event::Leave(number));
         }
-        let to: Option<&str> = if elsewhere { self.dice.one_of(&[None, Some("es-0")]) } else { Some(COORDINATOR) };
+        let to: Option<&str> = if elsewhere { self.rng.one_of(&[None, Some("es-0")]) } else { Some(COORDINATOR) };
         let route = to.map(Into::into);
         self.stream(number, Input::RequestHead { request: RequestId(number as u32), headers, route, end })?;
         self.begin_body(number)
     }
 
-    /// The body begins to come, at once or after a while; if Envoy keeps it back with its headers, not yet.
+    /// Starts delivering the body, at once or after a while, unless Envoy holds it back with the headers.
     fn begin_body(&mut self, number: usize) -> Result<(), Violation> {
         let request = self.ledger.request(number)?;
         if request.stage == Stage::Here && !request.headers_gone {
@@ -227,16 +227,16 @@ impl World {
                 return Ok(());
             }
         }
-        let after = if self.dice.percent(5) { self.dice.up_to(self.scenario.latency) } else { 0 };
+        let after = if self.rng.percent(5) { self.rng.up_to(self.scenario.latency) } else { 0 };
         self.plan(after, Event::Body(number));
         Ok(())
     }
 
     fn body(&mut self, number: usize) -> Result<(), Violation> {
         let in_crumbs = (number as u64).wrapping_mul(37) % 100 < self.scenario.crumbs;
-        let size = if in_crumbs { self.dice.one_of(&[0, 1, 1, 1, 7]) } else { self.dice.one_of(&[60, 1_000, 1 << 20]) };
-        let says_end = self.dice.percent(80);
-        let pause = if self.dice.percent(5) { self.dice.up_to(self.scenario.latency) } else { 0 };
+        let size = if in_crumbs { self.rng.one_of(&[0, 1, 1, 1, 7]) } else { self.rng.one_of(&[60, 1_000, 1 << 20]) };
+        let says_end = self.rng.percent(80);
+        let pause = if self.rng.percent(5) { self.rng.up_to(self.scenario.latency) } else { 0 };
         let now = self.now;
         let request = self.ledger.request(number)?;
         if request.stage != Stage::Here || request.complete.is_some() {
@@ -247,7 +247,7 @@ impl World {
         let is_last = chunk.len() == rest.len();
         let id = RequestId(number as u32);
         let input = match rest {
-            // The body has ended before, with its last piece not saying so.
+            // The body has already ended with its last piece, which did not say so.
             [] if request.fed > 0 && number.is_multiple_of(2) => Input::RequestEnd { request: id },
             _ => Input::RequestData { request: id, chunk, end: is_last && (says_end || rest.is_empty()) },
         };
@@ -263,7 +263,7 @@ impl World {
         self.machine(engine)?.pauses.body(let_go.map(|at| now.saturating_sub(at)));
         self.stream(number, input)?;
         if is_complete {
-            self.trace.add(self.now, || format!("  all of request {number} is there"));
+            self.trace.add(self.now, || format!("  request {number} has arrived completely"));
         } else {
             self.plan(pause, Event::Body(number));
         }
@@ -285,21 +285,23 @@ impl World {
         self.stream(number, Input::RequestGone { request: RequestId(number as u32) })
     }
 
-    /// What is held is counted.
+    /// Checks that everything held is counted.
     fn check_counted(&self) -> Result<(), Violation> {
         for (number, machine) in self.machines.iter().enumerate() {
             let (least, memory) = (self.ledger.held(number), machine.engine.memory());
             Violation::unless(memory >= least, Promise::Memory, || {
-                format!("{memory} bytes are counted, {least} at least are held")
+                format!("{memory} bytes are counted, but at least {least} are held")
             })?;
             let uncounted = machine.engine.uncounted();
-            Violation::unless(uncounted.is_none(), Promise::Memory, || format!("not all is counted: {uncounted:?}"))?;
+            Violation::unless(uncounted.is_none(), Promise::Memory, || {
+                format!("some memory is not counted: {uncounted:?}")
+            })?;
         }
         Ok(())
     }
 
-    /// Whether every request is over and every engine has been idle since; not all of them at the same moment, as
-    /// they go on asking for the cluster's state.
+    /// Returns whether every request is over, and every engine has been idle since then. They need not be idle at the
+    /// same moment, because they keep polling the cluster's state.
     pub fn is_over(&mut self) -> bool {
         if self.ledger.drained().is_err() {
             return false;
@@ -310,14 +312,14 @@ impl World {
         self.machines.iter().all(|machine| machine.rests)
     }
 
-    /// In the end nothing is left.
+    /// Checks that at the end nothing is left.
     pub fn check_end(&mut self) -> Result<(), Violation> {
         self.ledger.drained()?;
         for machine in &self.machines {
             self.coverage.step(machine.engine.largest_ratio());
             let (rests, left) = (machine.rests, machine.engine.memory());
             Violation::unless(rests && left == 0, Promise::Drained, || {
-                format!("an engine is left with {left} bytes, and it is {rests} that it was idle")
+                format!("an engine is left with {left} bytes, idle: {rests}")
             })?;
         }
         Ok(())

@@ -10,19 +10,19 @@ use super::memory::Memory;
 use crate::Time;
 use crate::config::Config;
 
-/// The workers of a machine, what they share, the cluster, and the clock.
-pub struct World {
+/// The workers of a machine, their shared data, the cluster, and the clock.
+pub struct Harness {
     pub cluster: Rc<RefCell<Cluster>>,
     pub memory: Memory,
     pub workers: Vec<Rc<RefCell<Worker>>>,
     pub now: Time,
 }
 
-/// One worker and what it asked.
+/// One worker and the queries that it sent.
 pub struct Worker {
     pub cache: StateCache,
     pub asked: Vec<StateQuery>,
-    /// What it waits for.
+    /// The query that it is waiting for.
     pub waits: Option<StateQuery>,
     pub events: Vec<PollEvent>,
     pub pauses: usize,
@@ -32,7 +32,7 @@ pub struct Worker {
     pub is_alive: bool,
 }
 
-/// What becomes of a query.
+/// The outcome of a query.
 pub enum Fate {
     Answered,
     With(u16, Vec<u8>),
@@ -42,44 +42,44 @@ pub enum Fate {
 
 pub const INTERVAL: Time = Time::from_secs(5);
 
-/// More than after which a lease that does not change is nobody's.
+/// Longer than the time after which an unchanged lease is free.
 pub const PATIENCE: Time = Time::from_secs(10);
 
 pub const CONFIG: &str = r#"{"coordinator":"es","nodes":{"upstream":"up-{name}"}}"#;
 
-impl World {
-    /// So many workers, all awake, in front of a cluster with two indices, i and j.
+impl Harness {
+    /// Creates `workers` awake workers, and a cluster with two indices, i and j.
     pub fn new(workers: usize) -> Self {
-        let mut world = Self {
+        let mut harness = Self {
             cluster: Rc::new(RefCell::new(Cluster::new())),
             memory: Memory::default(),
             workers: Vec::new(),
             now: Time::from_secs(100),
         };
-        world.cluster.borrow_mut().create("i", &["n0", "n1", "n2"]);
-        world.cluster.borrow_mut().create("j", &["n1"]);
+        harness.cluster.borrow_mut().create("i", &["n0", "n1", "n2"]);
+        harness.cluster.borrow_mut().create("j", &["n1"]);
         (0..workers).for_each(|_| {
-            world.join(CONFIG);
+            harness.join(CONFIG);
         });
-        world
+        harness
     }
 
-    /// The same, and all of them know the cluster.
+    /// Does the same, and lets all workers learn the cluster.
     pub fn settled(workers: usize) -> Self {
-        let mut world = Self::new(workers);
-        world.run_for(INTERVAL);
-        world.check();
-        world.forget();
-        world
+        let mut harness = Self::new(workers);
+        harness.run_for(INTERVAL);
+        harness.check();
+        harness.forget();
+        harness
     }
 
-    /// One more worker, with this configuration.
+    /// Adds a worker with this configuration.
     pub fn join(&mut self, config: &str) -> usize {
         let shared = self.memory.clone();
         self.join_with(config, Box::new(shared))
     }
 
-    /// One more worker that shares nothing.
+    /// Adds a worker that shares nothing.
     pub fn join_alone(&mut self) -> usize {
         self.join_with(CONFIG, Box::new(Unshared))
     }
@@ -102,7 +102,7 @@ impl World {
         number
     }
 
-    /// Nothing was asked yet.
+    /// Clears the record of queries.
     pub fn forget(&self) {
         for worker in &self.workers {
             let mut worker = worker.borrow_mut();
@@ -112,12 +112,12 @@ impl World {
         }
     }
 
-    /// Lets this time pass. Whatever a worker is due to do is done with that.
+    /// Advances the time. All due actions of the workers take place.
     pub fn run_for(&mut self, time: Time) {
         self.run_with(time, |_, _| Fate::Answered);
     }
 
-    /// The same, with a fate for each query of each worker.
+    /// Does the same, with an outcome for each query of each worker.
     pub fn run_with(&mut self, time: Time, mut fate: impl FnMut(usize, &StateQuery) -> Fate) {
         let end = self.now + time;
         loop {
@@ -131,7 +131,7 @@ impl World {
             let due = dues.filter(|worker| worker.is_alive).filter_map(|worker| worker.cache.due()).min();
             match due.filter(|due| *due <= end) {
                 Some(due) => {
-                    assert!(due > self.now, "something stays due");
+                    assert!(due > self.now, "an action stays due");
                     self.now = due;
                 }
                 None => break,
@@ -140,12 +140,12 @@ impl World {
         self.now = end;
     }
 
-    /// Lets a worker go on until it asks such a query, and not get an answer.
+    /// Runs a worker until it sends such a query, and leaves the query unanswered.
     pub fn stop_at(&self, worker: usize, kind: &str) {
         for _ in 0..1000 {
             let query = {
                 let mut worker = self.workers[worker].borrow_mut();
-                assert!(worker.step(self.now), "it does nothing");
+                assert!(worker.step(self.now), "it has no action");
                 worker.waits.take()
             };
             match query {
@@ -154,28 +154,28 @@ impl World {
                 None => {}
             }
         }
-        panic!("it never asks for {kind}");
+        panic!("it never queries {kind}");
     }
 
-    /// Gives a worker the cluster's answer to what it asked last.
+    /// Gives a worker the cluster's answer to its last query.
     pub fn answer(&self, worker: usize) {
         let mut worker = self.workers[worker].borrow_mut();
-        let query = worker.asked.last().expect("it has asked nothing");
+        let query = worker.asked.last().expect("it has not sent a query");
         let body = self.cluster.borrow().answer(&query.path()).to_string();
         worker.cache.answered(200, body.into_bytes(), self.now);
     }
 
-    /// All queries of all workers that were asked.
+    /// Returns all queries of all workers.
     pub fn asked(&self) -> Vec<StateQuery> {
         self.workers.iter().flat_map(|worker| worker.borrow().asked.clone()).collect()
     }
 
-    /// How many times all workers asked such a query.
+    /// Returns how many such queries all workers have sent.
     pub fn count(&self, kind: &str) -> usize {
         self.asked().iter().filter(|query| query.to_string() == kind).count()
     }
 
-    /// The names of which details were asked for.
+    /// Returns the names whose details were queried.
     pub fn details(&self) -> Vec<String> {
         let names = self.asked().into_iter().filter_map(|query| match query {
             StateQuery::Details(names) => Some(names),
@@ -186,7 +186,7 @@ impl World {
         names
     }
 
-    /// Where a worker sends a document.
+    /// Returns where a worker sends a document.
     pub fn route(&self, worker: usize, name: &str, id: &str) -> Option<String> {
         let worker = self.workers[worker].borrow();
         let upstream = match worker.table.as_ref()?.route(name, Some(hash(id)), None) {
@@ -197,19 +197,19 @@ impl World {
         Some(worker.upstreams.name(upstream).to_string())
     }
 
-    /// All workers that are alive know each name that can be written to as it is now, and none but those.
+    /// Checks that every live worker knows the current target of each name that can be written to, and no other names.
     pub fn check(&self) {
         for worker in (0..self.workers.len()).filter(|worker| self.workers[*worker].borrow().is_alive) {
             self.check_one(worker, false);
         }
     }
 
-    /// A worker sends nothing elsewhere than where it belongs; unless `may_lack` it sends everything there.
+    /// Checks that a worker sends nothing to a wrong destination, and unless `may_lack` that it routes everything.
     pub fn check_one(&self, worker: usize, may_lack: bool) {
         let cluster = self.cluster.borrow();
         let names = cluster.names();
         for gone in ["gone", "x", "k", "logs"] {
-            assert!(names.contains_key(gone) || self.route(worker, gone, "1").is_none(), "{gone} is routed still");
+            assert!(names.contains_key(gone) || self.route(worker, gone, "1").is_none(), "{gone} is still routed");
         }
         for (name, (index, routing)) in names {
             for id in 0..20 {
@@ -226,7 +226,7 @@ impl World {
 }
 
 impl Worker {
-    /// Does all that is due.
+    /// Performs all due actions.
     pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut fate: impl FnMut(&StateQuery) -> Fate) {
         for _ in 0..5_000 {
             self.step(now);
@@ -245,17 +245,17 @@ impl Worker {
                 return;
             }
         }
-        panic!("it comes to no end");
+        panic!("it does not end");
     }
 
-    /// One step; says whether there was anything to do.
+    /// Performs one step. Returns whether there was an action.
     pub fn step(&mut self, now: Time) -> bool {
         let errand = self.cache.next(now);
         self.follow();
         match &errand {
             Some(PollAction::Pause) => self.pauses += 1,
             Some(PollAction::Ask(query)) => {
-                assert!(query.path().len() < 4000, "a cluster takes no such path");
+                assert!(query.path().len() < 4000, "the path is too long for a cluster");
                 self.asked.push(query.clone());
                 self.waits = Some(query.clone());
             }
@@ -273,7 +273,7 @@ impl Worker {
         }
     }
 
-    /// What went wrong.
+    /// Returns the errors that occurred.
     pub fn errors(&self) -> Vec<RefreshError> {
         let error = |events: &PollEvent| match events {
             PollEvent::Failed(error) => Some(error.clone()),
