@@ -151,7 +151,6 @@ mod tests {
 
     #[test]
     fn only_the_largest_copy_counts() {
-
         let charge = Memory::default().charge(0);
         let memory = charge.memory.clone();
         let [mut first, mut second, mut third] = [(); 3].map(|()| charge.scratch());

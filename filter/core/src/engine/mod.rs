@@ -102,7 +102,6 @@ pub struct Engine {
     memory: Memory,
     header_pauses: HeaderPauses,
     /// Requests that passed through for a reason that may soon no longer apply, such as an unknown index.
-
     learning: HashSet<RequestId>,
     outbox: Outbox,
     /// The bytes of the answer that is being read.
@@ -201,8 +200,7 @@ impl Engine {
         if let Some(command) = self.outbox.pop_for_root() {
             return Some(command);
         }
-        if let Some(call) = self.next_state_query()
-.or_else(|| self.next_batch()) {
+        if let Some(call) = self.next_state_query().or_else(|| self.next_batch()) {
             return Some(Command::Call(call));
         }
         if let Some(measurement) = self.next_measurement() {
