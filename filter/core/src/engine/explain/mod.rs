@@ -45,14 +45,14 @@ impl Engine {
         let length = content_length(&headers);
         let head = Head::read(headers, &self.settings.current)?;
         let head = if self.settings.current.enabled { head } else { Err(PassThrough::Disabled) };
-        Some(match head.and_then(|head| self.dry_request(head, length, body.is_empty())) {
+        Some(match head.and_then(|head| self.new_request(head, length, body.is_empty())) {
             Ok(request) => self.follow(request, body, listed),
             Err(why) => Explanation::unread(why),
         })
     }
 
     /// Creates the request without registering it.
-    fn dry_request(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
+    fn new_request(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
         let room = room(&self.settings.current.limits, &Memory::default(), 0);
         let table = admit(self.cluster.table(), &head, length, is_empty, room)?;
         let head = Rc::new(head);
