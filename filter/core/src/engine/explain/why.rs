@@ -41,8 +41,8 @@ impl From<PassThrough> for Why {
             PassThrough::Incomplete => "The body ends in the middle of an operation, or without a newline.",
             PassThrough::Empty => "The body contains no operation.",
             PassThrough::SameId => {
-                "An operation whose node is known has the same id as one whose node is not known. If they mean the same \
-                 document, their order matters."
+                "An operation whose node is known has the same id as one whose node is not known. If they mean the \
+                 same document, their order matters."
             }
             PassThrough::Shards => "The operations target more shards than one request can be split into.",
             PassThrough::Unrouted(why) => return why.into(),
@@ -66,8 +66,8 @@ impl From<Unrouted> for Why {
             Unrouted::Rollover => "The next operation rolls the data stream over to a new index.",
             Unrouted::CreateOnly => "Data streams accept only `create`.",
             Unrouted::RequireDataStream => {
-                "The operation or the query has `require_data_stream`, and not all nodes support it (Elasticsearch does \
-                 since 8.13), or the operation is an update."
+                "The operation or the query has `require_data_stream`, and not all nodes support it (Elasticsearch \
+                 does since 8.13), or the operation is an update."
             }
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",

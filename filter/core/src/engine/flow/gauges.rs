@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::batching::Batch;
-use crate::engine::metrics::{Counter, Gauge, Happened, Histogram, micros};
+use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents, micros};
 use crate::engine::response::Failure;
 
 impl Engine {
     /// Returns whether it is time to publish the [metric events](Self::take_events) and the [gauges](Self::gauges).
-    pub fn is_to_be_shown(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         let nothing_under_way = self.requests.is_empty() && !self.outbox.has_replies();
         self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
     }
 
     /// Moves the metric events since the last call into `into`, replacing its contents.
-    pub fn take_happened(&mut self, into: &mut Happened) {
+    pub fn take_events(&mut self, into: &mut MetricEvents) {
         self.metrics.take(into, self.now);
     }
 

@@ -27,7 +27,7 @@ const MANY: usize = 1000;
 
 /// The metric events since the last call of [`Engine::take_events`](crate::engine::Engine::take_events).
 #[derive(Debug, Default)]
-pub struct Happened {
+pub struct MetricEvents {
     /// The increase of each counter.
     pub counts: HashMap<Counter, u64>,
     /// The new values of histograms.
@@ -37,7 +37,7 @@ pub struct Happened {
 /// The metric events that are not published yet.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    events: Happened,
+    events: MetricEvents,
     /// Whether there is anything to publish, including gauges that may have changed.
     is_new: bool,
     last: Time,
@@ -69,7 +69,7 @@ impl Metrics {
     }
 
     /// Moves all events into `into`, whose memory is reused.
-    pub fn take(&mut self, into: &mut Happened, now: Time) {
+    pub fn take(&mut self, into: &mut MetricEvents, now: Time) {
         (self.is_new, self.last) = (false, now);
         into.counts.clear();
         into.samples.clear();

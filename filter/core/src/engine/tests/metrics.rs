@@ -8,7 +8,7 @@ use serde_json::json;
 use super::world::{World, id_on, index};
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
-use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -39,16 +39,16 @@ fn gauges<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
 #[test]
 fn what_happens_is_shown_at_once_when_nothing_is_under_way() {
     let mut world = world();
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     let request = RequestId(9);
     world.engine.handle(head(request), world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     world.engine.handle(Input::RequestEnd { request }, world.now);
-    assert!(world.engine.is_to_be_shown(), "it is empty, and passes through");
-    let mut happened = Happened::default();
-    world.engine.take_happened(&mut happened);
+    assert!(world.engine.is_due(), "it is empty, and passes through");
+    let mut happened = MetricEvents::default();
+    world.engine.take_events(&mut happened);
     assert_eq!(happened.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
 }
 
 #[test]
@@ -57,20 +57,20 @@ fn else_ten_times_a_second_and_there_is_a_timer_for_it() {
     world.now += INTERVAL;
     world.root(Input::Tick);
     world.engine.handle(head(RequestId(9)), world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     world.now += INTERVAL - MILLISECOND;
     world.engine.handle(Input::Tick, world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     let commands: Vec<_> = std::iter::from_fn(|| world.engine.poll_root()).collect();
     assert!(format!("{commands:?}").contains("SetTimer(1ms)"), "{commands:?}");
     world.now += MILLISECOND;
     world.engine.handle(Input::Tick, world.now);
-    assert!(world.engine.is_to_be_shown());
-    world.engine.take_happened(&mut Happened::default());
+    assert!(world.engine.is_due());
+    world.engine.take_events(&mut MetricEvents::default());
     // Time alone is no news.
     world.now += INTERVAL;
     world.engine.handle(Input::Tick, world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
 }
 
 fn head(request: RequestId) -> Input {
@@ -118,7 +118,7 @@ fn what_waits_to_be_sent_again_is_held() {
 #[test]
 fn each_batch_is_measured_once() {
     let mut world = world();
-    world.engine.take_happened(&mut Happened::default());
+    world.engine.take_events(&mut MetricEvents::default());
     world.samples.clear();
     let (one, two) = (index(&[id_on(0, 0)]), index(&[id_on(0, 1), id_on(0, 2)]));
     world.request("/_bulk", &one);

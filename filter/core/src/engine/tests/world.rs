@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::engine::audit::Audited;
 use crate::engine::command::{Call, Command, Headers, RequestId, Response};
 use crate::engine::input::Input;
-use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Origin;
 use crate::routing::{Formula, Unshared, hash};
@@ -301,8 +301,8 @@ impl World {
 
     fn count(&mut self) {
         assert_eq!(self.engine.uncounted(), None, "more is allocated than is counted");
-        let mut happened = Happened::default();
-        self.engine.take_happened(&mut happened);
+        let mut happened = MetricEvents::default();
+        self.engine.take_events(&mut happened);
         for (metric, by) in happened.counts {
             *self.counts.entry(metric).or_default() += by;
         }
