@@ -23,7 +23,7 @@ fn point(id: Option<&str>) -> String {
 }
 
 #[test]
-fn form_one_share_beside_those_of_the_nodes() {
+fn unrouted_operations_form_one_additional_share() {
     let mut world = world();
     let id = world.request("/_bulk", &(point(None) + &index(&[id_on(0, 0)]) + &point(Some("p")) + &point(None)));
     world.woken();
@@ -42,7 +42,7 @@ fn form_one_share_beside_those_of_the_nodes() {
 }
 
 #[test]
-fn of_several_requests_leave_together() {
+fn unrouted_operations_of_several_requests_leave_together() {
     let mut world = world();
     world.request("/_bulk", &point(None));
     world.woken();
@@ -54,7 +54,7 @@ fn of_several_requests_leave_together() {
 }
 
 #[test]
-fn with_the_id_of_a_routed_one_make_the_request_pass() {
+fn unrouted_operations_with_the_id_of_a_routed_one_make_the_request_pass_through() {
     let mut world = world();
     let body = point(Some(&id_on(0, 0))) + &index(&[id_on(0, 0)]);
     let id = world.request("/_bulk", &body);
@@ -67,7 +67,7 @@ fn with_the_id_of_a_routed_one_make_the_request_pass() {
 }
 
 #[test]
-fn of_an_unknown_index_make_the_request_pass() {
+fn operations_on_an_unknown_index_make_the_request_pass_through() {
     let mut world = world();
     let body = point(None) + "{\"create\":{\"_index\":\"new\"}}\n{}\n";
     let id = world.request("/_bulk", &body);

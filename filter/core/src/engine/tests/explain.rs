@@ -54,7 +54,7 @@ fn reason(explanation: &Explanation) -> &'static str {
 }
 
 #[test]
-fn tells_for_each_operation_where_it_goes_and_why() {
+fn explains_the_destination_of_each_operation() {
     let world = World::knowing(json!({}), &cluster());
     let [first, second] = [id_on(0, 0), id_on(2, 0)];
     let body = format!(
@@ -79,7 +79,7 @@ fn tells_for_each_operation_where_it_goes_and_why() {
 }
 
 #[test]
-fn says_why_a_request_passes_on_whole_and_which_line_it_is() {
+fn explains_why_a_request_passes_through_and_which_line_causes_it() {
     let world = World::knowing(json!({"indices": [{"pattern": "off", "enabled": false}]}), &cluster());
     let good = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{}}\n\n", id_on(0, 0));
     for (rest, reason, line, name) in [
@@ -106,7 +106,7 @@ fn says_why_a_request_passes_on_whole_and_which_line_it_is() {
 }
 
 #[test]
-fn a_request_may_pass_before_its_body_is_read() {
+fn explains_requests_that_pass_through_before_their_body_is_read() {
     let world = World::new(json!({"limits": {"max_request": "100b"}}));
     let body = "{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n";
     for (path, headers, body, expected) in [
@@ -128,7 +128,7 @@ fn a_request_may_pass_before_its_body_is_read() {
 }
 
 #[test]
-fn shows_no_header_and_nothing_of_a_document_but_its_id() {
+fn explanations_contain_no_headers_and_only_the_ids_of_documents() {
     let world = World::new(json!({"credentials": {"authorization": "ApiKey secret"}}));
     let body = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{\"name\":\"secret\"}}\n", id_on(1, 0));
     let headers = [("authorization", "Basic secret"), ("cookie", "secret")];
@@ -137,7 +137,7 @@ fn shows_no_header_and_nothing_of_a_document_but_its_id() {
 }
 
 #[test]
-fn lists_as_many_as_it_is_told_to_and_sums_up_all() {
+fn lists_the_requested_number_of_operations_and_sums_up_all() {
     let world = World::new(json!({}));
     let body: String = (0..100).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let all = explain(&world, "/_bulk", &[], &body);
@@ -149,7 +149,7 @@ fn lists_as_many_as_it_is_told_to_and_sums_up_all() {
 }
 
 #[test]
-fn a_path_behind_explain_means_the_one_that_a_client_would_send() {
+fn the_path_after_explain_is_the_path_of_the_bulk_request() {
     for (rest, path) in [
         ("", "/_bulk"),
         ("/", "/_bulk"),
@@ -255,7 +255,7 @@ fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
 
 proptest! {
     #[test]
-    fn what_is_told_is_what_the_engine_does(
+    fn explanations_match_what_the_engine_does(
         operations in proptest::collection::vec(operation(), 1..40),
         missing_id in prop_oneof![Just("pass"), Just("generate"), Just("direct")],
         level in prop_oneof![Just("node"), Just("shard")],
@@ -268,7 +268,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(path in r"(/[a-z<]{0,3})?/_bulk(\?[?&=a-z]{0,9})?", body in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_requests_do_not_panic(path in r"(/[a-z<]{0,3})?/_bulk(\?[?&=a-z]{0,9})?", body in proptest::collection::vec(any::<u8>(), 0..300)) {
         let world = World::new(json!({}));
         prop_assert!(explain(&world, &path, &[], &body).way == Way::PassedWhole);
         let lines = [b"{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n".as_slice(), &body].concat();
@@ -277,7 +277,7 @@ proptest! {
 }
 
 #[test]
-fn the_shards_of_very_many_indices_are_not_all_summed_up() {
+fn the_number_of_summarized_shards_is_bounded() {
     let mut state = state();
     let copy = json!([{"primary": true, "state": "STARTED", "node": "n0"}]);
     let shards: serde_json::Map<_, _> = (0..1024).map(|shard| (shard.to_string(), copy.clone())).collect();

@@ -91,7 +91,7 @@ fn a_request_as_large_as_there_is_room_for_gets_all_its_items() {
 }
 
 #[test]
-fn an_answer_is_never_longer_than_it_may_be_and_parts_leave_in_a_row() {
+fn answers_stay_within_their_bound_and_parts_leave_one_after_the_other() {
     let mut world = World::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..20_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let id = send(&mut world, "/_bulk", &[], body.as_bytes());
@@ -114,7 +114,7 @@ fn an_answer_is_never_longer_than_it_may_be_and_parts_leave_in_a_row() {
 }
 
 #[test]
-fn a_refusal_of_all_parts_is_the_requests_own() {
+fn a_refusal_of_all_parts_answers_the_whole_request() {
     let mut world = World::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..10_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let id = send(&mut world, "/_bulk", &[], body.as_bytes());
@@ -127,7 +127,7 @@ fn a_refusal_of_all_parts_is_the_requests_own() {
 }
 
 #[test]
-fn long_errors_for_each_item_are_kept_or_shortened_but_never_taken_for_granted() {
+fn long_errors_are_kept_or_shortened_within_the_memory_bound() {
     let mut world =
         World::new(json!({"limits": {"memory": "64mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..15_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
@@ -146,7 +146,7 @@ fn long_errors_for_each_item_are_kept_or_shortened_but_never_taken_for_granted()
 }
 
 #[test]
-fn what_a_node_says_beyond_what_there_is_room_for_is_not_read() {
+fn an_answer_without_room_is_not_read() {
     let mut world = World::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
     world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
     world.woken();
@@ -156,7 +156,7 @@ fn what_a_node_says_beyond_what_there_is_room_for_is_not_read() {
 }
 
 #[test]
-fn nonsense_of_a_node_takes_no_more_than_itself() {
+fn a_malformed_answer_uses_no_more_memory_than_its_size() {
     let nested = format!("{}{}", "[".repeat(4 << 20), "]".repeat(4 << 20));
     let zeros = format!(r#"{{"took":1,"errors":false,"items":[{}0]}}"#, "0,".repeat(4 << 20));
     let items = format!(
@@ -210,7 +210,7 @@ fn a_long_refusal_that_many_requests_share_is_short_and_quotes_none_of_them() {
 }
 
 #[test]
-fn headers_are_counted() {
+fn the_memory_of_headers_is_counted() {
     let mut world = World::new(json!({"limits": {"memory": "16mb", "max_request": "1mb"}}));
     let long = "x".repeat(60_000);
     let passed = (0..1_000).take_while(|n| {
@@ -223,7 +223,7 @@ fn headers_are_counted() {
 }
 
 #[test]
-fn a_node_that_is_busy_again_and_again_takes_no_more_than_there_is_room_for() {
+fn repeated_429_answers_stay_within_the_memory_bound() {
     let mut world =
         World::new(json!({"limits": {"memory": "32mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..20_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();

@@ -52,7 +52,7 @@ fn twice_each() -> String {
 }
 
 #[test]
-fn node_puts_all_shards_of_a_node_into_one_batch() {
+fn level_node_puts_all_shards_of_a_node_into_one_batch() {
     let mut world = world(json!({"dispatch": {"level": "node"}}));
     world.request("/_bulk", &twice_each());
     world.woken();
@@ -62,7 +62,7 @@ fn node_puts_all_shards_of_a_node_into_one_batch() {
 }
 
 #[test]
-fn shard_makes_a_batch_for_each() {
+fn level_shard_makes_a_batch_for_each_shard() {
     let mut world = world(json!({}));
     let ids = [0, 1].map(|_| world.request("/_bulk", &twice_each()));
     world.woken();
@@ -83,7 +83,7 @@ fn shard_makes_a_batch_for_each() {
 }
 
 #[test]
-fn shards_of_two_indices_are_two() {
+fn shards_of_different_indices_have_separate_batches() {
     let mut state = state();
     for part in ["metadata", "routing_table"] {
         state[part]["indices"]["j"] = state[part]["indices"]["i"].clone();
@@ -98,7 +98,7 @@ fn shards_of_two_indices_are_two() {
 }
 
 #[test]
-fn a_shard_under_way_keeps_no_other_of_its_node_waiting() {
+fn a_shard_in_flight_does_not_block_other_shards_of_its_node() {
     let mut world = world(json!({}));
     let first = [id_of(0, 0), id_of(3, 0), id_of(0, 1)];
     for id in first {
@@ -111,7 +111,7 @@ fn a_shard_under_way_keeps_no_other_of_its_node_waiting() {
 }
 
 #[test]
-fn all_shards_of_a_node_share_its_bound() {
+fn all_shards_of_a_node_share_its_slots() {
     let mut world = world(json!({"dispatch": {"level": "shard", "max_in_flight_per_node": 1}}));
     let id = world.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
     world.woken();
@@ -140,7 +140,7 @@ fn operations_on_one_document_share_a_batch_whatever_the_index_is_called() {
 }
 
 #[test]
-fn what_has_no_known_shard_travels_as_with_node() {
+fn operations_without_a_known_shard_are_batched_by_node() {
     let bare = "{\"index\":{\"_index\":\"i\"}}\n{}\n";
     let mut passing = world(json!({"missing_id": "pass"}));
     passing.request("/_bulk", &bare.repeat(5));
@@ -204,7 +204,7 @@ fn wide(shards: u32) -> Value {
 }
 
 #[test]
-fn a_request_for_more_shards_than_are_counted_passes_whole() {
+fn a_request_for_more_shards_than_the_maximum_passes_through() {
     const SHARDS: u32 = 1 << 17;
     let mut world = World::knowing(json!({"dispatch": {"level": "shard"}}), &wide(SHARDS));
     let formula = Formula::Factor { shards: SHARDS, routing_shards: SHARDS };

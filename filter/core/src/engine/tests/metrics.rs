@@ -37,7 +37,7 @@ fn gauges<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn what_happens_is_shown_at_once_when_nothing_is_under_way() {
+fn events_are_published_at_once_when_no_request_is_pending() {
     let mut world = world();
     assert!(!world.engine.is_due());
     let request = RequestId(9);
@@ -52,7 +52,7 @@ fn what_happens_is_shown_at_once_when_nothing_is_under_way() {
 }
 
 #[test]
-fn else_ten_times_a_second_and_there_is_a_timer_for_it() {
+fn events_are_published_ten_times_a_second_while_requests_are_pending() {
     let mut world = world();
     world.now += INTERVAL;
     world.root(Input::Tick);
@@ -80,7 +80,7 @@ fn head(request: RequestId) -> Input {
 }
 
 #[test]
-fn what_is_held_and_on_its_way_is_told_for_each_upstream() {
+fn held_and_in_flight_operations_are_reported_for_each_upstream() {
     let mut world = world();
     let (first, second) = (index(&[id_on(0, 0), id_on(0, 1)]), index(&[id_on(0, 2)]));
     world.request("/_bulk", &first);
@@ -105,7 +105,7 @@ fn what_is_held_and_on_its_way_is_told_for_each_upstream() {
 }
 
 #[test]
-fn what_waits_to_be_sent_again_is_held() {
+fn batches_that_wait_to_be_retried_count_as_held() {
     let mut world = world();
     let body = index(&[id_on(0, 0)]);
     world.request("/_bulk", &body);
@@ -146,7 +146,7 @@ fn each_batch_is_measured_once() {
 }
 
 #[test]
-fn memory_and_the_state_are_told_once_there_was_a_request() {
+fn memory_and_the_state_are_reported_after_the_first_request() {
     let world = World::without_state(json!({}));
     assert!(world.engine.gauges().is_empty());
     let mut world = World::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));

@@ -52,7 +52,7 @@ fn body(world: &World, call: usize) -> String {
 }
 
 #[test]
-fn goes_to_the_coordinator_and_what_is_on_its_way_stays() {
+fn held_shares_go_to_the_coordinator_and_batches_in_flight_stay() {
     for level in ["node", "shard"] {
         let (mut world, gone, _) = warm(json!({"dispatch": {"level": level}}));
         let ids = [0, 0, 0].map(|n| {
@@ -75,7 +75,7 @@ fn goes_to_the_coordinator_and_what_is_on_its_way_stays() {
 }
 
 #[test]
-fn leaves_others_where_they_are() {
+fn shares_for_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let id = small(&mut world, 0);
     leaves(&mut world, &[gone]);
@@ -87,7 +87,7 @@ fn leaves_others_where_they_are() {
 }
 
 #[test]
-fn is_held_since_it_came() {
+fn redirected_shares_keep_their_hold_time() {
     let (mut world, gone, _) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let early = small(&mut world, 0);
     world.tick_after(30 * MILLISECOND);
@@ -105,7 +105,7 @@ fn is_held_since_it_came() {
 }
 
 #[test]
-fn leaves_what_is_to_be_sent_again_to_others_where_it_is() {
+fn retries_to_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({}));
     small(&mut world, 0);
     world.woken();
@@ -116,7 +116,7 @@ fn leaves_what_is_to_be_sent_again_to_others_where_it_is() {
 }
 
 #[test]
-fn leaves_what_may_leave_to_others() {
+fn ready_batches_for_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({}));
     // Ready, but not asked for yet.
     small(&mut world, 0);
@@ -125,7 +125,7 @@ fn leaves_what_may_leave_to_others() {
 }
 
 #[test]
-fn waits_no_longer_than_from_when_it_came() {
+fn redirected_shares_leave_when_their_original_interval_ends() {
     let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.tick_after(30 * MILLISECOND);
@@ -137,7 +137,7 @@ fn waits_no_longer_than_from_when_it_came() {
 }
 
 #[test]
-fn leaves_an_empty_hold_behind() {
+fn redirecting_leaves_an_empty_hold() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let bounds = json!({"max_in_flight": 2, "max_in_flight_per_node": 2});
     let (mut world, gone, _) = warm(json!({"hold": hold, "dispatch": bounds}));
@@ -170,7 +170,7 @@ fn leaves_an_empty_hold_behind() {
 }
 
 #[test]
-fn of_two_nodes_joins_one_batch_and_comes_back_in_order() {
+fn shares_of_two_nodes_join_one_batch_and_are_answered_in_order() {
     let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let ids = [id_on(1, 0), id_on(0, 0), id_on(2, 0), id_on(1, 1), id_on(0, 1)];
     let id = world.request("/_bulk", &index(&ids));
@@ -185,7 +185,7 @@ fn of_two_nodes_joins_one_batch_and_comes_back_in_order() {
 }
 
 #[test]
-fn of_a_client_that_goes_is_forgotten_where_it_waits_now() {
+fn redirected_shares_of_a_client_that_disconnects_are_dropped() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let (mut world, gone, _) = warm(json!({"hold": hold}));
     // So that all of them have one caller.
@@ -209,7 +209,7 @@ fn of_a_client_that_goes_is_forgotten_where_it_waits_now() {
 }
 
 #[test]
-fn to_be_sent_again_is_sent_to_the_coordinator_when_it_is_time() {
+fn a_pending_retry_goes_to_the_coordinator_when_it_is_due() {
     for lost in [true, false] {
         let (mut world, gone, _) = warm(json!({}));
         let id = small(&mut world, 0);
@@ -233,7 +233,7 @@ fn to_be_sent_again_is_sent_to_the_coordinator_when_it_is_time() {
 }
 
 #[test]
-fn to_be_sent_again_after_the_node_left_is_sent_to_the_coordinator_too() {
+fn a_retry_after_the_node_has_left_goes_to_the_coordinator() {
     let (mut world, gone, _) = warm(json!({}));
     let id = small(&mut world, 0);
     world.woken();
@@ -252,7 +252,7 @@ fn to_be_sent_again_after_the_node_left_is_sent_to_the_coordinator_too() {
 }
 
 #[test]
-fn for_the_lane_of_a_hung_node_does_not_wait_for_it() {
+fn redirected_batches_do_not_wait_for_the_slots_of_a_hung_node() {
     let (mut world, gone, _) = warm(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     let callers = ["a", "b", "c"].map(|caller| {
         let id = world.request_with("/_bulk", &[("authorization", caller)], &index(&[id_on(0, 0)]));
@@ -280,7 +280,7 @@ fn for_the_lane_of_a_hung_node_does_not_wait_for_it() {
 }
 
 #[test]
-fn goes_to_the_node_again_once_it_is_back() {
+fn new_shares_go_to_the_node_again_once_it_returns() {
     let (mut world, gone, _) = warm(json!({}));
     leaves(&mut world, &[gone]);
     small(&mut world, 0);

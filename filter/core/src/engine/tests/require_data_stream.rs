@@ -33,7 +33,7 @@ fn operation(action: &str, name: &str, required: bool) -> String {
 const KNOW_IT: [&str; 3] = ["8.13.0", "8.19.2", "9.5.3"];
 
 #[test]
-fn goes_to_nodes_that_know_it() {
+fn the_parameter_is_forwarded_to_nodes_that_support_it() {
     for (path, name, required) in [
         ("/_bulk", "stream", true),
         ("/_bulk?require_data_stream", "streams", true),
@@ -51,7 +51,7 @@ fn goes_to_nodes_that_know_it() {
 }
 
 #[test]
-fn passes_with_the_request_where_a_node_does_not_know_it() {
+fn the_request_passes_through_if_a_node_does_not_support_the_parameter() {
     for third in ["8.12.2", "7.17.29"] {
         for (path, body) in [
             ("/_bulk", operation("create", "stream", true)),
@@ -72,7 +72,7 @@ fn passes_with_the_request_where_a_node_does_not_know_it() {
 
 /// A cluster refuses the whole request in which an update has it, and takes no notice of it in a deletion.
 #[test]
-fn passes_with_the_request_if_it_is_said_of_an_update() {
+fn the_request_passes_through_if_an_update_has_the_parameter() {
     for (path, action, required, passes) in [
         ("/_bulk", "update", true, true),
         ("/_bulk", "update", false, false),
@@ -92,7 +92,7 @@ fn passes_with_the_request_if_it_is_said_of_an_update() {
 
 /// The refusal of what is no data stream shows no id then.
 #[test]
-fn where_it_is_refused_no_id_is_made() {
+fn refused_operations_get_no_id() {
     let required = json!({"require_data_stream": true});
     for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
         let mut world = world(json!({"missing_id": mode}), KNOW_IT);

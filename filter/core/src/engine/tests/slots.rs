@@ -48,7 +48,7 @@ fn count(world: &World, identity: &str) -> usize {
 }
 
 #[test]
-fn that_others_have_are_not_waited_for_longer_than_an_interval() {
+fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
     let mut world = quiet(json!({}));
     ask_all(&mut world, "/_bulk", "many", 64);
     assert_eq!(count(&world, "many"), 16);
@@ -73,7 +73,7 @@ fn that_others_have_are_not_waited_for_longer_than_an_interval() {
 }
 
 #[test]
-fn that_are_taken_have_the_engine_woken_in_time() {
+fn occupied_slots_set_a_timer_for_the_engine() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask(&mut world, "/_bulk", "one", 0);
     world.timer = None;
@@ -91,7 +91,7 @@ fn that_are_taken_have_the_engine_woken_in_time() {
 }
 
 #[test]
-fn are_had_in_turn_by_identities_not_by_callers() {
+fn slots_are_assigned_round_robin_by_identity_not_by_caller() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask_all(&mut world, "/_bulk", "greedy", 4);
     ask_all(&mut world, "/_bulk", "modest", 2);
@@ -107,7 +107,7 @@ fn are_had_in_turn_by_identities_not_by_callers() {
 }
 
 #[test]
-fn are_shared_at_once_by_what_arrives_together() {
+fn slots_are_shared_at_once_by_requests_that_arrive_together() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
     for (identity, callers) in [("many", 8), ("few", 2)] {
         for caller in 0..callers {
@@ -122,7 +122,7 @@ fn are_shared_at_once_by_what_arrives_together() {
 }
 
 #[test]
-fn are_not_taken_by_requests_that_ask_the_cluster_to_wait() {
+fn requests_that_ask_the_cluster_to_wait_use_separate_slots() {
     for query in ["refresh=wait_for", "wait_for_active_shards=all", "timeout=1m&wait_for_active_shards=1"] {
         let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
         let path = format!("/_bulk?{query}");
@@ -142,7 +142,7 @@ fn are_not_taken_by_requests_that_ask_the_cluster_to_wait() {
 }
 
 #[test]
-fn are_all_there_are_where_all_share_one_identity() {
+fn a_single_identity_never_exceeds_the_slots() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
     for identity in ["a", "b", "c"] {
         ask(&mut world, "/_bulk", identity, 0);
@@ -154,7 +154,7 @@ fn are_all_there_are_where_all_share_one_identity() {
 }
 
 #[test]
-fn are_shared_by_the_header_that_is_configured() {
+fn slots_are_shared_by_the_configured_header() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
     ask(&mut world, "/_bulk", "a", 1);
     ask(&mut world, "/_bulk", "b", 1);
@@ -164,7 +164,7 @@ fn are_shared_by_the_header_that_is_configured() {
 }
 
 #[test]
-fn do_not_keep_a_hold_of_several_batches_for_an_interval_each() {
+fn a_hold_of_several_batches_does_not_wait_an_interval_for_each() {
     let config = json!({
         "hold": {"flush_threshold_docs": 1}, "dispatch": {"max_in_flight": 3, "max_in_flight_per_node": 3},
     });
@@ -181,7 +181,7 @@ fn do_not_keep_a_hold_of_several_batches_for_an_interval_each() {
 }
 
 #[test]
-fn keep_nothing_that_was_held_for_an_interval_already() {
+fn entries_held_for_an_interval_do_not_wait_for_slots() {
     let config = json!({"hold": {"early_release": false}, "dispatch": {"max_in_flight_per_node": 1}});
     let mut world = quiet(config);
     for identity in ["one", "two"] {
@@ -192,7 +192,7 @@ fn keep_nothing_that_was_held_for_an_interval_already() {
 }
 
 #[test]
-fn of_an_identity_are_not_exceeded_by_what_is_sent_again() {
+fn retries_do_not_exceed_the_slots_of_an_identity() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2}}));
     ask_all(&mut world, "/_bulk", "many", 8);
     for _ in 0..4 {
@@ -211,7 +211,7 @@ fn of_an_identity_are_not_exceeded_by_what_is_sent_again() {
 }
 
 #[test]
-fn that_become_fewer_or_more_are_counted_right() {
+fn changing_the_number_of_slots_keeps_the_count_correct() {
     let config = |most: u64, interval: &str| {
         json!({
             "coordinator": "es", "cluster_state": {"refresh": "1h"}, "hold": {"interval": interval},
@@ -243,7 +243,7 @@ fn that_become_fewer_or_more_are_counted_right() {
 }
 
 #[test]
-fn of_a_node_that_has_gone_keep_nothing() {
+fn slots_of_a_node_that_has_left_block_nothing() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     let paths = ["/_bulk", "/_bulk?refresh=wait_for"];
     for path in paths {
@@ -263,7 +263,7 @@ fn of_a_node_that_has_gone_keep_nothing() {
 }
 
 #[test]
-fn are_not_lost_to_clients_that_have_gone() {
+fn clients_that_disconnect_do_not_leak_slots() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask(&mut world, "/_bulk", "many", 0);
     let leavers: Vec<_> = (1..10).map(|caller| ask(&mut world, "/_bulk", "many", caller)).collect();
