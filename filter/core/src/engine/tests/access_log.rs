@@ -1,4 +1,4 @@
-//! What is kept of each request for the access log.
+//! The fields of the access log.
 
 use std::time::Duration;
 

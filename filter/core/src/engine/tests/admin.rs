@@ -1,4 +1,4 @@
-//! What is told below the admin path.
+//! The endpoints below the admin path.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ fn world() -> World {
     world
 }
 
-/// A request without a body.
+/// Sends a request without a body.
 fn send(world: &mut World, id: u32, method: &str, path: &str) {
     let headers = [(":method", method), (":path", path)];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
     world.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: true });
 }
 
-/// The same, and what is told: status and body.
+/// Sends a request without a body, and returns the status and body of the reply.
 fn ask(world: &mut World, method: &str, path: &str) -> (u16, String) {
     let id = 5000 + world.replies.len() as u32;
     send(world, id, method, path);
@@ -96,7 +96,7 @@ fn the_status_reports_a_node_that_cannot_be_reached() {
     let call = world.take_call("es-0");
     world.root(Input::CallNotSent { call: call.id });
     let failed = &status(&mut world)["nodes"][0];
-    // Envoy has no such upstream, so the node has none any more.
+    // Envoy does not have this upstream, so the node no longer has one.
     assert_eq!(failed["without_upstream"], "upstream");
     world.settle();
     world.tick_after(Duration::from_secs(3600));
@@ -227,7 +227,7 @@ fn a_request_whose_body_does_not_arrive_is_answered() {
     assert!(world.engine.is_idle());
 }
 
-/// A body with everything that a sample has to leave out or to keep.
+/// Returns a body with everything that a sample must leave out or keep.
 const SAMPLED: &str = concat!(
     r#"{"index":{"_index":"i","_id":"d1","routing":"r"}}"#,
     "\n",
@@ -270,7 +270,7 @@ fn the_sample_is_the_next_bulk_request_without_its_documents() {
             .collect::<Vec<_>>()
     };
     assert_eq!(documents(&sample), documents(SAMPLED));
-    // What is shown can be explained.
+    // The sample can be explained.
     let explained = world.request("/_bulk_reshuffle/explain", &sample);
     world.woken();
     assert_eq!(world.reply(explained)["way"], "split");
@@ -282,7 +282,7 @@ fn a_request_for_a_sample_times_out() {
     send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
     world.woken();
     world.tick_after(Duration::from_millis(9_999));
-    // A filter that is to be replaced stays until then.
+    // A filter that is being replaced stays until then.
     assert!(world.replies.is_empty() && !world.engine.is_idle());
     world.tick_after(Duration::from_millis(1));
     assert_eq!((world.replies[&7000].status, world.engine.is_idle()), (504, true));

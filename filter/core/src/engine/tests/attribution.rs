@@ -12,8 +12,8 @@ fn item(action: &str, index: &str, id: &str, status: u16) -> Value {
     json!({action: {"_index": index, "_id": id, "status": status}})
 }
 
-/// A request with two operations for es-0 and one for es-1, of which es-0 answers so; and the statuses that the
-/// client sees for the two.
+/// Sends a request with two operations for es-0 and one for es-1, and lets es-0 answer with these items. Returns the
+/// statuses that the client gets for the two operations.
 fn answered(path: &str, items: &Value) -> (World, Vec<u64>) {
     let mut world = World::new(json!({}));
     let body = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
@@ -98,7 +98,7 @@ fn requests_for_the_index_pass_through_until_the_next_poll() {
     assert_eq!(world.items(id).len(), 1);
 }
 
-/// Besides "i" an index "j" of the same kind.
+/// Creates a world with an additional index "j" of the same kind as "i".
 fn with_another_index() -> World {
     let mut state = state();
     for what in ["metadata", "routing_table"] {

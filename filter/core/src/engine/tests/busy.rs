@@ -1,4 +1,4 @@
-//! Operations that a node had no room for, in a batch that it accepted otherwise.
+//! Operations that a node rejected with 429, in a batch that it otherwise accepted.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn quiet(config: Value) -> World {
     World::new(whole)
 }
 
-/// An answer with these statuses to the oldest call to an upstream, for the ids that were sent.
+/// Answers the oldest call to an upstream with these statuses for the ids that were sent.
 fn answer(world: &mut World, upstream: &str, statuses: &[u16]) {
     let call = world.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
     let lines: Vec<Value> =
@@ -86,7 +86,7 @@ fn rejected_operations_do_not_delay_other_requests_in_the_batch() {
     world.answer("es-0");
     answer(&mut world, "es-0", &[BUSY, 201]);
     assert_eq!(statuses(&world, two), [201]);
-    // What comes meanwhile waits: the node has enough to do.
+    // Requests that arrive meanwhile wait, because the node is busy.
     let later = world.request("/_bulk", &index(&[id_on(0, 2)]));
     world.woken();
     assert!(world.calls.is_empty());
@@ -107,7 +107,7 @@ fn rejected_operations_are_not_retried_after_a_later_operation_on_the_document()
     world.woken();
     answer(&mut world, "es-0", &[BUSY, 200, BUSY, BUSY, BUSY]);
     world.tick_after(Duration::from_millis(50));
-    // The first was overtaken by the second; the others keep their order.
+    // The second operation overtook the first. The others keep their order.
     assert_eq!(world.calls[0].body, index(&ids[2..]).as_bytes());
     answer(&mut world, "es-0", &[BUSY, 201, 200]);
     assert_eq!(statuses(&world, id), [429, 200, 429, 201, 200]);
@@ -180,12 +180,12 @@ fn rejected_operations_are_retried_after_the_client_has_disconnected() {
     world.gone(id);
     answer(&mut world, "es-0", &[201, BUSY]);
     world.tick_after(Duration::from_millis(50));
-    // It has left in part, so all of it is carried out.
+    // A part of the request has left, so the rest is carried out too.
     answer(&mut world, "es-0", &[201]);
     assert!(world.replies.is_empty() && world.engine.is_idle());
 }
 
-/// Two ids that are different and have the same hash.
+/// Returns two different ids with the same hash.
 fn ids_of_one_hash() -> [String; 2] {
     let mut seen = std::collections::BTreeMap::new();
     (0..)

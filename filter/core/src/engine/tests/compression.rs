@@ -19,7 +19,7 @@ fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Sends a body that says that it is gzip, in pieces.
+/// Sends a body that is declared as gzip, in chunks of this size.
 fn send(world: &mut World, body: &[u8], size: usize) -> u32 {
     let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
     let last = body.len().div_ceil(size).saturating_sub(1);
@@ -29,7 +29,7 @@ fn send(world: &mut World, body: &[u8], size: usize) -> u32 {
     id
 }
 
-/// A body passes through as it came, the compressed one.
+/// Asserts that a compressed body passes through unchanged.
 fn assert_passes(config: Value, body: &[u8], size: usize, why: PassThrough) {
     let mut world = World::new(config);
     let id = world.head("/_bulk", &[("content-encoding", "gzip")]);

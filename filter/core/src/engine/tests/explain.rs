@@ -12,7 +12,8 @@ use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Unrouted, hash};
 
-/// The cluster of [`state`] with more indices: a partitioned one, two that are not routed but merged, and a closed one.
+/// Returns the cluster of [`state`] with more indices: a partitioned one, two that are merged but not routed, and a
+/// closed one.
 fn cluster() -> Value {
     let mut state = state();
     let like = state["metadata"]["indices"]["i"].clone();
@@ -167,7 +168,7 @@ fn every_reason_has_a_sentence() {
     assert!(reasons.iter().all(|why| why.text.ends_with('.')));
 }
 
-/// An operation as a client may send it, and what is wrong with it if it stands in a request.
+/// Generates an operation as a client may send it, possibly with a problem.
 fn operation() -> impl Strategy<Value = (&'static str, &'static str, Option<u32>, Option<&'static str>)> {
     let names = prop_oneof![
         60 => Just("i"), 20 => Just("a"), 10 => Just(""), 8 => Just("parts"), 8 => Just("later"), 8 => Just("series"),
@@ -178,7 +179,7 @@ fn operation() -> impl Strategy<Value = (&'static str, &'static str, Option<u32>
     (names, actions, proptest::option::weighted(0.9, 0..10_000_u32), routing)
 }
 
-/// Each operation carries its number in its id or its source.
+/// Returns the body of these operations. Each contains its number in its id or its source.
 fn text(operations: &[(&str, &str, Option<u32>, Option<&str>)]) -> String {
     let mut text = String::new();
     for (n, (index, action, id, routing)) in operations.iter().enumerate() {
@@ -200,7 +201,8 @@ fn text(operations: &[(&str, &str, Option<u32>, Option<&str>)]) -> String {
     text
 }
 
-/// The upstream to which each operation was really sent, by its number, and the operations and bytes of each upstream.
+/// Returns the upstream to which each operation was actually sent, by its number, and the operations and bytes of each
+/// upstream.
 fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>) {
     let (mut places, mut totals) = (BTreeMap::new(), BTreeMap::<String, (u64, u64)>::new());
     for call in calls {
@@ -222,7 +224,7 @@ fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>)
     (places, totals)
 }
 
-/// Lets the engine take the same request, and holds what it does against what was told.
+/// Sends the same request to the engine, and compares the result with the explanation.
 fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
     let headers: &[(&str, &str)] = if is_zipped { &[("content-encoding", "gzip")] } else { &[] };
     let bytes = if is_zipped { gzip(body.as_bytes()) } else { body.as_bytes().to_vec() };
@@ -294,7 +296,7 @@ fn the_number_of_summarized_shards_is_bounded() {
         .map(|number| format!("{{\"delete\":{{\"_index\":\"many-{number}\",\"_id\":\"1\"}}}}\n"));
     let explanation = explain(&world, "/_bulk", &[], lines.collect::<String>());
     assert_eq!((explanation.way, explanation.operations), (Way::Split, 7));
-    // Of four indices; of the other two none is looked at.
+    // The shards of four indices are included, and those of the other two are not.
     assert_eq!((explanation.shards.len(), explanation.shards_left_out), (LISTED, 6 * 1024 - LISTED));
     assert_eq!(explanation.skew.shards, Some(2.0 * 4096.0 / 5.0));
 }

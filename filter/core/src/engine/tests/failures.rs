@@ -8,7 +8,7 @@ use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
 use crate::routing::Unrouted;
 
-/// A request for es-0 and es-1, dispatched.
+/// Sends a request for es-0 and es-1, which is dispatched.
 fn split(world: &mut World) -> u32 {
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]));
     world.woken();
@@ -189,7 +189,7 @@ fn a_batch_refused_with_429_is_retried_with_growing_delays() {
     let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}, "retry": {"attempts": 3}}));
     let id = split(&mut world);
     world.answer("es-1");
-    // What comes meanwhile waits too: the node has enough to do.
+    // Requests that arrive meanwhile wait too, because the node is busy.
     let later = world.request("/_bulk", &index(&[id_on(0, 5)]));
     for longest in [50, 100, 200] {
         world.answer_with("es-0", 429, TOO_MUCH);
@@ -262,7 +262,7 @@ fn only_the_offending_request_of_a_refused_batch_gets_the_error() {
     let ids = [0, 1, 2].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
     world.answer("es-0");
     world.answer_with("es-0", 400, r#"{"error":{"type":"x","reason":"somebody's fault"},"status":400}"#);
-    // One after the other, each alone, before whatever came later.
+    // The requests are sent one after the other, each alone, before all later ones.
     assert_eq!(world.upstreams(), ["es-0"; 3]);
     let bodies: Vec<_> = world.calls.iter().map(|call| call.body.clone()).collect();
     assert_eq!(bodies, [0, 1, 2].map(|n| index(&[id_on(0, n)]).into_bytes()));

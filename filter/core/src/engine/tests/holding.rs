@@ -8,7 +8,7 @@ use crate::routing::UpstreamId;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Requests with one operation each, for one node.
+/// Sends requests with one operation each for one node.
 fn small(world: &mut World, node: usize, count: usize) -> Vec<u32> {
     (0..count).map(|n| world.request("/_bulk", &index(&[id_on(node, n)]))).collect()
 }
@@ -39,8 +39,8 @@ fn requests_that_arrive_while_a_batch_is_in_flight_leave_together() {
     assert_eq!(batches.unwrap().1, &2);
 }
 
-/// How many requests are in each batch of 20 clients who come back a millisecond after they were answered; a batch
-/// takes ten.
+/// Returns the number of requests in each batch of 20 clients, each of which sends its next request a millisecond after
+/// its answer. A batch takes ten milliseconds.
 fn batches_of_20_clients(gather: &str) -> (World, Vec<usize>) {
     let mut world = World::new(json!({"hold": {"gather": gather}}));
     small(&mut world, 0, 1);
@@ -79,7 +79,7 @@ fn the_wait_for_clients_that_do_not_return_is_bounded() {
     assert_eq!((world.calls.len(), world.timer), (0, Some(2 * MILLISECOND)));
     world.tick_after(2 * MILLISECOND);
     assert_eq!(operations(&world, 0), 3);
-    // Nobody comes back any more.
+    // No client returns from now on.
     world.now += MILLISECOND;
     world.answer("es-0");
     world.tick_after(MILLISECOND);
@@ -128,7 +128,7 @@ fn without_early_release_a_hold_leaves_when_its_interval_ends() {
     assert_eq!((world.calls.len(), world.timer), (0, Some(MILLISECOND)));
     world.tick_after(MILLISECOND);
     assert_eq!(operations(&world, 0), 2);
-    // The next hold waits for its own interval, or for the batch on its way if that takes longer.
+    // The next hold waits for its own interval, or for the batch in flight if that takes longer.
     small(&mut world, 0, 1);
     world.tick_after(30 * MILLISECOND);
     assert_eq!(world.calls.len(), 1);
@@ -155,7 +155,7 @@ fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
             world.answer("es-0");
         }
         assert!(sizes.len() >= 2 && sizes.iter().all(|size| (2..=4).contains(size)), "{sizes:?}");
-        // Whatever is left over waits for its interval, not for ever.
+        // The rest waits for its interval, not forever.
         world.tick_after(Duration::from_secs(60));
         world.settle();
         assert_eq!(world.replies.len(), 8);
@@ -223,7 +223,7 @@ fn several_batches_of_a_caller_may_be_in_flight() {
     assert_eq!(world.calls.len(), 2);
 }
 
-/// The `authorization` of each call on its way.
+/// Returns the `authorization` of each call in flight.
 fn callers(world: &World) -> Vec<String> {
     let header = |call: &crate::engine::Call| {
         call.headers.iter().find(|(name, _)| name == "authorization").map(|(_, value)| value.clone())
@@ -285,7 +285,7 @@ fn a_retried_batch_does_not_overtake_waiting_identities() {
         turns.extend(callers(&world));
         world.answer("es-0");
     }
-    // What is sent again waits for the turn of its identity, which has just had one.
+    // The retried batch waits for the next slot of its identity, which has just had one.
     assert_eq!(turns, ["second", "third", "merged", "merged"]);
 }
 

@@ -1,4 +1,5 @@
-//! What a client or a node sends to make the filter take memory: the [audit](crate::engine::Audited) looks at every step.
+//! Input from hostile clients or nodes that makes the filter use memory. The [audit](crate::engine::Audited) checks
+//! every step.
 
 use std::time::Duration;
 
@@ -8,16 +9,16 @@ use super::world::{World, id_on, index};
 use crate::bulk::gzip;
 use crate::engine::pass_through::PassThrough;
 
-/// Bytes of a body that arrive at a time.
+/// The size of the chunks of a body, in bytes.
 const CHUNK: usize = 16 << 10;
 
-/// Lines that delete ten documents again and again, of at least so many bytes.
+/// Returns lines that delete the same ten documents repeatedly, with at least this many bytes.
 fn deletes(bytes: usize) -> String {
     let ten: String = (0..10).map(|id| format!("{{\"delete\":{{\"_id\":\"{id}\"}}}}\n")).collect();
     ten.repeat(bytes.div_ceil(ten.len()))
 }
 
-/// Sends a body in pieces; ends with the last, or when the request has passed through.
+/// Sends a body in chunks, until the last one or until the request has passed through.
 fn send(world: &mut World, path: &str, headers: &[(&str, &str)], body: &[u8]) -> u32 {
     let id = world.head(path, headers);
     let last = body.len().div_ceil(CHUNK);
@@ -28,13 +29,13 @@ fn send(world: &mut World, path: &str, headers: &[(&str, &str)], body: &[u8]) ->
     id
 }
 
-/// An item as long as clusters write them.
+/// Returns an item of realistic length.
 fn item(action: &str, id: &str) -> String {
     let rest = r#""_version":9223372036854775807,"result":"not_found","forced_refresh":true,"_shards":{"total":2,"successful":1,"failed":0},"_seq_no":9223372036854775807,"_primary_term":9223372036854775807,"status":404"#;
     format!(r#"{{"{action}":{{"_index":"i","_id":"{id}",{rest}}}}}"#)
 }
 
-/// Answers whatever is on its way with an item for each delete.
+/// Answers all calls in flight with an item for each delete.
 fn answer_deletes(world: &mut World, mut item: impl FnMut(&str) -> String) {
     while let Some(call) = world.calls.first() {
         let (upstream, body) = (call.upstream.to_string(), String::from_utf8(call.body.clone()).unwrap());
@@ -99,7 +100,7 @@ fn answers_stay_within_their_bound_and_parts_leave_one_after_the_other() {
     while let Some(call) = world.calls.first() {
         let mut on_their_way = world.upstreams();
         on_their_way.dedup();
-        assert_eq!(on_their_way.len(), world.calls.len(), "two parts of a share are on their way");
+        assert_eq!(on_their_way.len(), world.calls.len(), "two parts of a share are in flight");
         let operations = String::from_utf8_lossy(&call.body).lines().count();
         assert!(operations < 1_024, "{operations} operations are answered in more than a megabyte");
         let upstream = call.upstream.to_string();

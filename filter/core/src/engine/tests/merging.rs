@@ -130,7 +130,7 @@ fn an_unanswered_state_query_is_repeated() {
     world.request("/_bulk", "");
     world.woken();
     for failure in 1..=3 {
-        // At once some times, then after the interval.
+        // It is repeated at once a few times, and then after the interval.
         for _ in 0..[2, 6, 1][failure as usize - 1] {
             let call = world.questions.remove(0).id;
             world.root(match failure {
@@ -190,7 +190,8 @@ fn a_body_beyond_a_bound_passes_through() {
     assert_eq!(world.engine.memory(), 0);
 }
 
-/// What of an answer is kept that waits for another, with room for so much, and the memory that both requests take.
+/// Sends a request whose first answer waits for the second, with this `limits.memory`. Returns its id and the memory in
+/// use.
 fn kept(memory: &str) -> (World, u32, u64) {
     let mut world =
         World::new(json!({"limits": {"memory": memory, "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
@@ -246,7 +247,7 @@ fn answer_with_cookie(world: &mut World, upstream: &str, status: u16) {
     });
 }
 
-/// The names of the headers of a reply.
+/// Returns the names of the headers of a reply.
 fn names(world: &World, id: u32) -> Vec<&str> {
     world.replies[&id].headers.iter().map(|(name, _)| name.as_str()).collect()
 }

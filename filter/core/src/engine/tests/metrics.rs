@@ -1,4 +1,4 @@
-//! What is shown of what happens, and when.
+//! The published metrics, and when they are published.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::engine::pass_through::PassThrough;
 const MILLISECOND: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A world in which nobody looks at the cluster for a while, so that time can pass.
+/// Creates a world without cluster-state polls for a while, so that time can pass.
 fn world() -> World {
     World::new(json!({"cluster_state": {"refresh": "1h"}, "header_pause": "stop"}))
 }
 
-/// The gauges of one upstream, without their labels.
+/// Returns the gauges of one upstream, without their labels.
 fn gauges_of(world: &World, upstream: &str) -> BTreeMap<String, u64> {
     let upstreams = world.engine.upstreams();
     let end = format!(".upstream.{upstream}");
@@ -67,7 +67,7 @@ fn events_are_published_ten_times_a_second_while_requests_are_pending() {
     world.engine.handle(Input::Tick, world.now);
     assert!(world.engine.is_due());
     world.engine.take_events(&mut MetricEvents::default());
-    // Time alone is no news.
+    // Time alone does not make metrics due.
     world.now += INTERVAL;
     world.engine.handle(Input::Tick, world.now);
     assert!(!world.engine.is_due());
@@ -90,7 +90,7 @@ fn held_and_in_flight_operations_are_reported_for_each_upstream() {
     world.woken();
     let sent = gauges([("in_flight_batches", 1), ("in_flight_operations", 2), ("in_flight_bytes", bytes)]);
     assert_eq!(gauges_of(&world, "es-0"), sent);
-    // Another waits behind it, one more, and one whose client goes.
+    // Two more requests wait behind it, and one whose client disconnects.
     world.request("/_bulk", &second);
     let leaver = world.request("/_bulk", &second);
     world.gone(leaver);
@@ -140,7 +140,7 @@ fn each_batch_is_measured_once() {
     assert_eq!(values(Histogram::BatchOperations), [1, 3, 3]);
     let bytes = [one.len() as u64, (one.len() + two.len()) as u64];
     assert_eq!(values(Histogram::BatchBytes), [bytes[0], bytes[1], bytes[1]]);
-    // The second batch waited for the first; sent again it has not waited anew.
+    // The second batch waited for the first. Its retry adds no further hold time.
     assert_eq!(values(Histogram::HoldMicroseconds), [0, 7000]);
     assert_eq!(values(Histogram::UpstreamMicroseconds), [7000, 5000, 0]);
 }

@@ -24,7 +24,7 @@ fn text(call: &Call) -> String {
     String::from_utf8(call.body.clone()).unwrap()
 }
 
-/// The operations of a batch: what the action line says, and the source's number.
+/// Returns the operations of a batch: the action line and the number in the source.
 fn operations(call: &Call) -> Vec<(Value, u64)> {
     let lines = text(call);
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -52,7 +52,7 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
     }
     assert_eq!((made[2].as_str(), made.iter().collect::<BTreeSet<_>>().len()), ("mine", 4));
     assert!(made.iter().all(|id| id == "mine" || id.len() == 20), "{made:?}");
-    // What came is there, byte for byte, but for the ids.
+    // Everything arrives byte for byte, except for the added ids.
     let sent: String = world.calls.iter().map(text).collect();
     for expected in [
         format!("{{\"index\":{{\"_id\":\"{}\",\"_index\":\"i\"}}}}\n{{\"n\":0}}\n", made[0]),
@@ -70,7 +70,7 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
 fn an_item_without_the_generated_id_does_not_match() {
     let mut world = World::new(json!({"missing_id": "generate"}));
     let id = world.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(2));
-    // So that each node has a batch of which it is a part, not the whole.
+    // Each node gets a batch that contains more than this request.
     world.request("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
     world.woken();
     let sent: Vec<_> =
@@ -84,7 +84,7 @@ fn an_item_without_the_generated_id_does_not_match() {
     world.woken();
     let items = world.items(id);
     assert_eq!(items.len(), 2);
-    // The error says under which id the document may be found.
+    // The error contains the id under which the document may be found.
     assert!(items.iter().all(|(id, status)| *status == 503 && sent.contains(&json!(id))), "{items:?}");
 }
 
@@ -192,7 +192,7 @@ fn a_routing_value_alone_is_not_enough_where_the_id_routes_too() {
     world.request("/i/_bulk?routing=a", body);
     world.woken();
     assert_eq!((world.upstreams(), text(&world.calls[0]).as_str()), (vec!["es"], body));
-    // With an id of its own a document can be placed, but where routing is required an id is no help.
+    // With its own id a document can be routed, unless the index requires a routing value.
     for mode in ["direct", "generate"] {
         let mut world = World::knowing(json!({"missing_id": mode}), &partitioned);
         let id = world.request("/i/_bulk", body);
@@ -205,7 +205,8 @@ fn a_routing_value_alone_is_not_enough_where_the_id_routes_too() {
     assert_ne!(world.upstreams(), ["es"]);
 }
 
-/// Logstash writes these for what it does not have. A cluster refuses a whole request in which a parameter is there twice.
+/// Logstash sends null for parameters that it does not have. A cluster refuses a whole request with a duplicate
+/// parameter.
 #[test]
 fn an_added_parameter_replaces_a_null() {
     let body = "{\"index\":{\"_id\":null,\"_index\":\"i\",\"routing\":null}}\n{\"n\":1}\n";
@@ -226,7 +227,7 @@ fn an_added_parameter_replaces_a_null() {
     }
 }
 
-/// What an operation on this name gets, by the parameters that are added to its action line.
+/// Returns the parameters that are added to the action line of an operation on this name.
 pub fn added(world: &mut World, name: &str, action: &str, parameters: &Value) -> Vec<String> {
     let mut line = parameters.clone();
     line["_index"] = json!(name);

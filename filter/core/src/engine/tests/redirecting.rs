@@ -1,4 +1,4 @@
-//! What waits for a node that has left.
+//! Shares and batches that wait for a node that has left the cluster.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn upstream(world: &World, name: &str) -> UpstreamId {
     }
 }
 
-/// A world in which something was sent to es-0 and to es-1, so that their numbers are known, and nothing is left.
+/// Creates an idle world that has already sent requests to es-0 and es-1, so that their numbers are known.
 fn warm(config: Value) -> (World, UpstreamId, UpstreamId) {
     let mut world = world(config);
     world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
@@ -92,7 +92,7 @@ fn redirected_shares_keep_their_hold_time() {
     let early = small(&mut world, 0);
     world.tick_after(30 * MILLISECOND);
     leaves(&mut world, &[gone]);
-    // What came later was read with the table before.
+    // The later request was read with the previous table.
     let late = small(&mut world, 1);
     world.woken();
     assert_eq!((world.calls.len(), world.timer), (0, Some(20 * MILLISECOND)));
@@ -118,7 +118,7 @@ fn retries_to_other_nodes_are_not_redirected() {
 #[test]
 fn ready_batches_for_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({}));
-    // Ready, but not asked for yet.
+    // The batch is ready, but was not polled yet.
     small(&mut world, 0);
     leaves(&mut world, &[gone]);
     assert_eq!(world.upstreams(), ["es-0"]);
@@ -146,7 +146,7 @@ fn redirecting_leaves_an_empty_hold() {
         world.request_with("/_bulk", &[("authorization", caller)], &index(&ids));
         world.woken();
     };
-    // The lane is full, and a hold with a batch on its way waits for it.
+    // The slots are full, and a hold with a batch in flight waits for them.
     of(&mut world, "a", &[0, 1, 2]);
     of(&mut world, "z", &[0, 1, 2]);
     of(&mut world, "a", &[3, 4, 5]);
@@ -158,7 +158,7 @@ fn redirecting_leaves_an_empty_hold() {
     let z = world.calls.remove(1);
     world.calls.insert(0, z);
     world.answer("es-0");
-    // Two are not three.
+    // Two requests are too few for a batch of three.
     assert_eq!(world.upstreams(), ["es-0", "es"]);
     of(&mut world, "a", &[8]);
     assert_eq!(
@@ -188,7 +188,7 @@ fn shares_of_two_nodes_join_one_batch_and_are_answered_in_order() {
 fn redirected_shares_of_a_client_that_disconnects_are_dropped() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let (mut world, gone, _) = warm(json!({"hold": hold}));
-    // So that all of them have one caller.
+    // All of these requests have the same caller.
     let unfinished = world.head("/_bulk", &[]);
     let before = world.request("/_bulk", &index(&[id_on(0, 5)]));
     world.gone(before);
@@ -241,7 +241,7 @@ fn a_retry_after_the_node_has_left_goes_to_the_coordinator() {
     world.answer_with("es-0", 429, TOO_MUCH);
     world.tick_after(50 * MILLISECOND);
     assert_eq!(world.upstreams(), ["es"]);
-    // Should the node come back, nothing waits there for a batch that is elsewhere.
+    // If the node returns, nothing waits there for a batch that was redirected.
     leaves(&mut world, &[]);
     small(&mut world, 1);
     world.woken();
@@ -259,7 +259,7 @@ fn redirected_batches_do_not_wait_for_the_slots_of_a_hung_node() {
         world.woken();
         id
     });
-    // A batch of two that was refused for one of them, and waits for the lane too.
+    // A batch of two was refused because of one of them, and waits for the slots too.
     world.answer("es-0");
     let both = [1, 2].map(|n| world.request_with("/_bulk", &[("authorization", "b")], &index(&[id_on(0, n)])));
     world.woken();
@@ -269,7 +269,7 @@ fn redirected_batches_do_not_wait_for_the_slots_of_a_hung_node() {
     world.answer_with("es-0", 400, "{}");
     assert_eq!(world.upstreams(), ["es-0"]);
     leaves(&mut world, &[gone]);
-    // The coordinator's lane has room for one as well.
+    // The coordinator also has one slot.
     assert_eq!(world.upstreams(), ["es-0", "es"]);
     assert_eq!((body(&world, 0), body(&world, 1)), (index(&[id_on(0, 1)]), index(&[id_on(0, 2)])));
     world.answer("es");

@@ -1,4 +1,5 @@
-//! The parameter `require_data_stream`, in the query and in action lines: the OpenTelemetry collector's exporter sends it.
+//! The parameter `require_data_stream` in the query and in action lines. The OpenTelemetry collector's exporter sends
+//! it.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::world::{World, id_on, index, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// Nodes of these releases, and besides "i" a data stream "stream" with an alias "streams".
+/// Creates a world with nodes of these versions and an additional data stream "stream" with an alias "streams".
 fn world(config: Value, versions: [&str; 3]) -> World {
     let mut state = state();
     for (node, version) in versions.iter().enumerate() {
@@ -70,7 +71,7 @@ fn the_request_passes_through_if_a_node_does_not_support_the_parameter() {
     assert!(silent.passed.contains_key(&id));
 }
 
-/// A cluster refuses the whole request in which an update has it, and takes no notice of it in a deletion.
+/// A cluster refuses the whole request if an update has the parameter, and ignores it in a deletion.
 #[test]
 fn the_request_passes_through_if_an_update_has_the_parameter() {
     for (path, action, required, passes) in [
@@ -90,7 +91,7 @@ fn the_request_passes_through_if_an_update_has_the_parameter() {
     assert_eq!(world.passed[&id], body.as_bytes());
 }
 
-/// The refusal of what is no data stream shows no id then.
+/// The refusal of an operation on a name that is not a data stream then contains no id.
 #[test]
 fn refused_operations_get_no_id() {
     let required = json!({"require_data_stream": true});

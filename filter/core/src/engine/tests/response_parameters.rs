@@ -70,7 +70,7 @@ fn every_answer_is_indented_if_the_client_requests_it() {
     assert_eq!(body(&world, ids[3]), body(&world, ids[0]));
     let refusal = "{\n  \"error\" : {\n    \"root_cause\" : [ ]\n  },\n  \"status\" : 400\n}\n";
     assert_eq!((world.replies[&refused].status, body(&world, refused).as_str()), (400, refusal));
-    // What is not JSON stays as it is.
+    // A response that is not JSON stays unchanged.
     let id = world.request("/_bulk?pretty", &index(&[id_on(2, 0)]));
     world.woken();
     world.answer_with("es-2", 403, "Forbidden");

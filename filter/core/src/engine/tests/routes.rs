@@ -10,7 +10,7 @@ fn body() -> String {
     index(&[id_on(0, 0), id_on(1, 0)])
 }
 
-/// A request whose route leads there; whether it was split.
+/// Sends a request with this route, and returns whether it was split.
 fn is_split(world: &mut World, route: Option<&str>) -> bool {
     let body = body();
     let id = world.head_to(route, "/_bulk", &[]);
@@ -28,7 +28,7 @@ fn only_requests_routed_to_the_coordinating_upstream_are_split() {
     for route in ["es", "es-http"] {
         assert!(is_split(&mut world, Some(route)), "{route}");
     }
-    // A node's own cluster is another policy than that of the coordinating one.
+    // A node's own cluster may have another policy than the coordinating upstream.
     for route in ["other", "es-0", "es2", "e", ""] {
         assert!(!is_split(&mut world, Some(route)), "{route}");
     }
@@ -40,7 +40,7 @@ fn only_requests_routed_to_the_coordinating_upstream_are_split() {
 #[test]
 fn each_requests_own_route_counts_even_if_its_headers_are_cached() {
     let mut world = World::new(json!({}));
-    // Weighted clusters: requests that are equal in every header, some of which go elsewhere.
+    // With weighted clusters, some of several requests with equal headers go elsewhere.
     for _ in 0..20 {
         assert!(is_split(&mut world, Some("es")));
         assert!(!is_split(&mut world, Some("canary")));
@@ -56,7 +56,7 @@ fn requests_routed_elsewhere_are_not_read_and_cause_no_polls() {
     world.woken();
     assert!(world.questions.is_empty());
     assert_eq!(world.passed_because(PassThrough::Route), 1);
-    // What is no bulk request is not counted.
+    // Requests other than bulk requests are not counted.
     let headers = [(":method", "GET"), (":path", "/_bulk")];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
     world.stream(Input::RequestHead { request: RequestId(77), headers, route: None, end: true });
@@ -76,7 +76,7 @@ fn disabled_takes_precedence_over_the_route() {
 fn a_warning_is_logged_once_if_no_route_leads_here() {
     let mut world = World::without_state(json!({}));
     world.head_to(Some("es-http"), "/_bulk", &[]);
-    // Nothing else asks for the callback in which warnings are told.
+    // Nothing else requests the callback in which warnings are logged.
     assert_eq!(world.wake_ups, 1);
     world.head_to(None, "/_bulk", &[]);
     world.woken();

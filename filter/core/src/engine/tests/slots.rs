@@ -1,4 +1,4 @@
-//! The slots of a node, `dispatch.max_in_flight_per_node`, and who has them.
+//! The slots of a node (`dispatch.max_in_flight_per_node`) and their distribution.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::world::{World, id_on, index, state};
 use crate::config::Config;
 
-/// `hold.interval`, unless a test says something else.
+/// The default `hold.interval` of these tests.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 const JUST_BEFORE: Duration = Duration::from_millis(49);
@@ -19,7 +19,7 @@ fn quiet(config: Value) -> World {
     World::new(whole)
 }
 
-/// A request to es-0 of this identity, and of a caller of its own for each number.
+/// Sends a request to es-0 with this identity. Each number has a separate caller.
 fn ask(world: &mut World, path: &str, identity: &str, caller: usize) -> u32 {
     let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
     let id = world.request_with(path, &headers, &index(&[id_on(0, caller % 4)]));
@@ -27,14 +27,14 @@ fn ask(world: &mut World, path: &str, identity: &str, caller: usize) -> u32 {
     id
 }
 
-/// A request of each of so many callers.
+/// Sends a request from each of this many callers.
 fn ask_all(world: &mut World, path: &str, identity: &str, callers: usize) {
     for caller in 0..callers {
         ask(world, path, identity, caller);
     }
 }
 
-/// The identity and the number of the caller of each call on its way.
+/// Returns the identity and the caller's number of each call in flight.
 fn in_flight(world: &World) -> Vec<(String, usize)> {
     let calls = world.calls.iter().map(|call| {
         let value = |wanted: &str| call.headers.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
@@ -58,7 +58,7 @@ fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
     world.tick_after(JUST_BEFORE);
     assert_eq!(world.calls.len(), 16);
     world.tick_after(Duration::from_millis(1));
-    // However long the others are held: no identity has more than all slots.
+    // However long the others are held, no identity exceeds the number of slots.
     assert_eq!((count(&world, "many"), count(&world, "other")), (16, 1));
     let call = world.calls.pop().unwrap();
     world.calls.insert(0, call);
@@ -79,7 +79,7 @@ fn occupied_slots_set_a_timer_for_the_engine() {
     world.timer = None;
     ask(&mut world, "/_bulk", "two", 0);
     assert_eq!(world.timer, Some(INTERVAL));
-    // An identity that has all it may have waits for no time.
+    // An identity at its maximum sets no timer.
     world.tick_after(INTERVAL);
     assert_eq!(world.calls.len(), 2);
     world.timer = None;
@@ -128,7 +128,7 @@ fn requests_that_ask_the_cluster_to_wait_use_separate_slots() {
         let path = format!("/_bulk?{query}");
         ask_all(&mut world, &path, "many", 64);
         assert_eq!(count(&world, "many"), 4);
-        // Of the same identity, and yet it does not wait.
+        // This request has the same identity, but does not wait.
         ask(&mut world, "/_bulk?refresh=true", "many", 100);
         assert_eq!(count(&world, "many"), 5);
         ask(&mut world, &path, "other", 0);
@@ -199,7 +199,7 @@ fn retries_do_not_exceed_the_slots_of_an_identity() {
         world.answer_with("es-0", 429, "{}");
         assert_eq!(count(&world, "many"), 2);
     }
-    // Four are due again, and four have never left.
+    // Four retries are due, and four requests have never left.
     world.tick_after(Duration::from_secs(1));
     assert_eq!(count(&world, "many"), 2);
     ask(&mut world, "/_bulk", "other", 0);
@@ -233,7 +233,7 @@ fn changing_the_number_of_slots_keeps_the_count_correct() {
     world.answer("es-0");
     world.answer("es-0");
     assert_eq!(world.calls.len(), 1);
-    // What is held for an hour at most is held for long enough now.
+    // Everything that may be held for at most an hour is overdue now.
     world.now += Duration::from_secs(1);
     change(&mut world, 1, "50ms");
     assert_eq!((count(&world, "one"), count(&world, "two")), (1, 1));

@@ -1,4 +1,4 @@
-//! Settings that change while requests are here.
+//! Settings that change while requests are being handled.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn world(config: Value) -> World {
     World::new(whole)
 }
 
-/// Requests with one operation each, for one node.
+/// Sends requests with one operation each for one node.
 fn small(world: &mut World, count: usize) -> Vec<u32> {
     (0..count).map(|n| world.request("/_bulk", &index(&[id_on(0, n)]))).collect()
 }
@@ -28,7 +28,7 @@ fn operations(world: &World, call: usize) -> usize {
     world.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
 }
 
-/// Lets the engine follow these switches, as the cluster shows them.
+/// Applies these run-time settings, in the form in which the cluster returns them.
 fn switch(world: &mut World, switches: Value) {
     let answer = json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": switches}}}});
     let (switches, invalid) = Switches::read(answer.to_string().as_bytes()).unwrap();
@@ -44,7 +44,7 @@ fn a_disabled_filter_accepts_nothing_and_loses_nothing() {
     let body = index(&[id_on(0, 5)]);
     world.data(reading, &body[..10], false);
     switch(&mut world, json!({"enabled": "false"}));
-    // Whatever else may be said against it.
+    // This reason takes precedence over all others.
     for path in ["/_bulk", "/_bulk?pipeline=p"] {
         let off = world.head(path, &[]);
         assert_eq!(world.passed[&off], b"");
@@ -101,7 +101,7 @@ fn a_shorter_interval_applies_to_held_shares() {
     world.tick_after(20 * MILLISECOND);
     assert_eq!((world.calls.len(), operations(&world, 0)), (1, 2));
     world.settle();
-    // What is overdue by the new rule leaves at once.
+    // A hold that is overdue by the new rule leaves at once.
     switch(&mut world, json!({"interval": "1m"}));
     small(&mut world, 1);
     world.tick_after(30 * MILLISECOND);
@@ -155,7 +155,7 @@ fn without_early_release_waiting_shares_wait_for_their_interval() {
     small(&mut world, 1);
     world.woken();
     let late = small(&mut world, 1);
-    // It was to leave with the answer; one that was to leave at once stays too.
+    // It was to leave with the answer. A hold that was to leave at once stays too.
     world.request("/_bulk", &index(&[id_on(1, 0)]));
     switch(&mut world, json!({"early_release": "false"}));
     assert_eq!(world.upstreams(), ["es-0"]);
@@ -194,7 +194,7 @@ fn a_ready_hold_stays_if_the_maximum_in_flight_is_lowered() {
     let mut world = world(config);
     small(&mut world, 1);
     world.woken();
-    // Ready, but not asked for yet.
+    // The batch is ready, but was not polled yet.
     let ready = small(&mut world, 1);
     switch(&mut world, json!({"max_in_flight": "1"}));
     assert_eq!(world.calls.len(), 1);
@@ -229,7 +229,7 @@ fn a_change_of_missing_id_applies_to_later_requests() {
     switch(&mut world, json!({"missing_id": "generate"}));
     world.data(reading, line, true);
     world.woken();
-    // One request, one way.
+    // Each request keeps one mode.
     assert_eq!(world.calls[0].body, line.repeat(2).as_bytes());
     world.settle();
     world.request("/i/_bulk", line);
@@ -247,12 +247,12 @@ fn new_problems_are_logged_and_counted_once() {
         assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (2, 2), "{:?}", world.warnings);
     }
     assert!(world.warnings[0].contains(".interval`") && world.warnings[1].contains(".max_in_flight`"));
-    // The rest counts.
+    // The other settings apply.
     assert_eq!(world.calls.len(), 1);
     switch(&mut world, json!({"interval": "later", "max_in_flight": "17"}));
     assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (3, 3));
     switch(&mut world, json!({}));
-    // What was said a minute ago may be said again.
+    // A warning may be repeated after a minute.
     world.now += Duration::from_secs(60);
     world.woken();
     switch(&mut world, json!({"max_in_flight": "17"}));
