@@ -134,7 +134,6 @@ impl DerefMut for Audited {
 }
 
 /// Returns a copy that shares nothing with the engine's command, so that each is freed where it was allocated.
-
 fn detached(command: &Command) -> Command {
     match command.clone() {
         Command::Call(call) => Command::Call(Call { headers: copied(&call.headers), ..call }),

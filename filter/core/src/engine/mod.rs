@@ -16,7 +16,7 @@
 //!
 //! The modules, in the order in which a request passes through them:
 //!
-//! - `head`: reads the headers: whether this is a bulk request, who the caller is, and where the route leads;
+//! - `head`: reads the headers: whether it is a bulk request, which caller sent it, and where its route leads;
 //! - `request`: holds the operations, routes each one, and assembles the reply;
 //! - `batching`: holds the shares, and releases batches by upstream and identity;
 //! - `response`: interprets a node's answer, or its absence, for the operations of a batch;
