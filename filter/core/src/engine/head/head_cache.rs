@@ -116,7 +116,7 @@ mod tests {
             self.heads.read(headers, &self.config)
         }
 
-        /// The head of a request with another value for this header.
+        /// Returns the head of a request with another value for this header.
         fn with(&mut self, name: &str, value: &str) -> Rc<Head> {
             let other =
                 |header: &(&'static str, &'static str)| if header.0 == name { (header.0, value) } else { *header };

@@ -212,7 +212,7 @@ fn an_admin_request_starts_polling_for_an_unknown_state() {
                 (world.replies[&id].status, String::new())
             }
         };
-        assert_eq!((status, world.questions.len()), (503, 1), "{path}");
+        assert_eq!((status, world.state_queries.len()), (503, 1), "{path}");
     }
 }
 

@@ -98,9 +98,9 @@ fn answers_stay_within_their_bound_and_parts_leave_one_after_the_other() {
     let id = send(&mut world, "/_bulk", &[], body.as_bytes());
     let mut batches = 0;
     while let Some(call) = world.calls.first() {
-        let mut on_their_way = world.upstreams();
-        on_their_way.dedup();
-        assert_eq!(on_their_way.len(), world.calls.len(), "two parts of a share are in flight");
+        let mut in_flight = world.upstreams();
+        in_flight.dedup();
+        assert_eq!(in_flight.len(), world.calls.len(), "two parts of a share are in flight");
         let operations = String::from_utf8_lossy(&call.body).lines().count();
         assert!(operations < 1_024, "{operations} operations are answered in more than a megabyte");
         let upstream = call.upstream.to_string();

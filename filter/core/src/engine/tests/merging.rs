@@ -119,7 +119,7 @@ fn without_a_state_requests_pass_through_while_it_is_polled() {
     assert_eq!(world.passed_because(PassThrough::NoState), 1);
     assert_eq!(world.wake_ups, 1);
     world.woken();
-    let call = world.questions.remove(0);
+    let call = world.state_queries.remove(0);
     assert!(call.headers.contains(&("authorization".to_owned(), "ApiKey x".to_owned())));
     assert!(call.headers.iter().any(|(name, value)| name == ":path" && value.starts_with("/_cluster/state/")));
 }
@@ -132,7 +132,7 @@ fn an_unanswered_state_query_is_repeated() {
     for failure in 1..=3 {
         // It is repeated at once a few times, and then after the interval.
         for _ in 0..[2, 6, 1][failure as usize - 1] {
-            let call = world.questions.remove(0).id;
+            let call = world.state_queries.remove(0).id;
             world.root(match failure {
                 1 => Input::CallFailed { call },
                 2 => Input::CallNotSent { call },
@@ -141,9 +141,9 @@ fn an_unanswered_state_query_is_repeated() {
         }
         assert_eq!(world.counts[&Counter::StateErrors], failure);
         world.woken();
-        assert!(world.questions.is_empty());
+        assert!(world.state_queries.is_empty());
         world.tick_after(Duration::from_secs(2));
-        assert_eq!(world.questions.len(), 1);
+        assert_eq!(world.state_queries.len(), 1);
     }
 }
 

@@ -45,9 +45,9 @@ fn events_are_published_at_once_when_no_request_is_pending() {
     assert!(!world.engine.is_due());
     world.engine.handle(Input::RequestEnd { request }, world.now);
     assert!(world.engine.is_due(), "it is empty, and passes through");
-    let mut happened = MetricEvents::default();
-    world.engine.take_events(&mut happened);
-    assert_eq!(happened.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
+    let mut events = MetricEvents::default();
+    world.engine.take_events(&mut events);
+    assert_eq!(events.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
     assert!(!world.engine.is_due());
 }
 

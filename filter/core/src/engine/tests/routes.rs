@@ -54,7 +54,7 @@ fn requests_routed_elsewhere_are_not_read_and_cause_no_polls() {
     let id = world.head_to(Some("other"), "/_bulk?routing=%", &[("content-encoding", "br")]);
     assert!(world.passed.contains_key(&id));
     world.woken();
-    assert!(world.questions.is_empty());
+    assert!(world.state_queries.is_empty());
     assert_eq!(world.passed_because(PassThrough::Route), 1);
     // Requests other than bulk requests are not counted.
     let headers = [(":method", "GET"), (":path", "/_bulk")];

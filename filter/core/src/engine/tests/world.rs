@@ -21,7 +21,7 @@ pub struct World {
     /// The batches in flight, oldest first.
     pub calls: Vec<Call>,
     /// The cluster-state queries in flight.
-    pub questions: Vec<Call>,
+    pub state_queries: Vec<Call>,
     /// The replies.
     pub replies: BTreeMap<u32, Response>,
     /// The requests that passed through, with the returned body.
@@ -108,7 +108,7 @@ impl World {
         loop {
             let asked = self.wake_ups;
             self.root(Input::Woken);
-            match self.questions.pop() {
+            match self.state_queries.pop() {
                 Some(call) => {
                     let body = truth(state, &call.headers[1].1).to_string().into_bytes();
                     let response = Response { status: 200, body, ..Response::default() };
@@ -129,7 +129,7 @@ impl World {
             engine: Audited::new(engine),
             now: Time::from_secs(1),
             calls: Vec::new(),
-            questions: Vec::new(),
+            state_queries: Vec::new(),
             replies: BTreeMap::new(),
             passed: BTreeMap::new(),
             headers_gone: Vec::new(),
@@ -202,7 +202,7 @@ impl World {
         self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_root() {
             match command {
-                Command::Call(call) if call.headers[0].1 == "GET" => self.questions.push(call),
+                Command::Call(call) if call.headers[0].1 == "GET" => self.state_queries.push(call),
                 Command::Call(call) => self.calls.push(call),
                 Command::Reply { request, response } => {
                     assert!(self.replies.insert(request.0, response).is_none(), "answered twice");
@@ -301,12 +301,12 @@ impl World {
 
     fn count(&mut self) {
         assert_eq!(self.engine.uncounted(), None, "more is allocated than is counted");
-        let mut happened = MetricEvents::default();
-        self.engine.take_events(&mut happened);
-        for (metric, by) in happened.counts {
+        let mut events = MetricEvents::default();
+        self.engine.take_events(&mut events);
+        for (metric, by) in events.counts {
             *self.counts.entry(metric).or_default() += by;
         }
-        self.samples.extend(happened.samples);
+        self.samples.extend(events.samples);
     }
 }
 
