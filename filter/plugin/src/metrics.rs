@@ -1,6 +1,6 @@
 use std::hash::Hash;
 
-use bulk_reshuffle::engine::metrics::{Counter, Gauge, Happened, Histogram, Kind, Workers};
+use bulk_reshuffle::engine::metrics::{Counter, Gauge, Histogram, Kind, MetricEvents, Workers};
 use bulk_reshuffle::engine::{Engine, Input, RequestId};
 use bulk_reshuffle::routing::Upstreams;
 use hashbrown::HashMap;
@@ -15,18 +15,18 @@ pub struct Metrics {
     histograms: Numbers<Histogram>,
     shown: HashMap<Gauge, u64>,
     /// What was taken of the engine last.
-    happened: Happened,
+    happened: MetricEvents,
 }
 
 impl Metrics {
     /// Shows what has happened and how things are, if it is time.
     pub fn publish(&mut self, engine: &mut Engine) {
-        if !engine.is_to_be_shown() {
+        if !engine.is_due() {
             return;
         }
         engine.note_vm_memory(vm_memory());
         let mut happened = std::mem::take(&mut self.happened);
-        engine.take_happened(&mut happened);
+        engine.take_events(&mut happened);
         let upstreams = engine.upstreams();
         for (counter, by) in &happened.counts {
             let number = self.counters.of(*counter, MetricType::Counter, || counter.name(upstreams));

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::metrics::Happened;
+use bulk_reshuffle::engine::metrics::MetricEvents;
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use bulk_reshuffle::routing::{RoutingTable, Unshared};
 
@@ -36,7 +36,7 @@ const HEADERS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub struct Site {
     engine: Engine,
-    happened: Happened,
+    happened: MetricEvents,
     next_request: u32,
     /// The number of requests without an answer.
     unanswered: usize,
@@ -70,7 +70,7 @@ impl Site {
         let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
         let mut site = Self {
             engine,
-            happened: Happened::default(),
+            happened: MetricEvents::default(),
             next_request: 0,
             unanswered: 0,
             is_waking: false,
@@ -179,8 +179,8 @@ impl Site {
 
     /// Applies what has happened, as the shell would.
     fn show(&mut self) {
-        if self.engine.is_to_be_shown() {
-            self.engine.take_happened(&mut self.happened);
+        if self.engine.is_due() {
+            self.engine.take_events(&mut self.happened);
         }
     }
 

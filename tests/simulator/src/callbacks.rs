@@ -165,7 +165,7 @@ impl Harness {
     }
 
     fn take_metrics(&mut self, engine: usize, passed: Option<(usize, u64)>) -> Result<(), Violation> {
-        let metrics = self.machine(engine)?.engine.take_happened().counts;
+        let metrics = self.machine(engine)?.engine.take_events().counts;
         let mut has_reason = false;
         for (metric, times) in metrics {
             match (metric, passed) {

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
-use bulk_reshuffle::engine::metrics::Happened;
+use bulk_reshuffle::engine::metrics::MetricEvents;
 use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, Input, Origin, Response, Step};
 use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
@@ -208,10 +208,10 @@ impl FaultInjector {
     }
 
     /// Returns the counts by the metrics' names.
-    pub fn take_happened(&mut self) -> Happened {
-        let mut happened = Happened::default();
-        self.engine.take_happened(&mut happened);
-        happened
+    pub fn take_events(&mut self) -> MetricEvents {
+        let mut events = MetricEvents::default();
+        self.engine.take_events(&mut events);
+        events
     }
 
     fn every(&mut self, times: u32) -> bool {

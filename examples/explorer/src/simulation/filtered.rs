@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::metrics::{Counter, Happened};
+use bulk_reshuffle::engine::metrics::{Counter, MetricEvents};
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, RequestId, Response};
 
 use super::Settings;
@@ -149,7 +149,7 @@ impl<'a> World<'a> {
         let Some(engine) = self.workers.get_mut(worker) else { return };
         engine.handle(input, Duration::from_micros(now));
         let (mut calls, mut replies) = (Vec::new(), Vec::new());
-        engine.take_happened(&mut Happened::default());
+        engine.take_events(&mut MetricEvents::default());
         while let Some(command) = engine.poll_root() {
             match command {
                 Command::Call(call) => calls.push((call, requests(engine))),
@@ -201,8 +201,8 @@ impl<'a> World<'a> {
 
 /// How many requests the batch has operations of that was counted last.
 fn requests(engine: &mut Engine) -> u64 {
-    let mut happened = Happened::default();
-    engine.take_happened(&mut happened);
+    let mut happened = MetricEvents::default();
+    engine.take_events(&mut happened);
     let counts = happened.counts.into_iter();
     counts.filter(|(counter, _)| matches!(counter, Counter::BatchRequests(_))).map(|(_, count)| count).sum()
 }

@@ -1,4 +1,4 @@
-//! Holds the account of memory against the allocator, in tests.
+//! Compares the memory account with the allocator, in tests.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -10,38 +10,38 @@ use crate::engine::Engine;
 use crate::engine::command::{Call, Command, Headers, Response};
 use crate::engine::input::Input;
 
-/// An engine of which every byte that it allocates is compared with what it counts, after each step.
+/// An engine whose allocated bytes are compared with its counted bytes after each step.
 ///
-/// An input belongs to the engine from the moment when it is handed in, and a command until the next step.
+/// An input belongs to the engine from the moment it is passed in, and a command belongs to it until the next step.
 #[derive(Debug)]
 pub struct Audited {
     engine: Engine,
-    /// Bytes that the engine has allocated and not given back.
+    /// Bytes that the engine has allocated and not freed.
     allocated: i64,
-    /// The command that was handed out last.
+    /// The last command that was handed out.
     command: Option<Command>,
     worst: Step,
     largest_ratio: Step,
 }
 
-/// A step, by what it took.
+/// The memory use of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes allocated, at their peak within the step.
+    /// The peak of allocated bytes within the step.
     pub allocated: u64,
-    /// Bytes counted, at their peak.
+    /// The peak of counted bytes within the step.
     pub counted: u64,
 }
 
-/// What an engine takes without any request: the program's own tables, the routing table of a test, the last few heads
-/// and callers.
+/// The bytes that an engine uses without any request: the program's own tables, the routing table of a test, the last
+/// few heads and callers.
 pub const FIXED: u64 = 4 << 20;
 
-/// Below so many bytes what is fixed is most of what is allocated.
+/// Below this number of counted bytes, the fixed part dominates the allocated bytes.
 const MUCH: u64 = 1 << 20;
 
 impl Audited {
-    /// An engine that was just made.
+    /// Wraps a new engine.
     pub fn new(engine: Engine) -> Self {
         Self { engine, allocated: 0, command: None, worst: Step::default(), largest_ratio: Step::default() }
     }
@@ -61,18 +61,17 @@ impl Audited {
         self.poll(Engine::poll_root)
     }
 
-    /// The step so far at which most was allocated for each byte that was counted, of those at which
-    /// [much](MUCH) was.
+    /// Returns the step with the highest ratio of allocated to counted bytes, of those that counted at least `MUCH`.
     pub fn largest_ratio(&self) -> Step {
         self.largest_ratio
     }
 
-    /// The step so far at which most was allocated beyond one and a half times what was counted.
+    /// Returns the step with the most allocated bytes beyond 1.5 times the counted bytes.
     pub fn worst(&self) -> Step {
         self.worst
     }
 
-    /// A step at which more was allocated than one and a half times what was counted, and what is fixed.
+    /// Returns the worst step if it allocated more than 1.5 times the counted bytes plus `FIXED`.
     pub fn uncounted(&self) -> Option<Step> {
         (self.worst.excess() > FIXED).then_some(self.worst)
     }
@@ -85,14 +84,14 @@ impl Audited {
         copy
     }
 
-    /// Lets the engine do something, and looks at what that took.
+    /// Lets the engine act, and records the memory that the step used.
     fn step(&mut self, act: impl FnOnce(&mut Engine)) {
         self.engine.memory.take_high();
         let last = self.command.take();
         self.allocated = self.allocated.saturating_add(measure(|| drop(last)).bytes_current);
         let engine = &mut self.engine;
         let info = measure(|| act(engine));
-        // The routing table is as large as the cluster makes it, and is no request's.
+        // The size of the routing table depends on the cluster, and belongs to no request.
         if self.engine.take_state_work() {
             return;
         }
@@ -109,12 +108,12 @@ impl Audited {
 }
 
 impl Step {
-    /// Bytes allocated for each byte counted.
+    /// Returns the number of allocated bytes for each counted byte.
     pub fn ratio(self) -> f64 {
         self.allocated as f64 / self.counted.max(1) as f64
     }
 
-    /// Bytes that were allocated beyond one and a half times what was counted.
+    /// Returns the allocated bytes beyond 1.5 times the counted bytes.
     pub fn excess(self) -> u64 {
         self.allocated.saturating_sub(self.counted.saturating_add(self.counted / 2))
     }
@@ -134,7 +133,7 @@ impl DerefMut for Audited {
     }
 }
 
-/// A copy that shares nothing with the engine's own, so that each is given back where it was allocated.
+/// Returns a copy that shares nothing with the engine's command, so that each is freed where it was allocated.
 fn detached(command: &Command) -> Command {
     match command.clone() {
         Command::Call(call) => Command::Call(Call { headers: copied(&call.headers), ..call }),

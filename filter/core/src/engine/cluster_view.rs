@@ -6,23 +6,23 @@ use crate::Time;
 use crate::config::{Config, Switches};
 use crate::routing::{PollAction, PollEvent, RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
 
-/// What a worker knows of the cluster, and the polls that keep it fresh.
+/// A worker's view of the cluster, and the polls that refresh it.
 #[derive(Debug)]
 pub struct ClusterView {
-    /// The state that the table is made of.
+    /// The state from which the table is built.
     pub state: StateCache,
     pub upstreams: Upstreams,
     table: Option<Rc<RoutingTable>>,
-    /// Upstreams of which no node is left in the table.
+    /// Upstreams without a node in the table.
     gone: HashSet<UpstreamId>,
-    /// Whether work on the state waits for the next wake-up, so that a callback stays short.
+    /// Whether work on the state is paused until the next wake-up, so that a callback stays short.
     is_paused: bool,
-    /// Whether there was work on the state since [`take_work`](Self::take_work).
+    /// Whether there was work on the state since the last [`take_work`](Self::take_work).
     has_worked: bool,
 }
 
 impl ClusterView {
-    /// A view that knows no cluster state yet. `worker` tells the worker that has it from all others.
+    /// Creates a view without a cluster state. `worker` identifies the worker that owns it.
     pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
         Self {
             state: StateCache::new(config, worker, shared),
@@ -34,45 +34,45 @@ impl ClusterView {
         }
     }
 
-    /// The routing table, once the cluster's state is known.
+    /// Returns the routing table, once the cluster state is known.
     pub fn table(&self) -> Option<&Rc<RoutingTable>> {
         self.table.as_ref()
     }
 
-    /// Whether the last table has no node of an upstream that had one.
+    /// Returns whether the latest table has no node for an upstream.
     pub fn is_gone(&self, upstream: UpstreamId) -> bool {
         self.gone.contains(&upstream)
     }
 
-    /// Makes these the upstreams of which no node is left.
+    /// Replaces the set of upstreams without a node.
     pub fn set_gone(&mut self, gone: impl IntoIterator<Item = UpstreamId>) {
         self.gone = gone.into_iter().collect();
     }
 
-    /// When there is work on the state; while it waits for a wake-up, never.
+    /// Returns when work on the state is due; `None` while it is paused.
     pub fn due(&self) -> Option<Time> {
         self.state.due().filter(|_| !self.is_paused)
     }
 
-    /// Whether work on the state waits for a wake-up.
+    /// Returns whether work on the state is paused until a wake-up.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Notes that a wake-up has come.
+    /// Resumes work on the state after a wake-up.
     pub fn woken(&mut self) {
         self.is_paused = false;
     }
 
-    /// Does the next piece of work; returns the path of a query if the cluster has to be asked.
+    /// Does the next piece of work. Returns the path of a query if one has to be sent to the cluster.
     pub fn next_query(&mut self, now: Time) -> Option<String> {
         if self.is_paused {
             return None;
         }
-        let errand = self.state.next(now)?;
+        let action = self.state.next(now)?;
         self.has_worked = true;
-        match errand {
-            PollAction::Ask(question) => Some(question.path()),
+        match action {
+            PollAction::Ask(query) => Some(query.path()),
             PollAction::Pause => {
                 self.is_paused = true;
                 None
@@ -80,18 +80,18 @@ impl ClusterView {
         }
     }
 
-    /// Takes in the cluster's answer to the query.
+    /// Handles the cluster's answer to the query.
     pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
         self.has_worked = true;
         self.state.answered(status, body, now);
     }
 
-    /// Returns what has happened since the last time, the oldest first.
+    /// Returns the oldest event that was not returned yet.
     pub fn next_event(&mut self) -> Option<PollEvent> {
         self.state.next_event()
     }
 
-    /// Takes over the newest routing table. Returns the upstreams of which it has no node, if it is another one.
+    /// Adopts the newest routing table. If it has changed, returns the upstreams for which it has no node.
     pub fn update_table(&mut self) -> Option<Vec<UpstreamId>> {
         let table = self.state.new_table(&mut self.upstreams)?;
         self.has_worked = true;
@@ -100,13 +100,14 @@ impl ClusterView {
         Some(gone)
     }
 
-    /// Returns the cluster's run-time settings, and what is wrong with them, if they have changed.
+    /// Returns the cluster's run-time settings, and the problems with them, if they have changed.
     pub fn new_settings(&mut self) -> Option<(Switches, Vec<String>)> {
-        // They were read as an object before.
+        // The settings were parsed as a JSON object before, so reading them does not fail.
         self.state.new_settings().map(Switches::read)?.ok()
     }
 
-    /// Returns whether there was work on the state since the last call, so that the shell can measure how long it takes.
+    /// Returns whether there was work on the state since the last call, so that the shell can measure how long that
+    /// takes.
     pub fn take_work(&mut self) -> bool {
         std::mem::take(&mut self.has_worked)
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::engine::metrics::{Counter, Gauge};
 
-/// The number of a client's request. The shell chooses it, and never uses it again.
+/// The number of a client's request. The shell chooses it and never reuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u32);
 
@@ -11,29 +11,30 @@ pub struct RequestId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub u32);
 
-/// What the engine asks the shell to do.
+/// An action for the shell to carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Let the request continue to the upstream of its route, headers and body, now and for the rest of it. Comes only
-    /// from [`poll_stream`](super::Engine::poll_stream), and always for the request whose input was just handled.
+    /// Let the whole request, headers and body, continue to the upstream of its route, including the part of the body
+    /// that is still to come. Comes only from [`poll_stream`](super::Engine::poll_stream), and always for the request
+    /// whose input was just handled.
     PassThrough {
         /// The request.
         request: RequestId,
-        /// The chunks that were taken out of its body, to be put back unchanged and in this order.
+        /// The chunks that were taken out of its body. Put them back unchanged and in this order.
         body: Vec<Vec<u8>>,
     },
-    /// Let the request's headers continue to the next filter, and keep its body. Comes from
+    /// Let the request's headers continue to the next filter, but hold its body back. Comes from
     /// [`poll_stream`](super::Engine::poll_stream), for the request whose headers were just handled.
     PassHeaders {
         /// The request.
         request: RequestId,
     },
-    /// Let the headers of a request continue that were held back. The shell still has to hand in its body.
+    /// Let a request's headers continue that were held back. The shell must still pass its body to the engine.
     Resume {
         /// The request.
         request: RequestId,
     },
-    /// Send a request to an upstream, and hand in the answer or the failure.
+    /// Send a request to an upstream, and pass the answer or the failure to the engine.
     Call(Call),
     /// Answer a client's request.
     Reply {
@@ -45,12 +46,12 @@ pub enum Command {
     /// Call [`handle`](super::Engine::handle) with [`Input::Woken`](super::Input::Woken) as soon as possible, from a
     /// callback that can send calls and replies.
     Wake,
-    /// Hand in [`Input::Tick`](super::Input::Tick) after this time. Replaces the timer that was set before.
+    /// Pass in [`Input::Tick`](super::Input::Tick) after this time. Replaces the previous timer.
     SetTimer(Duration),
-    /// Read these metrics from Envoy, summed over all workers, and hand them in as
+    /// Read these metrics from Envoy, summed over all workers, and pass them in as
     /// [`Input::Measured`](super::Input::Measured).
     Measure {
-        /// The request for the status that needs them.
+        /// The status request that needs them.
         request: RequestId,
         /// The counters to read.
         counters: Vec<Counter>,
@@ -70,30 +71,30 @@ pub enum Command {
     Warn(String),
 }
 
-/// The headers of a message, in lower case. Messages with equal headers share them.
+/// The headers of a message, with lower-case names. Messages with equal headers share them.
 pub type Headers = Rc<[(String, String)]>;
 
 /// An HTTP request to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Its number, which the answer or the failure names.
+    /// The call's number, which identifies its answer or failure.
     pub id: CallId,
     /// The name of the Envoy cluster.
     pub upstream: Rc<str>,
-    /// With `:method`, `:path` and `:authority`; without `content-length`.
+    /// The headers, with `:method`, `:path` and `:authority`, but without `content-length`.
     pub headers: Headers,
     /// The body; empty if the request has none.
     pub body: Vec<u8>,
-    /// The time after which Envoy gives up.
+    /// The time after which Envoy aborts the call.
     pub timeout: Duration,
 }
 
 /// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Response {
-    /// Status code.
+    /// The status code.
     pub status: u16,
-    /// Without `:status`.
+    /// The headers, without `:status`.
     pub headers: Headers,
     /// The body.
     pub body: Vec<u8>,

@@ -1,27 +1,28 @@
 use crate::engine::command::{CallId, RequestId, Response};
 use crate::engine::metrics::{Counter, Gauge};
 
-/// An event that the shell hands in.
+/// An event that the shell passes to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A request's headers have arrived.
     RequestHead {
         /// The request.
         request: RequestId,
-        /// All of them, with `:method` and `:path`.
+        /// All headers, including `:method` and `:path`.
         headers: Vec<(String, Vec<u8>)>,
-        /// The Envoy cluster of its route. `None` for a direct response or a redirect, or if the proxy does not tell.
+        /// The Envoy cluster of its route. `None` for a direct response or a redirect, or if the proxy does not report
+        /// it.
         route: Option<Vec<u8>>,
         /// Whether the request ends here, without a body.
         end: bool,
     },
-    /// A chunk of a request's body has arrived, and was taken out of the stream.
+    /// A chunk of a request's body has arrived and was taken out of the stream.
     RequestData {
         /// The request.
         request: RequestId,
         /// Its bytes.
         chunk: Vec<u8>,
-        /// Whether it is the last one.
+        /// Whether it is the last chunk.
         end: bool,
     },
     /// A request's body has ended, with trailers.
@@ -29,7 +30,7 @@ pub enum Input {
         /// The request.
         request: RequestId,
     },
-    /// A request is over: it was answered, it passed through, or its client has gone.
+    /// A request is over: it was answered, it passed through, or its client disconnected.
     RequestGone {
         /// The request.
         request: RequestId,
@@ -46,22 +47,22 @@ pub enum Input {
         /// The call.
         call: CallId,
     },
-    /// A call could not be sent: no such upstream, no healthy host in it, or too many requests to it.
+    /// A call could not be sent: the upstream does not exist, has no healthy host, or has too many requests.
     CallNotSent {
         /// The call.
         call: CallId,
     },
-    /// The metrics that [`Command::Measure`](super::Command::Measure) asked for.
+    /// The metrics that [`Command::Measure`](super::Command::Measure) requested.
     Measured {
-        /// The request for the status that needs them.
+        /// The status request that needs them.
         request: RequestId,
         /// Each counter with its value.
         counters: Vec<(Counter, u64)>,
         /// Each gauge with its value.
         gauges: Vec<(Gauge, u64)>,
     },
-    /// The timer has run out; an early tick does no harm.
+    /// The timer has expired. An early tick does no harm.
     Tick,
-    /// The wake-up that [`Command::Wake`](super::Command::Wake) asked for.
+    /// The wake-up that [`Command::Wake`](super::Command::Wake) requested.
     Woken,
 }

@@ -2,11 +2,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The account of the memory that requests and answers take, in bytes.
+/// The account of the memory that requests and answers use, in bytes.
 ///
-/// It counts what is here ([`Charge`]) and what has to fit beside it for a moment ([`Scratch`]): the copy of a batch
-/// while it is handed out, and a reply while it is put together. One such copy exists at a time, so only the largest
-/// counts.
+/// It counts the bytes in memory ([`Charge`]) and the room for temporary copies ([`Scratch`]): a batch while it is
+/// handed out, and a reply while it is assembled. Only one such copy exists at any time, so only the largest counts.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Rc<Account>);
 
@@ -14,54 +13,55 @@ pub struct Memory(Rc<Account>);
 struct Account {
     used: Cell<u64>,
     peak: Cell<u64>,
-    /// The most bytes since that was asked last.
+    /// The peak since the last `take_high`.
     high: Cell<u64>,
-    /// How many requests need a copy of this size, by size.
+    /// The number of requests that need a copy of each size.
     scratch: RefCell<BTreeMap<u64, usize>>,
 }
 
-/// The bytes of one thing. They are given back when it is dropped.
+/// The bytes charged for one object. Dropping it returns them.
 #[derive(Debug)]
 pub struct Charge {
     memory: Memory,
     bytes: u64,
 }
 
-/// The largest copy that one request needs. It is given back when it is dropped.
+/// The largest copy that one request needs. Dropping it returns the bytes.
 #[derive(Debug)]
 pub struct Scratch {
     memory: Memory,
-    /// A multiple of [`SCRATCH_STEP`]; smaller requests have zero.
+    /// A multiple of [`SCRATCH_STEP`]; zero for smaller copies.
     bytes: u64,
 }
 
-/// Copies smaller than this are not told apart, and the smallest are not counted: most requests cost the account
-/// nothing, and at most `limits.memory` divided by this are in the list.
+/// The granularity of copy sizes. Sizes are rounded down, so the smallest copies are not counted: most requests cost
+/// the
+/// account nothing, and the list has at most `limits.memory` divided by this entries.
 const SCRATCH_STEP: u64 = 64 << 10;
 
 impl Memory {
-    /// Bytes in all, without scratch.
+    /// Returns the bytes in use, without scratch.
     pub fn used(&self) -> u64 {
         self.0.used.get()
     }
 
-    /// The most bytes that there ever were.
+    /// Returns the peak of the bytes in use.
     pub fn peak(&self) -> u64 {
         self.0.peak.get()
     }
 
-    /// The most bytes since this was asked last.
+    /// Returns the peak since the last call.
     #[cfg(any(test, feature = "audit"))]
     pub fn take_high(&self) -> u64 {
         self.0.high.replace(self.used())
     }
 
-    /// Bytes of the largest copy that any request needs.
+    /// Returns the bytes of the largest copy that any request needs.
     pub fn scratch(&self) -> u64 {
         self.0.scratch.borrow().last_key_value().map_or(0, |(bytes, _)| *bytes)
     }
 
-    /// Counts something of this size.
+    /// Charges this many bytes.
     pub fn charge(&self, bytes: u64) -> Charge {
         let mut charge = Charge { memory: self.clone(), bytes: 0 };
         charge.set(bytes);
@@ -73,26 +73,26 @@ impl Charge {
     /// Sets its size.
     pub fn set(&mut self, bytes: u64) {
         let Account { used, peak, high, .. } = &*self.memory.0;
-        debug_assert!(used.get() >= self.bytes, "{} bytes are counted, {} are given back", used.get(), self.bytes);
+        debug_assert!(used.get() >= self.bytes, "{} bytes are counted, {} are returned", used.get(), self.bytes);
         used.set(used.get().saturating_sub(self.bytes).saturating_add(bytes));
         peak.set(peak.get().max(used.get()));
         high.set(high.get().max(used.get()));
         self.bytes = bytes;
     }
 
-    /// It has no size any more.
+    /// Sets its size to zero.
     pub fn clear(&mut self) {
         if self.bytes > 0 {
             self.set(0);
         }
     }
 
-    /// Its size.
+    /// Returns its size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The scratch of the same account, of no bytes yet.
+    /// Creates a scratch of the same account, with no bytes yet.
     pub fn scratch(&self) -> Scratch {
         Scratch { memory: self.memory.clone(), bytes: 0 }
     }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_is_here() {
+    fn counts_the_bytes_in_use_and_their_peak() {
         let memory = Memory::default();
         let mut first = memory.charge(10);
         let second = memory.charge(5);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_copy_counts() {
+    fn only_the_largest_copy_counts() {
         let charge = Memory::default().charge(0);
         let memory = charge.memory.clone();
         let [mut first, mut second, mut third] = [(); 3].map(|()| charge.scratch());

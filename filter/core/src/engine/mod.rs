@@ -1,7 +1,8 @@
-//! The state machine: takes bulk requests in, splits, holds, dispatches and merges.
+//! The state machine: accepts bulk requests, splits them, holds their shares, dispatches batches and merges the
+//! answers.
 //!
-//! It does no I/O and has no clock: the shell hands in each event with the time ([`Engine::handle`]) and then carries out
-//! the commands that the engine returns, until there are none ([`Engine::poll_stream`], [`Engine::poll_root`]).
+//! It does no I/O and has no clock. The shell passes in each event with the current time ([`Engine::handle`]), then
+//! executes the commands that the engine returns until there are none ([`Engine::poll_stream`], [`Engine::poll_root`]).
 //!
 //! ```text
 //!             head, data, end                   answered, failed
@@ -10,21 +11,20 @@
 //!                                   ▼                       │
 //!                                 Holds ────────────────────┘
 //! ```
-//! A request has one share for each destination. Each share waits in the
-//! hold of its destination and caller until the hold leaves as a batch. When the last share of a request has its outcome,
-//! the request is answered.
+//! A request has one share for each destination. Each share waits in the hold of its destination and caller until the
+//! hold leaves as a batch. When the last share of a request has its outcome, the request is answered.
 //!
-//! The rooms, in the order of a request:
+//! The modules, in the order in which a request passes through them:
 //!
-//! - `head`: what its headers say: whether it is a bulk request, of which caller, and where its route leads;
-//! - `request`: its operations, where each goes, and the reply that is put together;
-//! - `batching`: its shares, the holds in which they wait, and the batches that leave by upstream and identity;
-//! - `response`: what a node's answer, or its absence, means for the operations of a batch;
-//! - `flow`: the steps of the engine over all of these, from intake to reply;
-//! - `metrics`, `explain`, `admin`: what operators are told.
+//! - `head`: reads the headers: whether it is a bulk request, which caller sent it, and where its route leads;
+//! - `request`: holds the operations, routes each one, and assembles the reply;
+//! - `batching`: holds the shares, and releases batches by upstream and identity;
+//! - `response`: interprets a node's answer, or its absence, for the operations of a batch;
+//! - `flow`: implements the engine's steps across these modules, from intake to reply;
+//! - `metrics`, `explain`, `admin`: report to operators.
 //!
-//! Beside them: `outbox` has the commands that wait for the shell, `settings` the configuration in force, `cluster_view`
-//! what is known of the cluster, `calls` what is in flight, `memory` the account of bytes.
+//! Shared state: `outbox` queues the commands for the shell, `settings` has the effective configuration, `cluster_view`
+//! the known cluster state, `calls` the calls in flight, and `memory` accounts for bytes.
 
 mod admin;
 #[cfg(any(test, feature = "audit"))]
@@ -79,10 +79,10 @@ pub use input::Input;
 pub use pass_through::PassThrough;
 pub use request::Origin;
 
-/// Decides everything for one VM.
+/// Makes all decisions for one VM.
 ///
-/// After each [`handle`](Self::handle) from a stream's callback call [`poll_stream`](Self::poll_stream), after each
-/// from the root's call [`poll_root`](Self::poll_root), until there are no more commands.
+/// After each [`handle`](Self::handle), poll until there are no more commands: with [`poll_stream`](Self::poll_stream)
+/// in a stream's callback, and with [`poll_root`](Self::poll_root) in a callback of the root context.
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
@@ -91,23 +91,23 @@ pub struct Engine {
     routes: Routes,
     heads: HeadCache,
     callers: Callers,
-    /// Boxed, because the table has more places than requests.
+    /// Boxed, because the table has more slots than requests.
     requests: HashMap<RequestId, Box<Request>>,
     holds: Holds,
     calls: Calls,
-    /// The round robin of the nodes that take operations without an id.
-    turn: usize,
+    /// The round-robin counter that chooses nodes for operations without an id.
+    round_robin: usize,
     ids: IdGenerator,
-    /// What all requests and answers that are here take.
+    /// The account of the bytes of all requests and answers in memory.
     memory: Memory,
     header_pauses: HeaderPauses,
-    /// Requests that passed on whole and make the cluster change.
+    /// Requests that passed through for a reason that may soon no longer apply, such as an unknown index.
     learning: HashSet<RequestId>,
     outbox: Outbox,
-    /// The body of the answer that is being read.
+    /// The bytes of the answer that is being read.
     incoming: Charge,
     metrics: Metrics,
-    /// Bytes of the VM in which this runs, as far as it was told.
+    /// The last reported memory size of the VM, in bytes.
     vm_memory: u64,
     admin: Admin,
     healths: Healths,
@@ -115,7 +115,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine without requests, that knows no cluster state yet.
+    /// Creates an engine without requests and without a cluster state.
     pub fn new(config: Config, origin: Origin, shared: Box<dyn SharedData>) -> Self {
         let memory = Memory::default();
         Self {
@@ -127,7 +127,7 @@ impl Engine {
             requests: HashMap::new(),
             holds: Holds::new(config.hold.clone(), config.dispatch.clone(), config.limits.max_answer),
             calls: Calls::default(),
-            turn: 0,
+            round_robin: 0,
             ids: IdGenerator::new(origin),
             header_pauses: HeaderPauses::new(config.header_pause),
             learning: HashSet::new(),
@@ -143,17 +143,17 @@ impl Engine {
         }
     }
 
-    /// Sets what the module was compiled from, for the status page.
+    /// Sets the build information for the status page.
     pub fn set_build(&mut self, build: Build) {
         self.build = build;
     }
 
-    /// Writes a warning to the log, unless the same one was written just now.
+    /// Logs a warning, unless the same one was logged recently.
     pub fn warn(&mut self, warning: String) {
         self.outbox.warn(&warning, self.now);
     }
 
-    /// Takes in an event. `now` never goes back.
+    /// Handles an event. `now` never decreases.
     pub fn handle(&mut self, input: Input, now: Time) {
         self.now = self.now.max(now);
         self.ids.advance(self.now);
@@ -181,7 +181,7 @@ impl Engine {
         }
     }
 
-    /// Returns the next command for a stream's callback: let the request pass, ask for a wake-up.
+    /// Returns the next command for a stream's callback: a decision about the request, or a wake-up request.
     pub fn poll_stream(&mut self) -> Option<Command> {
         if let Some(command) = self.outbox.pop_for_stream() {
             return Some(command);
@@ -195,12 +195,12 @@ impl Engine {
         if is_root_needed { self.outbox.wake() } else { None }
     }
 
-    /// Returns the next command for a root callback: call upstreams, answer requests, set the timer.
+    /// Returns the next command for a root callback: a call, a reply, or a timer.
     pub fn poll_root(&mut self) -> Option<Command> {
         if let Some(command) = self.outbox.pop_for_root() {
             return Some(command);
         }
-        if let Some(call) = self.next_question().or_else(|| self.next_batch()) {
+        if let Some(call) = self.next_state_query().or_else(|| self.next_batch()) {
             return Some(Command::Call(call));
         }
         if let Some(measurement) = self.next_measurement() {
@@ -217,59 +217,58 @@ impl Engine {
         self.outbox.set_timer(self.next_deadline(), self.now)
     }
 
-    /// Returns whether there was work on the cluster's state since the last call, so that the shell can measure how long
-    /// it takes.
+    /// Returns whether the engine has worked on the cluster state since the last call, so that the shell can measure
+    /// how long that takes.
     pub fn take_state_work(&mut self) -> bool {
         self.cluster.take_work()
     }
 
-    /// Whether a [`Command::Wake`] is on its way, so that the root's callback comes soon.
+    /// Returns whether a [`Command::Wake`] is pending, so that the root's callback comes soon.
     pub fn is_wake_asked(&self) -> bool {
         self.outbox.is_wake_asked()
     }
 
-    /// The upstreams, for the names of metrics.
+    /// Returns the upstreams, for the names of metrics.
     pub fn upstreams(&self) -> &Upstreams {
         &self.cluster.upstreams
     }
 
-    /// The routing table, once the cluster's state is known.
+    /// Returns the routing table, once the cluster state is known.
     pub fn table(&self) -> Option<&RoutingTable> {
         self.cluster.table().map(Rc::as_ref)
     }
 
-    /// The routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that fit a
-    /// pattern, with all names that lead to them. `None` before the cluster's state is known.
+    /// Returns the routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that
+    /// match a pattern, with all names that lead to them. Returns `None` until the cluster state is known.
     pub fn export_state(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
         let settings = serde_json::from_slice(self.cluster.state.settings()).ok();
         let version = self.cluster.state.verified().map(|(version, _)| version);
         serde_json::to_vec(&self.table()?.export(pattern, most, version, settings)).ok()
     }
 
-    /// Whether there is no request and no call in flight.
+    /// Returns whether no request, reply or call is pending.
     pub fn is_idle(&self) -> bool {
         let is_told_all = !self.outbox.has_replies() && self.admin.is_idle();
         is_told_all && self.requests.is_empty() && self.calls.is_empty() && self.holds.is_empty()
     }
 
-    /// Bytes of all requests that are held or in flight, and of the answers that wait for others.
+    /// Returns the bytes of all requests that are held or in flight, and of the answers that wait for others.
     pub fn memory(&self) -> u64 {
         self.memory.used()
     }
 
-    /// Bytes of `limits.memory` that are left for further requests: what is neither counted nor needed for the largest copy
-    /// that is made of a request.
+    /// Returns the bytes of `limits.memory` that are left for further requests: those that are neither counted nor
+    /// reserved for the largest copy of a request.
     pub fn memory_left(&self) -> u64 {
         flow::room(&self.settings.current.limits, &self.memory, 0).free()
     }
 
-    /// The most bytes that [`memory`](Self::memory) has ever told.
+    /// Returns the peak of [`memory`](Self::memory).
     pub fn memory_peak(&self) -> u64 {
         self.memory.peak()
     }
 
-    /// Changes the cluster's run-time settings that are in force, on top of the configuration. What is wrong with them is
-    /// counted and logged when it is new.
+    /// Applies the cluster's run-time settings on top of the configuration. Counts and logs each new problem with them.
     pub fn switch(&mut self, switches: Switches, invalid: Vec<String>) {
         let (problems, changed) = self.settings.set_overrides(switches, invalid);
         if !problems.is_empty() {
@@ -281,9 +280,10 @@ impl Engine {
         }
     }
 
-    /// Follows this configuration from now on, where it is about requests: `enabled`, `hold`, `dispatch`, `retry`,
-    /// `missing_id`, `indices`, `harmless_headers` and `limits`. Requests that are being read keep the one with which
-    /// they came; what is held leaves by the new rules.
+    /// Replaces the configuration for requests: `enabled`, `hold`, `dispatch`, `retry`, `missing_id`, `indices`,
+    /// `harmless_headers` and `limits`. Requests that are being read keep their configuration; held shares leave by the
+    /// new
+    /// rules.
     pub fn reconfigure(&mut self, config: Rc<Config>) {
         self.holds.configure(config.hold.clone(), config.dispatch.clone(), self.now);
         self.settings.current = config;
@@ -294,7 +294,7 @@ impl Engine {
         self.cluster.woken();
     }
 
-    /// When something is due that no call or request brings.
+    /// Returns the earliest time at which work is due that no call or request triggers.
     fn next_deadline(&self) -> Option<Time> {
         let deadlines = [
             self.cluster.due(),

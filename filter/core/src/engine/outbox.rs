@@ -8,33 +8,33 @@ use crate::engine::memory::{Charge, Memory};
 use crate::engine::request::Request;
 use crate::engine::warnings::Warnings;
 
-/// The most replies that leave in one callback. Envoy answers streams nested in one another; some 300 in one callback
-/// overflow the VM's stack.
+/// The maximum number of replies in one callback. Envoy nests the replies of one callback; about 300 overflow the VM's
+/// stack.
 const REPLIES_PER_CALLBACK: usize = 64;
 
-/// The commands that wait for the shell, in the order in which it gets them.
+/// The commands that wait for the shell, in the order of delivery.
 #[derive(Debug)]
 pub struct Outbox {
     warnings: Warnings,
-    /// Fields of the access log: Envoy writes it when their request ends, so they leave first.
+    /// Fields of the access log. They leave first, because Envoy writes the log when the request ends.
     access_log: VecDeque<Command>,
-    /// The decision about the stream whose input was just handled.
+    /// The pending decision for the current stream.
     decision: Option<Command>,
-    /// Requests whose headers go on to the next filter.
+    /// Requests whose headers continue to the next filter.
     resumes: VecDeque<RequestId>,
     replies: ReplyQueue,
     /// How many more replies may leave in this callback.
     replies_left: usize,
-    /// Whether a [`Command::Wake`] is on its way.
+    /// Whether a [`Command::Wake`] is pending.
     is_wake_asked: bool,
-    /// When the timer that was set last runs out.
+    /// When the current timer expires.
     timer: Option<Time>,
-    /// The body of the command that was handed out last, until the next poll.
+    /// The bytes of the last command's body, until the next poll.
     handed_out: Charge,
 }
 
 impl Outbox {
-    /// An empty one, which counts the bodies that it hands out.
+    /// Creates an empty outbox, which counts the bodies that it hands out.
     pub fn new(memory: &Memory) -> Self {
         Self {
             warnings: Warnings::default(),
@@ -49,23 +49,24 @@ impl Outbox {
         }
     }
 
-    /// Begins a callback: what was handed out in the last one belongs to the shell, and as many replies may leave.
+    /// Begins a callback. The body handed out in the last one now belongs to the shell, and the reply budget starts
+    /// over.
     pub fn begin_callback(&mut self) {
         self.replies_left = REPLIES_PER_CALLBACK;
         self.handed_out.clear();
     }
 
-    /// Notes that the root's callback has come that was asked for.
+    /// Notes that the requested callback of the root context has run.
     pub fn woken(&mut self) {
         self.is_wake_asked = false;
     }
 
-    /// Notes that the timer has run out.
+    /// Notes that the timer has expired.
     pub fn timer_ran_out(&mut self) {
         self.timer = None;
     }
 
-    /// Adds a warning for the log, unless the same or many others were added just now.
+    /// Adds a warning to the log, unless the same warning or many others were added recently.
     pub fn warn(&mut self, warning: &str, now: Time) {
         self.warnings.push(warning, now);
     }
@@ -75,43 +76,43 @@ impl Outbox {
         self.access_log.push_back(Command::Note { request, field, value });
     }
 
-    /// Sets the decision about the stream whose input is being handled.
+    /// Sets the decision for the current stream.
     pub fn decide(&mut self, decision: Command) {
         debug_assert!(self.decision.is_none(), "{:?} was not polled", self.decision);
         self.decision = Some(decision);
     }
 
-    /// Lets a request's headers go on.
+    /// Lets a request's headers continue.
     pub fn resume(&mut self, request: RequestId) {
         self.resumes.push_back(request);
     }
 
-    /// Adds a reply behind the others.
+    /// Appends a reply.
     pub fn reply(&mut self, request: RequestId, reply: Reply) {
         self.replies.push(request, reply);
     }
 
-    /// Forgets the reply to a client that has gone.
+    /// Drops the reply to a client that has disconnected.
     pub fn forget(&mut self, request: RequestId) {
         self.replies.forget(request);
     }
 
-    /// Counts the body, in bytes, of the command that is handed out now, until the next poll.
+    /// Counts the bytes of the current command's body until the next poll.
     pub fn hand_out(&mut self, bytes: u64) {
         self.handed_out.set(bytes);
     }
 
-    /// Whether replies wait.
+    /// Returns whether replies are queued.
     pub fn has_replies(&self) -> bool {
         !self.replies.is_empty()
     }
 
-    /// Whether warnings wait.
+    /// Returns whether warnings are queued.
     pub fn has_warnings(&self) -> bool {
         !self.warnings.is_empty()
     }
 
-    /// Whether a [`Command::Wake`] is on its way.
+    /// Returns whether a [`Command::Wake`] is pending.
     pub fn is_wake_asked(&self) -> bool {
         self.is_wake_asked
     }
@@ -125,7 +126,7 @@ impl Outbox {
         command
     }
 
-    /// Returns the next command for a root callback that goes before calls and replies.
+    /// Returns the next command for a root callback that precedes calls and replies.
     pub fn pop_for_root(&mut self) -> Option<Command> {
         self.handed_out.clear();
         if let Some(warning) = self.warnings.pop() {
@@ -134,7 +135,7 @@ impl Outbox {
         self.access_log.pop_front().or_else(|| Some(Command::Resume { request: self.resumes.pop_front()? }))
     }
 
-    /// Returns the next reply, unless enough have left in this callback.
+    /// Returns the next reply, unless this callback has reached its maximum.
     pub fn pop_reply(&mut self, memory: &Memory) -> Option<Command> {
         let left = self.replies_left.checked_sub(1)?;
         let (request, response, charge) = self.replies.pop(memory)?;
@@ -142,17 +143,17 @@ impl Outbox {
         Some(Command::Reply { request, response })
     }
 
-    /// Asks for a wake-up, unless one is on its way.
+    /// Requests a wake-up, unless one is pending.
     pub fn wake(&mut self) -> Option<Command> {
         (!std::mem::replace(&mut self.is_wake_asked, true)).then_some(Command::Wake)
     }
 
-    /// Whether the timer has to be set for something that is due then.
+    /// Returns whether the timer must be set to meet this deadline.
     pub fn needs_timer(&self, due: Option<Time>) -> bool {
         due.is_some_and(|due| self.timer.is_none_or(|timer| due < timer))
     }
 
-    /// Sets the timer for something that is due then, unless it runs out before.
+    /// Sets the timer for this deadline, unless it already expires earlier.
     pub fn set_timer(&mut self, due: Option<Time>, now: Time) -> Option<Command> {
         let timer = due.filter(|_| self.needs_timer(due))?;
         self.timer = Some(timer);
@@ -160,20 +161,20 @@ impl Outbox {
     }
 }
 
-/// A reply that waits.
+/// A queued reply.
 #[derive(Debug)]
 pub enum Reply {
     /// All shares of this request have an outcome.
     Merged(Box<Request>),
-    /// An answer of the filter's own, with its bytes in the account.
+    /// A response from the filter itself, with the charge for its bytes.
     Ready(Response, Charge),
 }
 
-/// The replies that wait, in order. One is put together when it leaves, so that only one exists at a time.
+/// The queued replies, in order. Each is assembled when it leaves, so that only one exists at any time.
 #[derive(Debug, Default)]
 struct ReplyQueue {
     waiting: HashMap<RequestId, Reply>,
-    /// A request that is not in `waiting` has lost its client.
+    /// The order of the requests. The client of a request that is not in `waiting` has disconnected.
     order: VecDeque<RequestId>,
 }
 
@@ -191,7 +192,7 @@ impl ReplyQueue {
         self.order.is_empty()
     }
 
-    /// Returns the next reply, whose bytes are counted before it is put together.
+    /// Returns the next reply. Its bytes are counted before it is assembled.
     fn pop(&mut self, memory: &Memory) -> Option<(RequestId, Response, Charge)> {
         loop {
             let request = self.order.pop_front()?;
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_access_log_goes_before_what_ends_its_request() {
+    fn access_log_fields_precede_the_command_that_ends_their_request() {
         let (mut outbox, _) = outbox();
         outbox.decide(Command::PassHeaders { request: RequestId(1) });
         outbox.log(RequestId(1), "reason", "path".to_owned());
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_has_a_bounded_number_of_replies() {
+    fn the_number_of_replies_in_a_callback_is_bounded() {
         let (mut outbox, memory) = outbox();
         (0..100).for_each(|request| reply(&mut outbox, &memory, request, 1));
         let all = |outbox: &mut Outbox| std::iter::from_fn(|| replied(outbox.pop_reply(&memory))).collect::<Vec<_>>();
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_gone_gets_no_reply() {
+    fn a_client_that_has_disconnected_gets_no_reply() {
         let (mut outbox, memory) = outbox();
         (0..3).for_each(|request| reply(&mut outbox, &memory, request, 10));
         outbox.forget(RequestId(1));
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wake_up_is_on_its_way_at_a_time() {
+    fn only_one_wake_up_is_pending() {
         let (mut outbox, _) = outbox();
         assert!(outbox.wake().is_some() && outbox.is_wake_asked());
         assert!(outbox.wake().is_none());
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timer_is_set_again_only_to_run_out_sooner() {
+    fn the_timer_is_reset_only_to_expire_sooner() {
         let (mut outbox, _) = outbox();
         assert!(outbox.set_timer(None, SECOND).is_none());
         assert!(

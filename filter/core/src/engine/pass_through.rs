@@ -1,7 +1,7 @@
 use crate::bulk::{LineError, ReadError};
 use crate::routing::Unrouted;
 
-/// Why a bulk request passed on whole, byte for byte.
+/// The reason why a whole bulk request passed through, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PassThrough {
     /// The filter is switched off.
@@ -10,45 +10,45 @@ pub enum PassThrough {
     Route,
     /// The cluster state is not known yet.
     NoState,
-    /// No body came while the headers were held back, and it is not known yet whether one can.
+    /// No body arrived while the headers were held back, and it is not known yet whether one can.
     HeaderPause,
     /// The body is larger than `limits.max_request`.
     TooLarge,
-    /// As much as `limits.memory` is held and in flight.
+    /// The requests that are held and in flight have reached `limits.memory`.
     Memory,
     /// The path is encoded or names a type.
     Path,
-    /// A query parameter that the filter does not vouch for.
+    /// The filter does not accept a query parameter.
     Parameter,
     /// The body's type is not NDJSON or JSON in UTF-8.
     ContentType,
-    /// The body is compressed in another way than gzip.
+    /// The body is compressed in a format other than gzip.
     ContentEncoding,
-    /// The body says that it is gzip, and is not.
+    /// The body is declared as gzip but is not valid gzip.
     Gzip,
     /// The client does not accept JSON.
     Accept,
-    /// A header that cannot be sent on as it is, or that holds for this body alone.
+    /// A header cannot be forwarded as it is, or is valid only for this body.
     Header,
-    /// An action line that the filter does not vouch for.
+    /// The filter does not accept an action line.
     ActionLine,
-    /// An ingest pipeline.
+    /// The request names an ingest pipeline.
     Pipeline,
-    /// The body of an update that the filter does not vouch for.
+    /// The filter does not accept the body of an update.
     UpdateBody,
     /// The body ends in the middle of an operation.
     Incomplete,
-    /// The body holds no operation.
+    /// The body contains no operation.
     Empty,
     /// An operation whose node is known has the same id as one whose node is not.
     SameId,
-    /// Its operations are for more shards than one request is split into: 65,536.
+    /// The operations target more than 65,536 shards, into which one request can be split.
     Shards,
     /// The node of an operation is not known for certain.
     Unrouted(Unrouted),
 }
 
-/// All reasons but those of single operations.
+/// All reasons except those of single operations.
 const OWN: [PassThrough; 20] = [
     PassThrough::Disabled,
     PassThrough::Route,
@@ -73,12 +73,12 @@ const OWN: [PassThrough; 20] = [
 ];
 
 impl PassThrough {
-    /// All of them.
+    /// Returns all reasons.
     pub fn all() -> impl Iterator<Item = Self> {
         OWN.into_iter().chain(Unrouted::ALL.map(Self::Unrouted))
     }
 
-    /// The word that stands for it in metrics.
+    /// Returns the label value for metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Disabled => "switched_off",

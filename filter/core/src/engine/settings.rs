@@ -2,31 +2,31 @@ use std::rc::Rc;
 
 use crate::config::{Config, Switches};
 
-/// The configuration in force: the one that Envoy gave, with the cluster's run-time settings on top.
+/// The effective configuration: the one from Envoy, overridden by the cluster's run-time settings.
 #[derive(Debug)]
 pub struct Settings {
-    /// What requests follow that come now. A request keeps the configuration with which it came.
+    /// The configuration for new requests. A request keeps the configuration that was current when it arrived.
     pub current: Rc<Config>,
     given: Rc<Config>,
     overrides: Switches,
-    /// What was wrong with the run-time settings that were read last.
+    /// The problems with the latest run-time settings.
     problems: Vec<String>,
 }
 
 impl Settings {
-    /// The given configuration, without run-time settings.
+    /// Starts with the given configuration, without run-time settings.
     pub fn new(given: Config) -> Self {
         let given = Rc::new(given);
         Self { current: Rc::clone(&given), given, overrides: Switches::default(), problems: Vec::new() }
     }
 
-    /// What was wrong with the run-time settings that were read last: each is ignored.
+    /// Returns the problems with the latest run-time settings. A setting with a problem is ignored.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Puts these run-time settings on top of the given configuration, in place of those before. Returns what is wrong with
-    /// them and was not before, and the configuration if another one is in force now.
+    /// Replaces the run-time settings that override the given configuration. Returns the problems that are new, and the
+    /// effective configuration if it has changed.
     pub fn set_overrides(
         &mut self,
         overrides: Switches,
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_as_it_was_given() {
+    fn removing_an_override_restores_the_given_value() {
         let mut settings = settings();
         let (switches, invalid) = overrides("7ms");
         let (problems, changed) = settings.set_overrides(switches.clone(), invalid);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_new_once() {
+    fn a_problem_is_reported_once_while_it_lasts() {
         let mut settings = settings();
         let wrong = || vec!["hold.interval: expected a time".to_owned()];
         assert_eq!(settings.set_overrides(Switches::default(), wrong()).0, wrong());

@@ -3,27 +3,27 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// What operators are told in the log: each thing once in a while, and few things at a time, whatever happens.
+/// The warnings for the log, rate-limited: each text at most once a minute, and only a few different texts a minute.
 #[derive(Debug, Default)]
 pub struct Warnings {
     waiting: VecDeque<String>,
-    /// What was told since the beginning of the minute.
+    /// The warnings logged since the beginning of the minute.
     told: Vec<String>,
     since: Time,
     left_out: usize,
 }
 
-/// After which the same may be told again.
+/// The time after which the same warning may be logged again.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// So many different things in one minute.
+/// The maximum number of different warnings in one minute.
 const MOST: usize = 10;
 
-/// Characters of one: some quote what the cluster has answered.
+/// The maximum number of characters in a warning: some warnings quote the cluster's answers.
 const LONGEST: usize = 500;
 
 impl Warnings {
-    /// Tells this, unless it or much else was told just now.
+    /// Queues a warning, unless the limits are reached.
     pub fn push(&mut self, warning: &str, now: Time) {
         let on_one_line = |char: char| if char.is_control() { ' ' } else { char };
         let warning: String = warning.chars().take(LONGEST).map(on_one_line).collect();
@@ -32,7 +32,7 @@ impl Warnings {
             self.told.clear();
             let left_out = std::mem::take(&mut self.left_out);
             if left_out > 0 {
-                self.waiting.push_back(format!("{left_out} warnings like these were left out in the last minute"));
+                self.waiting.push_back(format!("{left_out} warnings were suppressed in the last minute"));
             }
         }
         if self.told.contains(&warning) || self.told.len() >= MOST {
@@ -43,12 +43,12 @@ impl Warnings {
         self.waiting.push_back(warning);
     }
 
-    /// Whether there is nothing to tell.
+    /// Returns whether no warning is queued.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The next that is to be told.
+    /// Returns the next warning to log.
     pub fn pop(&mut self) -> Option<String> {
         self.waiting.pop_front()
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_told_once_in_a_minute() {
+    fn the_same_warning_is_logged_once_a_minute() {
         let mut warnings = Warnings::default();
         for second in 0..59 {
             warnings.push("no answer", Duration::from_secs(second));
@@ -71,13 +71,13 @@ mod tests {
         assert_eq!(all(&mut warnings), ["no answer"]);
         warnings.push("no answer", MINUTE);
         let told = all(&mut warnings);
-        assert_eq!(told, ["58 warnings like these were left out in the last minute", "no answer"]);
+        assert_eq!(told, ["58 warnings were suppressed in the last minute", "no answer"]);
         warnings.push("no answer", 2 * MINUTE);
         assert_eq!(all(&mut warnings), ["no answer"]);
     }
 
     #[test]
-    fn only_so_many_things_are_told_at_a_time() {
+    fn the_number_of_different_warnings_is_bounded() {
         let mut warnings = Warnings::default();
         for number in 0..10_000 {
             warnings.push(&format!("warning {number}"), Time::ZERO);

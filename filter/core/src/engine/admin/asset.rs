@@ -1,10 +1,10 @@
-/// A part of the live page.
+/// A file of the live page.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asset {
     path: &'static str,
     /// Its media type.
     pub content_type: &'static str,
-    /// All of it.
+    /// Its content.
     pub body: &'static str,
 }
 
@@ -15,7 +15,7 @@ static ASSETS: &[Asset] = &[
 ];
 
 impl Asset {
-    /// What is at this path below the admin path.
+    /// Returns the file at this path below the admin path.
     pub fn at(path: &str) -> Option<&'static Self> {
         ASSETS.iter().find(|asset| asset.path == path)
     }
@@ -26,12 +26,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_small_and_needs_nothing_from_elsewhere() {
+    fn the_page_is_small_and_loads_nothing_external() {
         let size: usize = ASSETS.iter().map(|asset| asset.body.len()).sum();
         assert!(size < 60_000, "{size} bytes");
         for asset in ASSETS {
             for foreign in ["http://", "https://", "url(", "@import", "<style", "onclick"] {
-                // The name of SVG's namespace is no address.
+                // The name of the SVG namespace is not an address.
                 let body = asset.body.replace("http://www.w3.org/2000/svg", "");
                 assert!(!body.contains(foreign), "{} has {foreign}", asset.path);
             }

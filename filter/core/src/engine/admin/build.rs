@@ -2,23 +2,23 @@ use serde::Serialize;
 
 use crate::config::Config;
 
-/// Of what this was compiled.
+/// The build information of the filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Build {
     /// The version of the filter.
     pub version: &'static str,
-    /// The commit, as far as that is known.
+    /// The commit, if it is known.
     pub commit: &'static str,
-    /// What was switched on.
+    /// The enabled features.
     pub features: Vec<&'static str>,
 }
 
 impl Build {
-    /// The line in the log with which the filter begins.
+    /// Returns the filter's first log line.
     pub fn announcement(&self, config: &Config) -> String {
         let Self { version, commit, features } = self;
         let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
-        // Whatever was read can be written.
+        // Every configuration that was read can be serialized.
         let config = serde_json::to_string(config).unwrap_or_default();
         format!("bulk-reshuffle {version}, commit {commit}, features: {features}, configuration: {config}")
     }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_it_is_and_does_without_secrets() {
+    fn the_announcement_has_build_and_configuration_without_secrets() {
         let config = Config::read(br#"{"coordinator":"es","credentials":{"authorization":"hush"}}"#).unwrap();
         let build = Build { version: "1.2.3", commit: "abc", features: vec!["a", "b"] };
         let line = build.announcement(&config);

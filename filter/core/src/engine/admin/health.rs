@@ -2,21 +2,21 @@ use crate::Time;
 use crate::engine::response::Failure;
 use crate::routing::UpstreamId;
 
-/// What became of the last batch to each upstream, by its number, as this worker has seen it.
+/// The outcome of this worker's last batch to each upstream, indexed by the upstream's number.
 #[derive(Debug, Default)]
 pub struct Healths(Vec<Option<Health>>);
 
-/// What became of the last batch to an upstream.
+/// The outcome of the last batch to an upstream.
 #[derive(Debug, Clone, Copy)]
 pub struct Health {
-    /// When that was.
+    /// The time of the outcome.
     pub at: Time,
-    /// Why there was no answer, if there was none.
+    /// The reason why there was no answer, if there was none.
     pub failure: Option<Failure>,
 }
 
 impl Healths {
-    /// A batch is over.
+    /// Records the outcome of a batch.
     pub fn note(&mut self, upstream: UpstreamId, failure: Option<Failure>, at: Time) {
         let place = upstream.index();
         if self.0.len() <= place {
@@ -27,7 +27,7 @@ impl Healths {
         }
     }
 
-    /// Of this upstream.
+    /// Returns the outcome of the last batch to this upstream.
     pub fn of(&self, upstream: UpstreamId) -> Option<Health> {
         self.0.get(upstream.index()).copied().flatten()
     }

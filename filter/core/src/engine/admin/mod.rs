@@ -1,5 +1,5 @@
-//! What the filter tells about itself below `admin_path`: how things are, what would become of a bulk request, the
-//! routing table, and a page to look at.
+//! The endpoints below `admin_path`: the status, an explanation of how a bulk request would be handled, the routing
+//! table, a sample, and a live page.
 
 mod asset;
 mod build;
@@ -25,55 +25,56 @@ use status::Totals;
 pub use build::Build;
 pub(super) use health::Healths;
 
-/// Bytes of a bulk request that is explained. It is read in one callback, at about a gigabyte a second, while the worker
-/// does nothing else.
+/// The maximum number of bytes of a bulk request to explain. It is read in one callback, at about a gigabyte a second,
+/// while the worker does nothing else.
 const MOST_EXPLAINED: usize = 4 << 20;
 
-/// Lines of it: an operation takes about a microsecond.
+/// The maximum number of lines of a bulk request to explain. An operation takes about a microsecond.
 const MOST_LINES: usize = 5000;
 
-/// Requests that a worker answers at a time, besides those for the page itself: each may take four megabytes.
+/// The maximum number of admin requests that a worker handles concurrently, not counting those for the page itself.
+/// Each may use four megabytes.
 const MOST_AT_A_TIME: usize = 16;
 
-/// Requests below the admin path that are not answered yet.
+/// The requests below the admin path that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Admin {
-    /// Those that count as being answered, until they are over.
+    /// The requests that count toward [`MOST_AT_A_TIME`], until they are over.
     open: HashSet<RequestId>,
-    /// Bulk requests that are to be explained, while their bodies come.
-    questions: HashMap<RequestId, Question>,
-    /// Who waits for the status.
+    /// The bulk requests to explain, while their bodies arrive.
+    requests: HashMap<RequestId, AdminRequest>,
+    /// The requests that wait for the status.
     statuses: VecDeque<RequestId>,
-    /// Who waits for a bulk request to look at.
+    /// The requests that wait for a sample.
     pub samplers: Samplers,
 }
 
 #[derive(Debug)]
-struct Question {
+struct AdminRequest {
     headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
     charge: Charge,
 }
 
 impl Admin {
-    /// Whether there is room for another request.
+    /// Admits a request, and returns whether there was room for it.
     fn enter(&mut self, id: RequestId) -> bool {
         self.open.len() < MOST_AT_A_TIME && self.open.insert(id)
     }
 
-    /// Whether no admin request waits for its answer.
+    /// Returns whether no admin request waits for its answer.
     pub fn is_idle(&self) -> bool {
-        self.questions.is_empty() && self.statuses.is_empty() && self.samplers.is_empty()
+        self.requests.is_empty() && self.statuses.is_empty() && self.samplers.is_empty()
     }
 }
 
 impl Engine {
-    /// Whether a request with this path is for the engine.
+    /// Returns whether the engine handles requests with this path.
     pub fn takes(&self, path: &[u8]) -> bool {
         super::may_be_bulk(path) || self.settings.current.admin_path.rest(path).is_some()
     }
 
-    /// Whether a request is below the admin path, and so was taken.
+    /// Accepts a request below the admin path. Returns whether the request is one.
     pub(super) fn admin_head(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], end: bool) -> bool {
         let value = |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_slice());
         let Some(rest) = value(":path").and_then(|path| self.settings.current.admin_path.rest(path)) else {
@@ -81,7 +82,7 @@ impl Engine {
         };
         let route = Route::read(value(":method").unwrap_or_default(), rest);
         if route.as_ref().is_ok_and(|route| !route.is_page()) && !self.admin.enter(id) {
-            let problem = format!("this worker answers {MOST_AT_A_TIME} such requests at a time");
+            let problem = format!("this worker already handles {MOST_AT_A_TIME} admin requests; retry later");
             self.tell(id, Response::problem(429, &problem));
             return true;
         }
@@ -95,21 +96,21 @@ impl Engine {
                 self.tell(id, state.map_or_else(no_state, Response::json));
             }
             Ok(Route::Sample) => self.admin.samplers.enter(id, self.now),
-            Ok(Route::Explain { rest }) => self.question(id, headers, &rest, end),
+            Ok(Route::Explain { rest }) => self.begin_explanation(id, headers, &rest, end),
             Err(refusal) => self.tell(id, refusal.into()),
         }
         true
     }
 
-    fn question(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str, end: bool) {
+    fn begin_explanation(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str, end: bool) {
         self.cluster.state.wake(self.now);
         let path = explained_path(rest).into_bytes();
         let with_path = |(name, value): &(String, Vec<u8>)| {
             (name.clone(), if name == ":path" { path.clone() } else { value.clone() })
         };
         let headers = headers.iter().map(with_path).collect();
-        let question = Question { headers, body: Vec::new(), charge: self.memory.charge(0) };
-        self.admin.questions.insert(id, question);
+        let request = AdminRequest { headers, body: Vec::new(), charge: self.memory.charge(0) };
+        self.admin.requests.insert(id, request);
         if end {
             self.admin_end(id);
         } else if !self.header_pauses.enter(id, self.now) {
@@ -117,39 +118,39 @@ impl Engine {
         }
     }
 
-    /// Whether a piece of a body was for the admin path.
+    /// Handles a chunk of a body. Returns whether it belongs to an admin request.
     pub(super) fn admin_data(&mut self, id: RequestId, chunk: &[u8], end: bool) -> bool {
         let room = self.settings.current.limits.memory.saturating_sub(self.memory.used());
-        // No such request is the rule, and costs nothing to find out.
-        let Some(question) = self.admin.questions.get_mut(&id) else { return false };
-        let size = question.body.len().saturating_add(chunk.len());
+        // Usually there is no such request, and this lookup is free.
+        let Some(request) = self.admin.requests.get_mut(&id) else { return false };
+        let size = request.body.len().saturating_add(chunk.len());
         if size > MOST_EXPLAINED || chunk.len() as u64 > room {
-            self.admin.questions.remove(&id);
+            self.admin.requests.remove(&id);
             self.tell(id, Response::too_large());
             return true;
         }
-        question.body.extend_from_slice(chunk);
-        question.charge.set(question.body.capacity() as u64);
+        request.body.extend_from_slice(chunk);
+        request.charge.set(request.body.capacity() as u64);
         if end {
             self.admin_end(id);
         }
         true
     }
 
-    /// Whether the end of a body was for the admin path.
+    /// Handles the end of a body. Returns whether it belongs to an admin request.
     pub(super) fn admin_end(&mut self, id: RequestId) -> bool {
-        let Some(Question { headers, body, .. }) = self.admin.questions.remove(&id) else { return false };
+        let Some(AdminRequest { headers, body, .. }) = self.admin.requests.remove(&id) else { return false };
         let response = self.explain_or_refuse(headers, body);
         self.tell(id, response);
         true
     }
 
     fn explain_or_refuse(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Response {
-        // How much work is in a compressed body shows too late.
+        // The size of a compressed body is known only after the work of inflating it.
         let is_gzip =
             |(name, value): &(String, Vec<u8>)| name == "content-encoding" && value.eq_ignore_ascii_case(b"gzip");
         if headers.iter().any(is_gzip) {
-            return Response::problem(415, "the body has to be uncompressed to be explained");
+            return Response::problem(415, "the body is compressed; send it uncompressed to have it explained");
         }
         if memchr::memchr_iter(b'\n', &body).count() > MOST_LINES {
             return Response::too_large();
@@ -157,17 +158,18 @@ impl Engine {
         match (self.cluster.table(), self.explain(headers, body, LISTED)) {
             (None, Some(_)) => no_state(),
             (_, Some(explanation)) => Response::of(&explanation),
-            (_, None) => Response::problem(404, "what follows `explain` is not the path of a bulk request"),
+            (_, None) => Response::problem(404, "the path after `explain` is not the path of a bulk request"),
         }
     }
 
-    /// Whether this was a request whose body does not come because its headers were held back.
+    /// Refuses an explanation whose body does not arrive because its headers are held back. Returns whether the request
+    /// was one.
     pub(super) fn admin_overdue(&mut self, id: RequestId) -> bool {
-        let is_bodiless = self.admin.questions.get(&id).is_some_and(|question| question.body.is_empty());
+        let is_bodiless = self.admin.requests.get(&id).is_some_and(|request| request.body.is_empty());
         if is_bodiless {
-            self.admin.questions.remove(&id);
-            let problem = "no body came; unless the client is slow, send a bulk request first, from which the filter \
-                           learns how bodies come here";
+            self.admin.requests.remove(&id);
+            let problem = "no body arrived; unless the client is slow, send a bulk request first, so that the filter \
+                           detects how Envoy delivers bodies";
             self.tell(id, Response::problem(503, problem));
         }
         is_bodiless
@@ -175,12 +177,12 @@ impl Engine {
 
     pub(super) fn admin_gone(&mut self, id: RequestId) {
         self.admin.open.remove(&id);
-        self.admin.questions.remove(&id);
+        self.admin.requests.remove(&id);
         self.admin.statuses.retain(|waiting| *waiting != id);
         self.admin.samplers.leave(id);
     }
 
-    /// What has to be measured before somebody can be told how things are.
+    /// Returns the measurement that the next status request needs.
     pub(super) fn next_measurement(&mut self) -> Option<Command> {
         let request = self.admin.statuses.pop_front()?;
         Some(Command::Measure {
@@ -190,14 +192,14 @@ impl Engine {
         })
     }
 
-    /// Tells how things are.
+    /// Answers a status request with the measured metrics.
     pub(super) fn measured(&mut self, id: RequestId, counters: Vec<(Counter, u64)>, gauges: Vec<(Gauge, u64)>) {
         let totals = Totals { counters: counters.into_iter().collect(), gauges: gauges.into_iter().collect() };
         let response = Response::of(&self.status(&totals));
         self.tell(id, response);
     }
 
-    /// Whether anything below the admin path waits for the root.
+    /// Returns whether a status request waits for its measurement.
     pub(super) fn has_measurement(&self) -> bool {
         !self.admin.statuses.is_empty()
     }
@@ -209,7 +211,7 @@ impl Engine {
 }
 
 fn no_state() -> Response {
-    Response::problem(503, "the cluster's state is not known yet; it is being asked for now")
+    Response::problem(503, "the cluster state is not known yet; the filter is polling it now, so retry in a moment")
 }
 
 impl From<Refusal> for Response {
@@ -217,11 +219,13 @@ impl From<Refusal> for Response {
         match refusal {
             Refusal::Unknown => Self::problem(
                 404,
-                "there is: GET /, GET /status, GET /state, GET /sample, POST /explain[/{index}/_bulk]",
+                "not found; use GET /, GET /status, GET /state, GET /sample or POST /explain[/{index}/_bulk]",
             ),
-            Refusal::Parameter => Self::problem(400, "expected `indices`, a pattern, and `most`, a number up to 1000"),
+            Refusal::Parameter => {
+                Self::problem(400, "invalid query: expected `indices`, a pattern, or `most`, a number from 1 to 1000")
+            }
             Refusal::Method(allowed) => {
-                let mut response = Self::problem(405, &format!("this is asked for by {allowed}"));
+                let mut response = Self::problem(405, &format!("method not allowed; use {allowed}"));
                 response.headers = response.headers.iter().cloned().chain([header("allow", allowed)]).collect();
                 response
             }
@@ -233,8 +237,8 @@ fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// Nothing of it is kept, framed, or taken for something else; the page loads what comes from the filter itself and
-/// nothing more.
+/// Headers that prevent responses from being cached, framed, or interpreted as another type. The page loads only
+/// resources from the filter itself.
 const SAFE: &[(&str, &str)] = &[
     ("cache-control", "no-store"),
     ("x-content-type-options", "nosniff"),
@@ -275,7 +279,7 @@ impl Response {
 
     fn too_large() -> Self {
         let problem = format!(
-            "too large to be explained: {MOST_EXPLAINED} bytes and {MOST_LINES} lines at most; the explorer takes more"
+            "too large to be explained: at most {MOST_EXPLAINED} bytes and {MOST_LINES} lines; the explorer takes more"
         );
         Self::problem(413, &problem)
     }

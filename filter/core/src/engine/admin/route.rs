@@ -1,47 +1,47 @@
 use super::asset::Asset;
 
-/// What is asked for below the admin path.
+/// A resource below the admin path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The live page, or a part of it.
+    /// The live page, or another file of it.
     Asset(&'static Asset),
-    /// The live page, without the slash that the addresses in it need.
+    /// The live page, requested without the slash that its relative addresses need.
     Slash,
-    /// How things are.
+    /// The status.
     Status,
     /// The routing table.
     State {
-        /// Of which indices.
+        /// The pattern of the indices to include.
         pattern: String,
-        /// Of how many at most.
+        /// The maximum number of indices.
         most: usize,
     },
     /// The operations of the next bulk request.
     Sample,
-    /// What would become of the bulk request in the body.
+    /// An explanation of how the bulk request in the body would be handled.
     Explain {
-        /// What follows `explain`.
+        /// The rest of the path after `explain`.
         rest: String,
     },
 }
 
-/// Why nothing is told.
+/// The reason why an admin request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such thing.
+    /// The resource does not exist.
     Unknown,
-    /// It is asked for by another method.
+    /// The resource requires this method.
     Method(&'static str),
-    /// A parameter cannot be read.
+    /// A query parameter is invalid.
     Parameter,
 }
 
-/// The most indices of the routing table that are told of, and as many unless the request says. Each takes about a
-/// kilobyte, and they are written in one callback, while the worker does nothing else.
+/// The maximum and default number of indices of the routing table in a response. Each takes about a kilobyte, and they
+/// are written in one callback, while the worker does nothing else.
 const MOST_INDICES: usize = 1000;
 
 impl Route {
-    /// Reads what follows the admin path.
+    /// Parses the rest of the path after the admin path.
     pub fn read(method: &[u8], rest: &[u8]) -> Result<Self, Refusal> {
         let rest = std::str::from_utf8(rest).map_err(|_| Refusal::Unknown)?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -61,7 +61,7 @@ impl Route {
         expect(method, "GET").map(|()| route)
     }
 
-    /// Whether it is the live page or leads to it: small, and here at once.
+    /// Returns whether it is the live page or redirects to it. Such responses are small and immediate.
     pub fn is_page(&self) -> bool {
         matches!(self, Self::Asset(_) | Self::Slash)
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_is_asked_for() {
+    fn parses_every_resource() {
         let get = |rest: &str| Route::read(b"GET", rest.as_bytes());
         assert_eq!(get(""), Ok(Route::Slash));
         assert!(matches!(get("/"), Ok(Route::Asset(page)) if page.content_type.starts_with("text/html")));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_there_is_not() {
+    fn refuses_unknown_resources_methods_and_parameters() {
         let get = |rest: &str| Route::read(b"GET", rest.as_bytes());
         for rest in ["/stat", "/status/", "//", "/..", "/explained", "/\u{e4}"] {
             assert_eq!(get(rest), Err(Refusal::Unknown), "{rest}");

@@ -9,36 +9,36 @@ use crate::engine::Engine;
 use crate::engine::command::RequestId;
 use crate::engine::request::Request;
 
-/// How long somebody waits for a bulk request to look at.
+/// How long a request waits for a sample.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The most operations of it that are shown.
+/// The maximum number of operations in a sample.
 const OPERATIONS: usize = 1000;
 
-/// The most bytes: documents are replaced by spaces, but as many.
+/// The maximum number of bytes in a sample. Documents are replaced by as many spaces.
 const BYTES: usize = 1 << 20;
 
-/// Who waits for a sample, oldest first.
+/// The requests that wait for a sample, oldest first.
 #[derive(Debug, Default)]
 pub struct Samplers(Vec<(Time, RequestId)>);
 
 impl Samplers {
-    /// Waits from now on.
+    /// Adds a request that waits for a sample.
     pub fn enter(&mut self, request: RequestId, now: Time) {
         self.0.push((now.saturating_add(PATIENCE), request));
     }
 
-    /// Whether no request waits for a sample.
+    /// Returns whether no request waits for a sample.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Does not wait any longer.
+    /// Removes a request.
     pub fn leave(&mut self, request: RequestId) {
         self.0.retain(|(_, waiting)| *waiting != request);
     }
 
-    /// When the first has waited long enough.
+    /// Returns when the oldest request times out.
     pub fn deadline(&self) -> Option<Time> {
         self.0.first().map(|(deadline, _)| *deadline)
     }
@@ -50,7 +50,7 @@ impl Samplers {
 }
 
 impl Engine {
-    /// Shows a bulk request that has just been read to those who wait for one.
+    /// Sends a bulk request that has just been read to all requests that wait for a sample.
     pub(in crate::engine) fn show_sample(&mut self, id: RequestId) {
         if self.admin.samplers.is_empty() {
             return;
@@ -61,16 +61,16 @@ impl Engine {
         }
     }
 
-    /// Tells those who have waited long enough that no bulk request came.
+    /// Answers the requests that timed out waiting for a sample.
     pub(in crate::engine) fn end_samples(&mut self) {
         while let Some(waiting) = self.admin.samplers.overdue(self.now) {
-            let problem = "no bulk request that is split came to this worker within 10 seconds";
+            let problem = "timed out after 10 s: this worker has split no bulk request";
             self.tell(waiting, Response::problem(504, problem));
         }
     }
 }
 
-/// The request's operations as they are routed, with documents of the same size that say nothing.
+/// Returns the request's operations as they are routed, with blank documents of the same size.
 fn sample(request: &Request) -> Vec<u8> {
     let mut body = Vec::new();
     for operation in request.operations.iter().take(OPERATIONS) {
@@ -88,7 +88,7 @@ fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &Action
         fields.extend(value.map(|value| (name.to_owned(), Value::from(value))));
     };
     field("_index", line.index.as_deref().or(default_index));
-    // Ids and routing values that were made are none of the client's.
+    // Generated ids and routing values do not come from the client.
     let made = request.parameter(operation);
     field("_id", line.id.as_deref().filter(|_| !matches!(made, Some(Parameter::Id(_)))));
     let routing = line.routing.as_deref().filter(|_| !matches!(made, Some(Parameter::Routing(_))));
@@ -105,7 +105,7 @@ fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &Action
     }
 }
 
-/// An object of this size, or the smallest there is.
+/// Appends a blank JSON object of this size, or the smallest possible one.
 fn add_filler(to: &mut Vec<u8>, action: Action, bytes: usize) {
     let (begin, end) = if action == Action::Update { ("{\"doc\":{", "}}") } else { ("{", "}") };
     to.extend_from_slice(begin.as_bytes());

@@ -12,15 +12,15 @@ use crate::engine::metrics::{Counter, Gauge, RetryCause};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Node, Unrouted, UpstreamId, Version};
 
-/// The most nodes of which is told; each takes some twenty calls to Envoy.
+/// The maximum number of nodes in the status. Each takes about twenty calls to Envoy.
 const NODES: usize = 256;
 
-/// What all workers have counted, and how things are with all of them.
+/// The metrics of all workers.
 #[derive(Debug)]
 pub struct Totals {
-    /// As Envoy has them.
+    /// The counters, as read from Envoy.
     pub counters: BTreeMap<Counter, u64>,
-    /// As Envoy has them.
+    /// The gauges, as read from Envoy.
     pub gauges: BTreeMap<Gauge, u64>,
 }
 
@@ -33,7 +33,7 @@ impl Totals {
         self.gauges.get(&gauge).copied().unwrap_or_default()
     }
 
-    /// What is not zero, by its word.
+    /// Returns the counters that are not zero, by name.
     fn by_word<T: Copy>(
         &self,
         all: impl Iterator<Item = T>,
@@ -44,24 +44,24 @@ impl Totals {
     }
 }
 
-/// How things are.
+/// The filter's status.
 #[derive(Debug, Serialize)]
 pub struct Status<'a> {
     build: &'a Build,
     /// The wall clock's time, so that a client can compute rates.
     unix_milliseconds: u64,
-    /// What is followed, with what was switched in the cluster's settings.
+    /// The effective configuration, including the cluster's run-time settings.
     configuration: &'a Config,
-    /// What of the cluster's settings is ignored, and why.
+    /// The run-time settings that are ignored, and why.
     ignored_switches: &'a [String],
-    /// Which state of the cluster is known, if one is.
+    /// The known cluster state, if there is one.
     state: Option<State<'a>>,
     totals: All,
-    /// The worker that answers.
+    /// The worker that answers the status request.
     worker: Worker,
     coordinator: Upstream,
     nodes: Vec<OneNode<'a>>,
-    /// How many there are besides.
+    /// The number of further nodes.
     nodes_left_out: usize,
 }
 
@@ -69,12 +69,12 @@ pub struct Status<'a> {
 struct State<'a> {
     #[serde(flatten)]
     version: &'a Version,
-    /// Since it was known to be the newest.
+    /// The time since it was last known to be the newest.
     age_milliseconds: u64,
     refresh_milliseconds: u64,
 }
 
-/// Of all workers.
+/// The totals of all workers.
 #[derive(Debug, Serialize)]
 struct All {
     requests_merged: u64,
@@ -84,7 +84,7 @@ struct All {
     operations: u64,
     operations_unrouted: u64,
     unrouted_by_reason: BTreeMap<&'static str, u64>,
-    /// What these reasons mean.
+    /// The meanings of these reasons.
     reasons: BTreeMap<&'static str, &'static str>,
     state_loads: u64,
     state_takeovers: u64,
@@ -111,7 +111,7 @@ struct Worker {
 struct OneNode<'a> {
     id: &'a str,
     name: &'a str,
-    /// None where it gets nothing of its own, for this reason.
+    /// The reason why the node has no upstream of its own; `None` if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_upstream: Option<&'static str>,
     #[serde(flatten)]
@@ -143,11 +143,11 @@ struct Upstream {
     operations_unknown: u64,
 }
 
-/// What became of the last batch, as the worker that answers has seen it.
+/// The outcome of the last batch from the worker that answers.
 #[derive(Debug, Serialize)]
 #[serde(tag = "last_batch", rename_all = "snake_case")]
 enum HealthTold {
-    /// It has sent none.
+    /// The worker has sent no batch.
     None,
     Answered {
         age_milliseconds: u64,
@@ -170,7 +170,7 @@ impl HealthTold {
 }
 
 impl Engine {
-    /// How things are.
+    /// Returns the status.
     pub(super) fn status(&self, totals: &Totals) -> Status<'_> {
         let nodes = self.nodes_by_name();
         Status {
@@ -197,7 +197,7 @@ impl Engine {
         nodes
     }
 
-    /// The upstreams of which is told. There may have been many more: those of nodes that are gone.
+    /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.
     pub(super) fn told_upstreams(&self) -> BTreeSet<UpstreamId> {
         let of_nodes = self.nodes_by_name().into_iter().take(NODES).filter_map(|(_, upstream)| upstream.ok());
         [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()

@@ -1,55 +1,56 @@
 use crate::Time;
 
-/// What a hold waits for when a batch has come back: the requests that use to arrive just then.
+/// An estimate of the requests that arrive at a hold just after a batch is completed.
 ///
-/// Clients that were answered send their next request at once. Without waiting for them a hold leaves with what the
-/// others have sent meanwhile, and the two groups take turns for ever, in batches of half the size. How many come back
-/// to this hold is counted each time, for as long as the hold would wait at most, whether it does or not.
+/// Clients that were answered send their next request at once. If the hold did not wait for them, it would leave with
+/// the
+/// requests of the other clients, and the two groups would alternate forever, in batches of half the size. The estimate
+/// counts the requests that arrive after each batch, during the longest possible wait, whether or not the hold waits.
 #[derive(Debug, Default)]
 pub struct ArrivalEstimate {
-    /// How many arrive after a batch, smoothed, times [`SCALE`].
+    /// The smoothed number of requests that arrive after a batch, times [`SCALE`].
     usual: usize,
-    /// How many have arrived after the last one, until `end`.
+    /// The number of requests that have arrived after the last batch, until `end`.
     arrived: usize,
-    /// When the moment after the last one is over.
+    /// The end of the wait after the last batch.
     end: Time,
-    /// With so many requests the hold may leave before that.
+    /// The number of held requests with which the hold may leave earlier.
     enough: usize,
 }
 
 const SCALE: usize = 16;
 
-/// The part of `usual` that is not replaced by what was counted last is three quarters: a few batches tell of a change.
+/// The smoothing factor: each count replaces a quarter of `usual`, so that the estimate adapts within a few batches.
 const MEMORY: usize = 4;
 
-/// Not waited for, of the usual requests: the last of them take longest.
+/// One in this many of the usual requests is not waited for, because the last of them take longest.
 const STRAGGLERS: usize = 8;
 
 impl ArrivalEstimate {
-    /// A batch has come back, `held` requests are here already, and the rest is waited for until then at most.
+    /// Begins a wait after a batch, until `until` at most, with `held` requests already held.
     pub fn begin(&mut self, held: usize, until: Time) {
         let arrived = self.arrived.saturating_mul(SCALE);
         self.usual = (self.usual.saturating_mul(MEMORY - 1).saturating_add(arrived)) / MEMORY;
         let expected = self.usual.saturating_sub(self.usual / STRAGGLERS) / SCALE;
-        // Where nobody is expected nobody waits, and nobody is woken at the end: also not for those who come next, should
-        // the ones that are held leave and not come back.
+        // If no request is expected, no request waits, and no timer is needed at the end. This also applies to later
+        // requests, should the held ones leave and their clients not return.
         let enough = if expected == 0 { 0 } else { held.saturating_add(expected) };
         *self = Self { usual: self.usual, arrived: 0, end: until, enough };
     }
 
-    /// A request has arrived.
+    /// Counts a request that has arrived.
     pub fn arrived(&mut self, now: Time) {
         if !self.is_over(now) {
             self.arrived = self.arrived.saturating_add(1);
         }
     }
 
-    /// Whether a hold of so many requests need not wait, or not any more.
+    /// Returns whether a hold with this number of requests need not wait any longer.
     pub fn is_enough(&self, held: usize, now: Time) -> bool {
         held >= self.enough || self.is_over(now)
     }
 
-    /// Whether all requests have arrived that were expected.
+    /// Returns whether the wait is over.
     pub fn is_over(&self, now: Time) -> bool {
         self.end <= now
     }
@@ -61,7 +62,7 @@ mod tests {
 
     const MOMENT: Time = Time::from_millis(2);
 
-    /// What a hold waits for after several batches, in the moment after each of which as many requests arrive.
+    /// Returns the estimate after several batches, each followed by the given number of arrivals.
     fn after(batches: &[usize]) -> (ArrivalEstimate, Time) {
         let (mut arrival_estimate, mut now) = (ArrivalEstimate::default(), Time::from_secs(1));
         for arrivals in batches {
@@ -76,33 +77,33 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_waits_for_as_many_as_usual_but_for_stragglers() {
+    fn a_hold_waits_for_the_usual_requests_except_stragglers() {
         let (arrival_estimate, now) = after(&[80; 20]);
         assert!(!arrival_estimate.is_enough(5 + 60, now));
         assert!(arrival_estimate.is_enough(5 + 70, now));
     }
 
     #[test]
-    fn nobody_is_waited_for_longer_than_a_moment() {
+    fn the_wait_for_requests_is_bounded() {
         let (arrival_estimate, now) = after(&[80; 20]);
         assert!(!arrival_estimate.is_enough(5, now + MOMENT - Time::from_nanos(1)));
         assert!(arrival_estimate.is_enough(5, now + MOMENT));
     }
 
     #[test]
-    fn a_client_that_is_alone_never_waits() {
+    fn a_lone_client_never_waits() {
         let (arrival_estimate, now) = after(&[1; 100]);
         assert!(arrival_estimate.is_enough(5, now));
     }
 
     #[test]
-    fn where_nobody_is_expected_who_comes_next_does_not_wait_either() {
+    fn without_expected_requests_later_requests_do_not_wait() {
         let (arrival_estimate, now) = after(&[]);
         assert!(arrival_estimate.is_enough(5, now) && arrival_estimate.is_enough(1, now));
     }
 
     #[test]
-    fn who_does_not_come_back_is_not_waited_for_long() {
+    fn the_estimate_drops_when_clients_do_not_return() {
         let mut batches = vec![80; 20];
         batches.extend([0; 20]);
         let (arrival_estimate, now) = after(&batches);

@@ -3,48 +3,48 @@ use crate::Time;
 use crate::engine::head::{CallerId, SlotClass};
 use crate::routing::UpstreamId;
 
-/// What leaves for an upstream together.
+/// The shares that are sent to an upstream together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// The upstream that it is sent to.
+    /// The upstream to which it is sent.
     pub upstream: UpstreamId,
-    /// On whose behalf.
+    /// The caller of its requests.
     pub caller: CallerId,
     /// The slots that it takes.
     pub class: SlotClass,
-    /// Whose operations, in the order in which they are sent.
+    /// Its shares, in the order in which they are sent.
     pub shares: Vec<HeldShare>,
-    /// The hold that it left and that counts it as on its way, until it is settled or goes elsewhere.
+    /// The hold that counts it as in flight, until it is settled or redirected.
     pub hold: Option<Key>,
-    /// When it was sent first.
+    /// The time of the first attempt.
     pub first_sent: Time,
-    /// When it was sent last.
+    /// The time of the last attempt.
     pub sent: Time,
-    /// How often it could not be sent.
+    /// The number of attempts that could not be sent.
     pub not_sent: u8,
-    /// How often it was sent again after a node had it, or refused it.
+    /// The number of times that it was sent again after a node had received or refused it.
     pub retries: u32,
-    /// Whether a node may have carried it out already.
+    /// Whether a node may already have carried it out.
     pub lost: bool,
 }
 
 impl Batch {
-    /// How many operations are in it.
+    /// Returns the number of its operations.
     pub fn operations(&self) -> u64 {
         self.shares.iter().map(|held| held.operations).sum()
     }
 
-    /// Whether it leaves its hold, rather than being sent again, or elsewhere, or in parts.
+    /// Returns whether this is the first attempt of a batch that was not retried, redirected or separated.
     pub fn is_first_attempt(&self) -> bool {
         self.first_sent == self.sent && self.retries == 0 && self.not_sent == 0
     }
 
-    /// Bytes of them.
+    /// Returns the bytes of its operations.
     pub fn bytes(&self) -> u64 {
         self.shares.iter().map(|held| held.bytes).sum()
     }
 
-    /// How much waits while it does.
+    /// Returns the amounts that wait while the batch waits.
     pub fn waiting(&self) -> Waiting {
         Waiting { requests: self.shares.len() as u64, operations: self.operations(), bytes: self.bytes() }
     }

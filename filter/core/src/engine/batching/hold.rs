@@ -9,33 +9,34 @@ use crate::config::Hold as HoldConfig;
 use crate::engine::command::RequestId;
 use crate::engine::head::SlotClass;
 
-/// For so many shares a hold keeps its memory, used or not.
+/// The number of shares for which a hold keeps memory even if it is unused.
 const FEW: usize = 256;
 
-/// So many shares of requests that have gone stay in a hold, or as many as others.
+/// The number of shares of requests that are gone which may stay in a hold. More may stay if they are at most half of
+/// the shares.
 const MOST_GONE: usize = 4;
 
-/// What waits for one destination, of one caller.
+/// The shares of one caller that wait for one destination.
 #[derive(Debug)]
 pub struct Hold {
     /// The slots that its batches take.
     pub class: SlotClass,
-    /// The oldest first. Some may be of requests that have gone.
+    /// The shares, oldest first. Some may belong to requests that are gone.
     pub shares: VecDeque<HeldShare>,
     bytes: u64,
     operations: u64,
-    /// Batches that left it and are on their way.
+    /// The number of its batches in flight.
     pub in_flight: usize,
-    /// Where it is queued to leave, if it is.
+    /// Its ticket, if it is queued to leave.
     pub queued: Option<Ticket>,
-    /// Shares of requests that have gone.
+    /// The number of shares whose requests are gone.
     gone: usize,
-    /// Whom it waits for.
+    /// The estimate of the requests for which it waits.
     pub arrival_estimate: ArrivalEstimate,
 }
 
 impl Hold {
-    /// Nothing is held.
+    /// Creates an empty hold.
     pub fn new(class: SlotClass) -> Self {
         Self {
             class,
@@ -49,26 +50,26 @@ impl Hold {
         }
     }
 
-    /// Whether nothing is held and nothing on its way.
+    /// Returns whether nothing is held, queued or in flight.
     pub fn is_empty(&self) -> bool {
         self.shares.is_empty() && self.in_flight == 0 && self.queued.is_none()
     }
 
-    /// How much waits.
+    /// Returns the amounts that wait.
     pub fn waiting(&self) -> Waiting {
         Waiting { requests: self.shares.len() as u64, operations: self.operations, bytes: self.bytes }
     }
 
-    /// Takes a share in, behind the others.
+    /// Appends a share.
     pub fn push(&mut self, held: HeldShare) {
         self.bytes = self.bytes.saturating_add(held.bytes);
         self.operations = self.operations.saturating_add(held.operations);
         self.shares.push_back(held);
     }
 
-    /// A share of so many bytes and operations will not be sent. Says whether any other is held.
+    /// Discounts a share that will not be sent, with its bytes and operations. Returns whether any shares are left.
     ///
-    /// Such shares are dropped together, once they are many: looking for each would take long.
+    /// Such shares are dropped together once there are many, because searching for each would take long.
     pub fn forget(&mut self, bytes: u64, operations: u64, is_here: impl Fn(RequestId) -> bool) -> bool {
         self.count_out(bytes, operations);
         self.gone = self.gone.saturating_add(1);
@@ -90,21 +91,22 @@ impl Hold {
         self.operations = self.operations.saturating_sub(operations);
     }
 
-    /// What a crowd has left behind is not kept for a trickle.
+    /// Frees memory if far fewer shares are held than before.
     fn shrink(&mut self) {
         if self.shares.capacity() > FEW && self.shares.len() < self.shares.capacity() / 4 {
             self.shares.shrink_to(self.shares.len().saturating_mul(2));
         }
     }
 
-    /// Takes everything out; it is not queued any more.
+    /// Takes all shares out. The hold is no longer queued.
     pub fn empty(&mut self) -> VecDeque<HeldShare> {
         (self.bytes, self.operations, self.queued, self.gone) = (0, 0, None, 0);
         std::mem::take(&mut self.shares)
     }
 
-    /// Takes out what leaves in one batch: at least one share, and further ones up to the thresholds, and as long as
-    /// the answer has room for them.
+    /// Takes out the shares for one batch: at least one, and more up to the thresholds and as long as the answer has
+    /// room
+    /// for them.
     pub fn take(
         &mut self,
         config: &HoldConfig,
@@ -135,7 +137,7 @@ impl Hold {
         shares
     }
 
-    /// Whether a batch may leave it now.
+    /// Returns whether a batch may leave now.
     pub fn is_ready(&self, hold: &HoldConfig, dispatch: &Dispatch, now: Time) -> bool {
         let Some(oldest) = self.shares.front() else { return false };
         let idle = hold.early_release && self.in_flight == 0 && self.arrival_estimate.is_enough(self.shares.len(), now);

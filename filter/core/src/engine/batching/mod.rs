@@ -1,7 +1,8 @@
-//! What is held for each destination and caller, and what leaves when.
+//! Holds shares for each destination and caller, and decides when they leave.
 //!
-//! A request has one [`Share`] for each [`Destination`]. [`Holds`] puts the shares of one caller for one destination
-//! together, and lets them leave as a [`Batch`]. Each upstream has slots, and identities take turns for them.
+//! A request has one [`Share`] for each [`Destination`]. [`Holds`] collects the shares of one caller for one
+//! destination,
+//! and releases them as a [`Batch`]. Each upstream has slots, which identities get in round-robin order.
 
 mod arrival_estimate;
 mod batch;
@@ -35,40 +36,44 @@ pub use share_numbers::ShareNumbers;
 use slots::Slots;
 pub use waiting::Waiting;
 
-/// What is held for each destination and caller, and what may leave when.
+/// The holds of all destinations and callers, and the queue of what may leave.
 ///
-/// A hold leaves when its interval ends, when it is large enough, or at once when nothing of it is on its way. While
-/// as many of its batches are on their way as may be, it grows. When a batch has come back, the hold waits for a moment
-/// for the clients that were answered, who are about to send more: else those and the ones who waited meanwhile would
-/// take turns for ever, in batches of half the size. The slots of an upstream are shared by [`Slots`].
+/// A hold leaves when its interval ends, when it is large enough, or at once if none of its batches is in flight. It
+/// grows while its maximum number of batches is in flight.
+///
+/// When a batch is completed, the hold waits for a moment for the answered clients, which are about to send more.
+/// Otherwise, the answered clients and the waiting clients would alternate forever, in batches of half the size.
+///
+/// [`Slots`] distributes the slots of an upstream.
 #[derive(Debug)]
 pub struct Holds {
     hold: HoldConfig,
     dispatch: Dispatch,
-    /// Bytes that an answer may have.
+    /// The maximum number of bytes of an answer.
     max_answer: u64,
     holds: HashMap<Key, Hold>,
     slots: Slots,
     ready: BTreeMap<Ticket, QueueEntry>,
-    /// What is queued next, and what is sent again next.
-    next_turn: Ticket,
+    /// The next ticket for a hold.
+    next_ticket: Ticket,
+    /// The next ticket for a batch that is sent again. These tickets precede all others.
     next_first: Ticket,
-    /// Batches that are sent again later, by time and number.
+    /// The batches that are sent again later, by time and number.
     delayed: BTreeMap<(Time, u64), Batch>,
     next_delayed: u64,
     deadlines: BinaryHeap<Reverse<(Time, Key)>>,
-    /// Holds that may be over from then on. They need no timer.
+    /// The times from which holds may be dropped. They need no timer.
     ending: VecDeque<(Time, Key)>,
 }
 
-/// For so many holds the memory is kept, used or not.
+/// The number of holds for which memory is kept even if it is unused.
 const FEW: usize = 1024;
 
-/// One hold: of a destination and a caller.
+/// The key of a hold: its destination and its caller.
 pub type Key = (Destination, CallerId);
 
 impl Holds {
-    /// Nothing is held.
+    /// Starts without holds.
     pub fn new(hold: HoldConfig, dispatch: Dispatch, max_answer: u64) -> Self {
         Self {
             slots: Slots::new(dispatch.max_in_flight_per_node, hold.interval),
@@ -77,7 +82,7 @@ impl Holds {
             max_answer,
             holds: HashMap::new(),
             ready: BTreeMap::new(),
-            next_turn: 0,
+            next_ticket: 0,
             next_first: -1,
             delayed: BTreeMap::new(),
             next_delayed: 0,
@@ -86,7 +91,7 @@ impl Holds {
         }
     }
 
-    /// Lets what is held leave by these rules from now on.
+    /// Applies these rules to everything that is held, from now on.
     pub fn configure(&mut self, hold: HoldConfig, dispatch: Dispatch, now: Time) {
         (self.hold, self.dispatch) = (hold, dispatch);
         let mut is_ready = |queue_entry: &QueueEntry| match queue_entry {
@@ -97,7 +102,7 @@ impl Holds {
             }),
         };
         self.ready.retain(|_, queue_entry| is_ready(queue_entry));
-        // A bound that was in the way may be no more.
+        // A bound that blocked a departure may have been raised.
         self.slots.configure(self.dispatch.max_in_flight_per_node, self.hold.interval, is_ready);
         self.deadlines.clear();
         self.ending.clear();
@@ -113,7 +118,7 @@ impl Holds {
         }
     }
 
-    /// Holds a share of a caller that has these slots.
+    /// Holds a share of a caller with these slots.
     pub fn add(&mut self, key: Key, class: SlotClass, held: HeldShare) {
         let hold = self.holds.entry(key).or_insert_with(|| Hold::new(class));
         let now = held.since;
@@ -124,34 +129,35 @@ impl Holds {
         }
     }
 
-    /// A held share will not be sent. It stays in its hold for a while, where `is_here` tells it apart, but no longer
-    /// counts. A hold of nothing but such shares is over.
+    /// Discounts a held share that will not be sent. It stays in its hold for a while, where `is_here` identifies it,
+    /// but no
+    /// longer counts. A hold with only such shares is dropped.
     pub fn forget(&mut self, key: Key, bytes: u64, operations: u64, now: Time, is_here: impl Fn(RequestId) -> bool) {
         let Some(hold) = self.holds.get_mut(&key) else { return };
         if hold.forget(bytes, operations, is_here) {
             return;
         }
-        if let Some(turn) = hold.queued.take()
-            && self.ready.remove(&turn).is_none()
+        if let Some(ticket) = hold.queued.take()
+            && self.ready.remove(&ticket).is_none()
         {
-            self.slots.remove(SlotsKey::new(key.0.upstream, hold.class), hold.class.identity, turn);
+            self.slots.remove(SlotsKey::new(key.0.upstream, hold.class), hold.class.identity, ticket);
         }
         self.drop_if_over(key, now);
     }
 
-    /// Sends a batch again, before whatever else waits of its identity.
+    /// Queues a batch to be sent again, before everything else of its identity.
     pub fn add_again(&mut self, batch: Batch) {
         self.ready.insert(self.next_first, QueueEntry::Again(batch));
         self.next_first = self.next_first.saturating_sub(1);
     }
 
-    /// Sends a batch again at this time.
+    /// Schedules a batch to be sent again at this time.
     pub fn add_later(&mut self, batch: Batch, at: Time) {
         self.delayed.insert((at, self.next_delayed), batch);
         self.next_delayed = self.next_delayed.wrapping_add(1);
     }
 
-    /// What waits to be sent, or to be sent again, piece by piece with its upstream.
+    /// Returns the amounts that wait to be sent or to be sent again, each with its upstream.
     pub fn waiting(&self) -> impl Iterator<Item = (UpstreamId, Waiting)> {
         let held = self.holds.iter().map(|((to, _), hold)| (to.upstream, hold.waiting()));
         let queued = self.ready.values().chain(self.slots.blocked());
@@ -159,26 +165,26 @@ impl Holds {
         held.filter(|(_, waiting)| waiting.operations > 0).chain(again.map(|batch| (batch.upstream, batch.waiting())))
     }
 
-    /// Whether nothing is held and nothing on its way.
+    /// Returns whether nothing is held or in flight.
     pub fn is_empty(&self) -> bool {
         let waiting = self.ready.len().saturating_add(self.delayed.len());
         self.holds.values().all(Hold::is_empty) && waiting == 0 && self.slots.is_idle()
     }
 
-    /// Whether [`next_batch`](Self::next_batch) may have one.
+    /// Returns whether [`next_batch`](Self::next_batch) may return a batch.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.slots.is_open()
     }
 
-    /// When a hold's interval ends next, a batch is to be sent again, or something is held so long that it leaves without a
-    /// free slot.
+    /// Returns the next time at which a hold's interval ends, a batch is to be sent again, or a queue entry may leave
+    /// without a free slot.
     pub fn deadline(&self) -> Option<Time> {
         let interval = self.deadlines.peek().map(|Reverse((deadline, _))| *deadline);
         let delayed = self.delayed.keys().next().map(|(at, _)| *at);
         [interval, delayed, self.slots.deadline()].into_iter().flatten().min()
     }
 
-    /// Lets holds leave whose interval has ended, and batches whose time has come.
+    /// Queues the holds whose interval has ended, and the batches that are due to be sent again.
     pub fn tick(&mut self, now: Time) {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let batch = entry.remove();
@@ -195,7 +201,7 @@ impl Holds {
         self.drop_ended(now);
     }
 
-    /// The next batch to send, of requests that are still here. It counts as on its way until
+    /// Returns the next batch to send, with the shares of requests that still exist. It counts as in flight until
     /// [`finished`](Self::finished).
     pub fn next_batch(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
         while let Some(queue_entry) = self.next_departure(now) {
@@ -208,15 +214,15 @@ impl Holds {
                 self.slots.sent(slots, identity);
                 return batch;
             }
-            // Nothing left, so the slot is free for another.
+            // Nothing was sent, so the slot is free for another entry.
             self.slots.not_sent(slots, identity);
         }
         None
     }
 
-    /// What may leave next. All that is ready is looked at before it is decided who has a slot.
+    /// Returns the next entry that may leave. All ready entries are considered before slots are assigned.
     fn next_departure(&mut self, now: Time) -> Option<QueueEntry> {
-        while let Some((turn, queue_entry)) = self.ready.pop_first() {
+        while let Some((ticket, queue_entry)) = self.ready.pop_first() {
             if self.slots.is_free(queue_entry.slots_key(), self.ready.len().saturating_add(1)) {
                 return Some(queue_entry);
             }
@@ -225,18 +231,18 @@ impl Holds {
                 QueueEntry::Again(batch) => batch.shares.first(),
             };
             let since = oldest.map_or(now, |held| held.since);
-            self.slots.block(turn, queue_entry, since);
+            self.slots.block(ticket, queue_entry, since);
         }
         self.slots.take_next(now)
     }
 
-    /// A batch is no longer on its way. If it is not to be sent again, it is [`settled`](Self::settled) too.
+    /// Notes that a batch is no longer in flight. If it is not sent again, it is also [`settled`](Self::settled).
     pub fn finished(&mut self, batch: &Batch) {
         self.slots.finished(SlotsKey::new(batch.upstream, batch.class), batch.class.identity);
     }
 
-    /// A batch has come back, and the clients that it answered may come back too.
-    pub fn came_back(&mut self, batch: &Batch, now: Time) {
+    /// Settles a batch that was answered. Its clients may soon send their next requests.
+    pub fn completed(&mut self, batch: &Batch, now: Time) {
         let Some(key) = batch.hold else { return };
         let moment = self.hold.gather.min(now.saturating_sub(batch.first_sent));
         if let Some(hold) = self.holds.get_mut(&key) {
@@ -251,7 +257,7 @@ impl Holds {
         self.drop_ended(now);
     }
 
-    /// A batch that left this hold no longer concerns it: the next may leave.
+    /// Settles a batch that left this hold, so that the next one may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
         if let Some(hold) = self.holds.get_mut(&key) {
             debug_assert!(hold.in_flight > 0, "no batch of {key:?} is in flight");
@@ -274,7 +280,7 @@ impl Holds {
         }
     }
 
-    /// Removes a hold. What a crowd of holds has taken is given back.
+    /// Removes a hold. Frees memory if there were many more holds.
     fn remove(&mut self, key: Key) {
         self.holds.remove(&key);
         if self.holds.capacity() > FEW && self.holds.len() < self.holds.capacity() / 8 {
@@ -283,7 +289,7 @@ impl Holds {
         }
     }
 
-    /// Takes a batch out of a hold: at least one share, and further ones up to the thresholds.
+    /// Takes a batch out of a hold: at least one share, and more up to the thresholds.
     fn take(&mut self, key: Key, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
         let hold = self.holds.get_mut(&key)?;
         let class = hold.class;
@@ -313,9 +319,9 @@ impl Holds {
         })
     }
 
-    /// Remembers when the interval of a hold's oldest share ends.
+    /// Sets the deadline at which the interval of a hold's oldest share ends.
     fn wait_for_interval(&mut self, key: Key) {
-        // With early release and one batch at a time, the batch on its way lets the hold leave when it comes back.
+        // With early release and a single batch in flight, the end of that batch releases the hold.
         if self.hold.early_release && self.dispatch.max_in_flight == 1 {
             return;
         }
@@ -324,13 +330,13 @@ impl Holds {
         self.deadlines.extend(deadline.map(|deadline| Reverse((deadline, key))));
     }
 
-    /// Queues a hold that may leave; says whether it is queued.
+    /// Queues a hold if it may leave. Returns whether it is queued.
     fn queue_if_ready(&mut self, key: Key, now: Time) -> bool {
         let Some(hold) = self.holds.get_mut(&key) else { return false };
         if hold.queued.is_none() && hold.is_ready(&self.hold, &self.dispatch, now) {
-            hold.queued = Some(self.next_turn);
-            self.ready.insert(self.next_turn, QueueEntry::Hold(key, hold.class));
-            self.next_turn = self.next_turn.saturating_add(1);
+            hold.queued = Some(self.next_ticket);
+            self.ready.insert(self.next_ticket, QueueEntry::Hold(key, hold.class));
+            self.next_ticket = self.next_ticket.saturating_add(1);
         }
         hold.queued.is_some()
     }

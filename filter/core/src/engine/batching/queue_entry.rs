@@ -2,21 +2,21 @@ use super::{Batch, Key};
 use crate::engine::head::SlotClass;
 use crate::routing::UpstreamId;
 
-/// The order in which entries were queued, the latest highest; a batch that is sent again is below zero. An entry keeps
-/// its ticket, so that later entries do not overtake it again and again.
+/// The position of an entry in the queue: later entries have higher tickets, and batches that are sent again have
+/// negative ones. An entry keeps its ticket, so that later entries do not overtake it repeatedly.
 pub type Ticket = i64;
 
-/// What is queued to leave.
+/// An entry that is queued to leave.
 #[derive(Debug)]
 pub enum QueueEntry {
-    /// As much as one batch takes of this hold.
+    /// The next batch of this hold.
     Hold(Key, SlotClass),
     /// A batch that is sent again.
     Again(Batch),
 }
 
 impl QueueEntry {
-    /// The key of the slots of which it takes one.
+    /// Returns the key of the slots of which it takes one.
     pub fn slots_key(&self) -> SlotsKey {
         let upstream = match self {
             Self::Hold((destination, _), _) => destination.upstream,
@@ -25,7 +25,7 @@ impl QueueEntry {
         SlotsKey { upstream, waits: self.class().waits }
     }
 
-    /// The slots that it takes.
+    /// Returns the slots that it takes.
     pub fn class(&self) -> SlotClass {
         match self {
             Self::Hold(_, class) => *class,
@@ -33,7 +33,7 @@ impl QueueEntry {
         }
     }
 
-    /// The batch, if it is one that is sent again.
+    /// Returns the batch, if it is one that is sent again.
     pub fn again(&self) -> Option<&Batch> {
         match self {
             Self::Again(batch) => Some(batch),
@@ -42,7 +42,8 @@ impl QueueEntry {
     }
 }
 
-/// An upstream, and whether its cluster is asked to wait: who asks for that takes no slots from others.
+/// The key of a group of slots: an upstream, and whether its cluster is asked to wait. Requests that ask for that take
+/// no slots from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotsKey {
     /// The upstream.
@@ -52,7 +53,7 @@ pub struct SlotsKey {
 }
 
 impl SlotsKey {
-    /// The key of the slots of which a batch takes one.
+    /// Returns the key of the slots of which a batch takes one.
     pub fn new(upstream: UpstreamId, class: SlotClass) -> Self {
         Self { upstream, waits: class.waits }
     }

@@ -6,18 +6,19 @@ use crate::engine::command::RequestId;
 use crate::engine::head::SlotClass;
 use crate::routing::UpstreamId;
 
-/// What waits for another upstream now.
+/// The shares and batches that were redirected to another upstream.
 #[derive(Debug, Default)]
 pub struct Redirected {
-    /// Shares that are held elsewhere.
+    /// The shares that are held for another upstream now.
     pub shares: Vec<(RequestId, u16)>,
-    /// What would have left as this many batches, or a few more.
+    /// The minimum number of batches in which they would have left.
     pub batches: usize,
 }
 
 impl Holds {
-    /// Lets what waits for this upstream wait for the coordinating one, if its request is still here. What is on its
-    /// way stays there.
+    /// Redirects everything that waits for this upstream to the coordinating upstream, if its request still exists.
+    /// Batches
+    /// in flight are not affected.
     pub fn redirect(&mut self, from: UpstreamId, now: Time, is_here: impl Fn(RequestId) -> bool) -> Redirected {
         let mut redirected = Redirected::default();
         self.ready.append(&mut self.slots.take_all(from));
@@ -47,7 +48,7 @@ impl Holds {
         redirected
     }
 
-    /// Takes everything out of a hold that is not queued any more.
+    /// Takes all shares out of a hold, which is no longer queued.
     fn empty(&mut self, key: Key, is_here: impl Fn(RequestId) -> bool) -> Option<(SlotClass, Vec<HeldShare>)> {
         let hold = self.holds.get_mut(&key)?;
         let (class, shares) = (hold.class, hold.empty());
@@ -57,7 +58,7 @@ impl Holds {
         Some((class, shares.into_iter().filter(|held| is_here(held.request)).collect()))
     }
 
-    /// Holds shares that were held elsewhere, each since then.
+    /// Holds shares that were held for another upstream. Each keeps the time since which it is held.
     fn join(&mut self, key: Key, class: SlotClass, shares: Vec<HeldShare>, now: Time) {
         if shares.is_empty() {
             return;

@@ -8,67 +8,67 @@ use crate::Time;
 use crate::engine::command::RequestId;
 use crate::engine::response::{ItemNumbers, NodeAnswer, Outcome};
 
-/// What one destination gets of a request.
+/// The operations of a request for one destination.
 ///
-/// It travels in one batch, unless the answer to that would be too large to read: then it travels in parts, each once
-/// the one before is over.
+/// A share is sent in one batch, unless the answer would be too large to read. Then it is sent in parts, one after the
+/// other.
 #[derive(Debug)]
 pub struct Share {
     /// Its destination.
     pub destination: Destination,
-    /// By their position in the request.
+    /// The positions of its operations in the request.
     pub operations: Vec<u32>,
     /// Bytes of their lines.
     pub bytes: u64,
-    /// The outcomes of its operations as they were recorded, part by part; of an operation the last counts.
+    /// The recorded outcomes of its operations, part by part. The last outcome of an operation counts.
     pub outcomes: Vec<Recorded>,
     /// The place at which the next part begins.
     pub next: u32,
 }
 
-/// An outcome, and of which operations of a share.
+/// The outcome of some operations of a share.
 #[derive(Debug)]
 pub struct Recorded {
     /// Some operations of one part.
     pub selection: Selection,
     /// Their outcome.
     pub outcome: Outcome,
-    /// Where that part begins.
+    /// The place at which that part begins.
     part: u32,
 }
 
-/// Some of a share's operations, by their place in it.
+/// A selection of a share's operations, by their place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// All of them.
+    /// All operations.
     All,
-    /// These, one behind the other: a part.
+    /// A range of operations: a part.
     Part(Range<u32>),
-    /// These, in order: they are of one part.
+    /// These operations, in order, all of one part.
     Places(Rc<[u32]>),
 }
 
-/// A share of a request, on hold or on its way.
+/// A share of a request, on hold or in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldShare {
-    /// Whose it is.
+    /// The request to which it belongs.
     pub request: RequestId,
-    /// Which of its shares.
+    /// The number of the share in the request.
     pub share: u16,
-    /// How much of it.
+    /// The selected operations of the share.
     pub selection: Selection,
-    /// Bytes.
+    /// Bytes of the selected operations.
     pub bytes: u64,
-    /// Operations.
+    /// The number of selected operations.
     pub operations: u64,
-    /// Bytes of the longest answer to them.
+    /// Bytes of the longest possible answer to them.
     pub answer: u64,
-    /// Since when it is held.
+    /// The time since which it is held.
     pub since: Time,
 }
 
 impl Share {
-    /// About how many bytes one takes, held and with its outcome, besides its operations.
+    /// The approximate number of bytes that a share uses while it is held and with its outcome, without its operations.
     pub const MEMORY: usize = size_of::<Self>()
         + 2 * size_of::<(Destination, u16)>()
         + 2 * size_of::<(Key, HeldShare)>()
@@ -76,18 +76,18 @@ impl Share {
         + size_of::<Recorded>()
         + 4 * size_of::<u32>();
 
-    /// Without operations yet.
+    /// Creates a share without operations.
     pub fn new(destination: Destination) -> Self {
         Self { destination, operations: Vec::new(), bytes: 0, outcomes: Vec::new(), next: 0 }
     }
 
-    /// Adds the operation that stands at this position of the request, and has this many bytes.
+    /// Adds the operation at this position of the request, with this many bytes.
     pub fn push(&mut self, position: u32, bytes: u64) {
         self.operations.push(position);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// The positions of the selected operations in the request.
+    /// Returns the positions of the selected operations in the request.
     pub fn positions<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = u32> + 'a {
         selection.places(self.operations.len()).filter_map(|place| self.operations.get(place as usize).copied())
     }
@@ -99,14 +99,15 @@ impl Share {
             Selection::Part(places) => places.start,
             Selection::Places(_) => self.outcomes.last().map_or(0, |last| last.part),
         };
-        // Most shares have one.
+        // Most shares have a single outcome.
         if self.outcomes.is_empty() {
             self.outcomes.reserve_exact(1);
         }
         self.outcomes.push(Recorded { selection, outcome, part });
     }
 
-    /// The answer in which the items of all operations stand in a row, and the number of the first.
+    /// Returns the answer with the items of all operations, and the number of the first item, if the items are
+    /// consecutive.
     pub fn row(&self) -> Option<(&NodeAnswer, usize)> {
         match self.outcomes.as_slice() {
             [
@@ -120,9 +121,10 @@ impl Share {
         }
     }
 
-    /// The last outcome of the operation at a place, with its number among those of which that is the outcome.
+    /// Returns the last outcome of the operation at a place, and the operation's number in the selection of that
+    /// outcome.
     pub fn outcome(&self, place: u32) -> Option<(usize, &Outcome)> {
-        // Most shares have one, for all operations.
+        // Most shares have a single outcome, for all operations.
         if let [Recorded { selection: Selection::All, outcome, .. }] = self.outcomes.as_slice() {
             return Some((place as usize, outcome));
         }
@@ -132,14 +134,14 @@ impl Share {
         found.next()
     }
 
-    /// Takes the outcome that counts for the first part.
+    /// Takes the last outcome of the first part.
     pub fn take_first(&mut self) -> Option<Outcome> {
         let first = self.outcomes.first()?.part;
         let end = self.outcomes.partition_point(|recorded| recorded.part == first);
         Some(self.outcomes.swap_remove(end.checked_sub(1)?).outcome)
     }
 
-    /// The outcomes that count for all operations of a part, one for each part; `None` if a part has none.
+    /// Returns the last outcome of each part; `None` for a part whose last outcome does not apply to the whole part.
     pub fn part_outcomes(&self) -> impl Iterator<Item = Option<&Outcome>> {
         let parts = self.outcomes.chunk_by(|one, next| one.part == next.part);
         parts.map(|part| match part.last()? {
@@ -150,7 +152,7 @@ impl Share {
 }
 
 impl Selection {
-    /// How many operations are selected, out of this many.
+    /// Returns how many operations are selected, out of `count`.
     pub fn len(&self, count: usize) -> usize {
         match self {
             Self::All => count,
@@ -159,7 +161,7 @@ impl Selection {
         }
     }
 
-    /// The places of the selected, out of this many.
+    /// Returns the places of the selected operations, out of `count`.
     pub fn places(&self, count: usize) -> impl Iterator<Item = u32> {
         (0..self.len(count)).filter_map(|number| match self {
             Self::All => u32::try_from(number).ok(),
@@ -168,7 +170,7 @@ impl Selection {
         })
     }
 
-    /// The number of a place among the selected.
+    /// Returns the number of a place within the selection.
     fn number(&self, place: u32) -> Option<usize> {
         match self {
             Self::All => Some(place as usize),

@@ -3,15 +3,15 @@ use hashbrown::HashMap;
 use super::destination::Destination;
 use super::share::Share;
 
-/// Finds a request's share by its destination.
+/// An index of a request's shares by destination.
 #[derive(Debug, Default)]
 pub struct ShareNumbers(HashMap<Destination, u16>);
 
-/// So many are found by looking at one after the other. Most requests have no more, and need no table.
+/// The maximum number of shares for a linear search. Most requests have no more, and need no table.
 const FEW: usize = 8;
 
 impl ShareNumbers {
-    /// Which of the shares is for this destination.
+    /// Returns the number of the share for this destination.
     pub fn find(&self, shares: &[Share], destination: Destination) -> Option<u16> {
         if shares.len() > FEW {
             return self.0.get(&destination).copied();
@@ -20,7 +20,7 @@ impl ShareNumbers {
         number.and_then(|number| u16::try_from(number).ok())
     }
 
-    /// The shares have become more.
+    /// Adds the shares that are not indexed yet.
     pub fn extend(&mut self, shares: &[Share]) {
         if shares.len() > FEW {
             let first = self.0.len();

@@ -10,28 +10,30 @@ use crate::routing::UpstreamId;
 
 /// The slots of all upstreams.
 ///
-/// Identities take turns for a free slot. Without a free slot something leaves all the same once it is held for
-/// `patience`, unless its own identity has as many batches in flight as there are slots. So no identity ever has more
-/// than that, and all together only with what was held so long.
+/// Identities get free slots in round-robin order. An entry that is held for `patience` leaves even without a free
+/// slot,
+/// unless its identity has as many batches in flight as there are slots. So no identity ever exceeds the number of
+/// slots,
+/// and all identities together exceed it only with entries that were held for that long.
 #[derive(Debug)]
 pub struct Slots {
-    /// Slots of each key.
+    /// The number of slots of each key.
     most: usize,
     patience: Time,
     slots: HashMap<SlotsKey, UpstreamSlots>,
-    /// Keys that may have both a free slot and something for it.
+    /// The keys that may have both a free slot and a blocked entry.
     open: BTreeSet<SlotsKey>,
-    /// Since when something is held, of identities that may leave without a free slot.
+    /// The identities whose entries may leave without a free slot, by the time since which the oldest entry is held.
     waiting: BTreeSet<(Time, SlotsKey, Identity)>,
 }
 
 impl Slots {
-    /// Nothing is in flight.
+    /// Starts with all slots free.
     pub fn new(most: usize, patience: Time) -> Self {
         Self { most, patience, slots: HashMap::new(), open: BTreeSet::new(), waiting: BTreeSet::new() }
     }
 
-    /// Follows these bounds from now on, and keeps what still is to wait.
+    /// Applies new bounds, and keeps only the blocked entries that `keep` selects.
     pub fn configure(&mut self, most: usize, patience: Time, mut keep: impl FnMut(&QueueEntry) -> bool) {
         (self.most, self.patience) = (most, patience);
         self.waiting.clear();
@@ -47,7 +49,7 @@ impl Slots {
         }
     }
 
-    /// Whether nothing waits for a slot, and so many batches more may be in flight.
+    /// Returns whether no entry waits for a slot and `more` further batches may be in flight.
     pub fn is_free(&self, key: SlotsKey, more: usize) -> bool {
         match self.slots.get(&key) {
             Some(slots) => !slots.is_blocked() && slots.has_room_for(more, self.most),
@@ -55,18 +57,18 @@ impl Slots {
         }
     }
 
-    /// Lets something wait for a slot that is held since then.
-    pub fn block(&mut self, turn: Ticket, queue_entry: QueueEntry, since: Time) {
+    /// Blocks an entry, which is held since this time, until a slot is free.
+    pub fn block(&mut self, ticket: Ticket, queue_entry: QueueEntry, since: Time) {
         let (key, identity) = (queue_entry.slots_key(), queue_entry.class().identity);
         let slots = self.slots.entry(key).or_default();
-        slots.block(turn, queue_entry, since);
+        slots.block(ticket, queue_entry, since);
         if slots.has_room_for(1, self.most) {
             self.open.insert(key);
         }
         self.list(key, identity);
     }
 
-    /// Takes what leaves next: for a free slot, or because it is held long enough.
+    /// Takes the entry that leaves next: for a free slot, or because it was held long enough.
     pub fn take_next(&mut self, now: Time) -> Option<QueueEntry> {
         while let Some(key) = self.open.first().copied() {
             let slots = self.slots.get_mut(&key).filter(|slots| slots.has_room_for(1, self.most));
@@ -87,16 +89,16 @@ impl Slots {
         queue_entry
     }
 
-    /// What waits here is nothing any more.
-    pub fn remove(&mut self, key: SlotsKey, identity: Identity, turn: Ticket) {
+    /// Removes a blocked entry that is no longer to be sent.
+    pub fn remove(&mut self, key: SlotsKey, identity: Identity, ticket: Ticket) {
         if let Some(slots) = self.slots.get_mut(&key) {
-            slots.remove(identity, turn);
+            slots.remove(identity, ticket);
         }
         self.list(key, identity);
         self.not_sent(key, identity);
     }
 
-    /// A batch leaves, and is in flight until it is [`finished`](Self::finished).
+    /// Counts a batch that leaves as in flight until it is [`finished`](Self::finished).
     pub fn sent(&mut self, key: SlotsKey, identity: Identity) {
         let slots = self.slots.entry(key).or_default();
         slots.sent(identity);
@@ -105,14 +107,14 @@ impl Slots {
         }
     }
 
-    /// What was to leave is nothing any more.
+    /// Notes that an entry that was to leave is not sent.
     pub fn not_sent(&mut self, key: SlotsKey, identity: Identity) {
         if let Some(slots) = self.slots.get_mut(&key) {
             slots.drop_if_idle(identity);
         }
     }
 
-    /// A batch is no longer in flight.
+    /// Counts a batch as no longer in flight.
     pub fn finished(&mut self, key: SlotsKey, identity: Identity) {
         let Some(slots) = self.slots.get_mut(&key) else {
             debug_assert!(false, "nothing is in flight to {key:?}");
@@ -125,7 +127,7 @@ impl Slots {
         }
     }
 
-    /// Takes all that waits for an upstream.
+    /// Takes all blocked entries of an upstream.
     pub fn take_all(&mut self, upstream: UpstreamId) -> BTreeMap<Ticket, QueueEntry> {
         let mut all = BTreeMap::new();
         for waits in [false, true] {
@@ -141,27 +143,27 @@ impl Slots {
         all
     }
 
-    /// What waits for a slot.
+    /// Returns all blocked entries.
     pub fn blocked(&self) -> impl Iterator<Item = &QueueEntry> {
         self.slots.values().flat_map(UpstreamSlots::blocked)
     }
 
-    /// Whether nothing is in flight and nothing waits.
+    /// Returns whether nothing is in flight or blocked.
     pub fn is_idle(&self) -> bool {
         self.slots.values().all(UpstreamSlots::is_idle)
     }
 
-    /// Whether something may leave for a slot that was freed.
+    /// Returns whether a blocked entry may leave for a free slot.
     pub fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// When something is held long enough to leave without a free slot.
+    /// Returns when the next blocked entry may leave without a free slot.
     pub fn deadline(&self) -> Option<Time> {
         self.waiting.first().map(|(since, ..)| since.saturating_add(self.patience))
     }
 
-    /// Notes since when something of an identity is held.
+    /// Updates the time since which the oldest entry of an identity is held.
     fn list(&mut self, key: SlotsKey, identity: Identity) {
         let Some(queue) = self.slots.get_mut(&key).and_then(|slots| slots.queue(identity)) else { return };
         let since = queue.waiting_since(self.most);

@@ -6,147 +6,147 @@ use super::queue_entry::{QueueEntry, Ticket};
 use crate::Time;
 use crate::engine::head::Identity;
 
-/// The slots of one upstream, whatever the shard and the caller.
+/// The slots of one upstream, for all shards and callers.
 #[derive(Debug, Default)]
 pub struct UpstreamSlots {
-    /// Batches in flight, of all identities.
+    /// The number of batches in flight, of all identities.
     in_flight: usize,
-    /// One for each identity that has a batch in flight or something blocked.
+    /// The queue of each identity with a batch in flight or a blocked entry.
     queues: HashMap<Identity, Queue>,
-    /// Identities with something blocked. The first has the next free slot.
-    turns: BTreeMap<u64, Identity>,
-    next_turn: u64,
+    /// The identities with blocked entries, in round-robin order. The first gets the next free slot.
+    round_robin: BTreeMap<u64, Identity>,
+    next_place: u64,
 }
 
-/// What one identity has at an upstream.
+/// The entries and batches of one identity at an upstream.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// Its batches in flight.
+    /// The number of its batches in flight.
     in_flight: usize,
-    /// What would leave if there were a slot, each with the time since when it is held.
+    /// The entries that wait for a slot, each with the time since which it is held.
     blocked: BTreeMap<Ticket, (Time, QueueEntry)>,
-    /// The same by age.
+    /// The same entries by age.
     ages: BTreeSet<(Time, Ticket)>,
-    /// Its place in [`UpstreamSlots::turns`].
-    turn: Option<u64>,
-    /// The time under which [`Slots`](super::slots::Slots) has listed it as waiting.
+    /// Its place in [`UpstreamSlots::round_robin`].
+    place: Option<u64>,
+    /// The time under which [`Slots`](super::slots::Slots) lists it as waiting.
     pub listed: Option<Time>,
 }
 
 impl UpstreamSlots {
-    /// Whether so many batches more may be in flight.
+    /// Returns whether `more` further batches may be in flight.
     pub fn has_room_for(&self, more: usize, most: usize) -> bool {
         self.in_flight.saturating_add(more) <= most
     }
 
-    /// Whether anything waits for a slot.
+    /// Returns whether any entry is blocked.
     pub fn is_blocked(&self) -> bool {
-        !self.turns.is_empty()
+        !self.round_robin.is_empty()
     }
 
-    /// Whether nothing is in flight and nothing waits.
+    /// Returns whether nothing is in flight or blocked.
     pub fn is_idle(&self) -> bool {
         self.in_flight == 0 && !self.is_blocked()
     }
 
-    /// What waits for a slot.
+    /// Returns all blocked entries.
     pub fn blocked(&self) -> impl Iterator<Item = &QueueEntry> {
         self.queues.values().flat_map(|queue| queue.blocked.values().map(|(_, queue_entry)| queue_entry))
     }
 
-    /// All queues, with their identities.
+    /// Returns all queues with their identities.
     pub fn queues(&mut self) -> impl Iterator<Item = (Identity, &mut Queue)> {
         self.queues.iter_mut().map(|(identity, queue)| (*identity, queue))
     }
 
-    /// The queue of an identity.
+    /// Returns the queue of an identity.
     pub fn queue(&mut self, identity: Identity) -> Option<&mut Queue> {
         self.queues.get_mut(&identity)
     }
 
-    /// Lets something wait for a slot that is held since then.
-    pub fn block(&mut self, turn: Ticket, queue_entry: QueueEntry, since: Time) {
+    /// Blocks an entry, which is held since this time, until a slot is free.
+    pub fn block(&mut self, ticket: Ticket, queue_entry: QueueEntry, since: Time) {
         let identity = queue_entry.class().identity;
         let queue = self.queues.entry(identity).or_default();
-        queue.blocked.insert(turn, (since, queue_entry));
-        queue.ages.insert((since, turn));
-        if queue.turn.is_none() {
-            queue.turn = Some(self.next_turn);
-            self.turns.insert(self.next_turn, identity);
-            self.next_turn = self.next_turn.saturating_add(1);
+        queue.blocked.insert(ticket, (since, queue_entry));
+        queue.ages.insert((since, ticket));
+        if queue.place.is_none() {
+            queue.place = Some(self.next_place);
+            self.round_robin.insert(self.next_place, identity);
+            self.next_place = self.next_place.saturating_add(1);
         }
     }
 
     /// Takes the entry that gets the next free slot: the first one of the next identity.
     pub fn take_next(&mut self) -> Option<QueueEntry> {
-        let identity = *self.turns.first_key_value()?.1;
+        let identity = *self.round_robin.first_key_value()?.1;
         let queue = self.queues.get_mut(&identity)?;
-        let (turn, (since, queue_entry)) = queue.blocked.pop_first()?;
-        queue.ages.remove(&(since, turn));
-        self.end_turns(identity);
+        let (ticket, (since, queue_entry)) = queue.blocked.pop_first()?;
+        queue.ages.remove(&(since, ticket));
+        self.leave_round_robin(identity);
         Some(queue_entry)
     }
 
-    /// Takes what is held longest of an identity.
+    /// Takes the entry of an identity that is held longest.
     pub fn take_oldest(&mut self, identity: Identity) -> Option<QueueEntry> {
         let queue = self.queues.get_mut(&identity)?;
-        let (_, turn) = queue.ages.pop_first()?;
-        let (_, queue_entry) = queue.blocked.remove(&turn)?;
-        self.end_turns(identity);
+        let (_, ticket) = queue.ages.pop_first()?;
+        let (_, queue_entry) = queue.blocked.remove(&ticket)?;
+        self.leave_round_robin(identity);
         Some(queue_entry)
     }
 
-    /// Removes what waits there.
-    pub fn remove(&mut self, identity: Identity, turn: Ticket) {
+    /// Removes a blocked entry.
+    pub fn remove(&mut self, identity: Identity, ticket: Ticket) {
         if let Some(queue) = self.queues.get_mut(&identity)
-            && let Some((since, _)) = queue.blocked.remove(&turn)
+            && let Some((since, _)) = queue.blocked.remove(&ticket)
         {
-            queue.ages.remove(&(since, turn));
-            self.end_turns(identity);
+            queue.ages.remove(&(since, ticket));
+            self.leave_round_robin(identity);
         }
     }
 
-    /// Takes all that waits.
+    /// Takes all blocked entries.
     pub fn take_all(&mut self) -> BTreeMap<Ticket, QueueEntry> {
-        self.turns.clear();
+        self.round_robin.clear();
         let mut all = BTreeMap::new();
         for queue in self.queues.values_mut() {
-            queue.turn = None;
+            queue.place = None;
             queue.ages.clear();
             let blocked = std::mem::take(&mut queue.blocked);
-            all.extend(blocked.into_iter().map(|(turn, (_, queue_entry))| (turn, queue_entry)));
+            all.extend(blocked.into_iter().map(|(ticket, (_, queue_entry))| (ticket, queue_entry)));
         }
         self.queues.retain(|_, queue| queue.in_flight > 0);
         all
     }
 
-    /// Keeps what still is to wait.
+    /// Keeps only the blocked entries that `keep` selects.
     pub fn retain(&mut self, mut keep: impl FnMut(&QueueEntry) -> bool) {
         for queue in self.queues.values_mut() {
             queue.blocked.retain(|_, (_, queue_entry)| keep(queue_entry));
-            queue.ages.retain(|(_, turn)| queue.blocked.contains_key(turn));
+            queue.ages.retain(|(_, ticket)| queue.blocked.contains_key(ticket));
         }
-        let identities: Vec<Identity> = self.turns.values().copied().collect();
+        let identities: Vec<Identity> = self.round_robin.values().copied().collect();
         for identity in identities {
-            self.end_turns(identity);
+            self.leave_round_robin(identity);
             self.drop_if_idle(identity);
         }
     }
 
-    /// A batch of an identity leaves, so that all others have their turns before it has its next.
+    /// Counts a batch of an identity as in flight, and moves the identity to the end of the round-robin order.
     pub fn sent(&mut self, identity: Identity) {
         self.in_flight = self.in_flight.saturating_add(1);
         let queue = self.queues.entry(identity).or_default();
         queue.in_flight = queue.in_flight.saturating_add(1);
-        if let Some(turn) = queue.turn.as_mut() {
-            self.turns.remove(turn);
-            *turn = self.next_turn;
-            self.turns.insert(*turn, identity);
-            self.next_turn = self.next_turn.saturating_add(1);
+        if let Some(place) = queue.place.as_mut() {
+            self.round_robin.remove(place);
+            *place = self.next_place;
+            self.round_robin.insert(*place, identity);
+            self.next_place = self.next_place.saturating_add(1);
         }
     }
 
-    /// A batch of an identity is no longer in flight.
+    /// Counts a batch of an identity as no longer in flight.
     pub fn finished(&mut self, identity: Identity) {
         let Some(queue) = self.queues.get_mut(&identity) else {
             debug_assert!(false, "nothing of {identity:?} is in flight");
@@ -158,7 +158,7 @@ impl UpstreamSlots {
         self.drop_if_idle(identity);
     }
 
-    /// Forgets an identity that has nothing here, unless it is the only one: it is about to come back.
+    /// Forgets an idle identity, unless it is the only one, which is likely to return soon.
     pub fn drop_if_idle(&mut self, identity: Identity) {
         if self.queues.len() <= 1 {
             return;
@@ -168,22 +168,23 @@ impl UpstreamSlots {
         }
     }
 
-    /// Lets an identity have no turns if nothing of it waits.
-    fn end_turns(&mut self, identity: Identity) {
+    /// Removes an identity without blocked entries from the round-robin order.
+    fn leave_round_robin(&mut self, identity: Identity) {
         if let Some(queue) = self.queues.get_mut(&identity)
             && queue.blocked.is_empty()
-            && let Some(turn) = queue.turn.take()
+            && let Some(place) = queue.place.take()
         {
-            self.turns.remove(&turn);
+            self.round_robin.remove(&place);
         }
     }
 }
 
 impl Queue {
-    /// Since when something is held that may leave without a free slot once it is held long enough: not while the
-    /// identity has as many batches in flight as may be.
+    /// Returns the time since which the oldest entry is held that may leave without a free slot; `None` while the
+    /// identity
+    /// has its maximum number of batches in flight.
     pub fn waiting_since(&self, most: usize) -> Option<Time> {
-        debug_assert_eq!(self.ages.len(), self.blocked.len(), "what is blocked is listed by age");
+        debug_assert_eq!(self.ages.len(), self.blocked.len(), "every blocked entry is listed by age");
         self.ages.first().filter(|_| self.in_flight < most).map(|(since, _)| *since)
     }
 }

@@ -1,10 +1,10 @@
-/// How much waits.
+/// The amounts that wait to be sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Shares of requests.
+    /// The number of shares.
     pub requests: u64,
-    /// Operations in them.
+    /// The number of operations in them.
     pub operations: u64,
-    /// Their bytes.
+    /// The bytes of these operations.
     pub bytes: u64,
 }

@@ -8,25 +8,25 @@ use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Request;
 use crate::routing::{Choice, Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
 
-/// Longer than any action line that is read.
+/// An upper bound for the length of an action line.
 const LINE: u32 = 16 << 10;
 
-/// Goes through the operations of a request that was read, and sums up where they go.
+/// Summarizes the destinations of the operations of a request.
 pub struct Account<'a> {
     request: &'a Request,
     upstreams: &'a Upstreams,
     most: usize,
-    /// Up to where lines were counted, and how many.
+    /// The position up to which lines were counted, and their number.
     counted: (u32, u32),
     operations: u64,
     bytes: u64,
     nodes: BTreeMap<(UpstreamId, Option<&'a str>), NodeTotal>,
     shards: BTreeMap<(&'a str, u32), ShardTotal>,
-    /// Indices of which all nodes and shards are in there.
+    /// The indices that were already added to `nodes` and `shards`, or were left out.
     indices: BTreeSet<&'a str>,
-    /// How many shards further indices have.
+    /// The number of shards of the indices that were left out.
     shards_left_out: usize,
-    /// The nodes with an upstream of their own, by that and by id.
+    /// The nodes that have their own upstream, by upstream.
     nodes_by_upstream: BTreeMap<UpstreamId, &'a Node>,
     upstreams_by_node: BTreeMap<&'a str, UpstreamId>,
     unrouted: BTreeMap<Unrouted, u64>,
@@ -34,10 +34,11 @@ pub struct Account<'a> {
     listed: Vec<ExplainedOperation>,
 }
 
-/// The most shards that are summed up, unless more operations are to be listed. Each takes about a microsecond, and a request may write to all indices.
+/// The maximum number of shards to summarize, unless more operations are to be listed. Each takes about a microsecond,
+/// and a request may write to all indices.
 const SHARDS: usize = 5000;
 
-/// Where an operation goes.
+/// The destination of an operation.
 struct Found<'a, 'b> {
     target: Option<WriteTarget<'a>>,
     routing: Option<Cow<'b, str>>,
@@ -49,11 +50,11 @@ struct Found<'a, 'b> {
 }
 
 impl<'a> Account<'a> {
-    /// Of all operations that were read, with `most` of them listed.
+    /// Summarizes all operations that were read, and lists `most` of them.
     pub fn of(request: &'a Request, upstreams: &'a Upstreams, most: usize) -> Self {
         let (mut nodes_by_upstream, mut upstreams_by_node) = (BTreeMap::new(), BTreeMap::new());
         for (node, upstream) in request.table().nodes().filter_map(|(node, upstream)| Some((node, upstream.ok()?))) {
-            // Of several nodes with one upstream the first counts.
+            // If several nodes have the same upstream, the first one counts.
             nodes_by_upstream.entry(upstream).or_insert(node);
             upstreams_by_node.insert(node.id.as_str(), upstream);
         }
@@ -80,7 +81,7 @@ impl<'a> Account<'a> {
         account
     }
 
-    /// What is to be said of the request, which passes on whole if there is a reason.
+    /// Returns the explanation. A request with a reason passes through.
     pub fn into_explanation(mut self, why: Option<PassThrough>) -> Explanation {
         let because = why.map(|why| self.fault(why));
         let is_node = |total: &&NodeTotal| total.node.is_some();
@@ -117,7 +118,7 @@ impl<'a> Account<'a> {
         self.bytes = self.bytes.saturating_add(found.bytes);
     }
 
-    /// Finds out where an operation goes.
+    /// Determines the destination of an operation.
     fn find<'b>(&self, operation: &Operation, line: &'b ActionLine<'_>, default_index: Option<&str>) -> Found<'a, 'b>
     where
         'a: 'b,
@@ -141,7 +142,7 @@ impl<'a> Account<'a> {
         Found { target, routing, choice, unrouted, upstream, node, bytes: request.sent_bytes(operation) }
     }
 
-    /// Tells of an operation by itself.
+    /// Explains a single operation.
     fn explain(
         &mut self,
         operation: &Operation,
@@ -151,7 +152,7 @@ impl<'a> Account<'a> {
     ) -> ExplainedOperation {
         let Found { target, routing, choice, unrouted, upstream, node, bytes } = found;
         let parameter = self.request.parameter(operation);
-        // An id that was made stands in the line as it is read again.
+        // The line also contains a generated id, because it is read again.
         let id = line.id.as_deref().filter(|_| !matches!(parameter, Some(Parameter::Id(_))));
         ExplainedOperation {
             position: u32::try_from(self.operations).unwrap_or(u32::MAX),
@@ -175,7 +176,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Counts it there.
+    /// Adds an operation to the totals of its destination.
     fn count(&mut self, found: &Found<'a, '_>) {
         let Found { target, choice, unrouted, upstream, bytes, .. } = *found;
         let shard = target.zip(choice.map(|choice| choice.shard));
@@ -184,7 +185,7 @@ impl<'a> Account<'a> {
         {
             self.list(target);
         }
-        // What goes to the coordinating upstream is no node's, even if the node is known.
+        // Operations that go to the coordinating upstream count for no node, even if the node is known.
         let node = found.node.filter(|_| upstream != UpstreamId::COORDINATOR);
         let total = self.node(upstream, node);
         total.operations = total.operations.saturating_add(1);
@@ -204,7 +205,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Lists an index's shards, and the nodes that have them, with nothing so far, unless there are many already.
+    /// Adds an index's shards and their nodes with zero operations, unless there are too many shards already.
     fn list(&mut self, target: WriteTarget<'a>) {
         let shards = target.shards() as usize;
         if self.shards.len().saturating_add(shards) > SHARDS.max(self.most) {
@@ -273,7 +274,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The name that the action line gives which starts there, or else the path.
+    /// Returns the index name in the action line that starts at this position, or otherwise the one in the path.
     fn name(&self, start: u32) -> Option<String> {
         let text = self.request.line_at(start, LINE);
         let line = ActionLine::read(&text).ok()?;
@@ -281,7 +282,7 @@ impl<'a> Account<'a> {
         name.map(str::to_owned)
     }
 
-    /// The number of the line that starts there, which is behind those asked for before.
+    /// Returns the number of the line that starts at this position. Positions must not decrease between calls.
     fn line_number(&mut self, start: u32) -> u32 {
         let (until, lines) = self.counted;
         let lines = lines.saturating_add(self.request.line_ends(until..start));

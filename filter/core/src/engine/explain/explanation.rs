@@ -6,174 +6,175 @@ use crate::config::MissingId;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Choice, NameKind, Node};
 
-/// What would become of a bulk request.
+/// An explanation of how a bulk request would be handled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Whether it is taken in at all.
+    /// Whether the request is split or passes through.
     pub way: Way,
-    /// Why not.
+    /// The reason why it passes through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<Fault>,
-    /// How many operations were read: all of them, or those in front of the one because of which it passes on whole.
+    /// The number of operations that were read: all of them, or those before the one that makes the request pass
+    /// through.
     pub operations: u64,
-    /// Bytes of their lines, with what is added to them.
+    /// Bytes of their lines as they are sent, including what the filter adds.
     pub bytes: u64,
-    /// How many shares it has: batches in which it would leave.
+    /// The number of shares: the batches in which the request would leave.
     pub shares: usize,
-    /// Where they go, by upstream and node. A node with a primary of an index that is written to is listed though it
-    /// may get nothing.
+    /// The destinations of the operations, by upstream and node. The list includes every node with a primary of a
+    /// target index, even if it gets no operation.
     pub nodes: Vec<NodeTotal>,
-    /// The shards of all indices that are written to, by index and number; at most as many as operations.
+    /// The shards of all target indices, by index and number; at most as many as listed operations.
     pub shards: Vec<ShardTotal>,
-    /// How many shards more there are.
+    /// The number of shards that are not listed.
     pub shards_left_out: usize,
-    /// Those that go to the coordinating upstream because their node is not known, by reason.
+    /// The operations that go to the coordinating upstream because their node is not known, by reason.
     pub unrouted: Vec<UnroutedTotal>,
-    /// Those that go to any node as they are, because they have no id and thereby no shard yet.
+    /// The operations that go unchanged to any node, because they have no id and therefore no shard yet.
     pub any_node: Sum,
-    /// How unevenly they are spread.
+    /// How unevenly the operations are distributed.
     pub skew: Skew,
     /// The first operations, in the order of the request.
     pub listed: Vec<ExplainedOperation>,
-    /// How many more there are.
+    /// The number of operations that are not listed.
     pub left_out: u64,
 }
 
-/// Whether a request is taken in.
+/// The handling of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// Split by node, and answered by the filter.
+    /// It is split by node and answered by the filter.
     Split,
-    /// To the route's own upstream, byte for byte.
+    /// It passes through to the upstream of its route, byte for byte.
     PassedWhole,
 }
 
-/// Why a request passes on whole.
+/// The cause for which a whole request passes through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The reason, as metrics call it.
+    /// The reason.
     #[serde(flatten)]
     pub why: Why,
-    /// The position of the operation that is the reason, from 0 on, as in the items of an answer.
+    /// The position of the operation that causes it, starting at 0, as in the items of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<u32>,
-    /// The line that is, from 1 on.
+    /// The number of the line that causes it, starting at 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// The name that the operation gives, where that is the reason.
+    /// The name in the operation, if the name causes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// A node by its names.
+/// The id and the name of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeName {
-    /// The cluster's.
+    /// The node's id in the cluster.
     pub id: String,
     /// `node.name`.
     pub name: String,
 }
 
-/// What a node gets.
+/// The operations that a node gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeTotal {
-    /// `None` for what goes to the coordinating upstream.
+    /// The node; `None` for the coordinating upstream.
     pub node: Option<NodeName>,
-    /// Envoy's cluster.
+    /// The name of the Envoy cluster.
     pub upstream: String,
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
-    /// Of their lines, as they are sent.
+    /// Bytes of their lines as they are sent.
     pub bytes: u64,
 }
 
-/// What a shard gets.
+/// The operations that a shard gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ShardTotal {
-    /// The index itself, not an alias of it.
+    /// The name of the index itself, not of an alias.
     pub index: String,
-    /// Its number.
+    /// The number of the shard.
     pub shard: u32,
     /// The node with its primary.
     pub node: Option<NodeName>,
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
-    /// Of their lines, as they are sent.
+    /// Bytes of their lines as they are sent.
     pub bytes: u64,
 }
 
-/// Some operations.
+/// The sum of some operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Sum {
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
-    /// Of their lines, as they are sent.
+    /// Bytes of their lines as they are sent.
     pub bytes: u64,
 }
 
-/// Operations without a known node.
+/// The operations without a known node, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnroutedTotal {
-    /// The reason, as metrics call it.
+    /// The reason.
     #[serde(flatten)]
     pub why: Why,
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
 }
 
-/// The most operations that one of them gets by what each would get on average: 1 is even. `None` if that is nothing.
+/// The ratio of the maximum to the average number of operations: 1 is even. `None` if there are no operations.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Skew {
-    /// Over the nodes that hold a primary of an index that is written to.
+    /// The ratio over the nodes that hold a primary of a target index.
     pub nodes: Option<f64>,
-    /// Over the shards of the indices that are written to.
+    /// The ratio over the shards of the target indices.
     pub shards: Option<f64>,
 }
 
-/// Where an operation goes, and why.
+/// The destination of an operation, and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExplainedOperation {
-    /// From 0 on, as in the items of an answer.
+    /// Its position, starting at 0, as in the items of an answer.
     pub position: u32,
-    /// Where its action line is in the body, once inflated, from 1 on.
+    /// The number of its action line in the inflated body, starting at 1.
     pub line: u32,
-    /// What it does.
+    /// Its action.
     pub action: Action,
-    /// The index, alias or data stream that the line names, or else the path.
+    /// The index, alias or data stream that the line names, or otherwise the path.
     pub name: Option<String>,
-    /// What that is.
+    /// The kind of that name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<NameKind>,
-    /// The index that is written to.
+    /// The target index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
-    /// The document's, as the line gives it.
+    /// The id in the line.
     pub id: Option<String>,
-    /// What becomes of an operation without one. With `generate` the shard is that of an id that stands for the one
-    /// that will be made; with `pass` the node is one for this request and another for the next.
+    /// The handling of an operation without an id. With `generate`, the shard is that of a sample id in place of the
+    /// one that will be generated. With `pass`, the node differs from request to request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_id: Option<MissingId>,
-    /// The routing value that counts: the line's, the query's, the alias', or with `direct` the filter's.
+    /// The effective routing value: that of the line, the query or the alias, or with `direct` that of the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<String>,
-    /// How its shard is worked out.
+    /// The computation of its shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// The node that holds the primary of the shard, or that takes what has no shard yet.
+    /// The node that holds the primary of the shard, or that accepts an operation without a shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
-    /// The upstream that it is sent to.
+    /// The upstream to which it is sent.
     pub upstream: String,
-    /// Of its lines, as they are sent.
+    /// Bytes of its lines as they are sent.
     pub bytes: u64,
-    /// Why its node is not known.
+    /// The reason why its node is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unrouted: Option<Why>,
 }
 
 impl Explanation {
-    /// Of a request that passes on whole because of its headers, or of what is known.
+    /// Explains a request that passes through because of its headers or the known cluster state.
     pub(super) fn unread(why: PassThrough) -> Self {
         Self {
             way: Way::PassedWhole,
@@ -194,7 +195,7 @@ impl Explanation {
 }
 
 impl Skew {
-    /// What the busiest of these is by the average.
+    /// Returns the ratio of the largest of these values to their average.
     pub(super) fn of(operations: impl Iterator<Item = u64> + Clone) -> Option<f64> {
         let count = operations.clone().count() as f64;
         let sum = operations.clone().sum::<u64>() as f64;

@@ -1,4 +1,4 @@
-//! Explains how a bulk request is handled, without sending it: it runs the same code that takes requests in.
+//! Explains how a bulk request would be handled, without sending it. Runs the same code that accepts requests.
 
 mod account;
 mod explanation;
@@ -18,10 +18,11 @@ pub use explanation::{
 };
 pub use why::Why;
 
-/// How many operations an explanation lists unless told otherwise.
+/// The default number of operations that an explanation lists.
 pub const LISTED: usize = 1000;
 
-/// Path and query of the bulk request that is meant by what follows `explain` in a path: `/_bulk` if that is nothing.
+/// Returns the path and query of the bulk request to explain, given the rest of the path after `explain`. The default
+/// is `/_bulk`.
 pub fn explained_path(rest: &str) -> String {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     let path = if path.is_empty() || path == "/" { "/_bulk" } else { path };
@@ -29,30 +30,35 @@ pub fn explained_path(rest: &str) -> String {
 }
 
 impl Engine {
-    /// Tells what would become of this request if it came now and nothing else were here; `None` if it is no bulk
-    /// request. The headers are a request's, with `:method` and `:path`; the body is as it would arrive, compressed or
-    /// not. At most `listed` operations and shards are told of one by one; sums are over all of them.
+    /// Explains how this request would be handled if it arrived now, without other requests. Returns `None` if it is
+    /// not a
+    /// bulk request.
     ///
-    /// Nothing is sent, held or counted. Of the headers it shows none, of the path the index and the routing value, of
-    /// a document its id.
+    /// The headers must include `:method` and `:path`. The body may be compressed. At most `listed` operations and
+    /// shards
+    /// are listed; the sums include all of them.
+    ///
+    /// Nothing is sent, held or counted. The explanation contains no headers; of the path it contains only the index
+    /// and
+    /// the routing value, and of a document only its id.
     pub fn explain(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
         let length = content_length(&headers);
         let head = Head::read(headers, &self.settings.current)?;
         let head = if self.settings.current.enabled { head } else { Err(PassThrough::Disabled) };
-        Some(match head.and_then(|head| self.imagine(head, length, body.is_empty())) {
+        Some(match head.and_then(|head| self.new_request(head, length, body.is_empty())) {
             Ok(request) => self.follow(request, body, listed),
             Err(why) => Explanation::unread(why),
         })
     }
 
-    /// The request that it would be.
-    fn imagine(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
+    /// Creates the request without registering it.
+    fn new_request(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
         let room = room(&self.settings.current.limits, &Memory::default(), 0);
         let table = admit(self.cluster.table(), &head, length, is_empty, room)?;
         let head = Rc::new(head);
         let caller = Callers::default().enter(0, &head.caller, &self.settings.current.dispatch.identity);
-        let (config, turn) = (Rc::clone(&self.settings.current), self.turn.wrapping_add(1));
-        Ok(Request::new(head, caller, table, config, turn, Memory::default().charge(0)))
+        let (config, round_robin) = (Rc::clone(&self.settings.current), self.round_robin.wrapping_add(1));
+        Ok(Request::new(head, caller, table, config, round_robin, Memory::default().charge(0)))
     }
 
     fn follow(&self, mut request: Request, body: Vec<u8>, listed: usize) -> Explanation {

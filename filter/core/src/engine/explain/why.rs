@@ -3,12 +3,12 @@ use serde::Serialize;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// A reason, in a word and in a sentence.
+/// A reason, as a label value and as a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Why {
-    /// As metrics call it.
+    /// Its label value in metrics.
     pub reason: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub text: &'static str,
 }
 
@@ -17,36 +17,34 @@ impl From<PassThrough> for Why {
         let text = match why {
             PassThrough::Disabled => "The filter is switched off.",
             PassThrough::Route => "The route does not lead to the coordinating upstream.",
-            PassThrough::NoState => "The cluster's state is not known yet.",
-            PassThrough::HeaderPause => "No body came while the request's headers were held back.",
+            PassThrough::NoState => "The cluster state is not known yet.",
+            PassThrough::HeaderPause => "No body arrived while the request's headers were held back.",
             PassThrough::TooLarge => "The body is larger than `limits.max_request`.",
             PassThrough::Memory => {
-                "The request and the items that it may be answered with take more memory than `limits.memory` leaves."
+                "The request and room for the items of its answer need more memory than `limits.memory` leaves."
             }
-            PassThrough::Path => "The path is percent-encoded, or names a type besides the index.",
-            PassThrough::Parameter => {
-                "The query has a parameter, or a value of one, that may mean more than one thing."
-            }
+            PassThrough::Path => "The path is percent-encoded, or names a type in addition to the index.",
+            PassThrough::Parameter => "The query has a parameter or a value that may be ambiguous.",
             PassThrough::ContentType => "The content type is not NDJSON or JSON in UTF-8.",
-            PassThrough::ContentEncoding => "The body is compressed in another way than gzip.",
-            PassThrough::Gzip => "The body says that it is gzip, and is not, or is cut off.",
+            PassThrough::ContentEncoding => "The body is compressed in a format other than gzip.",
+            PassThrough::Gzip => "The body is declared as gzip, but is not valid gzip or is truncated.",
             PassThrough::Accept => "The client does not accept JSON.",
             PassThrough::Header => {
-                "A header is not text, or holds for this request alone: a digest of its body, or a signature."
+                "A header is not text, or is valid only for this request: a digest of its body, or a signature."
             }
             PassThrough::ActionLine => {
-                "The action line is not one that every cluster takes to mean the same: it is malformed, lacks an id \
-                 that it needs, or has a parameter such as a version."
+                "Not every cluster interprets the action line in the same way: it is malformed, lacks an id that it \
+                 needs, or has a parameter such as a version."
             }
-            PassThrough::Pipeline => "An ingest pipeline is named, which may change where documents go.",
-            PassThrough::UpdateBody => "The body of the update is not one that every cluster takes.",
+            PassThrough::Pipeline => "The request names an ingest pipeline, which may change where documents go.",
+            PassThrough::UpdateBody => "Not every cluster accepts the body of the update.",
             PassThrough::Incomplete => "The body ends in the middle of an operation, or without a newline.",
-            PassThrough::Empty => "The body holds no operation.",
+            PassThrough::Empty => "The body contains no operation.",
             PassThrough::SameId => {
-                "An operation whose node is known has the same id as one whose node is not: if they mean one document, \
-                 their order counts."
+                "An operation whose node is known has the same id as one whose node is not known. If they mean the \
+                 same document, their order matters."
             }
-            PassThrough::Shards => "Its operations are for more shards than one request is split into.",
+            PassThrough::Shards => "The operations target more shards than one request can be split into.",
             PassThrough::Unrouted(why) => return why.into(),
         };
         Self { reason: why.name(), text }
@@ -57,35 +55,41 @@ impl From<Unrouted> for Why {
     fn from(why: Unrouted) -> Self {
         let text = match why {
             Unrouted::NoIndex => "Neither the action line nor the path names an index.",
-            Unrouted::UnknownIndex => "No index, alias or data stream of this name is known; the cluster may make one.",
-            Unrouted::DateMath => "The name is a formula with dates, of which the cluster makes the index's name.",
+            Unrouted::UnknownIndex => {
+                "No index, alias or data stream of this name is known. The cluster may create one."
+            }
+            Unrouted::DateMath => {
+                "The name is a date math expression, which the cluster resolves to the name of an index."
+            }
             Unrouted::Alias => "The alias has no single index to write to.",
-            Unrouted::AliasRouting => "The alias has a routing value of its own, and the operation another.",
-            Unrouted::Rollover => "The next operation makes the data stream begin a new index.",
-            Unrouted::CreateOnly => "Data streams take nothing but `create`.",
+            Unrouted::AliasRouting => "The routing values of the alias and the operation differ.",
+            Unrouted::Rollover => "The next operation rolls the data stream over to a new index.",
+            Unrouted::CreateOnly => "Data streams accept only `create`.",
             Unrouted::RequireDataStream => {
-                "The operation or the query has `require_data_stream`, and not all nodes know it (Elasticsearch does from \
-                 8.13 on), or it is said of an update."
+                "The operation or the query has `require_data_stream`, and not all nodes support it (Elasticsearch \
+                 does since 8.13), or the operation is an update."
             }
             Unrouted::Closed => "The index is closed.",
-            Unrouted::WriteBlock => "The index takes no operations: it has a block.",
+            Unrouted::WriteBlock => "The index has a block and accepts no operations.",
             Unrouted::Pipeline => "The index has an ingest pipeline, which may change where documents go.",
-            Unrouted::IndexMode => "The index has a mode that the filter does not know.",
-            Unrouted::RoutingPath => "The index routes by fields of the document, as time series do.",
+            Unrouted::IndexMode => "The index has a mode that is unknown to the filter.",
+            Unrouted::RoutingPath => "The index routes by fields of the document, as time series indices do.",
             Unrouted::VirtualShards => "The index has virtual shards.",
-            Unrouted::Split => "Shards of the index were or are being split in place.",
-            Unrouted::Resharding => "The number of the index's shards is being changed.",
-            Unrouted::Version => "The index was made by a version whose formula the filter does not know.",
+            Unrouted::Split => "Shards of the index have been or are being split in place.",
+            Unrouted::Resharding => "The number of shards of the index is being changed.",
+            Unrouted::Version => "The index was created by a version whose routing formula is unknown to the filter.",
             Unrouted::UnknownSettings => {
-                "The index has settings about routing, shards or pipelines that the filter does not know, or that do \
-                 not fit together."
+                "The index has settings for routing, shards or pipelines that are unknown to the filter or contradict \
+                 each other."
             }
-            Unrouted::RoutingRequired => "The index needs a routing value, and there is none.",
-            Unrouted::Partition => "The index is partitioned: it needs both an id and a routing value.",
-            Unrouted::Primary => "No primary of the shard is started.",
+            Unrouted::RoutingRequired => "The index requires a routing value, and the operation has none.",
+            Unrouted::Partition => "The index is partitioned and requires both an id and a routing value.",
+            Unrouted::Primary => "The primary of the shard is not started.",
             Unrouted::Upstream => "The node has no upstream of its own.",
-            Unrouted::Distrusted => "Answers for the index came out of order, so that it is left alone for a while.",
-            Unrouted::Disabled => "The index is not to be touched: its mapping says so, or the configuration.",
+            Unrouted::Distrusted => {
+                "Answers for the index were out of order, so the filter does not split requests for it for a while."
+            }
+            Unrouted::Disabled => "The mapping of the index or the configuration disables the filter for it.",
         };
         Self { reason: why.name(), text }
     }

@@ -1,4 +1,4 @@
-//! The outcome of each request, for the access log. Each field costs a call to Envoy, so it is set only if
+//! The outcome of each request, for the access log. Each field costs a call to Envoy, so the fields are set only if
 //! `access_log` is on.
 
 use crate::engine::Engine;
@@ -7,7 +7,7 @@ use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Request;
 
 impl Engine {
-    /// Keeps that a request passes through, and why.
+    /// Logs that a request passes through, and why.
     pub(crate) fn note_passed_through(&mut self, request: RequestId, why: PassThrough) {
         if self.settings.current.access_log {
             self.outbox.log(request, "outcome", "passed_through".to_owned());
@@ -15,8 +15,7 @@ impl Engine {
         }
     }
 
-    /// Keeps what a request was that is answered now: of how many operations, for how many destinations, and for how long
-    /// the share was held that was held longest.
+    /// Logs a merged request: the number of operations and of destinations, and the longest time that a share was held.
     pub(crate) fn note_merged(&mut self, id: RequestId, request: &Request) {
         if self.settings.current.access_log {
             self.outbox.log(id, "outcome", "merged".to_owned());

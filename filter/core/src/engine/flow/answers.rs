@@ -1,4 +1,4 @@
-//! What comes back: from a call's answer to the outcome of each share.
+//! Handles the end of calls: from an answer or a failure to the outcome of each share.
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -15,14 +15,15 @@ use crate::engine::outbox::Reply;
 use crate::engine::response::{Failure, Outcome, Refusal, WholeAnswer};
 use crate::routing::UpstreamId;
 
-/// How often a batch that surely was not sent is offered to the coordinating upstream. That has the dead node among
-/// its hosts too, perhaps, and takes another one each time.
+/// How often a batch that was certainly not sent is offered to the coordinating upstream. That upstream may also
+/// contain
+/// the dead node, and chooses another host each time.
 const REDIRECTIONS: u8 = 5;
 
 impl Engine {
     pub(crate) fn call_answered(&mut self, call: CallId, response: Response) {
         match self.calls.end(call) {
-            Some(Purpose::StateQuery) => self.question_answered(response),
+            Some(Purpose::StateQuery) => self.state_query_answered(response),
             Some(Purpose::Batch(batch)) => {
                 self.incoming.set(response.body.capacity() as u64);
                 let failure = Failure::of(&response);
@@ -42,7 +43,7 @@ impl Engine {
         self.call_ended(call, Failure::Unreadable);
     }
 
-    /// Envoy has no such upstream, or could not make the call at all.
+    /// Handles a call for which Envoy has no upstream, or that Envoy could not make at all.
     pub(crate) fn call_not_sent(&mut self, call: CallId) {
         if let Some(batch) = self.calls.batch(call)
             && batch.upstream != UpstreamId::COORDINATOR
@@ -55,7 +56,7 @@ impl Engine {
 
     fn call_ended(&mut self, call: CallId, failure: Failure) {
         match self.calls.end(call) {
-            Some(Purpose::StateQuery) => self.question_failed(failure),
+            Some(Purpose::StateQuery) => self.state_query_failed(failure),
             Some(Purpose::Batch(batch)) => {
                 self.note_return(&batch, Some(failure));
                 self.holds.finished(&batch);
@@ -66,7 +67,7 @@ impl Engine {
     }
 
     fn batch_failed(&mut self, mut batch: Batch, failure: Failure) {
-        // Whatever became of the node, the table may be out of date.
+        // Whatever happened to the node, the table may be out of date.
         self.cluster.state.hurry(self.now);
         match failure {
             Failure::NotSent if batch.not_sent < REDIRECTIONS => {
@@ -107,8 +108,8 @@ impl Engine {
         }
     }
 
-    /// A batch of several requests was refused as a whole, so nothing of it was carried out: each request's share
-    /// is sent again alone, and only the offender sees its error.
+    /// Separates a batch of several requests that was refused as a whole. None of it was carried out, so each request's
+    /// share is sent again alone, and only the offending request gets the error.
     fn separate(&mut self, mut batch: Batch) {
         self.count(Counter::BatchesSeparated(batch.upstream), 1);
         self.release(batch.hold.take());
@@ -117,10 +118,10 @@ impl Engine {
         }
     }
 
-    /// Sends a batch again after a while that doubles each time, unless it was sent often enough, or its time would
-    /// be over by then.
+    /// Schedules a batch to be sent again, after a delay that doubles each time. Returns the batch if it has used up
+    /// its attempts, or would be sent after its timeout.
     ///
-    /// What was answered already is sent again only if there is room for another answer.
+    /// The caller must have checked that there is room for another answer to operations that were already answered.
     pub(crate) fn retry(&mut self, batch: Batch, cause: RetryCause) -> Result<(), Box<Batch>> {
         let at = self.now.saturating_add(self.settings.current.retry.backoff(batch.retries, self.calls.begun()));
         let in_time = at < batch.first_sent.saturating_add(self.settings.current.dispatch.timeout);
@@ -133,14 +134,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a batch may be carried out twice: then it comes to the same as once.
+    /// Returns whether carrying out a batch twice has the same effect as once.
     fn is_idempotent(&self, batch: &Batch) -> bool {
         self.batch_operations(batch).all(|(_, operation)| {
             matches!(operation.action, Action::Index | Action::Delete) && operation.placement.id_hash.is_some()
         })
     }
 
-    /// None of it was carried out, unless an earlier attempt was.
+    /// Settles a refused batch. None of it was carried out, unless an earlier attempt was.
     fn settle_refused(&mut self, batch: &Batch, response: Response) {
         match batch.lost {
             true => self.settle_unknown(batch, Failure::Lost),
@@ -166,30 +167,31 @@ impl Engine {
     }
 
     pub(crate) fn settle_all(&mut self, batch: &Batch, outcome: Outcome) {
-        // The last one does not share it with anybody any more, so that the answer need not be copied.
+        // The last share owns the outcome alone, so that the answer is not copied.
         for (held, outcome) in batch.shares.iter().zip(std::iter::repeat_n(outcome, batch.shares.len())) {
             self.record(held, outcome);
             self.answered(held, 0);
             self.finish(held);
         }
-        self.holds.came_back(batch, self.now);
+        self.holds.completed(batch, self.now);
     }
 
-    /// A batch that left this hold is settled.
+    /// Settles a batch that left this hold.
     pub(crate) fn release(&mut self, hold: Option<Key>) {
         if let Some(key) = hold {
             self.holds.settled(key, self.now);
         }
     }
 
-    /// Records the outcome of a share, or of some of it.
+    /// Records the outcome of a share, or of a part of it.
     pub(crate) fn record(&mut self, held: &HeldShare, outcome: Outcome) {
         if let Some(request) = self.requests.get_mut(&held.request) {
             request.record(held.share, held.selection.clone(), outcome);
         }
     }
 
-    /// A part of a share is over. The next part is held; with a request's last it is answered.
+    /// Finishes a part of a share: holds the next part, or answers the request if this was the last part of its last
+    /// share.
     pub(crate) fn finish(&mut self, held: &HeldShare) {
         let Some(request) = self.requests.get_mut(&held.request) else { return };
         if request.has_part(held.share) && self.hold_part(held.request, held.share) {
@@ -217,7 +219,7 @@ impl Engine {
 
 static HAS_ERRORS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""errors":true"#));
 
-/// Whether an answer tells that an index or a shard is not where or how the table has it.
+/// Returns whether an answer shows that an index or a shard no longer matches the table.
 fn reveals_a_change(body: &[u8]) -> bool {
     const ERRORS: &[&str] = &[
         "index_not_found_exception",
@@ -226,18 +228,18 @@ fn reveals_a_change(body: &[u8]) -> bool {
         "unavailable_shards_exception",
         "no_shard_available_action_exception",
     ];
-    // Whether there are errors at all stands in front.
+    // The answer begins with whether there are errors at all.
     let head = body.get(..100).unwrap_or(body);
     let has_errors = HAS_ERRORS.find(head).is_some();
     has_errors && ERRORS.iter().any(|error| memchr::memmem::find(body, error.as_bytes()).is_some())
 }
 
-/// Whether a refusal may be one request's fault rather than the caller's (401) or the node's (5xx).
+/// Returns whether a refusal may be caused by one request, and not by the caller (401) or the node (5xx).
 fn is_about_one_request(status: u16) -> bool {
     (400..500).contains(&status) && status != 401
 }
 
-/// For a request that could be sent nowhere, in Elasticsearch's shape.
+/// Returns the response to a request that could not be sent to any node, in Elasticsearch's format.
 fn unavailable() -> Response {
     const BODY: &str = r#"{"error":{"root_cause":[{"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"}],"type":"no_upstream_exception","reason":"no node could be reached; nothing was sent"},"status":503}"#;
     let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();

@@ -1,4 +1,4 @@
-//! Making calls: batches to nodes, questions about the cluster state.
+//! Makes calls: batches to nodes, and queries of the cluster state.
 
 use std::rc::Rc;
 
@@ -11,8 +11,8 @@ use crate::engine::response::Failure;
 use crate::routing::{PollEvent, UpstreamId};
 
 impl Engine {
-    /// The next question about the cluster state, if one is due.
-    pub(crate) fn next_question(&mut self) -> Option<Call> {
+    /// Returns the next query of the cluster state, if one is due.
+    pub(crate) fn next_state_query(&mut self) -> Option<Call> {
         let query = self.cluster.next_query(self.now);
         self.follow_state();
         let config = Rc::clone(&self.settings.current);
@@ -28,7 +28,7 @@ impl Engine {
         })
     }
 
-    /// The next batch that may leave.
+    /// Returns the next batch that may leave.
     pub(crate) fn next_batch(&mut self) -> Option<Call> {
         let requests = &self.requests;
         let mut batch = self.holds.next_batch(self.now, |id| requests.contains_key(&id))?;
@@ -50,7 +50,7 @@ impl Engine {
         }
         self.outbox.hand_out(body.capacity() as u64);
         Some(Call {
-            // Each request of a batch keeps its caller, so there is one.
+            // Each request of a batch keeps its caller registered, so the caller exists.
             headers: self.callers.get(batch.caller).cloned().unwrap_or_default(),
             id: self.calls.begin(Purpose::Batch(batch)),
             upstream: self.cluster.upstreams.name(upstream),
@@ -59,9 +59,9 @@ impl Engine {
         })
     }
 
-    pub(crate) fn question_answered(&mut self, response: Response) {
+    pub(crate) fn state_query_answered(&mut self, response: Response) {
         match Failure::of(&response) {
-            Some(failure) => self.question_failed(failure),
+            Some(failure) => self.state_query_failed(failure),
             None => {
                 self.cluster.answered(response.status, response.body, self.now);
                 self.follow_state();
@@ -69,15 +69,15 @@ impl Engine {
         }
     }
 
-    pub(crate) fn question_failed(&mut self, failure: Failure) {
+    pub(crate) fn state_query_failed(&mut self, failure: Failure) {
         self.cluster.state.failed(failure != Failure::NotSent, self.now);
         self.follow_state();
     }
 
-    /// Takes in what is new of the cluster.
+    /// Handles new cluster events, a new routing table and new run-time settings.
     pub(crate) fn follow_state(&mut self) {
-        while let Some(news) = self.cluster.next_event() {
-            match news {
+        while let Some(event) = self.cluster.next_event() {
+            match event {
                 PollEvent::Loaded => self.count(Counter::StateLoads, 1),
                 PollEvent::TakenOver => self.count(Counter::StateTakeovers, 1),
                 PollEvent::Failed(error) => {
@@ -95,8 +95,9 @@ impl Engine {
     }
 }
 
-/// An upstream's name as the host of a request, where it can be one: a proxy in front of the nodes refuses any other.
-/// Istio's names end with the host, as `outbound|9200||es.search.svc.cluster.local` does.
+/// Returns the host in an upstream's name if it is a valid host, because a proxy in front of the nodes refuses any
+/// other.
+/// Istio's names end with the host, for example `outbound|9200||es.search.svc.cluster.local`.
 fn authority(upstream: &str) -> &str {
     let host = upstream.rsplit('|').next().unwrap_or_default();
     let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
@@ -108,7 +109,7 @@ mod tests {
     use super::authority;
 
     #[test]
-    fn a_question_asks_for_a_host_that_can_be_one() {
+    fn a_state_query_has_a_valid_authority() {
         for (upstream, host) in [
             ("es", "es"),
             ("es.internal:9200", "es.internal:9200"),

@@ -1,26 +1,26 @@
-//! What is noted of batches, and how what is held and on its way is told.
+//! Records the metrics of batches, and computes the gauges of held and in-flight operations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::batching::Batch;
-use crate::engine::metrics::{Counter, Gauge, Happened, Histogram, micros};
+use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents, micros};
 use crate::engine::response::Failure;
 
 impl Engine {
-    /// Whether it is time to show what has [happened](Self::take_happened) and how [things are](Self::gauges).
-    pub fn is_to_be_shown(&self) -> bool {
+    /// Returns whether it is time to publish the [metric events](Self::take_events) and the [gauges](Self::gauges).
+    pub fn is_due(&self) -> bool {
         let nothing_under_way = self.requests.is_empty() && !self.outbox.has_replies();
         self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
     }
 
-    /// What has happened since the last time, in place of what was taken then.
-    pub fn take_happened(&mut self, into: &mut Happened) {
+    /// Moves the metric events since the last call into `into`, replacing its contents.
+    pub fn take_events(&mut self, into: &mut MetricEvents) {
         self.metrics.take(into, self.now);
     }
 
-    /// How things are. What is not in it is zero.
+    /// Returns the gauges. A gauge that is missing is zero.
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = self.gauges_by_upstream();
         if self.cluster.state.is_awake() {
@@ -39,7 +39,7 @@ impl Engine {
         gauges
     }
 
-    /// What is held and on its way.
+    /// Returns the gauges of the held and in-flight operations of each upstream.
     fn gauges_by_upstream(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = BTreeMap::new();
         let mut add = |gauge: Gauge, by: u64| {
@@ -59,19 +59,19 @@ impl Engine {
         gauges
     }
 
-    /// Records how long a callback has worked on the cluster's state. The shell measures it.
+    /// Records how long a callback has worked on the cluster state. The shell measures it.
     pub fn note_state_step(&mut self, time: Duration) {
         let micros = micros(time);
         self.metrics.count(Counter::StateBusyMicroseconds, micros);
         self.metrics.sample(Histogram::StateStepMicroseconds, micros);
     }
 
-    /// Records how many bytes the VM has. The shell measures it.
+    /// Records the memory size of the VM in bytes. The shell measures it.
     pub fn note_vm_memory(&mut self, bytes: u64) {
         self.vm_memory = bytes;
     }
 
-    /// A batch leaves.
+    /// Records the metrics of a batch that leaves.
     pub(crate) fn note_departure(&mut self, batch: &Batch, bytes: usize) {
         let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len());
         self.count(Counter::Batches(upstream), 1);
@@ -81,7 +81,7 @@ impl Engine {
         self.metrics.sample(Histogram::BatchOperations, operations);
         self.metrics.sample(Histogram::BatchRequests, requests as u64);
         self.metrics.sample(Histogram::BatchBytes, bytes as u64);
-        // One that is sent again was on its way meanwhile.
+        // The time since the first attempt is not time on hold.
         if let Some(first) = batch.shares.first().filter(|_| batch.is_first_attempt()) {
             let held = micros(batch.sent.saturating_sub(first.since));
             self.metrics.count(Counter::HoldMicroseconds(upstream), held);
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// A batch's call is over, with an answer or without.
+    /// Records the metrics of a call that has ended, with or without an answer.
     pub(crate) fn note_return(&mut self, batch: &Batch, failure: Option<Failure>) {
         self.healths.note(batch.upstream, failure, self.now);
         let time = micros(self.now.saturating_sub(batch.sent));

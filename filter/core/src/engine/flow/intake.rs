@@ -1,4 +1,4 @@
-//! Taking requests in: from the headers to the shares on hold.
+//! Accepts requests: from the headers to the held shares.
 
 use std::rc::Rc;
 
@@ -13,14 +13,15 @@ use crate::engine::pass_through::PassThrough;
 use crate::engine::request::{IdGenerator, Part, Request, Room};
 use crate::routing::RoutingTable;
 
-/// For the operator, once.
-const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on the \
-    headers go on at once: set allow_on_headers_stop_iteration, or put a buffer filter right behind this one";
+/// The warning for the operator when header pauses turn out not to work.
+const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on, the \
+    filter lets headers continue at once. Set allow_on_headers_stop_iteration, or put a buffer filter directly after \
+    this one";
 
-/// What a chunk takes in the list of those that are handed back.
+/// The bytes that a chunk uses in the list of chunks that are returned to the stream.
 const PER_CHUNK: u64 = 64;
 
-/// The most requests of which it is remembered that something can be learnt when they are over.
+/// The maximum number of requests whose end triggers a poll of the cluster state.
 const LEARNING: usize = 1000;
 
 impl Engine {
@@ -55,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Lets a request go where its route leads. The cluster's state is none of its business.
+    /// Lets a request continue to another upstream. Such requests do not start cluster-state polls.
     fn pass_elsewhere(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], route: Option<&[u8]>) {
         if !Head::is_bulk(headers) {
             self.outbox.decide(Command::PassThrough { request: id, body: Vec::new() });
@@ -97,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// Puts the shares of a request that has ended on hold.
+    /// Holds the shares of a request whose body has ended.
     fn hold(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(&id) else { return };
         let shares = request.shares.len();
@@ -110,7 +111,7 @@ impl Engine {
         self.show_sample(id);
     }
 
-    /// Puts the next part of a share on hold. Says whether there is one.
+    /// Holds the next part of a share. Returns whether there was one.
     pub(crate) fn hold_part(&mut self, id: RequestId, share: u16) -> bool {
         let Some(request) = self.requests.get_mut(&id) else { return false };
         let Some(part) = request.next_part(share, self.settings.current.limits.max_answer) else { return false };
@@ -136,12 +137,12 @@ impl Engine {
         self.admin_gone(id);
         self.header_pauses.gone(id);
         if self.learning.remove(&id) {
-            // What the cluster has made for it can be learnt now.
+            // The cluster state may now show what the cluster created for the request.
             self.cluster.state.hurry(self.now);
         }
         let Some(request) = self.requests.get_mut(&id) else { return };
         if request.dispatched {
-            // Some of it may be carried out already, so all of it will be.
+            // Some of it may already have been carried out, so the rest is carried out too.
             request.abandoned = true;
             return;
         }
@@ -157,7 +158,7 @@ impl Engine {
         self.count(Counter::RequestsAbandoned, 1);
     }
 
-    /// Lets the headers of requests go of which no body has come, so that none waits for ever.
+    /// Lets the headers of requests without a body continue, so that no request waits forever.
     pub(crate) fn let_headers_go(&mut self) {
         while let Some(id) = self.header_pauses.next_overdue(self.now) {
             if self.admin_overdue(id) {
@@ -173,16 +174,16 @@ impl Engine {
         }
     }
 
-    /// Whether a request's headers were let go, so that its body has to follow.
+    /// Returns whether a request's headers have already continued, so that its body must follow.
     fn follows_headers(&mut self, id: RequestId) -> bool {
         let arrival = self.header_pauses.body(id, self.now);
-        if arrival == (Arrival::Follow { learnt: true }) {
+        if arrival == (Arrival::Follow { newly_detected: true }) {
             self.warn(NO_STOP.to_owned());
         }
         arrival != Arrival::Read
     }
 
-    /// Forgets a request.
+    /// Removes a request.
     pub(crate) fn leave(&mut self, id: RequestId) -> Option<Box<Request>> {
         let request = self.requests.remove(&id)?;
         self.callers.leave(request.caller);
@@ -192,22 +193,22 @@ impl Engine {
     fn enter(&mut self, head: Rc<Head>, length: Option<u64>, end: bool) -> Result<Request, PassThrough> {
         let room = room(&self.settings.current.limits, &self.memory, 0);
         let table = admit(self.cluster.table(), &head, length, end, room)?;
-        self.turn = self.turn.wrapping_add(1);
+        self.round_robin = self.round_robin.wrapping_add(1);
         let (caller, class) =
             self.callers.enter(head.caller_hash, &head.caller, &self.settings.current.dispatch.identity);
         let (config, charge) = (Rc::clone(&self.settings.current), self.memory.charge(Request::least_memory(&head)));
-        Ok(Request::new(head, (caller, class), table, config, self.turn, charge))
+        Ok(Request::new(head, (caller, class), table, config, self.round_robin, charge))
     }
 
-    /// Lets a request take in more, and keeps account of the memory.
+    /// Changes a request whose body has not ended, within the memory that is left.
     fn change<T>(&mut self, id: RequestId, act: impl FnOnce(&mut Request, Room, &mut IdGenerator) -> T) -> Option<T> {
-        // One that has ended takes nothing more.
+        // A request whose body has ended accepts no more data.
         let request = self.requests.get_mut(&id).filter(|request| request.pending == 0)?;
         let room = room(&self.settings.current.limits, &self.memory, request.length());
         Some(act(request, room, &mut self.ids))
     }
 
-    /// A request that was taken in passes on whole after all.
+    /// Passes an accepted request through unchanged after all.
     fn give_back(&mut self, id: RequestId, why: PassThrough) {
         if let Some(request) = self.leave(id) {
             request.unknown.iter().for_each(|name| self.cluster.state.want(name));
@@ -227,7 +228,7 @@ impl Engine {
     }
 }
 
-/// The table for a request that may be read, as far as its headers tell.
+/// Returns the routing table if the headers allow the request to be read.
 pub(crate) fn admit(
     table: Option<&Rc<RoutingTable>>,
     head: &Head,
@@ -248,7 +249,7 @@ pub(crate) fn admit(
     Ok(Rc::clone(table))
 }
 
-/// How much more of a request there is room for, of which so much is here.
+/// Returns how much more of a request there is room for, given the bytes that have arrived.
 pub(crate) fn room(limits: &Limits, memory: &Memory, length: u64) -> Room {
     Room {
         of_request: limits.max_request.saturating_sub(length),

@@ -1,13 +1,13 @@
-//! The steps of the engine, in the order of a request and of the answers to it.
+//! The steps of the engine, in the order in which they handle a request and its answers.
 //!
-//! 1. `intake`: a request is taken in, read as its body comes, split, and its shares are held;
-//! 2. `dispatch`: batches leave, and queries about the cluster's state;
-//! 3. `answers`: a call has an answer or none: retries, refusals, and the reply once all shares have an outcome;
-//! 4. `results`: the items of a batch's answer are handed to its shares;
-//! 5. `realign`: the same where items cannot be told by their position;
-//! 6. `redirect`: what is held for a node that has left the cluster goes to the coordinating upstream.
+//! 1. `intake`: accepts a request, reads its body as it arrives, splits it, and holds its shares;
+//! 2. `dispatch`: sends batches, and queries of the cluster state;
+//! 3. `answers`: handles the end of a call: retries, refusals, and the reply once all shares have an outcome;
+//! 4. `results`: assigns the items of a batch's answer to its shares;
+//! 5. `realign`: does the same where items cannot be identified by their position;
+//! 6. `redirect`: moves the shares held for a node that has left the cluster to the coordinating upstream.
 //!
-//! `gauges` and `access_log` tell operators of it.
+//! `gauges` and `access_log` report these steps to operators.
 
 mod access_log;
 mod answers;

@@ -1,4 +1,4 @@
-//! An answer in which an item does not stand where its operation was sent.
+//! Handles an answer in which an item is not at the position of its operation.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,15 +11,16 @@ use crate::engine::command::Headers;
 use crate::engine::metrics::Counter;
 use crate::engine::response::{Failure, ItemNumbers, NodeAnswer, Outcome};
 
-/// By what an item is recognised where its position is no proof.
+/// The properties that identify an item where its position does not.
 type Mark = (Action, u32);
 
 impl Engine {
-    /// Gives those operations their items that action, index and id leave no doubt of. The others are of unknown
-    /// outcome, and nothing is merged for their indices until the cluster's state was looked at again.
+    /// Assigns items to the operations that action, index and id identify with certainty. The outcome of the other
+    /// operations is unknown, and requests for the indices of misplaced items pass through until the next poll of the
+    /// cluster state.
     pub(crate) fn attribute(&mut self, batch: &Batch, headers: &Headers, answer: Answer) {
         self.count(Counter::AnswersMismatched(batch.upstream), 1);
-        self.distrust(batch, &answer);
+        self.mark_indices_uncertain(batch, &answer);
         let answer = Rc::new(NodeAnswer::new(headers, answer, &self.memory));
         let found = self.found(batch, &answer.answer);
         let unknown = self.unknown(batch.upstream, Failure::Mismatch);
@@ -43,10 +44,10 @@ impl Engine {
             self.finish(held);
         }
         self.count(Counter::OperationsUnknown(batch.upstream), lost);
-        self.holds.came_back(batch, self.now);
+        self.holds.completed(batch, self.now);
     }
 
-    /// For each operation of a batch the number of its item.
+    /// Returns the number of its item for each operation of a batch; `None` if that is uncertain.
     fn found(&self, batch: &Batch, answer: &Answer) -> Vec<Option<u32>> {
         let sent = only_ones(self.batch_operations(batch).map(|(_, operation)| mark_of_operation(operation)));
         let came = only_ones(answer.items.iter().map(|item| Some((item.action, item.id_hash?))));
@@ -62,8 +63,8 @@ impl Engine {
             .collect()
     }
 
-    /// Stops merging for the indices of all operations at whose place another's item stands, or none.
-    fn distrust(&mut self, batch: &Batch, answer: &Answer) {
+    /// Stops merging for the indices of all operations whose position has no item or the item of another operation.
+    fn mark_indices_uncertain(&mut self, batch: &Batch, answer: &Answer) {
         let Some(table) = self.cluster.table() else { return };
         let items = answer.items.iter().map(Some).chain(std::iter::repeat(None));
         for ((held, operation), item) in self.batch_operations(batch).zip(items) {
@@ -87,8 +88,8 @@ fn mark_of_operation(operation: &Operation) -> Option<Mark> {
     Some((operation.action, operation.placement.id_hash?))
 }
 
-/// The number of each mark that occurs once; `None` for those that occur more often. In order, for clients choose the
-/// ids.
+/// Returns the number of each mark that occurs once; `None` for marks that occur more often. The map is ordered,
+/// because clients choose the ids and could provoke hash collisions.
 fn only_ones(marks: impl Iterator<Item = Option<Mark>>) -> BTreeMap<Mark, Option<usize>> {
     let mut numbers = BTreeMap::new();
     for (number, mark) in marks.enumerate() {

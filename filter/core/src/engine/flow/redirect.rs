@@ -1,4 +1,4 @@
-//! What waits for a node that has left the cluster.
+//! Redirects the shares and batches that wait for a node that has left the cluster.
 
 use crate::engine::Engine;
 use crate::engine::batching::{Batch, Destination};
@@ -6,11 +6,11 @@ use crate::engine::metrics::Counter;
 use crate::routing::UpstreamId;
 
 impl Engine {
-    /// Lets nothing wait for these upstreams until it is called again: what is held for them, or is to be sent to them
-    /// again, waits for the coordinating upstream instead, and so does what would join it. What is on its way there
-    /// stays as it is.
+    /// Redirects everything that waits for these upstreams to the coordinating upstream: held shares, batches to be
+    /// sent
+    /// again, and, until the next call, new shares. Batches in flight are not affected.
     ///
-    /// For each new routing table: all upstreams that are known and that none of its nodes has.
+    /// Call it for each new routing table, with all known upstreams that have no node in the table.
     pub fn redirect_from(&mut self, gone: &[UpstreamId]) {
         let nodes = gone.iter().copied().filter(|upstream| *upstream != UpstreamId::COORDINATOR);
         self.cluster.set_gone(nodes.clone());
@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// The same for a batch that is to be sent again.
+    /// Returns a batch that is to be sent again, redirected if its upstream has no node.
     pub(crate) fn redirected(&mut self, mut batch: Batch) -> Batch {
         if self.cluster.is_gone(batch.upstream) {
             self.count_redirected(batch.upstream, 1);

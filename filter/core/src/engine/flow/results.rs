@@ -1,4 +1,4 @@
-//! An answer with items: whose they are, and which of the operations are to be sent again.
+//! Handles an answer with items: assigns them to requests, and selects the operations to be sent again.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -14,20 +14,20 @@ use crate::engine::metrics::RetryCause;
 use crate::engine::response::{Failure, ItemNumbers, NodeAnswer, Outcome, shortened};
 use crate::routing::UpstreamId;
 
-/// Stands in an item that a node had no room for. To make such a searcher takes more instructions than to search a short
-/// answer.
+/// Finds an item that a node rejected with 429. It is static because building a searcher takes more instructions than
+/// searching a short answer.
 static BUSY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""status":429"#));
 
 impl Engine {
-    /// The answer to a batch that was exactly one request, sent once, of which nothing is to be sent again: it is the
-    /// request's, as it is. Else the response is handed back.
+    /// Returns the unchanged answer to a batch that was exactly one request, sent once, with nothing to be sent again.
+    /// Otherwise returns the response as the error.
     pub(crate) fn own_answer(&self, batch: &Batch, response: Response) -> Result<Response, Response> {
         let [held] = batch.shares.as_slice() else { return Err(response) };
         let is_unsplit = self.requests.get(&held.request).is_some_and(|request| request.shares.len() == 1);
         if !is_unsplit || held.selection != Selection::All || batch.lost {
             return Err(response);
         }
-        // The answer is read only where it tells of an operation that the node had no room for.
+        // The answer is parsed only if it contains an operation that the node rejected with 429.
         let is_busy = BUSY.find(&response.body).is_some();
         let items = is_busy.then(|| Answer::cut(&response.body, held.operations as usize).ok()).flatten();
         match items.is_some_and(|items| self.fits(batch, &items)) {
@@ -36,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// Gives each request its items, and sends again what the node had no room for.
+    /// Assigns the items to their requests, and retries the operations that the node rejected with 429.
     pub(crate) fn batch_accepted(&mut self, batch: Batch, Response { headers, body, .. }: Response) {
         let answer = match Answer::read(body, batch.operations() as usize) {
             Ok(answer) => self.within_room(&batch, answer),
@@ -74,19 +74,19 @@ impl Engine {
             }
         }
         if !is_sent_again {
-            self.holds.came_back(&batch, self.now);
+            self.holds.completed(&batch, self.now);
         }
     }
 
-    /// Whether there is room for an answer of so many bytes to a call. What comes from a node that has more to say than
-    /// its operations can be answered with is not even read where there is none.
+    /// Returns whether there is room for an answer of this size. If there is none, an answer that is longer than its
+    /// operations allow is not even read.
     pub fn has_room(&self, call: CallId, bytes: usize) -> bool {
         let Some(batch) = self.calls.batch(call) else { return true };
         let limit = self.settings.current.limits.memory;
         bytes as u64 <= self.expected(batch).saturating_add(limit.saturating_sub(self.memory.used()))
     }
 
-    /// An answer as it is, or with its long items cut down where there is no room for them.
+    /// Returns the answer unchanged, or with its long items shortened if there is no room for them.
     fn within_room(&self, batch: &Batch, answer: Answer) -> Answer {
         let memory = answer.memory();
         let free = self
@@ -96,13 +96,13 @@ impl Engine {
             .memory
             .saturating_sub(self.memory.used())
             .saturating_sub(self.memory.scratch());
-        // Mostly there is room for it however much of it is expected, and for a reply as long.
+        // Usually there is room for the whole answer and for a reply of the same length, whatever was expected.
         if memory.saturating_mul(2) <= free {
             return answer;
         }
         let longer = memory.saturating_sub(self.expected(batch));
         let used = self.memory.used().saturating_sub(self.incoming.bytes()).saturating_add(longer);
-        // What is longer in the answer may be longer in one reply.
+        // The extra length of the answer may also be the extra length of one reply.
         match longer == 0
             || used.saturating_add(self.memory.scratch()).saturating_add(longer) <= self.settings.current.limits.memory
         {
@@ -111,20 +111,20 @@ impl Engine {
         }
     }
 
-    /// Bytes of the answer for which there is room.
+    /// Returns the bytes that are reserved for the answer to a batch.
     fn expected(&self, batch: &Batch) -> u64 {
         let requests = batch.shares.iter().filter_map(|held| Some((self.requests.get(&held.request)?, held)));
         requests.map(|(request, held)| request.expected(held.operations)).sum()
     }
 
-    /// The items of a share are here, and have so many bytes.
+    /// Records that the items of a share have arrived, and their size in bytes.
     pub(crate) fn answered(&mut self, held: &HeldShare, bytes: u64) {
         if let Some(request) = self.requests.get_mut(&held.request) {
             request.answered(held.operations, bytes);
         }
     }
 
-    /// Whether there is room for another answer to what is to be sent again.
+    /// Returns whether there is room for another answer to the shares that are to be sent again.
     fn has_room_again(&self, again: &[HeldShare]) -> bool {
         let expected = |held: &HeldShare| Some(self.requests.get(&held.request)?.expected(held.operations));
         let room: u64 = again.iter().filter_map(expected).sum();
@@ -138,13 +138,13 @@ impl Engine {
         }
     }
 
-    /// Whether each item is for the operation that was sent at its place. Position alone is no proof.
+    /// Returns whether each item is for the operation at its position. The position alone does not prove it.
     fn fits(&self, batch: &Batch, items: &[AnswerItem]) -> bool {
         let fit = items.iter().zip(self.batch_operations(batch)).all(|(item, (_, operation))| is_for(item, operation));
         fit && items.len() as u64 == batch.operations()
     }
 
-    /// The operations of a batch in the order in which they were sent, with whose they are.
+    /// Returns the operations of a batch in the order in which they were sent, each with its share.
     pub(crate) fn batch_operations<'a>(
         &'a self,
         batch: &'a Batch,
@@ -155,8 +155,8 @@ impl Engine {
         })
     }
 
-    /// What of a share a node had no room for, and may be sent again: what no later operation on the same document
-    /// has overtaken.
+    /// Returns the operations of a share that a node rejected with 429 and that may be sent again: those that no later
+    /// operation on the same document has overtaken.
     fn busy(&self, held: &HeldShare, items: &[AnswerItem]) -> Option<HeldShare> {
         let request = self.requests.get(&held.request)?;
         let items = items.get(..held.operations as usize)?;
@@ -184,22 +184,22 @@ impl Engine {
         (operations > 0).then(|| HeldShare { selection, bytes, operations, ..held.clone() })
     }
 
-    /// An earlier attempt at a share may have been carried out, so that a failure says nothing of it, unless it is
-    /// the document's own.
+    /// Marks failed operations of a share as uncertain after a lost attempt: the earlier attempt may have been carried
+    /// out, so a failure proves nothing, unless the document itself caused it.
     fn mark_uncertain(&mut self, held: &HeldShare, items: &[AnswerItem], upstream: UpstreamId) {
         let count = held.operations as usize;
         let share = self.requests.get(&held.request).and_then(|request| request.shares.get(usize::from(held.share)));
         let places = share.map(|share| held.selection.places(share.operations.len()));
         let items = places.into_iter().flatten().zip(items.iter().take(count));
-        let doubtful: Vec<u32> = items.filter(|(_, item)| item.is_doubtful()).map(|(place, _)| place).collect();
-        if !doubtful.is_empty() {
+        let uncertain: Vec<u32> = items.filter(|(_, item)| item.is_doubtful()).map(|(place, _)| place).collect();
+        if !uncertain.is_empty() {
             let outcome = self.unknown(upstream, Failure::Lost);
-            self.record(&HeldShare { selection: Selection::from_iter(doubtful), ..held.clone() }, outcome);
+            self.record(&HeldShare { selection: Selection::from_iter(uncertain), ..held.clone() }, outcome);
         }
     }
 }
 
-/// Whether an item is an operation's, as far as action and id tell.
+/// Returns whether an item matches an operation by action and id.
 pub fn is_for(item: &AnswerItem, operation: &Operation) -> bool {
     let same_id = operation.placement.id_hash.is_none_or(|hash| item.id_hash == Some(hash));
     item.action == operation.action && same_id

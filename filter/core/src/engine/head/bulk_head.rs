@@ -4,46 +4,46 @@ use crate::config::Config;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// What a bulk request's headers say.
+/// The parsed headers of a bulk request.
 #[derive(Debug)]
 pub struct Head {
-    /// Who asks, and for what.
+    /// The caller.
     pub caller: Caller,
-    /// The hash of that, once it is worked out: it is looked up for each request.
+    /// The hash of the caller, once it is computed. Each request needs it to look up its caller.
     pub caller_hash: u64,
-    /// The index in the path, for action lines that name none.
+    /// The index in the path, for action lines without an index.
     pub default_index: Option<String>,
-    /// The routing value in the query, for action lines that have none.
+    /// The routing value in the query, for action lines without a routing value.
     pub default_routing: Option<String>,
-    /// Whether names have to be aliases, for action lines that do not say.
+    /// The query's `require_alias`, for action lines that do not specify it.
     pub require_alias: bool,
-    /// Whether names have to be data streams, for action lines that do not say; `None` if the query does not say either.
+    /// The query's `require_data_stream`, for action lines that do not specify it; `None` if the query does not either.
     pub require_data_stream: Option<bool>,
-    /// What the client wants to see of the answer. The nodes are asked for all of it.
+    /// The parts of the answer that the client requests. It is not forwarded to the nodes.
     pub filter_path: FilterPath,
-    /// Whether the client wants it printed for human eyes. The nodes are not asked for that either.
+    /// Whether the client requests an indented answer. This is not forwarded either.
     pub pretty: bool,
     /// Whether the body is compressed.
     pub gzip: bool,
     memory: u64,
 }
 
-/// What a header takes besides its name and its value: two strings, and the allocator's share.
+/// The memory overhead of a header: two strings, and the allocator's overhead.
 const PER_HEADER: u64 = 80;
 
-/// Whether a request may be a bulk request, as far as its path tells. A quick look before all headers are read.
+/// Returns whether a request may be a bulk request, judging by its path. A quick check before all headers are read.
 pub fn may_be_bulk(path: &[u8]) -> bool {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     path.strip_suffix(b"/").unwrap_or(path).ends_with(b"/_bulk")
 }
 
 impl Head {
-    /// Reads the headers of a request. `None` if it is not a bulk request.
+    /// Reads the headers of a request. Returns `None` if it is not a bulk request.
     pub fn read(headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Self, PassThrough>> {
         Self::is_bulk(&headers).then(|| Self::read_bulk(headers, config))
     }
 
-    /// Whether a request is a bulk request.
+    /// Returns whether a request is a bulk request.
     pub fn is_bulk(headers: &[(String, Vec<u8>)]) -> bool {
         let is_writing = value(headers, ":method").is_some_and(|method| matches!(method, b"POST" | b"PUT"));
         is_writing && value(headers, ":path").is_some_and(may_be_bulk)
@@ -58,7 +58,7 @@ impl Head {
             Query::read(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
-        if headers.iter().any(|header| vouches_for_body(header, config)) {
+        if headers.iter().any(|header| authenticates_body(header, config)) {
             return Err(PassThrough::Header);
         }
         let gzip = is_gzip(&headers)?;
@@ -69,7 +69,7 @@ impl Head {
         let size = |(name, value): &(String, String)| {
             (name.len().saturating_add(value.len()) as u64).saturating_add(PER_HEADER)
         };
-        // The path is there again, in parts.
+        // Parts of the path are stored again.
         let memory = caller.iter().map(size).sum::<u64>().saturating_add(4 * length);
         Ok(Self {
             caller,
@@ -87,13 +87,13 @@ impl Head {
 }
 
 impl Head {
-    /// About how many bytes it takes.
+    /// Returns about how many bytes it uses.
     pub fn memory(&self) -> u64 {
         self.memory
     }
 }
 
-/// Bytes of a request's body, where the client says it beforehand.
+/// Returns the bytes of a request's body, if the client declares them.
 pub fn content_length(headers: &[(String, Vec<u8>)]) -> Option<u64> {
     std::str::from_utf8(value(headers, "content-length")?).ok()?.parse().ok()
 }
@@ -102,7 +102,7 @@ fn value<'a>(headers: &'a [(String, Vec<u8>)], name: &str) -> Option<&'a [u8]> {
     headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_slice())
 }
 
-/// `/_bulk` or `/{index}/_bulk`, perhaps with a slash at the end.
+/// Returns the index of a path: `/_bulk` or `/{index}/_bulk`, with an optional slash at the end.
 fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
     match path.strip_suffix('/').unwrap_or(path).strip_suffix("/_bulk") {
         Some("") => Ok(None),
@@ -117,7 +117,7 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
     }
 }
 
-/// What a query says.
+/// The parsed query.
 #[derive(Default)]
 struct Query {
     default_routing: Option<String>,
@@ -125,14 +125,15 @@ struct Query {
     require_data_stream: Option<bool>,
     filter_path: FilterPath,
     pretty: bool,
-    /// What the nodes are sent of it.
+    /// The part of the query that is forwarded to the nodes.
     sent: String,
 }
 
 impl Query {
-    /// Parameters that say nothing about single operations or the answer may be anything; the nodes check them.
-    /// `routing` is for all operations that have none, `filter_path` and `pretty` for the answer that is put
-    /// together here. Whatever else there may be is not vouched for.
+    /// Parses a query. Parameters that affect neither single operations nor the answer may have any value, because the
+    /// nodes check them. `routing` is for all operations without a routing value, `filter_path` and `pretty` are for
+    /// the
+    /// merged answer. The filter accepts no other parameters.
     fn read(query: &str) -> Result<Self, PassThrough> {
         let mut read = Self::default();
         let mut seen: Vec<&str> = Vec::new();
@@ -145,7 +146,7 @@ impl Query {
             seen.push(name);
             match (name, value) {
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
-                // A cluster does not answer at all if one of these is neither true nor false.
+                // A cluster does not answer at all if one of these values is neither true nor false.
                 ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
                 ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
                 ("require_data_stream", "" | "true" | "false") => read.require_data_stream = Some(value != "false"),
@@ -197,20 +198,22 @@ fn is_gzip(headers: &[(String, Vec<u8>)]) -> Result<bool, PassThrough> {
     }
 }
 
-/// Digests of the body. Where nothing checks them they may be named in `harmless_headers`: then batches have none.
+/// Digests of the body. If nothing checks them, they may be listed in `harmless_headers`: then batches do not have
+/// them.
 const DIGESTS: &[&str] =
     &["content-digest", "content-md5", "digest", "repr-digest", "x-content-sha256", "x-ms-content-sha256"];
 
-/// Headers that come with a signature over the body, or over what is sent of the request.
+/// Headers of a signature over the body or over the request.
 const SIGNATURES: &[&str] =
     &["signature", "signature-input", "x-amz-content-sha256", "x-hub-signature", "x-hub-signature-256"];
 
-/// Whether a header holds for this body alone, or for a request that is sent exactly as it came: no batch can carry it.
-fn vouches_for_body((name, value): &(String, Vec<u8>), config: &Config) -> bool {
+/// Returns whether a header is valid only for this body, or only for the unchanged request, so that no batch can carry
+/// it.
+fn authenticates_body((name, value): &(String, Vec<u8>), config: &Config) -> bool {
     let name = name.as_str();
     match name.as_bytes().first() {
         Some(b'a') => name == "authorization" && is_signing_scheme(value),
-        // All the others begin with one of these.
+        // All other names begin with one of these.
         Some(b'c' | b'd' | b'r' | b's' | b'x') => {
             SIGNATURES.contains(&name) || (DIGESTS.contains(&name) && !config.harmless_headers.contains(name))
         }
@@ -218,8 +221,10 @@ fn vouches_for_body((name, value): &(String, Vec<u8>), config: &Config) -> bool 
     }
 }
 
-/// Whether credentials of this scheme are computed from the request: those of AWS (`AWS4-HMAC-SHA256`), of clouds with
-/// schemes of that kind (`GOOG4-RSA-SHA256`, `TC3-HMAC-SHA256`), of HTTP's signatures, and of HTTP's own digest.
+/// Returns whether credentials of this scheme are computed from the request: those of AWS (`AWS4-HMAC-SHA256`), of
+/// other
+/// clouds with similar schemes (`GOOG4-RSA-SHA256`, `TC3-HMAC-SHA256`), of HTTP signatures, and of HTTP digest
+/// authentication.
 fn is_signing_scheme(authorization: &[u8]) -> bool {
     let scheme = authorization.split(|byte| *byte == b' ').next().unwrap_or_default().to_ascii_lowercase();
     scheme.starts_with(b"aws")
@@ -227,7 +232,7 @@ fn is_signing_scheme(authorization: &[u8]) -> bool {
         || matches!(scheme.as_slice(), b"signature" | b"digest" | b"hawk")
 }
 
-/// Whether a media type is one of these, with no parameters but those that change nothing here.
+/// Returns whether a media type is one of these, without parameters except those that make no difference here.
 fn is_one_of(value: &[u8], types: &[&str]) -> bool {
     let Ok(value) = std::str::from_utf8(value) else { return false };
     let mut parts = value.split(';').map(str::trim);
@@ -272,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_how_long_the_body_is() {
+    fn reads_the_content_length() {
         let length = |value: &str| content_length(&[("content-length".to_owned(), value.as_bytes().to_vec())]);
         assert_eq!((length("17"), length("-1"), content_length(&[])), (Some(17), None, None));
     }
 
     #[test]
-    fn nodes_are_not_asked_to_filter_or_print() {
+    fn filter_path_and_pretty_are_not_forwarded_to_nodes() {
         let bare = head("/_bulk", &[]).unwrap().unwrap();
         for (query, sent) in [
             ("filter_path=errors%2Citems.*.error", ""),
@@ -294,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn pretty_is_a_switch() {
+    fn pretty_accepts_boolean_values() {
         for (query, expected) in
             [("", false), ("pretty", true), ("pretty=", true), ("pretty=true", true), ("pretty=false", false)]
         {
@@ -303,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn other_requests_are_no_bulk_requests() {
+    fn other_requests_are_not_bulk_requests() {
         for path in
             ["/", "/_search", "/_bulk//", "/books/_bulk/stream", "/books/_doc/_bulk_", "/_bulkx?/_bulk", "/x_bulk"]
         {
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_vouched_for_has_a_reason() {
+    fn unaccepted_requests_have_a_reason() {
         for path in ["/books/_doc/_bulk", "//_bulk", "/a%2Cb/_bulk", "/a+b/_bulk"] {
             assert_eq!(reason(path, &[]), PassThrough::Path, "{path}");
         }
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vouches_for_the_body_is_not_split() {
+    fn requests_with_digests_or_signatures_are_not_split() {
         for (name, value) in [
             ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ=="),
             ("digest", "sha-256=:X48E9q:"),
@@ -381,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_that_hold_for_any_request_are_no_signatures() {
+    fn credentials_that_are_valid_for_any_request_are_not_signatures() {
         for (name, value) in [
             ("authorization", "Basic QVdTNC1ITUFDLVNIQTI1Ng=="),
             ("authorization", "ApiKey AWS4-HMAC-SHA256"),
@@ -395,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_nothing_checks_may_be_left_out() {
+    fn a_harmless_digest_is_left_out() {
         let config = Config::read(br#"{"coordinator":"es","harmless_headers":["content-md5"]}"#).unwrap();
         let headers = |name: &str| {
             let headers = [(":method", "POST"), (":path", "/_bulk"), ("content-type", "application/json"), (name, "x")];
@@ -407,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_body_makes_no_other_caller() {
+    fn a_compressed_body_does_not_change_the_caller() {
         let head = |headers| head("/_bulk", headers).unwrap().unwrap();
         let (plain, gzip) = (head(&[]), head(&[("content-encoding", "GZIP")]));
         assert_eq!((plain.gzip, gzip.gzip, head(&[("content-encoding", "identity")]).gzip), (false, true, false));
@@ -415,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn media_types_as_clients_send_them() {
+    fn accepts_the_media_types_that_clients_send() {
         for media_type in [
             "application/json",
             "Application/JSON; charset=UTF-8",

@@ -7,13 +7,13 @@ use hashbrown::HashMap;
 use super::identity::{Identities, SlotClass};
 use crate::config::{Config, IdentityHeaders};
 
-/// Who asks, and for what: method, path, query and every header on which a server could act. Operations of two
-/// requests may share a batch only if this is equal, and it is what the batch is sent with.
+/// The caller of a request: method, path, query and every header on which a server could act. Operations of two
+/// requests may share a batch only if their callers are equal. The batch is sent with the caller's headers.
 pub type Caller = Rc<[(String, String)]>;
 
-/// Headers that say how the message itself travels (hop-by-hop, framing, encodings of body and answer), or how much is
-/// in it, as Logstash and Beats do. They do not keep requests apart, and are left out of the batch, which is a message
-/// of its own.
+/// Headers that describe the transport of the message (hop-by-hop, framing, encodings of body and answer) or its size,
+/// as sent by Logstash and Beats. They do not separate requests, and they are left out of the batch, which is a new
+/// message.
 pub const TRANSPORT_HEADERS: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -31,8 +31,8 @@ pub const TRANSPORT_HEADERS: &[&str] = &[
     ":scheme",
 ];
 
-/// The caller that these headers stand for, whatever their order. `None` if one of them is not UTF-8: it could not
-/// be sent on.
+/// Returns the caller with these headers, whatever their order. Returns `None` if a header is not UTF-8, because it
+/// could not be forwarded.
 pub fn caller(headers: Vec<(String, Vec<u8>)>, Config { harmless_headers, dispatch, .. }: &Config) -> Option<Caller> {
     let mut kept = headers
         .into_iter()
@@ -42,30 +42,30 @@ pub fn caller(headers: Vec<(String, Vec<u8>)>, Config { harmless_headers, dispat
     if dispatch.compress {
         kept.push(("content-encoding".to_owned(), "gzip".to_owned()));
     }
-    // Stable, so that the values of a repeated header keep their order. Pseudo-headers come first: ':' sorts low.
+    // The sort is stable, so that the values of a repeated header keep their order. Pseudo-headers come first.
     kept.sort_by(|(left, _), (right, _)| left.cmp(right));
     Some(kept.into())
 }
 
-/// One of the callers of the requests that are here, by its number in [`Callers`].
+/// The number of a caller in [`Callers`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallerId(u64);
 
-/// How many callers keep their numbers without a request: who was answered comes back, and what is held for others
-/// waits for that.
+/// The maximum number of callers that keep their numbers without a request. A client that was answered usually sends
+/// its next request soon, and a hold may wait for it.
 const IDLE: usize = 16;
 
-/// Bytes of the headers of such a caller. Envoy lets headers take 60 KiB, or more if it is told to.
+/// The maximum bytes of the headers of such a caller. Envoy accepts headers of 60 KiB by default.
 const IDLE_SIZE: usize = 8 << 10;
 
-/// Bytes of a caller's headers.
+/// Returns the bytes of a caller's headers.
 fn size(caller: &[(String, String)]) -> usize {
     caller.iter().map(|(name, value)| name.len().saturating_add(value.len())).sum()
 }
 
-/// A caller behind its hash. Callers differ in little, so that it would take long to find one among thousands by comparing
-/// headers. In order all the same, for clients choose the headers: hashes that are made to be equal cost no more than
-/// comparing does.
+/// A caller with its hash. Callers are similar, so a search among thousands by comparing headers would take long. The
+/// keys are still ordered by their headers, because clients choose the headers: provoked hash collisions cost no more
+/// than comparisons.
 #[derive(Debug, Clone)]
 struct Key {
     hash: u64,
@@ -96,7 +96,7 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// A caller that has a number.
+/// A caller with a number.
 #[derive(Debug)]
 struct Known {
     key: Key,
@@ -105,21 +105,21 @@ struct Known {
     is_long: bool,
 }
 
-/// The callers of the requests that are here, and of a few that were; each has a number.
+/// The callers of the current requests and of a few recent ones, each with a number.
 #[derive(Debug, Default)]
 pub struct Callers {
     numbers: BTreeMap<Key, (CallerId, SlotClass)>,
     callers: HashMap<CallerId, Known>,
-    /// Those without a request; who has had none for the longest time comes first.
+    /// The callers without a request, the longest idle first.
     idle: VecDeque<CallerId>,
-    /// 64 bits: it never comes round, so that no number is given to two callers.
+    /// The next number. With 64 bits it never wraps, so that no two callers get the same number.
     next: u64,
     identities: Identities,
 }
 
 impl Callers {
-    /// The number of a caller and the slots that its batches take, for one more request. The hash is that of the caller,
-    /// always by the same hasher.
+    /// Registers one more request of a caller. Returns the number of the caller and the slots that its batches take.
+    /// The hash is the caller's, always from the same hasher.
     pub fn enter(&mut self, hash: u64, caller: &Caller, identity: &IdentityHeaders) -> (CallerId, SlotClass) {
         let key = Key { hash, caller: Rc::clone(caller) };
         if let Some((id, class)) = self.numbers.get(&key) {
@@ -135,7 +135,7 @@ impl Callers {
         (id, class)
     }
 
-    /// One request of this caller is over.
+    /// Unregisters a request of this caller.
     pub fn leave(&mut self, id: CallerId) {
         let Some(known) = self.callers.get_mut(&id) else { return };
         debug_assert!(known.requests > 0, "{id:?} leaves twice");
@@ -163,7 +163,7 @@ impl Callers {
         }
     }
 
-    /// The caller of a number.
+    /// Returns the caller with this number.
     pub fn get(&self, id: CallerId) -> Option<&Caller> {
         self.callers.get(&id).map(|known| &known.key.caller)
     }
@@ -185,15 +185,15 @@ mod tests {
     const PLAIN: &[(&str, &str)] = &[(":method", "POST"), (":path", "/_bulk"), ("authorization", "Basic a")];
 
     #[test]
-    fn harmless_headers_and_order_make_no_difference() {
+    fn harmless_headers_and_order_do_not_separate_callers() {
         let same = [("x-request-id", "7"), PLAIN[2], ("user-agent", "x"), PLAIN[1], ("content-length", "9"), PLAIN[0]];
         assert_eq!(of(PLAIN), of(&same));
         assert_eq!(of(&same).len(), 3);
     }
 
-    /// Else no two requests of a Logstash or a Beat would share a batch, and a batch would tell of another one's size.
+    /// Otherwise no two requests of Logstash or Beats would share a batch, and a batch would carry a wrong size.
     #[test]
-    fn sizes_of_requests_make_no_difference() {
+    fn size_headers_do_not_separate_callers() {
         let sized = |events: &'static str, bytes: &'static str| {
             [PLAIN, &[("x-elastic-event-count", events), ("x-elastic-uncompressed-request-length", bytes)]].concat()
         };
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_header_does() {
+    fn any_other_header_separates_callers() {
         for other in
             [("authorization", "Basic b"), ("x-opaque-id", "1"), (":path", "/i/_bulk"), ("x-forwarded-for", "::1")]
         {
@@ -214,15 +214,15 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_not_text_cannot_be_sent_on() {
+    fn a_header_that_is_not_utf8_cannot_be_forwarded() {
         let not_text = |name: &str| caller(vec![(name.to_owned(), vec![0xff])], &config());
         assert_eq!(not_text("x"), None);
         assert!(not_text("user-agent").is_some());
     }
 
-    /// With 32 bits the counter came round, and the number of a caller that was still here was given to another.
+    /// With 32 bits, the counter wrapped, and another caller got the number of one that was still in use.
     #[test]
-    fn numbers_do_not_come_round() {
+    fn caller_numbers_do_not_wrap() {
         let mut callers = Callers { next: u64::from(u32::MAX), ..Callers::default() };
         let path = |n: usize| [(":path".to_owned(), format!("/{n}"))].into_iter().collect::<Caller>();
         let identity = config().dispatch.identity;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_keeps_its_number_while_a_request_has_it_and_for_a_few_others_more() {
+    fn a_caller_keeps_its_number_while_it_has_requests_and_for_a_few_more_callers() {
         let mut callers = Callers::default();
         let path = |n: usize| [(":path".to_owned(), format!("/{n}"))].into_iter().collect::<Caller>();
         let identity = config().dispatch.identity;

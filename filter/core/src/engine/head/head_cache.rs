@@ -9,8 +9,8 @@ use super::caller::TRANSPORT_HEADERS;
 use crate::config::Config;
 use crate::engine::pass_through::PassThrough;
 
-/// What the headers of the last few bulk requests said. Most requests differ from an earlier one in nothing but
-/// headers that nobody reads, and comparing takes a tenth of the instructions that reading does.
+/// A cache of the parsed headers of the last few bulk requests. Most requests differ from an earlier one only in
+/// headers that are not read. Comparing takes a tenth of the instructions of parsing.
 #[derive(Debug, Default)]
 pub struct HeadCache {
     known: VecDeque<Known>,
@@ -18,13 +18,13 @@ pub struct HeadCache {
     hasher: DefaultHashBuilder,
 }
 
-/// How many are known.
+/// The maximum number of cached heads.
 const KNOWN: usize = 8;
 
-/// Bytes that the head of such a request takes. Envoy lets headers take 60 KiB, or more if it is told to.
+/// The maximum bytes of a cached head. Envoy accepts headers of 60 KiB by default.
 const MOST: u64 = 8 << 10;
 
-/// One in so many others becomes known: where headers never repeat, that should not cost much.
+/// One in this many misses is cached, so that the cache costs little if headers never repeat.
 const RARELY: u32 = 8;
 
 #[derive(Debug)]
@@ -36,15 +36,15 @@ struct Known {
 #[derive(Debug)]
 struct KnownHeader {
     name: String,
-    /// None where nothing depends on it.
+    /// The value; `None` if nothing depends on it.
     value: Option<Vec<u8>>,
 }
 
 impl HeadCache {
-    /// Reads the headers of a request. `None` if it is not a bulk request.
+    /// Reads the headers of a request. Returns `None` if it is not a bulk request.
     pub fn read(&mut self, headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Rc<Head>, PassThrough>> {
-        if let Some(place) = self.known.iter().position(|known| known.says_the_same(&headers)) {
-            // What is asked for more often is found sooner.
+        if let Some(place) = self.known.iter().position(|known| known.matches(&headers)) {
+            // Frequent heads move to the front and are found sooner.
             self.known.swap(place, place.saturating_sub(1));
             return self.known.get(place.saturating_sub(1)).map(|known| Ok(Rc::clone(&known.head)));
         }
@@ -67,22 +67,22 @@ impl HeadCache {
 }
 
 impl Known {
-    fn says_the_same(&self, headers: &[(String, Vec<u8>)]) -> bool {
+    fn matches(&self, headers: &[(String, Vec<u8>)]) -> bool {
         self.headers.len() == headers.len()
-            && self.headers.iter().zip(headers).all(|(known, header)| known.says_the_same(header))
+            && self.headers.iter().zip(headers).all(|(known, header)| known.matches(header))
     }
 }
 
 impl KnownHeader {
     fn new((name, value): &(String, Vec<u8>), config: &Config) -> Self {
-        // What says how the message travels is left out of batches. How long a body is, each request says for itself;
-        // but whether it is compressed counts.
+        // Transport headers are left out of batches, and each request has its own body length. But it matters whether
+        // the body is compressed.
         let is_left_out = TRANSPORT_HEADERS.contains(&name.as_str()) || config.harmless_headers.contains(name);
         let value = (!is_left_out || name == "content-encoding").then(|| value.clone());
         Self { name: name.clone(), value }
     }
 
-    fn says_the_same(&self, (name, value): &(String, Vec<u8>)) -> bool {
+    fn matches(&self, (name, value): &(String, Vec<u8>)) -> bool {
         self.name == *name && self.value.as_ref().is_none_or(|known| known == value)
     }
 }
@@ -116,7 +116,7 @@ mod tests {
             self.heads.read(headers, &self.config)
         }
 
-        /// The head of a request with another value for this header.
+        /// Returns the head of a request with another value for this header.
         fn with(&mut self, name: &str, value: &str) -> Rc<Head> {
             let other =
                 |header: &(&'static str, &'static str)| if header.0 == name { (header.0, value) } else { *header };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_nobody_reads_make_no_difference() {
+    fn values_that_are_not_read_still_hit_the_cache() {
         let mut world = World::new();
         let plain = world.with("", "");
         for (name, value) in [("content-length", "18"), ("x-request-id", "2")] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_value_does() {
+    fn any_other_value_misses_the_cache() {
         let mut world = World::new();
         let plain = world.with("", "");
         assert_eq!(plain.default_routing.as_deref(), Some("a"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_often_stays_known() {
+    fn frequent_heads_stay_cached() {
         let mut world = World::new();
         let plain = world.with("", "");
         for n in 0..100 * KNOWN {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_again_and_again_becomes_known() {
+    fn repeated_heads_are_cached() {
         let mut world = World::new();
         world.with("authorization", "Basic once");
         let heads: Vec<_> = (0..10).map(|_| world.with("", "")).collect();

@@ -7,25 +7,25 @@ use crate::Time;
 use crate::config::HeaderPause;
 use crate::engine::command::RequestId;
 
-/// How long the headers of a request may be held back without any of its body coming, until it is known that a body
-/// comes at all.
+/// The maximum time for which the headers of a request are held back without any of its body arriving, while it is not
+/// known whether bodies arrive at all.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A body that was waiting behind the headers comes at once when these are let go. One that comes later comes from a
-/// client that is slow.
+/// The maximum time in which a body that was waiting behind its headers arrives after they continue. A body that
+/// arrives later comes from a slow client.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
-/// Finds out how Envoy treats a request whose headers are held back.
+/// Detects how Envoy treats a request whose headers are held back.
 ///
-/// With `allow_on_headers_stop_iteration` Envoy lets the body come. Without it Envoy holds the body back too, and the
-/// request would never end; then the headers have to go on, to a buffer filter that keeps them until the body is
-/// there.
+/// With `allow_on_headers_stop_iteration`, Envoy delivers the body. Without it, Envoy holds the body back too, and the
+/// request would never end. Then the headers must continue, to a buffer filter that keeps them until the body has
+/// arrived.
 #[derive(Debug)]
 pub struct HeaderPauses {
     mode: Mode,
-    /// Requests of which only the headers are here, oldest first, with the end of the patience.
+    /// The requests of which only the headers have arrived, oldest first, with their deadlines.
     waiting: VecDeque<(Time, RequestId)>,
-    /// When the headers of a request were let go.
+    /// The times at which the headers of requests continued.
     resumed: HashMap<RequestId, Time>,
 }
 
@@ -36,20 +36,20 @@ enum Mode {
     HeadersGo,
 }
 
-/// What the arrival of a body says.
+/// The handling of a body that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is to be read.
+    /// The body is to be read.
     Read,
-    /// Its headers are gone: it has to follow them.
+    /// The headers have continued, so the body must follow them.
     Follow {
-        /// Whether it is only now known that headers cannot be held back here.
-        learnt: bool,
+        /// Whether this body has just revealed that headers cannot be held back.
+        newly_detected: bool,
     },
 }
 
 impl HeaderPauses {
-    /// Begins as configured.
+    /// Starts in the configured mode.
     pub fn new(config: HeaderPause) -> Self {
         let mode = match config {
             HeaderPause::Auto => Mode::Unknown,
@@ -59,7 +59,7 @@ impl HeaderPauses {
         Self { mode, waiting: VecDeque::new(), resumed: HashMap::new() }
     }
 
-    /// A request's headers are here. Says whether they are held back.
+    /// Handles the headers of a request. Returns whether they are held back.
     pub fn enter(&mut self, request: RequestId, now: Time) -> bool {
         if self.mode == Mode::Unknown {
             self.waiting.push_back((now.saturating_add(PATIENCE), request));
@@ -67,32 +67,32 @@ impl HeaderPauses {
         self.mode != Mode::HeadersGo
     }
 
-    /// A piece of a request's body is here, or its end.
+    /// Handles a chunk of a request's body, or its end.
     pub fn body(&mut self, request: RequestId, now: Time) -> Arrival {
         if let Some(resumed) = self.resumed.remove(&request) {
-            let learnt = self.mode == Mode::Unknown && now.saturating_sub(resumed) <= AT_ONCE;
-            if learnt {
-                self.learn(Mode::HeadersGo);
+            let newly_detected = self.mode == Mode::Unknown && now.saturating_sub(resumed) <= AT_ONCE;
+            if newly_detected {
+                self.set_mode(Mode::HeadersGo);
             }
-            return Arrival::Follow { learnt };
+            return Arrival::Follow { newly_detected };
         }
         if self.mode == Mode::Unknown {
-            self.learn(Mode::HeadersStop);
+            self.set_mode(Mode::HeadersStop);
         }
         Arrival::Read
     }
 
-    /// A request is over.
+    /// Forgets a request that is over.
     pub fn gone(&mut self, request: RequestId) {
         self.resumed.remove(&request);
     }
 
-    /// When the patience with a request ends.
+    /// Returns the deadline of the oldest request.
     pub fn deadline(&self) -> Option<Time> {
         self.waiting.front().map(|(deadline, _)| *deadline)
     }
 
-    /// The next request with which the patience has ended: if it is still here, its headers are let go.
+    /// Returns the next request whose deadline has passed. If it still exists, its headers continue.
     pub fn next_overdue(&mut self, now: Time) -> Option<RequestId> {
         let (deadline, _) = self.waiting.front()?;
         if *deadline > now {
@@ -101,12 +101,12 @@ impl HeaderPauses {
         self.waiting.pop_front().map(|(_, request)| request)
     }
 
-    /// The headers of a request were let go.
+    /// Notes that the headers of a request continue.
     pub fn resume(&mut self, request: RequestId, now: Time) {
         self.resumed.insert(request, now);
     }
 
-    fn learn(&mut self, mode: Mode) {
+    fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
         if mode == Mode::HeadersStop {
             self.waiting.clear();

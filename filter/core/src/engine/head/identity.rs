@@ -5,30 +5,31 @@ use hashbrown::HashMap;
 
 use crate::config::IdentityHeaders;
 
-/// On whose behalf callers ask, by its number in [`Identities`]. Callers of one identity share slots at a node.
+/// The number of an identity in [`Identities`]: the client on whose behalf callers send requests. Callers of one
+/// identity share slots at a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(u64);
 
 /// The slots that the batches of a caller take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotClass {
-    /// The identity that has them.
+    /// The identity that owns the slots.
     pub identity: Identity,
-    /// Whether the cluster is asked to wait before it answers. Such batches have slots of their own.
+    /// Whether the request asks the cluster to wait before it answers. Such batches have separate slots.
     pub waits: bool,
 }
 
-/// The identities of the callers that have a number. No number is given twice.
+/// The identities of the callers in [`Callers`](super::Callers). No number is used twice.
 #[derive(Debug, Default)]
 pub struct Identities {
     numbers: BTreeMap<Rc<str>, Identity>,
-    /// What each stands for, and how many callers it has.
+    /// The key and the number of callers of each identity.
     known: HashMap<Identity, (Rc<str>, usize)>,
     next: u64,
 }
 
 impl Identities {
-    /// Returns the slots of one more caller.
+    /// Registers a caller, and returns its slots.
     pub fn enter(&mut self, caller: &[(String, String)], headers: &IdentityHeaders) -> SlotClass {
         let key = identity_of(caller, headers);
         let identity = *self.numbers.entry(Rc::clone(&key)).or_insert_with(|| {
@@ -41,7 +42,7 @@ impl Identities {
         SlotClass { identity, waits: waits(caller) }
     }
 
-    /// Forgets a caller of this identity.
+    /// Unregisters a caller of this identity.
     pub fn leave(&mut self, identity: Identity) {
         let Some((_, callers)) = self.known.get_mut(&identity) else { return };
         debug_assert!(*callers > 0, "{identity:?} has no caller");
@@ -54,14 +55,14 @@ impl Identities {
     }
 }
 
-/// Returns the name and the values of the first of these headers that a caller has; nothing if it has none.
+/// Returns the name and the values of the first of these headers that a caller has, or an empty string if it has none.
 fn identity_of(caller: &[(String, String)], headers: &IdentityHeaders) -> Rc<str> {
     let mut identity = String::new();
     let Some(name) = headers.names().find(|name| caller.iter().any(|(other, _)| other == name)) else {
         return identity.into();
     };
     identity.push_str(name);
-    // HTTP takes the values of a repeated header for a list. No name has a colon.
+    // In HTTP, the values of a repeated header form a list. No name contains a colon.
     let mut separator = ": ";
     for (_, value) in caller.iter().filter(|(other, _)| other == name) {
         identity.push_str(separator);
@@ -71,8 +72,8 @@ fn identity_of(caller: &[(String, String)], headers: &IdentityHeaders) -> Rc<str
     identity.into()
 }
 
-/// Whether a caller's query lets the cluster answer later than it has indexed: at the next refresh, or when further
-/// copies of a shard are there.
+/// Returns whether a caller's query makes the cluster wait after indexing: for the next refresh, or for further copies
+/// of a shard.
 fn waits(caller: &[(String, String)]) -> bool {
     let path = caller.iter().find(|(name, _)| name == ":path").map_or("", |(_, path)| path.as_str());
     let query = path.split_once('?').map_or("", |(_, query)| query);
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn is_the_value_of_the_first_header_that_a_caller_has() {
+    fn identity_is_the_value_of_the_first_header_that_a_caller_has() {
         let mut identities = Identities::default();
         let mut of = |headers_of: &[(&str, &str)]| identities.enter(&caller(headers_of), &headers()).identity;
         let (a, opaque) = (("authorization", "Basic a"), ("x-opaque-id", "1"));
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn is_forgotten_with_its_last_caller_and_its_number_never_comes_back() {
+    fn an_identity_is_forgotten_with_its_last_caller_and_its_number_is_not_reused() {
         let mut identities = Identities::default();
         let [a, b] = ["a", "b"].map(|value| caller(&[("authorization", value)]));
         let first = identities.enter(&a, &headers()).identity;
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_says_whether_the_cluster_is_to_wait() {
+    fn the_query_determines_whether_the_cluster_waits() {
         for (path, expected) in [
             ("/_bulk", false),
             ("/refresh=wait_for/_bulk", false),

@@ -1,4 +1,4 @@
-//! What the headers of a request say: whether it is a bulk request, whose it is, and where its route leads.
+//! Reads the headers of a request: whether it is a bulk request, which caller sent it, and where its route leads.
 
 mod bulk_head;
 mod caller;

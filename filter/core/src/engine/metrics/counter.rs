@@ -3,54 +3,54 @@ use super::{Label, metric_name};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Unrouted, UpstreamId, Upstreams};
 
-/// What only ever grows.
+/// A metric that only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Counter {
     /// Bulk requests that were split and answered here.
     RequestsMerged,
-    /// Bulk requests that passed on whole, by reason.
+    /// Bulk requests that passed through unchanged, by reason.
     RequestsPassedThrough(PassThrough),
-    /// Bulk requests whose client went away before the answer.
+    /// Bulk requests whose client disconnected before the answer.
     RequestsAbandoned,
     /// Operations in the requests that were split.
     Operations,
-    /// Those of them that went to the coordinating upstream because their node is not known, by reason.
+    /// Operations in split requests that went to the coordinating upstream because their node is not known, by reason.
     OperationsUnrouted(Unrouted),
     /// Batches sent, by upstream.
     Batches(UpstreamId),
-    /// Operations in them.
+    /// Operations in these batches.
     BatchOperations(UpstreamId),
-    /// Requests that had operations in them.
+    /// Requests with operations in these batches.
     BatchRequests(UpstreamId),
-    /// Bytes of their bodies, before they are compressed.
+    /// Bytes of the bodies of these batches, before compression.
     BatchBytes(UpstreamId),
-    /// Microseconds that the first request of each of them was held.
+    /// Microseconds that the first request of each batch was held.
     HoldMicroseconds(UpstreamId),
-    /// Microseconds from sending each of them to its answer, or to the end of the call without one.
+    /// Microseconds from sending each batch to its answer, or to the end of the call without one.
     UpstreamMicroseconds(UpstreamId),
-    /// Batches that could not be sent to this upstream and went to the coordinating one.
+    /// Batches that could not be sent to this upstream and went to the coordinating upstream.
     BatchesRedirected(UpstreamId),
     /// Batches that were sent again.
     BatchesRetried(RetryCause, UpstreamId),
-    /// Batches of several requests that were refused as a whole and sent again one request at a time.
+    /// Batches of several requests that were refused as a whole, and whose requests were sent again separately.
     BatchesSeparated(UpstreamId),
-    /// Answers of which items did not stand where their operations were sent, by the upstream that was asked.
+    /// Answers with items that were not at the positions of their operations, by upstream.
     AnswersMismatched(UpstreamId),
-    /// Operations that were answered with an unknown outcome, by the upstream that was asked.
+    /// Operations that were answered with an unknown outcome, by upstream.
     OperationsUnknown(UpstreamId),
     /// New cluster states that were read.
     StateLoads,
     /// New cluster states that were taken over from another worker.
     StateTakeovers,
-    /// Calls for the cluster state that failed.
+    /// Cluster-state polls that failed.
     StateErrors,
-    /// Microseconds that following the cluster state has taken.
+    /// Microseconds of work on the cluster state.
     StateBusyMicroseconds,
-    /// Run-time switches that were ignored, each time that they changed.
+    /// Run-time settings that were ignored, counted each time they change.
     SwitchesInvalid,
 }
 
-/// Why a batch was sent again.
+/// The reason why a batch was sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RetryCause {
     /// The node refused it, or some of its operations, with 429.
@@ -60,7 +60,7 @@ pub enum RetryCause {
 }
 
 impl RetryCause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 2] = [Self::Busy, Self::Lost];
 
     fn name(self) -> &'static str {
@@ -72,12 +72,12 @@ impl RetryCause {
 }
 
 impl Counter {
-    /// Its name with what becomes its labels: `bulk_reshuffle_…_total.reason.X.upstream.Y`.
+    /// Returns its name, including its labels: `bulk_reshuffle_…_total.reason.X.upstream.Y`.
     pub fn name(self, upstreams: &Upstreams) -> String {
         metric_name(self.family(), &self.labels(upstreams))
     }
 
-    /// The same of another label's value is another counter.
+    /// Returns its family: the counters that differ only in their label values.
     pub fn family(self) -> &'static Family {
         match self {
             Self::RequestsMerged | Self::RequestsPassedThrough(_) | Self::RequestsAbandoned => &family::REQUESTS,
@@ -131,7 +131,7 @@ impl Counter {
         }
     }
 
-    /// All that there can be with these upstreams.
+    /// Returns all possible counters for these upstreams.
     pub fn all(upstreams: impl IntoIterator<Item = UpstreamId>) -> impl Iterator<Item = Self> {
         let single = [
             Self::RequestsMerged,
@@ -148,7 +148,7 @@ impl Counter {
         single.into_iter().chain(reasons).chain(unrouted).chain(upstreams.into_iter().flat_map(Self::of_upstream))
     }
 
-    /// All that an upstream has.
+    /// Returns all counters of an upstream.
     fn of_upstream(upstream: UpstreamId) -> impl Iterator<Item = Self> {
         let counters: [fn(UpstreamId) -> Self; 10] = [
             Self::Batches,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn names_end_with_what_becomes_labels() {
+    fn names_end_with_the_labels() {
         let upstreams = upstreams();
         let name = |counter: Counter| counter.name(&upstreams);
         assert_eq!(name(Counter::Operations), "bulk_reshuffle_operations_total");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_is_of_a_family_that_has_its_labels() {
+    fn every_counter_belongs_to_a_family_with_its_labels() {
         let upstreams = upstreams();
         let mut used: Vec<&str> = Vec::new();
         for counter in Counter::all(upstreams.ids()) {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_counters_have_one_name() {
+    fn no_two_counters_have_the_same_name() {
         let upstreams = upstreams();
         let mut names: Vec<String> = Counter::all(upstreams.ids()).map(|counter| counter.name(&upstreams)).collect();
         let count = names.len();

@@ -1,55 +1,55 @@
-//! Every metric, once: what it is called, of what kind it is, and what it says. The table in the documentation is
-//! made of this.
+//! The definition of every metric: its name, kind, labels and description. The table in the documentation is generated
+//! from these definitions.
 
-/// Metrics of one name, that differ in their labels' values.
+/// A group of metrics with one name and different label values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Family {
-    /// With its unit; a counter's ends with `_total`.
+    /// The name, with its unit. A counter's name ends with `_total`.
     pub name: &'static str,
-    /// What can be done with it.
+    /// The kind of the metrics.
     pub kind: Kind,
-    /// What tells them apart.
+    /// The labels that distinguish the metrics.
     pub labels: &'static [Label],
-    /// What it counts or measures.
+    /// The description.
     pub help: &'static str,
 }
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only ever grows.
+    /// A value that only grows.
     Counter,
     /// A value that goes up and down, and how the values of several workers are combined.
     Gauge(Workers),
-    /// How values are spread.
+    /// A distribution of values.
     Histogram,
 }
 
-/// What a gauge says of several workers.
+/// The way in which a gauge combines the values of several workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// What they have in all.
+    /// The sum of all workers.
     Sum,
-    /// What the one has that has most, and had since Envoy started.
+    /// The largest value of any worker since Envoy started.
     Largest,
-    /// What the last one said, which all of them say.
+    /// The most recent value. All workers report the same one.
     Last,
 }
 
-/// What tells metrics of one name apart. The number of values is bounded by what the filter and the configuration know,
-/// whatever clients send.
+/// A label that distinguishes metrics of one name. Its values come from the filter and the configuration only, so
+/// clients cannot increase their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
-    /// What became of a request.
+    /// The outcome of a request.
     Outcome,
-    /// Why.
+    /// The reason for the outcome.
     Reason,
-    /// An Envoy cluster: a node's own, or the coordinating one.
+    /// An Envoy cluster: a node's own, or the coordinating upstream.
     Upstream,
 }
 
 impl Label {
-    /// As it is called in Prometheus, and before its value in Envoy's name of the metric.
+    /// Returns the label's name in Prometheus, which also precedes its value in Envoy's name of the metric.
     pub fn name(self) -> &'static str {
         match self {
             Self::Outcome => "outcome",
@@ -59,7 +59,7 @@ impl Label {
     }
 }
 
-/// All of them.
+/// All metric families.
 #[derive(Debug)]
 pub struct Families;
 
@@ -76,7 +76,7 @@ macro_rules! families {
         )*
 
         impl Families {
-            /// In the order in which one wants to read of them.
+            /// Returns all families, in the order of the documentation.
             pub fn all() -> impl Iterator<Item = &'static Family> {
                 [$(&$constant),*].into_iter()
             }
@@ -90,80 +90,82 @@ const LAST: Kind = Kind::Gauge(Workers::Last);
 
 families! {
     REQUESTS = Kind::Counter, "requests_total", [Outcome, Reason],
-        "Bulk requests, by what became of them: `merged` (split and answered by the filter), `passed_through` (to the \
-         cluster as they came, each with a `reason`) or `abandoned` (the client went away).";
+        "Bulk requests by outcome: `merged` (split and answered by the filter), `passed_through` (forwarded unchanged, \
+         with a `reason`) or `abandoned` (the client disconnected).";
     OPERATIONS = Kind::Counter, "operations_total", [],
-        "Operations in the requests that were split.";
+        "Operations in split requests.";
     OPERATIONS_UNROUTED = Kind::Counter, "operations_unrouted_total", [Reason],
-        "Those of them that went to the coordinating upstream, because their node is not known.";
+        "Operations in split requests that went to the coordinating upstream because their node is not known.";
     BATCHES = Kind::Counter, "batches_total", [Upstream],
         "Batches sent.";
     BATCH_REQUESTS_TOTAL = Kind::Counter, "batch_requests_total", [Upstream],
-        "Requests that had operations in them, once for each batch.";
+        "Requests with operations in sent batches. A request counts once for each batch.";
     BATCH_OPERATIONS_TOTAL = Kind::Counter, "batch_operations_total", [Upstream],
-        "Operations in them.";
+        "Operations in sent batches.";
     BATCH_BYTES_TOTAL = Kind::Counter, "batch_bytes_total", [Upstream],
-        "Bytes of their bodies, before compression.";
+        "Bytes of the bodies of sent batches, before compression.";
     HOLD_MICROSECONDS_TOTAL = Kind::Counter, "hold_microseconds_total", [Upstream],
-        "How long the first request of each batch was held, in all.";
+        "Total time that the first request of each batch was held.";
     UPSTREAM_MICROSECONDS_TOTAL = Kind::Counter, "upstream_microseconds_total", [Upstream],
-        "How long the batches were on their way, from sending to the answer, in all.";
+        "Total time that batches were in flight, from sending to the answer.";
     BATCHES_REDIRECTED = Kind::Counter, "batches_redirected_total", [Upstream],
-        "Batches that this upstream could not be sent, or that waited for it when its node had left: they went to the \
-         coordinating one.";
+        "Batches that went to the coordinating upstream instead, because they could not be sent to this upstream or \
+         its node had left the cluster.";
     BATCHES_RETRIED = Kind::Counter, "batches_retried_total", [Reason, Upstream],
-        "Batches that were sent again: after a 429 for all or some of their operations (`busy`), or because the \
+        "Batches that were sent again: after a 429 for some or all of their operations (`busy`), or because the \
          connection broke (`lost`).";
     BATCHES_SEPARATED = Kind::Counter, "batches_separated_total", [Upstream],
-        "Batches that were refused as a whole and sent again one request at a time.";
+        "Batches that were refused as a whole, and whose requests were sent again separately.";
     ANSWERS_MISMATCHED = Kind::Counter, "answers_mismatched_total", [Upstream],
-        "Answers with items that did not stand where their operations were sent.";
+        "Answers with items that were not at the positions of their operations.";
     OPERATIONS_UNKNOWN = Kind::Counter, "operations_unknown_total", [Upstream],
-        "Operations that were answered with 503 or 504 because their outcome is unknown.";
+        "Operations that were answered with 503 or 504 because their outcome was unknown.";
     HOLD_MICROSECONDS = Kind::Histogram, "hold_microseconds", [],
-        "How long the first request of a batch was held.";
+        "Time that the first request of a batch was held.";
     UPSTREAM_MICROSECONDS = Kind::Histogram, "upstream_microseconds", [],
-        "How long a batch was on its way.";
+        "Time that a batch was in flight.";
     BATCH_REQUESTS = Kind::Histogram, "batch_requests", [],
-        "Requests that have operations in a batch.";
+        "Requests with operations in a batch.";
     BATCH_OPERATIONS = Kind::Histogram, "batch_operations", [],
         "Operations in a batch.";
     BATCH_BYTES = Kind::Histogram, "batch_bytes", [],
         "Bytes of a batch's body, before compression.";
     HELD_REQUESTS = SUM, "held_requests", [Upstream],
-        "Requests that have operations waiting to be sent.";
+        "Requests with operations that wait to be sent.";
     HELD_OPERATIONS = SUM, "held_operations", [Upstream],
-        "Those operations.";
+        "Operations that wait to be sent.";
     HELD_BYTES = SUM, "held_bytes", [Upstream],
-        "Their bytes.";
+        "Bytes of operations that wait to be sent.";
     IN_FLIGHT_BATCHES = SUM, "in_flight_batches", [Upstream],
-        "Batches on their way.";
+        "Batches in flight.";
     IN_FLIGHT_OPERATIONS = SUM, "in_flight_operations", [Upstream],
-        "Operations in them.";
+        "Operations in flight.";
     IN_FLIGHT_BYTES = SUM, "in_flight_bytes", [Upstream],
-        "Their bytes.";
+        "Bytes of operations in flight.";
     MEMORY = SUM, "memory_bytes", [],
-        "Bytes of the requests and answers that are here, and the room for the items that are still to come: what `limits.memory` bounds.";
+        "Bytes of requests and answers in memory, including room for the items that are still to come. `limits.memory` \
+         bounds it.";
     MEMORY_LIMIT = SUM, "memory_limit_bytes", [],
-        "`limits.memory` of all workers that have had a request.";
+        "Sum of `limits.memory` over the workers that have had a request.";
     MEMORY_PEAK = LARGEST, "memory_peak_bytes", [],
-        "The most bytes of requests and answers that one worker has had at the same time.";
+        "Peak of the bytes of requests and answers in one worker.";
     VM_MEMORY_PEAK = LARGEST, "vm_memory_peak_bytes", [],
-        "The largest memory that the VM of one worker has had.";
+        "Peak of the memory of one worker's VM.";
     STATE_VERSION = LAST, "state_version", [],
-        "The cluster's number for the state by which operations are routed.";
+        "Version number of the cluster state by which operations are routed.";
     STATE_VERIFIED = LAST, "state_verified_timestamp_seconds", [],
-        "When it was last known to be the cluster's newest, in seconds since 1970. Without requests nobody asks.";
+        "Last time that this state was known to be the newest, in seconds since 1970. Without requests, the filter \
+         does not poll.";
     STATE_LOADS = Kind::Counter, "state_loads_total", [],
-        "New cluster states that a worker has read.";
+        "New cluster states that a worker read from the cluster.";
     STATE_TAKEOVERS = Kind::Counter, "state_takeovers_total", [],
         "New cluster states that a worker took over from another.";
     STATE_ERRORS = Kind::Counter, "state_errors_total", [],
-        "Looks at the cluster that came to nothing.";
+        "Failed cluster-state polls.";
     STATE_BUSY = Kind::Counter, "state_busy_microseconds_total", [],
-        "Time that following the cluster state has taken of the workers.";
+        "Total time that workers spent on the cluster state.";
     STATE_STEP = Kind::Histogram, "state_step_microseconds", [],
-        "How long it kept one of them at a time: no request of that worker goes on meanwhile.";
+        "Time that one step of work on the cluster state took. Meanwhile, that worker handles no requests.";
     SWITCHES_INVALID = Kind::Counter, "switches_invalid_total", [],
-        "Run-time switches that were ignored, counted when they change.";
+        "Ignored run-time settings, counted when they change.";
 }

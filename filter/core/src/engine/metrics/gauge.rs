@@ -2,43 +2,43 @@ use super::family::{self, Family};
 use super::{Label, metric_name};
 use crate::routing::{UpstreamId, Upstreams};
 
-/// How something is now.
+/// A metric with a current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Gauge {
     /// Shares of requests that wait to be sent, by upstream.
     HeldRequests(UpstreamId),
-    /// Operations in them.
+    /// Operations in these shares.
     HeldOperations(UpstreamId),
-    /// Bytes of them.
+    /// Bytes of these operations.
     HeldBytes(UpstreamId),
-    /// Batches that were sent and not answered, by upstream.
+    /// Batches in flight, by upstream.
     InFlightBatches(UpstreamId),
-    /// Operations in them.
+    /// Operations in these batches.
     InFlightOperations(UpstreamId),
-    /// Bytes of them.
+    /// Bytes of these operations.
     InFlightBytes(UpstreamId),
-    /// Bytes of requests and answers that are here.
+    /// Bytes of requests and answers in memory.
     Memory,
     /// `limits.memory`.
     MemoryLimit,
-    /// The most bytes that were ever here.
+    /// The peak of these bytes.
     MemoryPeak,
-    /// Bytes of the VM's memory.
+    /// The peak of the VM's memory, in bytes.
     VmMemoryPeak,
-    /// The cluster's number for the state that is known.
+    /// The cluster's version number of the known state.
     StateVersion,
-    /// When it was known last that this is the newest, in seconds since 1970.
+    /// The last time at which this state was known to be the newest, in seconds since 1970.
     StateVerified,
 }
 
 impl Gauge {
-    /// Its name with what becomes its labels.
+    /// Returns its name, including its labels.
     pub fn name(self, upstreams: &Upstreams) -> String {
         let upstream = self.upstream().map(|upstream| (Label::Upstream, upstreams.name(upstream).to_string()));
         metric_name(self.family(), upstream.as_slice())
     }
 
-    /// The same of another upstream is another gauge.
+    /// Returns its family: the gauges that differ only in the upstream.
     pub fn family(self) -> &'static Family {
         match self {
             Self::HeldRequests(_) => &family::HELD_REQUESTS,
@@ -68,7 +68,7 @@ impl Gauge {
         }
     }
 
-    /// All that there can be with these upstreams.
+    /// Returns all possible gauges for these upstreams.
     pub fn all(upstreams: impl IntoIterator<Item = UpstreamId>) -> impl Iterator<Item = Self> {
         let of_upstream: [fn(UpstreamId) -> Self; 6] = [
             Self::HeldRequests,
@@ -97,7 +97,7 @@ mod tests {
     use crate::engine::metrics::{Families, Kind};
 
     #[test]
-    fn every_gauge_is_of_a_family_that_has_its_labels() {
+    fn every_gauge_belongs_to_a_family_with_its_labels() {
         let upstreams = Upstreams::new("es");
         let gauges: Vec<Gauge> = Gauge::all(upstreams.ids()).collect();
         for gauge in &gauges {

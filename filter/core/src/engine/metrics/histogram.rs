@@ -1,24 +1,24 @@
 use super::family::{self, Family};
 
-/// How values are spread.
+/// A metric with a distribution of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Histogram {
-    /// How long the first request of a batch was held.
+    /// Microseconds that the first request of a batch was held.
     HoldMicroseconds,
-    /// From sending a batch to its answer.
+    /// Microseconds from sending a batch to its answer.
     UpstreamMicroseconds,
-    /// Requests that have operations in a batch.
+    /// Requests with operations in a batch.
     BatchRequests,
     /// Operations in a batch.
     BatchOperations,
     /// Bytes of a batch's body.
     BatchBytes,
-    /// How long following the cluster state has kept a worker at a time.
+    /// Microseconds that one step of work on the cluster state took.
     StateStepMicroseconds,
 }
 
 impl Histogram {
-    /// All of them.
+    /// All histograms.
     pub const ALL: [Self; 6] = [
         Self::HoldMicroseconds,
         Self::UpstreamMicroseconds,
@@ -28,7 +28,7 @@ impl Histogram {
         Self::StateStepMicroseconds,
     ];
 
-    /// What is known of it beforehand.
+    /// Returns its definition.
     pub fn family(self) -> &'static Family {
         match self {
             Self::HoldMicroseconds => &family::HOLD_MICROSECONDS,

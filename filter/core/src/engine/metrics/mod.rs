@@ -1,7 +1,7 @@
-//! What operators see in numbers.
+//! Metrics for operators.
 //!
-//! What happens is noted here as it happens, and handed out together: at once while nothing is under way, else ten times
-//! a second, for each number that is moved is a call to Envoy.
+//! Events are collected here and published together, because each metric that changes costs a call to Envoy: at once
+//! while no request is pending, otherwise ten times a second.
 
 mod counter;
 mod family;
@@ -19,70 +19,70 @@ pub use family::{Families, Family, Kind, Label, Workers};
 pub use gauge::Gauge;
 pub use histogram::Histogram;
 
-/// From one time that numbers are handed out to the next, while something is under way.
+/// The interval at which events are published while requests are pending.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// So many values of histograms are handed out at once, however soon that is.
+/// The number of histogram values that are published without waiting for the interval.
 const MANY: usize = 1000;
 
-/// What has happened since the last time.
+/// The metric events since the last call of [`Engine::take_events`](crate::engine::Engine::take_events).
 #[derive(Debug, Default)]
-pub struct Happened {
-    /// By how much each counter has grown.
+pub struct MetricEvents {
+    /// The increase of each counter.
     pub counts: HashMap<Counter, u64>,
-    /// Values for histograms.
+    /// The new values of histograms.
     pub samples: Vec<(Histogram, u64)>,
 }
 
-/// What has happened, until it is handed out.
+/// The metric events that are not published yet.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
-    happened: Happened,
-    /// Whether something is new, if only that something is held or on its way.
+    events: MetricEvents,
+    /// Whether there is anything to publish, including gauges that may have changed.
     is_new: bool,
     last: Time,
 }
 
 impl Metrics {
-    /// Something may be held or on its way that was not.
+    /// Notes that gauges may have changed.
     pub fn touch(&mut self) {
         self.is_new = true;
     }
 
-    /// Counts.
+    /// Increases a counter.
     pub fn count(&mut self, counter: Counter, by: u64) {
         self.is_new = true;
-        let count = self.happened.counts.entry(counter).or_default();
+        let count = self.events.counts.entry(counter).or_default();
         *count = count.saturating_add(by);
     }
 
-    /// Notes a value for a histogram.
+    /// Adds a value to a histogram.
     pub fn sample(&mut self, histogram: Histogram, value: u64) {
         self.is_new = true;
-        self.happened.samples.push((histogram, value));
+        self.events.samples.push((histogram, value));
     }
 
-    /// When this is to be handed out, while something is under way.
+    /// Returns when the events are to be published while requests are pending.
     pub fn due(&self) -> Option<Time> {
-        let due = if self.happened.samples.len() < MANY { self.last.saturating_add(INTERVAL) } else { self.last };
+        let due = if self.events.samples.len() < MANY { self.last.saturating_add(INTERVAL) } else { self.last };
         self.is_new.then_some(due)
     }
 
-    /// All of it, in place of what was taken before, whose memory is used again.
-    pub fn take(&mut self, into: &mut Happened, now: Time) {
+    /// Moves all events into `into`, whose memory is reused.
+    pub fn take(&mut self, into: &mut MetricEvents, now: Time) {
         (self.is_new, self.last) = (false, now);
         into.counts.clear();
         into.samples.clear();
-        std::mem::swap(&mut self.happened, into);
+        std::mem::swap(&mut self.events, into);
     }
 }
 
-/// A duration in the unit that metrics have.
+/// Converts a duration to microseconds, the unit of the metrics.
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A metric's name with its labels, which Envoy's `stats_tags` take out of it again. Each label in the family's order.
+/// Returns a metric's name followed by its labels, in the order of the family. Envoy's `stats_tags` extract them again.
 fn metric_name(family: &Family, labels: &[(Label, String)]) -> String {
     labels.iter().fold(family.name.to_owned(), |name, (label, value)| format!("{name}.{}.{value}", label.name()))
 }

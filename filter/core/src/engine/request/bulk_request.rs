@@ -18,105 +18,107 @@ use crate::engine::pass_through::PassThrough;
 use crate::engine::response::Outcome;
 use crate::routing::{RoutingTable, Unrouted};
 
-/// A bulk request that is here: being read, held, or on its way to the nodes.
+/// A bulk request that is being read, held or in flight.
 #[derive(Debug)]
 pub struct Request {
-    /// Whose batches it may share.
+    /// The caller whose batches it may share.
     pub caller: CallerId,
     /// The slots that its batches take.
     pub class: SlotClass,
-    /// Inflated. Kept until the answer: error items are written from it, and it may have to be sent again.
+    /// The inflated body. It is kept until the answer, because error items quote it and it may have to be sent again.
     body: Body,
-    /// What arrived, as long as it may have to be handed back.
+    /// The compressed body, as long as the request may still pass through.
     compressed: Option<Box<Compressed>>,
-    /// In the order of the request.
+    /// The operations, in the order of the request.
     pub operations: Vec<Operation>,
-    /// One for each destination that has an operation of it.
+    /// The shares, one for each destination of an operation.
     pub shares: Vec<Share>,
-    /// Shares without an outcome.
+    /// The number of shares without an outcome.
     pub pending: usize,
     /// Whether any share has left.
     pub dispatched: bool,
-    /// How long the share was held that was held longest.
+    /// The longest time that a share was held.
     pub held: Time,
-    /// Whether the client has gone. Shares in flight continue, and no reply is sent.
+    /// Whether the client has disconnected. Shares in flight continue, but no reply is sent.
     pub abandoned: bool,
-    /// What its headers say.
+    /// The parsed headers.
     pub head: Rc<Head>,
     reader: Reader,
-    /// One table from the first operation to the last: operations on one document never part.
+    /// The table that routes all operations, so that operations on one document stay together.
     table: Rc<RoutingTable>,
     share_numbers: ShareNumbers,
     config: Rc<Config>,
-    /// The round robin of the nodes that take its operations without an id.
-    turn: usize,
-    /// What such operations on an index get in `direct` mode, once it is worked out: see [`direct`](crate::routing::WriteTarget::direct).
+    /// The round-robin counter that chooses a node for its operations without an id.
+    round_robin: usize,
+    /// The routing value and destination of such operations by index name, in `direct` mode: see
+    /// [`direct`](crate::routing::WriteTarget::direct).
     direct: HashMap<Box<str>, Option<(u32, Destination)>>,
-    /// How many operations go to the coordinating upstream, and why.
+    /// The number of operations that go to the coordinating upstream, by reason.
     pub unrouted: BTreeMap<Unrouted, usize>,
-    /// A name that the table does not know, because of which it is not split.
+    /// The name that is missing in the table and makes the request pass through.
     pub unknown: Option<String>,
-    /// What is added to its lines on the way.
+    /// The parameters that are added to its lines.
     splices: Splices,
-    /// Bytes of the longest items that its operations may be answered with.
+    /// Bytes of the longest possible items for its operations.
     items: u64,
-    /// How much longer than that the items are that have come.
+    /// The number of bytes by which the items that have arrived exceed that.
     longer: u64,
-    /// Bytes of the longest name of an index that an item of it may have.
+    /// Bytes of the longest index name in an item.
     longest_name: u64,
-    /// Bytes of the items for which there is room, because no node has answered their operations yet.
+    /// Bytes that are reserved for the items of operations that no node has answered yet.
     reserved: u64,
     charge: Charge,
     scratch: Scratch,
 }
 
-/// A part of a share, which travels in one batch.
+/// A part of a share, which is sent in one batch.
 #[derive(Debug)]
 pub struct Part {
     /// Its operations.
     pub selection: Selection,
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
     /// Bytes of their lines.
     pub bytes: u64,
-    /// Bytes of the longest answer to them.
+    /// Bytes of the longest possible answer to them.
     pub answer: u64,
 }
 
-/// A body that arrives compressed.
+/// A compressed body.
 #[derive(Debug)]
 struct Compressed {
     inflater: Inflater,
     arrived: Body,
 }
 
-/// Bytes that say where an item stands.
+/// Bytes of the record for an item.
 const ITEM: u64 = size_of::<AnswerItem>() as u64;
 
-/// How many times as long an answer is printed for `pretty`.
+/// The factor by which `pretty` lengthens an answer.
 const PRETTY: u64 = 3;
 
-/// About what a name of an index takes for which a routing value was worked out, with room to grow.
+/// About how many bytes an entry of `direct` uses, with room to grow.
 const DIRECT: usize = 512;
 
-/// How much more of a request there is room for, in bytes.
+/// The room that is left for a request, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Up to `limits.max_request`.
+    /// The room up to `limits.max_request`.
     pub of_request: u64,
-    /// Up to `limits.memory`.
+    /// The room up to `limits.memory`.
     pub of_memory: u64,
-    /// What of that other requests need for a moment; this one may use it too.
+    /// The part of `of_memory` that other requests need for temporary copies. This request may use it for its own
+    /// copies.
     pub scratch: u64,
 }
 
 impl Room {
-    /// How much more of its body may come.
+    /// Returns how many more bytes of its body may come.
     pub fn bytes(self) -> u64 {
         self.of_request.min(self.free())
     }
 
-    /// Why not more.
+    /// Returns the reason for passing through a request that exceeds the room.
     pub fn beyond(self) -> PassThrough {
         match self.of_request <= self.free() {
             true => PassThrough::TooLarge,
@@ -124,17 +126,17 @@ impl Room {
         }
     }
 
-    /// Bytes that are no longer needed.
+    /// Returns the bytes that are free.
     pub fn free(self) -> u64 {
         self.of_memory.saturating_sub(self.scratch)
     }
 
-    /// Whether a request that has grown by so much, and needs so much scratch, still fits.
+    /// Returns whether a request still fits that has grown by `grown` bytes and needs `scratch` bytes of scratch.
     fn fits(self, grown: u64, scratch: u64) -> bool {
         grown.saturating_add(scratch.max(self.scratch)) <= self.of_memory
     }
 
-    /// What is left when so much of the body came, and took so much.
+    /// Returns the room that is left after `bytes` of the body, which use `memory`.
     fn less(self, bytes: u64, memory: u64) -> Self {
         Self {
             of_request: self.of_request.saturating_sub(bytes),
@@ -145,13 +147,13 @@ impl Room {
 }
 
 impl Request {
-    /// A request of which the headers are read. `turn` chooses the nodes for its operations without an id.
+    /// Creates a request from its headers. `round_robin` chooses a node for its operations without an id.
     pub fn new(
         head: Rc<Head>,
         (caller, class): (CallerId, SlotClass),
         table: Rc<RoutingTable>,
         config: Rc<Config>,
-        turn: usize,
+        round_robin: usize,
         charge: Charge,
     ) -> Self {
         Self {
@@ -162,7 +164,7 @@ impl Request {
                 .gzip
                 .then(|| Box::new(Compressed { inflater: Inflater::default(), arrived: Body::default() })),
             operations: Vec::new(),
-            // A push would make room for four, of which a small request needs one.
+            // A push would allocate room for four, but a small request needs only one.
             shares: Vec::with_capacity(1),
             pending: 0,
             dispatched: false,
@@ -173,7 +175,7 @@ impl Request {
             table,
             share_numbers: ShareNumbers::default(),
             config,
-            turn,
+            round_robin,
             direct: HashMap::new(),
             unrouted: BTreeMap::new(),
             unknown: None,
@@ -187,13 +189,13 @@ impl Request {
         }
     }
 
-    /// About how many bytes a request takes before anything of its body is here.
+    /// Returns about how many bytes a request uses before its body arrives.
     pub fn least_memory(head: &Head) -> u64 {
         let inflater = if head.gzip { Inflater::MEMORY } else { 0 };
         inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory())
     }
 
-    /// Takes the next chunk of the body, and finds the operations in it.
+    /// Accepts the next chunk of the body, and reads the operations in it.
     pub fn take(&mut self, chunk: Vec<u8>, room: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
         let fits = chunk.len() as u64 <= room.bytes();
         let memory = self.charge.bytes();
@@ -213,7 +215,7 @@ impl Request {
     }
 
     fn inflate(&mut self, chunk: &[u8], all: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
-        // What has arrived is kept too.
+        // The compressed chunk is kept too.
         let (length, memory) = (self.body.len(), self.charge.bytes().saturating_sub(Body::chunk_memory(chunk.len())));
         let mut rest = chunk;
         loop {
@@ -233,7 +235,7 @@ impl Request {
         }
     }
 
-    /// Says whether the whole body was vouched for, now that it has ended.
+    /// Ends the body. Returns the reason to pass through if the filter does not accept the whole body.
     pub fn finish(&mut self) -> Result<(), PassThrough> {
         if let Some(compressed) = &self.compressed {
             compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
@@ -249,14 +251,14 @@ impl Request {
         Ok(())
     }
 
-    /// The first routed operation that has the id of an unrouted one. They may mean the same document under two names,
-    /// and then their order counts.
+    /// Returns the first routed operation that has the id of an unrouted one. They may mean the same document under two
+    /// names, and then their order matters.
     pub fn same_id(&self) -> Option<&Operation> {
         let unrouted = self.share_numbers.find(&self.shares, Destination::COORDINATOR)?;
         let side = |routed: bool| {
             self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed)
         };
-        // Clients choose the ids, and thereby these numbers: in order no choice makes finding them slow.
+        // Clients choose the ids and thereby these hashes. In a sorted list, no choice of them makes the search slow.
         let mut of_unrouted: Vec<u32> = side(false).filter_map(|operation| operation.placement.id_hash).collect();
         if of_unrouted.is_empty() {
             return None;
@@ -266,34 +268,34 @@ impl Request {
             .find(|operation| operation.placement.id_hash.is_some_and(|id| of_unrouted.binary_search(&id).is_ok()))
     }
 
-    /// The body as it arrived.
+    /// Returns the body as it arrived.
     pub fn into_chunks(self) -> Vec<Vec<u8>> {
         self.compressed.map_or(self.body, |compressed| compressed.arrived).into_chunks()
     }
 
-    /// Bytes of the body that are here; of a compressed one, either form.
+    /// Returns the bytes of the body that have arrived: compressed or inflated, whichever is more.
     pub fn length(&self) -> u64 {
         let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.len());
         u64::from(self.body.len().max(arrived))
     }
 
-    /// The lines of an operation, as one slice.
+    /// Returns the lines of an operation as one slice.
     pub fn lines<'a>(&'a self, operation: &Operation, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         self.body.contiguous(operation.range(), scratch)
     }
 
-    /// Where the line starts at which reading has stopped.
+    /// Returns the start of the line at which reading stopped.
     pub fn line_start(&self) -> u32 {
         self.reader.line_start()
     }
 
-    /// How many lines end within a part of the body.
+    /// Returns how many lines end within a range of the body.
     pub fn line_ends(&self, part: Range<u32>) -> u32 {
         let ends = self.body.pieces(part).map(|piece| memchr::memchr_iter(b'\n', piece).count());
         ends.fold(0, |all, ends| all.saturating_add(u32::try_from(ends).unwrap_or(u32::MAX)))
     }
 
-    /// The line that starts there, as far as it is here, up to so many bytes.
+    /// Returns the available part of the line that starts at this position, up to `most` bytes.
     pub fn line_at(&self, start: u32, most: u32) -> Vec<u8> {
         let mut line = Vec::new();
         self.body.copy_to(start..start.saturating_add(most), &mut line);
@@ -302,12 +304,12 @@ impl Request {
         line
     }
 
-    /// The table by which its operations are placed.
+    /// Returns the table that routes its operations.
     pub fn table(&self) -> &RoutingTable {
         &self.table
     }
 
-    /// Whether an operation writes to this index, by its own name or an alias.
+    /// Returns whether an operation writes to this index, by its own name or an alias.
     pub fn writes_to(&self, operation: &Operation, index: &str) -> bool {
         let mut writes = false;
         self.read_line(operation, |line, default_index| {
@@ -317,13 +319,13 @@ impl Request {
         writes
     }
 
-    /// Reads on in a body that has grown, as long as there is room for what its operations may be answered with.
+    /// Continues to read a body that has grown, as long as there is room for the answer to its operations.
     fn read(&mut self, ids: &mut IdGenerator, room: Room, before: u64) -> Result<(), PassThrough> {
         let read = self.read_operations(ids);
         read.and(self.check_room(room, before))
     }
 
-    /// Counts what it takes now. Says whether there is room for what that is beyond what it took before.
+    /// Updates its charge. Fails if there is no room for its growth since `before`.
     fn check_room(&mut self, room: Room, before: u64) -> Result<(), PassThrough> {
         let (memory, scratch) = (self.memory(), self.scratch());
         self.charge.set(memory);
@@ -343,7 +345,7 @@ impl Request {
             default_routing: self.head.default_routing.as_deref(),
             require_alias: self.head.require_alias,
             require_data_stream: self.head.require_data_stream,
-            turn: self.turn,
+            round_robin: self.round_robin,
             direct: &mut self.direct,
             ids,
             unrouted: &mut self.unrouted,
@@ -354,7 +356,7 @@ impl Request {
         reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
             let RoutedOperation { id_hash, destination, parameter, name } =
                 router.place(line).map_err(PassThrough::Unrouted)?;
-            // An item repeats the names and the id of the line, or has those of the cluster in their place.
+            // An item repeats the names and the id of the line, or contains those that the cluster puts in their place.
             let item = ITEM_ROOM.saturating_add(line.bytes()).saturating_add(name);
             (*items, *longest_name) = (items.saturating_add(item), (*longest_name).max(name));
             if let Some(parameter) = parameter {
@@ -380,16 +382,16 @@ impl Request {
         Ok(())
     }
 
-    /// Counts the memory that it takes now.
+    /// Updates its charge to the memory that it uses now.
     pub fn recharge(&mut self) {
         self.charge.set(self.memory());
         self.scratch.set(self.scratch());
     }
 
-    /// About how many bytes it takes, with the items that its operations may be answered with.
+    /// Returns about how many bytes it uses, including the room for the items of its answer.
     fn memory(&self) -> u64 {
         let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.memory());
-        // A list that grows has room for up to twice as many.
+        // A growing list has a capacity of up to twice its length.
         let per_operation = size_of::<Operation>().saturating_add(2 * size_of::<u32>());
         let operations = self.operations.capacity().saturating_mul(per_operation) as u64;
         let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
@@ -400,21 +402,21 @@ impl Request {
         parts.into_iter().fold(self.reserved, u64::saturating_add)
     }
 
-    /// Bytes of the longest copy that is made of it: of its lines for a batch, or of its items for the reply.
+    /// Returns the bytes of its longest temporary copy: its lines for a batch, or its items for the reply.
     fn scratch(&self) -> u64 {
         let sent = u64::from(self.body.len()).saturating_add(self.splices.sent());
         sent.saturating_add(if self.config.dispatch.compress { sent } else { 0 })
             .max(self.room_for_items().saturating_mul(if self.head.pretty { PRETTY } else { 1 }))
     }
 
-    /// Bytes of the longest items of so many of its operations, cut apart: each takes its part.
+    /// Returns the bytes that are reserved for the items of this number of operations, each with an equal part.
     pub fn expected(&self, operations: u64) -> u64 {
         let each = self.items / (self.operations.len() as u64).max(1);
         operations.saturating_mul(each.saturating_add(ITEM))
     }
 
-    /// A node has answered so many of its operations, with items of so many bytes: they are counted with the answer from
-    /// now on, and the reply has to have room for what is longer than expected.
+    /// Releases the reservation for operations that a node has answered, with items of `bytes` bytes. The answer's own
+    /// charge counts the items from now on, and the reply needs room for the bytes beyond the reservation.
     pub fn answered(&mut self, operations: u64, bytes: u64) {
         let expected = self.expected(operations);
         let given_back = expected.min(self.reserved);
@@ -426,19 +428,19 @@ impl Request {
         }
     }
 
-    /// Bytes of the longest reply to it, while that is put together.
+    /// Returns the bytes of the longest possible reply while it is assembled.
     pub fn reply_bytes(&self) -> u64 {
         let whole = self.shares.iter().filter_map(|share| share.outcomes.last()).map(|last| last.outcome.whole_bytes());
         let reply = self.room_for_items().max(2 * whole.max().unwrap_or_default());
         reply.saturating_mul(if self.head.pretty { PRETTY } else { 1 })
     }
 
-    /// Bytes of the longest items that its operations may be answered with.
+    /// Returns the bytes of the longest possible items for its operations.
     pub fn room_for_items(&self) -> u64 {
         self.items.saturating_add(self.longer)
     }
 
-    /// So many of its operations are sent again, and there has to be room for their items once more.
+    /// Reserves room for the items of operations that are sent again.
     pub fn expect_again(&mut self, operations: u64) {
         self.reserved = self.reserved.saturating_add(self.expected(operations));
         self.recharge();
@@ -451,12 +453,12 @@ impl Request {
         }
     }
 
-    /// Whether there is more of a share than was held so far.
+    /// Returns whether a share has a further part.
     pub fn has_part(&self, share: u16) -> bool {
         self.shares.get(usize::from(share)).is_some_and(|share| (share.next as usize) < share.operations.len())
     }
 
-    /// The next part of a share, whose answer has so many bytes at most; `None` if there is no more of it.
+    /// Returns the next part of a share, whose answer has at most `most` bytes; `None` if there are no more parts.
     pub fn next_part(&mut self, share: u16, most: u64) -> Option<Part> {
         let found = self.shares.get(usize::from(share))?;
         let (count, begin) = (found.operations.len() as u64, found.next);
@@ -473,7 +475,8 @@ impl Request {
         Some(part)
     }
 
-    /// The part of a share that begins there: as many operations as its answer has room for, and at least one.
+    /// Returns the part of a share that begins at this operation: at least one operation, and more as long as the
+    /// answer has room for them.
     fn part_from(&self, share: &Share, begin: u32, most: u64) -> Part {
         let (mut operations, mut bytes, mut answer) = (0_u64, 0_u64, 0_u64);
         for position in share.operations.iter().skip(begin as usize) {
@@ -489,7 +492,7 @@ impl Request {
         Part { selection, operations, bytes, answer }
     }
 
-    /// The part of a share that was held last.
+    /// Returns the bytes and the number of operations of the part of a share that was held last.
     pub fn held_part(&self, share: &Share) -> (u64, u64) {
         match share.next as usize == share.operations.len() {
             true => (share.bytes, share.operations.len() as u64),
@@ -501,14 +504,14 @@ impl Request {
         }
     }
 
-    /// Bytes of the longest answer to so many operations of so many bytes: errors may quote a document twice, and the
-    /// names.
+    /// Returns the bytes of the longest possible answer to operations of this number and size. Errors may quote a
+    /// document twice, and the names.
     fn longest_answer(&self, operations: u64, bytes: u64) -> u64 {
         let each = ERROR_ROOM.saturating_add(self.longest_name.saturating_mul(2));
         operations.saturating_mul(each).saturating_add(bytes.saturating_mul(2))
     }
 
-    /// The selected operations of a share, in order.
+    /// Returns the selected operations of a share, in order.
     pub fn share_operations<'a>(&'a self, share: u16, selection: &'a Selection) -> impl Iterator<Item = &'a Operation> {
         let positions = self.shares.get(usize::from(share)).map(|share| share.positions(selection));
         positions.into_iter().flatten().filter_map(|position| self.operations.get(position as usize))
@@ -521,7 +524,7 @@ impl Request {
         }
     }
 
-    /// Appends the lines of an operation, as they came but for what is added to them.
+    /// Appends the lines of an operation, unchanged except for added parameters.
     fn copy_operation(&self, operation: &Operation, to: &mut Vec<u8>) {
         let lines = operation.range();
         match self.splices.within(&lines) {
@@ -534,17 +537,17 @@ impl Request {
         }
     }
 
-    /// Bytes of an operation's lines as they are sent.
+    /// Returns the bytes of an operation's lines as they are sent.
     pub fn sent_bytes(&self, operation: &Operation) -> u64 {
         sent_bytes(&self.splices, operation)
     }
 
-    /// What is added to an operation's action line.
+    /// Returns the parameter that is added to an operation's action line.
     pub fn parameter(&self, operation: &Operation) -> Option<&Parameter> {
         self.splices.within(&operation.range()).map(|splice| &splice.parameter)
     }
 
-    /// The id that was made for an operation.
+    /// Returns the id that was generated for an operation.
     pub fn generated_id(&self, operation: &Operation) -> Option<&str> {
         self.splices.id(&operation.range())
     }

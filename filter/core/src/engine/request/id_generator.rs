@@ -1,67 +1,71 @@
 use crate::Time;
 use crate::bulk::DocumentId;
 
-/// Where a VM stands in time and among others.
+/// The start time and the identity of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The wall clock's time, since 1970, when the engine's time was zero.
+    /// The wall-clock time since 1970 at which the engine's time was zero.
     pub since_epoch: Time,
-    /// At random: another value in each VM, worker and restart.
+    /// A random value, different for each VM, worker and restart.
     pub vm: [u8; 6],
 }
 
 impl Origin {
-    /// The VM's value as a number.
+    /// Returns the VM's random value as a number.
     pub fn number(self) -> u64 {
         self.vm.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 }
 
-/// Makes document ids, none of them twice.
+/// Generates unique document ids.
 ///
 /// ```text
 /// milliseconds since 1970 (6 bytes) │ this VM (6 bytes) │ counter (3 bytes)
 /// ```
-/// Most significant bytes first, so that ids sort by age. An id that the filter makes is one that the cluster has to
-/// look for before it writes, unlike its own: a segment whose last id is older than the one looked for is done with
-/// after one comparison. And what neighbours in Lucene's term dictionary have in common stands in front, where it is
-/// written once for all of them: 60,000 documents took real nodes 117 bytes each, but 186 with the VM in front and 199 in
-/// the order of a cluster's own ids, which took them a quarter more CPU too.
+/// The most significant bytes come first, so that ids sort by age. Unlike its own ids, the cluster has to look up an id
+/// from the filter before it writes the document. With sorted ids, one comparison suffices for a segment whose last id
+/// is
+/// older than the one in question.
+///
+/// The common prefix of neighbours in Lucene's term dictionary is stored only once. With 60,000 documents on real
+/// nodes,
+/// an id in this order takes 117 bytes. It takes 186 bytes with the VM first, and 199 bytes in the order of a cluster's
+/// own ids, which also costs a quarter more CPU.
 #[derive(Debug, Clone)]
 pub struct IdGenerator {
     origin: Origin,
-    /// Milliseconds since 1970. Never goes back.
+    /// Milliseconds since 1970. Never decreases.
     millis: u64,
     counter: u32,
 }
 
-/// The counter has three bytes.
+/// The number of values of the three-byte counter.
 const COUNTS: u32 = 1 << 24;
 
 impl IdGenerator {
-    /// For an engine with this origin.
+    /// Creates the generator for an engine with this origin.
     pub fn new(origin: Origin) -> Self {
         let mut ids = Self { origin, millis: 0, counter: 0 };
         ids.advance(Time::ZERO);
         ids
     }
 
-    /// The wall clock's time, since 1970, when the engine's time was zero.
+    /// Returns the wall-clock time since 1970 at which the engine's time was zero.
     pub fn since_epoch(&self) -> Time {
         self.origin.since_epoch
     }
 
-    /// It is this late in the engine's time.
+    /// Advances to this time of the engine.
     pub fn advance(&mut self, now: Time) {
         let millis = self.origin.since_epoch.saturating_add(now).as_millis();
         self.millis = self.millis.max(u64::try_from(millis).unwrap_or(u64::MAX));
     }
 
-    /// An id that was not made before.
+    /// Returns a new, unique id.
     pub fn next(&mut self) -> DocumentId {
         self.counter = self.counter.wrapping_add(1) % COUNTS;
         if self.counter == 0 {
-            // All counts of this millisecond may be used up, so the next one begins early.
+            // All counts of this millisecond may be used up, so the generator moves on to the next one early.
             self.millis = self.millis.saturating_add(1);
         }
         let mut bytes = [0; 15];
@@ -99,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn say_when_where_and_which() {
+    fn ids_contain_time_vm_and_counter() {
         let mut ids = IdGenerator::new(ORIGIN);
         ids.advance(Duration::from_millis(1));
         assert_eq!(bytes(ids.next()), b"\x01\xa0\xb0\xc0\xd0\xe1\x01\x02\x03\x04\x05\x06\0\0\x01");
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn never_repeat_even_if_time_goes_back_or_stands_still() {
+    fn ids_never_repeat_even_if_time_goes_back_or_stands_still() {
         let mut ids = IdGenerator::new(ORIGIN);
         let mut seen = HashSet::new();
         for millis in [5, 7, 6, 0, 7, 8, 5] {
@@ -117,7 +121,7 @@ mod tests {
                 assert!(seen.insert(ids.next()), "twice");
             }
         }
-        // Time stands still until all counts are used up, and so begins the next millisecond.
+        // If time stands still until all counts are used up, the next millisecond begins early.
         let mut still = IdGenerator::new(ORIGIN);
         let first = still.next();
         still.counter = COUNTS - 2;
@@ -127,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn differ_between_machines() {
+    fn ids_differ_between_vms() {
         let other = Origin { vm: [9; 6], ..ORIGIN };
         assert_ne!(IdGenerator::new(ORIGIN).next(), IdGenerator::new(other).next());
     }
 
     #[test]
-    fn sort_by_age() {
+    fn ids_sort_by_age() {
         let mut ids = IdGenerator::new(ORIGIN);
         let made: Vec<_> = (0..100)
             .map(|millis| {

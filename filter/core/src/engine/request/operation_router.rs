@@ -8,64 +8,64 @@ use crate::config::{Config, MissingId};
 use crate::engine::batching::Destination;
 use crate::routing::{Route, RoutingTable, Unrouted, WriteTarget, hash};
 
-/// Says where a request's operations go.
+/// Routes a request's operations.
 #[derive(Debug)]
 pub struct OperationRouter<'a> {
-    /// Where the primaries are.
+    /// The locations of the primary shards.
     pub table: &'a RoutingTable,
-    /// How operations without an id are routed.
+    /// The configuration, which determines how operations without an id are routed.
     pub config: &'a Config,
-    /// For action lines that name no index.
+    /// The index for action lines that name none.
     pub default_index: Option<&'a str>,
-    /// For action lines that name no routing value.
+    /// The routing value for action lines that have none.
     pub default_routing: Option<&'a str>,
-    /// Whether names have to be aliases, for action lines that do not say.
+    /// The default of `require_alias` for action lines.
     pub require_alias: bool,
-    /// Whether they have to be data streams, likewise, if the query says so.
+    /// The default of `require_data_stream` for action lines, if the query has one.
     pub require_data_stream: Option<bool>,
-    /// The round robin of the nodes that take the request's operations without an id.
-    pub turn: usize,
-    /// What was worked out of [`direct`](crate::routing::WriteTarget::direct).
+    /// The round-robin counter that chooses a node for the request's operations without an id.
+    pub round_robin: usize,
+    /// The cached results of [`direct`](crate::routing::WriteTarget::direct).
     pub direct: &'a mut HashMap<Box<str>, Option<(u32, Destination)>>,
-    /// Makes ids.
+    /// The generator of ids.
     pub ids: &'a mut IdGenerator,
-    /// How many operations go to the coordinating upstream, and why.
+    /// The number of operations that go to the coordinating upstream, by reason.
     pub unrouted: &'a mut BTreeMap<Unrouted, usize>,
-    /// A name that the table does not know.
+    /// A name that is missing in the table.
     pub unknown: &'a mut Option<String>,
-    /// What the name that came last stands for: mostly the next one is the same.
+    /// The target of the previous name, because the next name is usually the same.
     pub last: Option<Named<'a>>,
 }
 
-/// What a name in an action line stands for, and how operations on it without an id are routed.
+/// The target of a name in an action line, and the routing of its operations without an id.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
     target: WriteTarget<'a>,
     missing_id: MissingId,
 }
 
-/// Where an operation goes.
+/// The routing of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoutedOperation {
-    /// The hash of its id, if it has one or is given one.
+    /// The hash of its id, if it has one or gets one.
     pub id_hash: Option<u32>,
-    /// Where that is.
+    /// Its destination.
     pub destination: Destination,
-    /// What is added to its action line.
+    /// The parameter that is added to its action line.
     pub parameter: Option<Parameter>,
-    /// Bytes of the longest name that its item may have for the index, besides those in the line.
+    /// Bytes of the longest index name that its item may contain, apart from the names in the line.
     pub name: u64,
 }
 
-/// Bytes of the longest name of an index.
+/// The maximum length of an index name, in bytes.
 const LONGEST_NAME: u64 = 255;
 
 impl<'a> OperationRouter<'a> {
-    /// Where the operation of this line goes.
+    /// Routes the operation of this line.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
         let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
         match self.named(name).and_then(|named| self.route(named, line)) {
-            // Unchanged: it is not known what the cluster would make of an id.
+            // The line stays unchanged, because it is not known how the cluster would treat an added id.
             Err(why) if why.may_be_merged() => {
                 let count = self.unrouted.entry(why).or_default();
                 *count = count.saturating_add(1);
@@ -104,7 +104,7 @@ impl<'a> OperationRouter<'a> {
             return Err(Unrouted::Disabled);
         }
         let missing_id = match overrides.missing_id.unwrap_or_else(|| self.config.missing_id(name)) {
-            // The cluster refuses an operation on an index of a data stream before it makes an id.
+            // The cluster refuses an operation on a backing index of a data stream before it generates an id.
             _ if name.starts_with(".ds-") => MissingId::Pass,
             MissingId::Direct if target.kind().is_data_stream() => MissingId::Pass,
             missing_id => missing_id,
@@ -144,9 +144,9 @@ impl<'a> OperationRouter<'a> {
         line.require_data_stream.or(self.require_data_stream)
     }
 
-    /// Routes an operation without an id. What the cluster refuses before it makes an id gets none here
-    /// either, so that its refusal shows none: where an alias or a data stream is required, in data streams where there
-    /// is a routing value.
+    /// Returns how to handle an operation without an id. An operation that the cluster refuses before it generates an
+    /// id gets none here either, so that the refusal does not show one: if a required alias or data stream is missing,
+    /// or if an operation on a data stream has a routing value.
     fn missing_id(&self, line: &ActionLine<'_>, named: Named<'_>, routing: Option<&str>) -> MissingId {
         let kind = named.target.kind();
         let lacks_alias = line.require_alias.unwrap_or(self.require_alias) && !kind.is_alias();
@@ -157,7 +157,7 @@ impl<'a> OperationRouter<'a> {
         }
     }
 
-    /// All of them to one shard, by a routing value.
+    /// Routes all operations without an id to one shard, by adding a routing value.
     fn direct(&mut self, target: WriteTarget<'_>) -> Result<RoutedOperation, Unrouted> {
         let found = match self.direct.get(target.name()) {
             Some(found) => *found,
@@ -175,9 +175,9 @@ impl<'a> OperationRouter<'a> {
         }
     }
 
-    /// Returns a routing value that leads to the next shard of the round robin, and where that shard is.
+    /// Returns a routing value that leads to the next shard in round-robin order, and the destination of that shard.
     fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Destination)> {
-        match target.direct(self.turn)? {
+        match target.direct(self.round_robin)? {
             (value, Route::Primary { index, shard, upstream }) => {
                 Some((value, Destination::of_shard(self.config.dispatch.level, upstream, index, shard)))
             }
@@ -185,10 +185,10 @@ impl<'a> OperationRouter<'a> {
         }
     }
 
-    /// Routes to the next node of the round robin, unchanged.
+    /// Routes an unchanged operation to the next node in round-robin order.
     fn any_node(&self, target: WriteTarget<'_>) -> Result<RoutedOperation, Unrouted> {
         let nodes = self.table.upstreams();
-        let node = self.turn.checked_rem(nodes.len()).and_then(|turn| nodes.get(turn));
+        let node = self.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
         let destination = Destination::any_shard(*node.ok_or(Unrouted::Primary)?);
         Ok(RoutedOperation { id_hash: None, destination, parameter: None, name: self.longest_name(target) })
     }

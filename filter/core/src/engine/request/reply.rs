@@ -1,4 +1,4 @@
-//! The answer to a request, put together from what became of its shares.
+//! Assembles the answer to a request from the outcomes of its shares.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -11,11 +11,11 @@ use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead
 use crate::engine::command::{Headers, Response};
 use crate::engine::response::{NodeAnswer, Outcome, Refusal, WholeAnswer, carried};
 
-/// For an operation of which nothing was learnt.
+/// The error for an operation without a recorded outcome.
 static NO_ANSWER: LazyLock<Box<RawValue>> =
     LazyLock::new(|| ErrorItem::error("bulk_outcome_unknown_exception", "no answer"));
 
-/// Where the item of an operation comes from.
+/// The source of an operation's item.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Item(&'a AnswerItem, &'a NodeAnswer),
@@ -24,7 +24,7 @@ enum Source<'a> {
 }
 
 impl Request {
-    /// The answer, once all shares have an outcome.
+    /// Returns the answer. All shares must have an outcome.
     pub fn response(mut self) -> Response {
         let mut response = match self.whole() {
             Some(Response { status, headers, body }) => {
@@ -38,7 +38,8 @@ impl Request {
         response
     }
 
-    /// The response that stands for the whole request: all parts of all shares got one of the same status.
+    /// Returns the response that answers the whole request, if all parts of all shares got a response with the same
+    /// status.
     fn whole(&mut self) -> Option<Response> {
         self.whole_status()?;
         match self.shares.first_mut()?.take_first()? {
@@ -62,7 +63,7 @@ impl Request {
         all.all(|other| other == Some(status)).then_some(status)
     }
 
-    /// What the client wants to see of a response. Clusters do not filter refusals.
+    /// Applies the client's filter to a response. Refusals are not filtered, as in a cluster.
     fn selected(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
         let filtered = match status {
             200 if !self.head.filter_path.is_empty() => self.head.filter_path.apply(&body),
@@ -71,7 +72,7 @@ impl Request {
         filtered.unwrap_or(body)
     }
 
-    /// The items of the nodes in the request's own order.
+    /// Merges the items of the nodes in the order of the request.
     fn merged(&self) -> Response {
         match self.rows() {
             Some(rows) => self.merged_rows(rows),
@@ -79,8 +80,8 @@ impl Request {
         }
     }
 
-    /// The answer of each share and the number of its first item there, where the items of each share stand in a row, as
-    /// they mostly do.
+    /// Returns the answer of each share and the number of its first item in it, if the items of each share are
+    /// consecutive, as they usually are.
     fn rows(&self) -> Option<Vec<(&NodeAnswer, usize)>> {
         let mut rows = Vec::with_capacity(self.shares.len());
         for share in &self.shares {
@@ -95,7 +96,7 @@ impl Request {
             let count = share.operations.len();
             let items = answer.answer.items.get(*first..first.saturating_add(count)).unwrap_or_default();
             failed |= items.iter().any(|item| item.failed);
-            // A comma stands between two of them.
+            // A comma separates two items.
             bytes = bytes
                 .saturating_add(answer.answer.bytes(*first, count) as usize)
                 .saturating_sub(count)
@@ -122,7 +123,7 @@ impl Request {
         Response { status: 200, headers: merged_headers(&answers), body: reply.finish() }
     }
 
-    /// A reply without items yet, with room for so many bytes of them.
+    /// Creates a reply without items, with room for `bytes` bytes of items.
     fn reply(&self, answers: &[&NodeAnswer], errors: bool, bytes: usize) -> Reply<'_> {
         let head = ReplyHead {
             took: answers.iter().map(|answer| answer.answer.took).max().unwrap_or_default(),
@@ -132,9 +133,11 @@ impl Request {
         Reply::new(head, &self.head.filter_path, self.operations.len(), bytes)
     }
 
-    /// Whether any item reports an error, the bytes of all of them, and whether errors have to be short: a refusal of some kilobytes may stand in a million
-    /// items. The sources of the items are looked up here and for the reply: a list of them would take as much memory as
-    /// short items do.
+    /// Returns whether any item reports an error, the bytes of all items, and whether errors have to be shortened: a
+    /// refusal of a few kilobytes may appear in a million items.
+    ///
+    /// The sources of the items are determined here and again for the reply, because a list of them would use as much
+    /// memory as short items do.
     fn measured(&self) -> (bool, u64, bool) {
         let mut scratch = Vec::new();
         let mut measure = |is_short: bool| {
@@ -157,7 +160,7 @@ impl Request {
         if long.1 > self.room_for_items() { measure(true) } else { long }
     }
 
-    /// For each operation in order where its item comes from: of its outcomes, the last.
+    /// Returns the source of the item of each operation, in order. The last outcome of an operation counts.
     fn sources(&self) -> impl Iterator<Item = (&Operation, Source<'_>)> {
         let mut places = vec![0_u32; self.shares.len()];
         self.operations.iter().map(move |operation| {
@@ -172,7 +175,7 @@ impl Request {
         })
     }
 
-    /// The answers that its items come from, each once for each part.
+    /// Returns the answers that contain its items, each once for each part.
     fn answers(&self) -> Vec<&NodeAnswer> {
         let outcomes = self.shares.iter().flat_map(|share| &share.outcomes);
         let answers = outcomes.filter_map(|recorded| match &recorded.outcome {
@@ -191,11 +194,11 @@ impl Request {
         self.read_line(operation, |line, default_index| ErrorItem { status, error }.write(line, default_index, to));
     }
 
-    /// Reads an operation's action line again, with the id that was made for it.
+    /// Parses an operation's action line again, with the id that was generated for it.
     pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
         let mut scratch = Vec::new();
         let lines = self.lines(operation, &mut scratch);
-        // It was read before, when the request came in.
+        // The line was parsed before, when the request arrived.
         if let Ok(mut line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
             line.id = line.id.or(self.generated_id(operation).map(Cow::Borrowed));
             use_line(&line, self.head.default_index.as_deref());
@@ -204,7 +207,7 @@ impl Request {
 }
 
 impl Outcome {
-    /// Where the item of the n-th of its operations comes from.
+    /// Returns the source of the item of its n-th operation.
     fn source(&self, number: usize) -> Option<Source<'_>> {
         match self {
             Self::Items { answer, items } => {
@@ -218,7 +221,7 @@ impl Outcome {
     }
 }
 
-/// The headers of the first answer, and every warning of the others that it does not have.
+/// Returns the headers of the first answer, and the warnings that only the other answers have.
 fn merged_headers(answers: &[&NodeAnswer]) -> Headers {
     let Some((first, others)) = answers.split_first() else {
         return [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();

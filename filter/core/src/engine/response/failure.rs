@@ -1,26 +1,26 @@
 use crate::engine::command::Response;
 
-/// Why a batch has no answer that could be used.
+/// The reason why a batch has no usable answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// It surely never reached a node: it may be sent again.
+    /// The batch certainly never reached a node, so it may be sent again.
     #[error("no node could be reached")]
     NotSent,
     /// The connection broke before an answer came.
     #[error("the connection to the node was lost")]
     Lost,
-    /// The node took longer than the call was given.
-    #[error("the node did not answer in time")]
+    /// The node did not answer before the timeout of the call.
+    #[error("the node did not answer before the timeout")]
     TimedOut,
-    /// An answer came, and broke off or was too large: it may well have been carried out.
+    /// An answer came but was cut off or too large. The batch may have been carried out.
     #[error("the node's answer was lost or too large to read")]
     Unreadable,
-    /// The answer is not one to the batch that was sent.
-    #[error("the node's answer does not fit the operations that it was sent")]
+    /// The answer does not match the batch.
+    #[error("the node's answer does not match the operations that were sent to it")]
     Mismatch,
 }
 
-/// What Envoy says when it could not connect, or had too many requests already.
+/// Envoy's error texts for failed connections and for too many requests.
 const NOT_SENT: &[&str] = &[
     "reset reason: remote connection failure",
     "reset reason: local connection failure",
@@ -30,7 +30,7 @@ const NOT_SENT: &[&str] = &[
 ];
 
 impl Failure {
-    /// The error of items whose outcome is unknown.
+    /// Returns the status of items whose outcome is unknown.
     pub fn status(self) -> u16 {
         match self {
             Self::TimedOut => 504,
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// Tells Envoy's own words, which come in the form of a response, from a node's.
+    /// Returns the failure that a response from Envoy itself reports; `None` if the response comes from a node.
     pub fn of(response: &Response) -> Option<Self> {
         let is_plain = |(name, value): &(String, String)| name == "content-type" && value.starts_with("text/plain");
         if !matches!(response.status, 502..=504) || !response.headers.iter().any(is_plain) {
@@ -49,9 +49,9 @@ impl Failure {
             return Some(Self::NotSent);
         }
         if text.starts_with("upstream connect error or disconnect/reset before headers") {
-            // With 502 since Envoy 1.40: something came, and was no HTTP.
-            let is_no_http = text.contains("reset reason: protocol error");
-            return Some(if is_no_http { Self::Unreadable } else { Self::Lost });
+            // The node sent something that is not HTTP. The status is 502 since Envoy 1.40.
+            let is_protocol_error = text.contains("reset reason: protocol error");
+            return Some(if is_protocol_error { Self::Unreadable } else { Self::Lost });
         }
         text.starts_with("upstream request timeout").then_some(Self::TimedOut)
     }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn envoys_words_say_whether_a_call_was_sent() {
+    fn the_text_from_envoy_shows_whether_a_call_was_sent() {
         const RESET: &str = "upstream connect error or disconnect/reset before headers. reset reason: ";
         let refused = format!("{RESET}remote connection failure, transport failure reason: Connection refused");
         assert_eq!(of(503, &refused), Some(Failure::NotSent));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_words_are_an_answer() {
+    fn a_response_from_a_node_is_an_answer() {
         assert_eq!(of(503, "busy"), None);
         assert_eq!(of(200, "no healthy upstream"), None);
         let headers = [("content-type".to_owned(), "application/json".to_owned())].into();

@@ -1,6 +1,6 @@
 use crate::engine::command::Headers;
 
-/// Headers that say how an answer travelled to here, not what it says.
+/// Headers that describe the transport of an answer, not its content.
 const OWN_WAY: &[&str] = &[
     "connection",
     "content-length",
@@ -11,13 +11,13 @@ const OWN_WAY: &[&str] = &[
     "x-envoy-upstream-service-time",
 ];
 
-/// What goes on to the client of a response's headers.
+/// Returns the headers of a response that are forwarded to the client.
 pub fn carried(headers: &Headers) -> Headers {
     headers.iter().filter(|(name, _)| !OWN_WAY.contains(&name.as_str())).cloned().collect()
 }
 
-/// The same where several requests share a response, or a request has several: without cookies, which are one client's
-/// own.
+/// Returns the headers that are forwarded if several requests share a response or a request has several responses.
+/// Cookies are not among them, because they belong to one client.
 pub fn shared(headers: &Headers) -> Headers {
     let is_shared = |name: &str| !OWN_WAY.contains(&name) && !matches!(name, "set-cookie" | "set-cookie2");
     headers.iter().filter(|(name, _)| is_shared(name)).cloned().collect()

@@ -1,4 +1,4 @@
-//! What a node's answer, or its absence, means for operations.
+//! Interprets a node's answer, or its absence, for the operations of a batch.
 
 mod failure;
 mod headers;

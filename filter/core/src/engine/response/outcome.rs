@@ -15,14 +15,14 @@ pub enum Outcome {
     Items {
         /// The answer to the batch.
         answer: Rc<NodeAnswer>,
-        /// Which of its items are theirs.
+        /// The items for these operations.
         items: ItemNumbers,
     },
-    /// The answer to a request that travelled alone and unsplit: it is the request's, as it is.
+    /// The answer to a request that was sent alone and unsplit. It is forwarded unchanged.
     Whole(Rc<WholeAnswer>),
-    /// A response that is no answer to a bulk request.
+    /// A response that is not an answer to a bulk request.
     Refused(Rc<Refusal>),
-    /// It is unknown whether they were carried out.
+    /// It is unknown whether the operations were carried out.
     Unknown {
         /// The status for their items.
         status: u16,
@@ -31,56 +31,56 @@ pub enum Outcome {
     },
 }
 
-/// Which items of an answer belong to some operations, in their order.
+/// The numbers of an answer's items that belong to some operations, in their order.
 #[derive(Debug, Clone)]
 pub enum ItemNumbers {
-    /// This one and those behind it.
+    /// This item and those after it.
     From(usize),
-    /// These.
+    /// These items.
     These(Rc<[u32]>),
 }
 
 /// A node's answer to a batch, shared by the requests in it.
 #[derive(Debug)]
 pub struct NodeAnswer {
-    /// Those of the response's headers that say something about it.
+    /// The response headers that may be shared by several requests.
     pub headers: Headers,
-    /// Its body, with the items cut apart.
+    /// Its body, split into items.
     pub answer: Answer,
-    /// It is kept until the last of the requests in it is answered.
+    /// The charge for the answer, until the last of its requests is answered.
     _charge: Charge,
 }
 
-/// A node's answer that is not cut apart.
+/// A node's answer that is not split into items.
 #[derive(Debug)]
 pub struct WholeAnswer {
     response: Response,
-    /// It is kept until the request is answered.
+    /// The charge for the answer, until the request is answered.
     charge: Charge,
 }
 
 /// A node's refusal of a batch, shared by the requests in it.
 #[derive(Debug)]
 pub struct Refusal {
-    /// As it came, unless it is shared.
+    /// The response, unchanged unless several requests share it.
     pub response: Response,
-    /// What stands for it in an item.
+    /// The error object for an item.
     error: Box<RawValue>,
-    /// The same, in a few words.
+    /// The same error object, shortened.
     short: Box<RawValue>,
-    /// It is kept until the last of the requests in it is answered.
+    /// The charge for the refusal, until the last of its requests is answered.
     _charge: Charge,
 }
 
-/// The longest body of a refusal that several requests are answered with. Refusals of clusters have some hundred bytes,
-/// with a stack trace (`error_trace`) up to 16 KiB.
+/// The maximum length of a refusal's body that several requests share. A cluster's refusals have a few hundred bytes,
+/// or up to 16 KiB with a stack trace (`error_trace`).
 const MOST_SHARED: usize = 16 << 10;
 
-/// The longest error object of a refusal that stands in items. Elasticsearch's longest, a circuit breaker's, has less
-/// than a kilobyte.
+/// The maximum length of a refusal's error object in an item. Elasticsearch's longest, that of a circuit breaker, has
+/// less than a kilobyte.
 const MOST_ERROR: usize = 4 << 10;
 
-/// Bytes of an error's type and reason, as JSON, that are kept of one that is shortened.
+/// The maximum number of bytes of the type and the reason in a shortened error, as JSON.
 const SHORT_TYPE: usize = 64;
 const SHORT_REASON: usize = 160;
 
@@ -97,7 +97,7 @@ struct ErrorParts {
 }
 
 impl Outcome {
-    /// Bytes of a response that stands for the whole request.
+    /// Returns the bytes of a response that answers the whole request.
     pub fn whole_bytes(&self) -> u64 {
         let response = match self {
             Self::Whole(answer) => &answer.response,
@@ -109,7 +109,7 @@ impl Outcome {
 }
 
 impl ItemNumbers {
-    /// The number of the item of the n-th operation.
+    /// Returns the item number of the n-th operation.
     pub fn get(&self, number: usize) -> Option<usize> {
         match self {
             Self::From(first) => first.checked_add(number),
@@ -119,24 +119,24 @@ impl ItemNumbers {
 }
 
 impl NodeAnswer {
-    /// An answer that is here now.
+    /// Charges an answer that has arrived.
     pub fn new(headers: &Headers, answer: Answer, memory: &Memory) -> Self {
         Self { headers: shared(headers), _charge: memory.charge(answer.memory()), answer }
     }
 }
 
 impl WholeAnswer {
-    /// An answer that is here now.
+    /// Charges an answer that has arrived.
     pub fn new(response: Response, memory: &Memory) -> Self {
         Self { charge: memory.charge(response.body.capacity() as u64), response }
     }
 
-    /// Its status.
+    /// Returns its status.
     pub fn status(&self) -> u16 {
         self.response.status
     }
 
-    /// Returns the response, which is no longer counted unless another request has it too.
+    /// Returns the response, which is no longer counted unless another request shares it.
     pub fn into_response(this: Rc<Self>) -> Response {
         match Rc::try_unwrap(this) {
             Ok(Self { response, charge }) => {
@@ -149,8 +149,8 @@ impl WholeAnswer {
 }
 
 impl Refusal {
-    /// A refusal of so many requests, with the node's own error object where there is one. One that several requests
-    /// share quotes none of them, and is not long.
+    /// Creates the refusal of this number of requests, with the node's own error object if there is one. A refusal that
+    /// several requests share does not quote their content and is bounded in length.
     pub fn new(mut response: Response, requests: usize, memory: &Memory) -> Self {
         if requests > 1 {
             response = shared_refusal(response);
@@ -165,13 +165,13 @@ impl Refusal {
         Self { response, error, short, _charge: memory.charge(size as u64) }
     }
 
-    /// The error object for an item: in few words if it may not be longer.
+    /// Returns the error object for an item, shortened on request.
     pub fn error(&self, is_short: bool) -> &RawValue {
         if is_short { &self.short } else { &self.error }
     }
 }
 
-/// A refusal as several requests may see it.
+/// Returns a refusal in a form that several requests may see.
 fn shared_refusal(response: Response) -> Response {
     let Response { status, headers, body } = response;
     let (headers, body) = (shared(&headers), unquoted(body));
@@ -186,7 +186,7 @@ fn shared_refusal(response: Response) -> Response {
     Response { status, headers: headers.iter().filter(is_other).cloned().chain([json]).collect(), body }
 }
 
-/// An error object with the beginnings of its type and its reason.
+/// Returns an error object with a truncated type and reason.
 pub fn shortened(error: &RawValue) -> Box<RawValue> {
     let parts = serde_json::from_str::<ErrorParts>(error.get());
     let ErrorParts { kind, reason } = parts.unwrap_or(ErrorParts { kind: None, reason: None });
@@ -200,7 +200,8 @@ pub fn shortened(error: &RawValue) -> Box<RawValue> {
     ErrorItem::error(&beginning(kind, SHORT_TYPE), &beginning(reason, SHORT_REASON))
 }
 
-/// Where the part of a text ends that takes so many bytes in JSON; `None` if all of it does.
+/// Returns the length of the longest prefix of a text that fits into this many bytes of JSON; `None` if the whole text
+/// fits.
 fn end_within(text: &str, most: usize) -> Option<usize> {
     let mut bytes = 0_usize;
     let mut places = text.char_indices().map(|(place, char)| {

@@ -1,4 +1,4 @@
-//! What is kept of each request for the access log.
+//! The fields of the access log.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::world::{World, id_on, index};
 
 #[test]
-fn nothing_is_kept_unless_that_is_configured() {
+fn no_fields_are_logged_unless_configured() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
@@ -17,7 +17,7 @@ fn nothing_is_kept_unless_that_is_configured() {
 }
 
 #[test]
-fn it_is_kept_before_a_request_goes_on_or_is_answered() {
+fn fields_are_logged_before_a_request_passes_through_or_is_answered() {
     let mut world = World::new(json!({"access_log": true, "cluster_state": {"refresh": "1h"}}));
     let first = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]));
     world.woken();

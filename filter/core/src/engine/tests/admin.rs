@@ -1,4 +1,4 @@
-//! What is told below the admin path.
+//! The endpoints below the admin path.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ fn world() -> World {
     world
 }
 
-/// A request without a body.
+/// Sends a request without a body.
 fn send(world: &mut World, id: u32, method: &str, path: &str) {
     let headers = [(":method", method), (":path", path)];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
     world.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: true });
 }
 
-/// The same, and what is told: status and body.
+/// Sends a request without a body, and returns the status and body of the reply.
 fn ask(world: &mut World, method: &str, path: &str) -> (u16, String) {
     let id = 5000 + world.replies.len() as u32;
     send(world, id, method, path);
@@ -45,7 +45,7 @@ fn status(world: &mut World) -> Value {
 }
 
 #[test]
-fn without_an_admin_path_nothing_is_told() {
+fn without_an_admin_path_there_are_no_endpoints() {
     let mut world = World::new(json!({}));
     for path in ["/_bulk_reshuffle/status", "/status", "/"] {
         assert!(!world.engine.takes(path.as_bytes()), "{path}");
@@ -55,7 +55,7 @@ fn without_an_admin_path_nothing_is_told() {
 }
 
 #[test]
-fn the_status_tells_of_nodes_requests_memory_and_the_state() {
+fn the_status_reports_nodes_requests_memory_and_the_state() {
     let mut world = world();
     assert!(world.engine.takes(b"/_bulk_reshuffle/status") && !world.engine.takes(b"/_search"));
     world.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
@@ -89,14 +89,14 @@ fn the_status_tells_of_nodes_requests_memory_and_the_state() {
 }
 
 #[test]
-fn a_node_that_cannot_be_reached_is_told_of() {
+fn the_status_reports_a_node_that_cannot_be_reached() {
     let mut world = world();
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.woken();
     let call = world.take_call("es-0");
     world.root(Input::CallNotSent { call: call.id });
     let failed = &status(&mut world)["nodes"][0];
-    // Envoy has no such upstream, so the node has none any more.
+    // Envoy does not have this upstream, so the node no longer has one.
     assert_eq!(failed["without_upstream"], "upstream");
     world.settle();
     world.tick_after(Duration::from_secs(3600));
@@ -111,7 +111,7 @@ fn a_node_that_cannot_be_reached_is_told_of() {
 }
 
 #[test]
-fn nothing_secret_is_told() {
+fn responses_contain_no_secrets() {
     let mut world = world();
     world.request_with("/_bulk", &[("authorization", "Basic hush")], &index(&[id_on(0, 0)]));
     for path in ["/status", "/state", "/"] {
@@ -121,7 +121,7 @@ fn nothing_secret_is_told() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn unknown_endpoints_are_refused() {
     let mut world = world();
     for (method, path, expected) in
         [("GET", "/x", 404), ("GET", "/explain", 405), ("POST", "/status", 405), ("GET", "/state?most=no", 400)]
@@ -138,7 +138,7 @@ fn what_is_not_there_is_refused() {
 }
 
 #[test]
-fn the_page_may_load_nothing_from_elsewhere() {
+fn the_page_may_load_no_external_resources() {
     let mut world = world();
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
@@ -177,7 +177,7 @@ fn a_bulk_request_is_explained_and_not_sent() {
 }
 
 #[test]
-fn too_much_is_not_explained() {
+fn a_body_that_is_too_large_is_not_explained() {
     let mut world = world();
     let id = world.head("/_bulk_reshuffle/explain", &[]);
     for _ in 0..5 {
@@ -199,7 +199,7 @@ fn too_much_is_not_explained() {
 }
 
 #[test]
-fn before_the_state_is_known_it_is_asked_for() {
+fn an_admin_request_starts_polling_for_an_unknown_state() {
     for path in ["/state", "/explain"] {
         let mut world = World::without_state(json!({"admin_path": "/_bulk_reshuffle"}));
         let path = format!("/_bulk_reshuffle{path}");
@@ -212,12 +212,12 @@ fn before_the_state_is_known_it_is_asked_for() {
                 (world.replies[&id].status, String::new())
             }
         };
-        assert_eq!((status, world.questions.len()), (503, 1), "{path}");
+        assert_eq!((status, world.state_queries.len()), (503, 1), "{path}");
     }
 }
 
 #[test]
-fn a_question_whose_body_does_not_come_is_answered() {
+fn a_request_whose_body_does_not_arrive_is_answered() {
     let mut world = world();
     let id = world.head("/_bulk_reshuffle/explain", &[]);
     world.tick_after(Duration::from_millis(200));
@@ -227,7 +227,7 @@ fn a_question_whose_body_does_not_come_is_answered() {
     assert!(world.engine.is_idle());
 }
 
-/// A body with everything that a sample has to leave out or to keep.
+/// Returns a body with everything that a sample must leave out or keep.
 const SAMPLED: &str = concat!(
     r#"{"index":{"_index":"i","_id":"d1","routing":"r"}}"#,
     "\n",
@@ -245,7 +245,7 @@ const SAMPLED: &str = concat!(
 );
 
 #[test]
-fn the_next_bulk_request_is_shown_without_its_documents() {
+fn the_sample_is_the_next_bulk_request_without_its_documents() {
     let mut world = world();
     send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
     world.request("/i/_bulk?pipeline=p", SAMPLED);
@@ -270,19 +270,19 @@ fn the_next_bulk_request_is_shown_without_its_documents() {
             .collect::<Vec<_>>()
     };
     assert_eq!(documents(&sample), documents(SAMPLED));
-    // What is shown can be explained.
+    // The sample can be explained.
     let explained = world.request("/_bulk_reshuffle/explain", &sample);
     world.woken();
     assert_eq!(world.reply(explained)["way"], "split");
 }
 
 #[test]
-fn nobody_waits_for_ever_for_a_bulk_request() {
+fn a_request_for_a_sample_times_out() {
     let mut world = world();
     send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
     world.woken();
     world.tick_after(Duration::from_millis(9_999));
-    // A filter that is to be replaced stays until then.
+    // A filter that is being replaced stays until then.
     assert!(world.replies.is_empty() && !world.engine.is_idle());
     world.tick_after(Duration::from_millis(1));
     assert_eq!((world.replies[&7000].status, world.engine.is_idle()), (504, true));
@@ -294,7 +294,7 @@ fn nobody_waits_for_ever_for_a_bulk_request() {
 }
 
 #[test]
-fn only_so_many_are_answered_at_a_time() {
+fn the_number_of_concurrent_admin_requests_is_bounded() {
     let mut world = world();
     for id in 7000..7016 {
         send(&mut world, id, "GET", "/_bulk_reshuffle/sample");
@@ -313,7 +313,7 @@ fn only_so_many_are_answered_at_a_time() {
 }
 
 #[test]
-fn nodes_that_are_gone_make_the_status_no_longer() {
+fn nodes_that_have_left_do_not_lengthen_the_status() {
     let mut world = world();
     status(&mut world);
     let at_first = world.measured;

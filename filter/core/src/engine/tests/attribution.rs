@@ -12,8 +12,8 @@ fn item(action: &str, index: &str, id: &str, status: u16) -> Value {
     json!({action: {"_index": index, "_id": id, "status": status}})
 }
 
-/// A request with two operations for es-0 and one for es-1, of which es-0 answers so; and the statuses that the
-/// client sees for the two.
+/// Sends a request with two operations for es-0 and one for es-1, and lets es-0 answer with these items. Returns the
+/// statuses that the client gets for the two operations.
 fn answered(path: &str, items: &Value) -> (World, Vec<u64>) {
     let mut world = World::new(json!({}));
     let body = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
@@ -27,7 +27,7 @@ fn answered(path: &str, items: &Value) -> (World, Vec<u64>) {
 }
 
 #[test]
-fn an_item_is_given_to_the_operation_that_it_must_be_for_and_no_other_is_guessed() {
+fn an_item_is_assigned_only_to_the_operation_that_it_identifies() {
     let (first, second) = (id_on(0, 0), id_on(0, 1));
     let good = |id: &str| item("index", "i", id, 201);
     for (items, expected) in [
@@ -56,7 +56,7 @@ fn an_item_is_given_to_the_operation_that_it_must_be_for_and_no_other_is_guessed
 }
 
 #[test]
-fn two_operations_that_look_alike_are_not_told_apart() {
+fn identical_operations_are_not_distinguished() {
     let mut world = World::new(json!({}));
     let twice = index(&[id_on(0, 0), id_on(0, 0), id_on(0, 1), id_on(1, 0)]);
     let id = world.request("/_bulk", &twice);
@@ -69,7 +69,7 @@ fn two_operations_that_look_alike_are_not_told_apart() {
 }
 
 #[test]
-fn an_alias_is_known_by_its_index() {
+fn an_alias_is_identified_by_its_index() {
     let mut world = World::new(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]).replace("\"i\"", "\"a\""));
     world.woken();
@@ -81,7 +81,7 @@ fn an_alias_is_known_by_its_index() {
 }
 
 #[test]
-fn nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() {
+fn requests_for_the_index_pass_through_until_the_next_poll() {
     let (mut world, _) = answered("/_bulk", &json!([item("index", "i", &id_on(0, 0), 201)]));
     assert!(world.counts.iter().any(|(metric, count)| matches!(metric, Counter::AnswersMismatched(_)) && *count == 1));
     for name in ["i", "a"] {
@@ -98,7 +98,7 @@ fn nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() {
     assert_eq!(world.items(id).len(), 1);
 }
 
-/// Besides "i" an index "j" of the same kind.
+/// Creates a world with an additional index "j" of the same kind as "i".
 fn with_another_index() -> World {
     let mut state = state();
     for what in ["metadata", "routing_table"] {
@@ -109,7 +109,7 @@ fn with_another_index() -> World {
 }
 
 #[test]
-fn for_an_index_whose_items_stand_where_they_should_merging_goes_on() {
+fn requests_for_an_index_with_matching_items_are_still_merged() {
     let mut world = with_another_index();
     let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
     world.request("/_bulk", &(index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]) + &other));
@@ -126,7 +126,7 @@ fn for_an_index_whose_items_stand_where_they_should_merging_goes_on() {
 }
 
 #[test]
-fn where_items_are_missing_no_index_of_the_batch_is_trusted() {
+fn missing_items_make_all_indices_of_the_batch_uncertain() {
     let mut world = with_another_index();
     let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
     world.request("/_bulk", &(index(&[id_on(0, 0), id_on(1, 0)]) + &other));
@@ -140,7 +140,7 @@ fn where_items_are_missing_no_index_of_the_batch_is_trusted() {
 }
 
 #[test]
-fn a_failure_after_a_lost_attempt_says_nothing_and_any_other_item_is_told() {
+fn only_a_failure_after_a_lost_attempt_is_replaced_by_an_unknown_outcome() {
     for (lost, expected) in [(false, [409, 400, 201]), (true, [503, 400, 201])] {
         let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
         let id = world.request("/_bulk", &index(&(0..3).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect::<Vec<_>>()));
@@ -159,7 +159,7 @@ fn a_failure_after_a_lost_attempt_says_nothing_and_any_other_item_is_told() {
 }
 
 #[test]
-fn an_answer_to_a_request_alone_is_the_clients_own() {
+fn the_answer_to_a_lone_request_is_forwarded_unchanged() {
     let mut world = World::new(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
     world.woken();

@@ -1,4 +1,4 @@
-//! Operations that a node had no room for, in a batch that it accepted otherwise.
+//! Operations that a node rejected with 429, in a batch that it otherwise accepted.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn quiet(config: Value) -> World {
     World::new(whole)
 }
 
-/// An answer with these statuses to the oldest call to an upstream, for the ids that were sent.
+/// Answers the oldest call to an upstream with these statuses for the ids that were sent.
 fn answer(world: &mut World, upstream: &str, statuses: &[u16]) {
     let call = world.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
     let lines: Vec<Value> =
@@ -44,7 +44,7 @@ fn statuses(world: &World, id: u32) -> Vec<u64> {
 }
 
 #[test]
-fn are_sent_again_alone_and_the_client_sees_the_last_answer() {
+fn rejected_operations_are_retried_alone_and_the_last_answer_counts() {
     let mut world = quiet(json!({}));
     let ids: Vec<_> = (0..4).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect();
     let id = world.request("/_bulk", &index(&ids));
@@ -64,7 +64,7 @@ fn are_sent_again_alone_and_the_client_sees_the_last_answer() {
 }
 
 #[test]
-fn of_a_request_that_travelled_alone_too() {
+fn rejected_operations_of_a_lone_request_are_retried() {
     let mut world = quiet(json!({}));
     let ids = [id_on(0, 0), id_on(0, 1)];
     let id = world.request("/_bulk", &index(&ids));
@@ -78,7 +78,7 @@ fn of_a_request_that_travelled_alone_too() {
 }
 
 #[test]
-fn delay_none_of_the_other_requests_in_the_batch() {
+fn rejected_operations_do_not_delay_other_requests_in_the_batch() {
     let mut world = quiet(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 9)]));
     world.woken();
@@ -86,7 +86,7 @@ fn delay_none_of_the_other_requests_in_the_batch() {
     world.answer("es-0");
     answer(&mut world, "es-0", &[BUSY, 201]);
     assert_eq!(statuses(&world, two), [201]);
-    // What comes meanwhile waits: the node has enough to do.
+    // Requests that arrive meanwhile wait, because the node is busy.
     let later = world.request("/_bulk", &index(&[id_on(0, 2)]));
     world.woken();
     assert!(world.calls.is_empty());
@@ -99,7 +99,7 @@ fn delay_none_of_the_other_requests_in_the_batch() {
 }
 
 #[test]
-fn stay_refused_where_a_later_operation_on_the_document_was_carried_out() {
+fn rejected_operations_are_not_retried_after_a_later_operation_on_the_document() {
     let mut world = quiet(json!({}));
     let (same, other) = (id_on(0, 0), id_on(0, 1));
     let ids = [&same, &same, &other, &other, &same].map(Clone::clone);
@@ -107,14 +107,14 @@ fn stay_refused_where_a_later_operation_on_the_document_was_carried_out() {
     world.woken();
     answer(&mut world, "es-0", &[BUSY, 200, BUSY, BUSY, BUSY]);
     world.tick_after(Duration::from_millis(50));
-    // The first was overtaken by the second; the others keep their order.
+    // The second operation overtook the first. The others keep their order.
     assert_eq!(world.calls[0].body, index(&ids[2..]).as_bytes());
     answer(&mut world, "es-0", &[BUSY, 201, 200]);
     assert_eq!(statuses(&world, id), [429, 200, 429, 201, 200]);
 }
 
 #[test]
-fn stay_refused_when_the_tries_are_used_up() {
+fn operations_stay_rejected_when_the_attempts_are_used_up() {
     let mut world = quiet(json!({"retry": {"attempts": 1}}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
     world.woken();
@@ -129,7 +129,7 @@ fn stay_refused_when_the_tries_are_used_up() {
 }
 
 #[test]
-fn may_lack_an_id() {
+fn rejected_operations_may_lack_an_id() {
     let mut world = quiet(json!({"missing_id": "pass"}));
     let body = "{\"index\":{\"_index\":\"i\"}}\n{\"n\":1}\n{\"create\":{\"_index\":\"i\"}}\n{\"n\":2}\n";
     let id = world.request("/_bulk", body);
@@ -143,7 +143,7 @@ fn may_lack_an_id() {
 }
 
 #[test]
-fn refused_as_a_whole_the_second_time_say_so() {
+fn operations_refused_as_a_whole_on_retry_report_the_refusal() {
     let mut world = quiet(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]));
     world.woken();
@@ -156,7 +156,7 @@ fn refused_as_a_whole_the_second_time_say_so() {
 }
 
 #[test]
-fn failing_after_a_lost_attempt_are_of_unknown_outcome() {
+fn operations_that_fail_after_a_lost_attempt_have_an_unknown_outcome() {
     let mut world = quiet(json!({"retry": {"attempts": 2}}));
     let id = world.request("/_bulk", &index(&(0..4).map(|n| id_on(0, n)).collect::<Vec<_>>()));
     world.woken();
@@ -173,19 +173,19 @@ fn failing_after_a_lost_attempt_are_of_unknown_outcome() {
 const UNKNOWN: &str = "bulk_outcome_unknown_exception";
 
 #[test]
-fn are_sent_again_for_a_client_that_has_gone() {
+fn rejected_operations_are_retried_after_the_client_has_disconnected() {
     let mut world = quiet(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
     world.woken();
     world.gone(id);
     answer(&mut world, "es-0", &[201, BUSY]);
     world.tick_after(Duration::from_millis(50));
-    // It has left in part, so all of it is carried out.
+    // A part of the request has left, so the rest is carried out too.
     answer(&mut world, "es-0", &[201]);
     assert!(world.replies.is_empty() && world.engine.is_idle());
 }
 
-/// Two ids that are different and have the same hash.
+/// Returns two different ids with the same hash.
 fn ids_of_one_hash() -> [String; 2] {
     let mut seen = std::collections::BTreeMap::new();
     (0..)
@@ -197,7 +197,7 @@ fn ids_of_one_hash() -> [String; 2] {
 }
 
 #[test]
-fn one_that_another_id_of_the_same_hash_overtook_is_not_sent_again() {
+fn an_operation_overtaken_by_an_id_with_the_same_hash_is_not_retried() {
     let ids = ids_of_one_hash();
     let mut world = quiet(json!({}));
     let id = world.request("/_bulk", &index(&ids));

@@ -5,7 +5,7 @@ use crate::engine::command::{CallId, RequestId, Response};
 use crate::engine::input::Input;
 
 #[test]
-fn one_that_goes_while_it_sends_leaves_nothing_behind() {
+fn a_client_that_disconnects_while_sending_leaves_nothing_behind() {
     let mut world = World::new(json!({}));
     let id = world.head("/_bulk", &[]);
     world.data(id, index(&[id_on(0, 0)]), false);
@@ -16,7 +16,7 @@ fn one_that_goes_while_it_sends_leaves_nothing_behind() {
 }
 
 #[test]
-fn one_that_goes_while_held_is_not_sent() {
+fn a_request_whose_client_disconnects_while_it_is_held_is_not_sent() {
     let mut world = World::new(json!({"hold": {"flush_threshold_docs": 3}}));
     let first = world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.woken();
@@ -31,7 +31,7 @@ fn one_that_goes_while_held_is_not_sent() {
 }
 
 #[test]
-fn one_that_goes_before_anything_of_it_leaves_takes_its_hold_along() {
+fn a_client_that_disconnects_before_dispatch_removes_its_hold() {
     let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.gone(id);
@@ -41,7 +41,7 @@ fn one_that_goes_before_anything_of_it_leaves_takes_its_hold_along() {
 }
 
 #[test]
-fn one_that_goes_when_part_of_it_has_left_is_carried_out_whole_and_not_answered() {
+fn a_partly_dispatched_request_is_completed_after_its_client_disconnects() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 9)]));
     world.woken();
@@ -57,7 +57,7 @@ fn one_that_goes_when_part_of_it_has_left_is_carried_out_whole_and_not_answered(
 }
 
 #[test]
-fn one_that_goes_before_its_reply_leaves_is_not_answered() {
+fn a_client_that_disconnects_before_its_reply_gets_none() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 999)]));
     world.woken();
@@ -73,7 +73,7 @@ fn one_that_goes_before_its_reply_leaves_is_not_answered() {
 }
 
 #[test]
-fn inputs_for_what_is_long_over_do_no_harm() {
+fn inputs_for_finished_requests_and_calls_do_no_harm() {
     let mut world = World::new(json!({}));
     world.gone(77);
     world.data(77, "x", true);
@@ -85,7 +85,7 @@ fn inputs_for_what_is_long_over_do_no_harm() {
 }
 
 #[test]
-fn one_that_has_ended_takes_nothing_more() {
+fn a_request_that_has_ended_accepts_no_more_data() {
     let mut world = World::new(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.data(id, index(&[id_on(1, 0)]), true);

@@ -19,7 +19,7 @@ fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Sends a body that says that it is gzip, in pieces.
+/// Sends a body that is declared as gzip, in chunks of this size.
 fn send(world: &mut World, body: &[u8], size: usize) -> u32 {
     let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
     let last = body.len().div_ceil(size).saturating_sub(1);
@@ -29,7 +29,7 @@ fn send(world: &mut World, body: &[u8], size: usize) -> u32 {
     id
 }
 
-/// A body passes through as it came, the compressed one.
+/// Asserts that a compressed body passes through unchanged.
 fn assert_passes(config: Value, body: &[u8], size: usize, why: PassThrough) {
     let mut world = World::new(config);
     let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
@@ -47,7 +47,7 @@ fn assert_passes(config: Value, body: &[u8], size: usize, why: PassThrough) {
 }
 
 #[test]
-fn a_compressed_request_is_split_like_a_plain_one_and_may_share_its_batch() {
+fn a_compressed_request_is_split_and_may_share_a_batch_with_a_plain_one() {
     let mut world = World::new(json!({}));
     let ids: Vec<_> = (0..50).map(|n| id_on(n % 3, n)).collect();
     for size in [1, 10, 10_000] {
@@ -66,7 +66,7 @@ fn a_compressed_request_is_split_like_a_plain_one_and_may_share_its_batch() {
 }
 
 #[test]
-fn what_is_not_vouched_for_passes_through_compressed_as_it_came() {
+fn unaccepted_requests_pass_through_still_compressed() {
     let bad = gzip(index(&[id_on(0, 0)]) + "{}\n{}\n");
     let unfinished = gzip(index(&[id_on(0, 0)]).trim_end());
     let good = gzip(index(&[id_on(0, 0)]));
@@ -79,7 +79,7 @@ fn what_is_not_vouched_for_passes_through_compressed_as_it_came() {
 }
 
 #[test]
-fn a_bomb_passes_through_and_costs_no_more_than_the_bound() {
+fn a_decompression_bomb_passes_through_within_the_memory_bound() {
     let limits = |request: &str, memory: &str| json!({"limits": {"max_request": request, "memory": memory}});
     let bomb = gzip("{\"index\":{\"_index\":\"i\"}}\n".to_owned() + &" ".repeat(10 << 20));
     for size in [100, 100_000] {
@@ -95,7 +95,7 @@ fn plain(call: &Call) -> String {
 }
 
 #[test]
-fn batches_are_compressed_if_the_configuration_says_so_again_each_time() {
+fn batches_are_compressed_if_configured_for_every_attempt() {
     let config = json!({"dispatch": {"compress": true}, "retry": {"backoff": "10ms"}});
     let mut world = World::new(config);
     let lines = index(&[id_on(0, 0)]);
@@ -122,7 +122,7 @@ fn batches_are_compressed_if_the_configuration_says_so_again_each_time() {
 }
 
 #[test]
-fn many_small_operations_out_of_one_piece_cost_no_more_than_the_bound() {
+fn many_small_operations_in_one_chunk_stay_within_the_memory_bound() {
     let bomb = gzip("{\"index\":{}}\n\n".repeat(500_000));
     let mut world = World::new(json!({"limits": {"max_request": "8mb", "memory": "8mb"}}));
     let id = world.head("/i/_bulk", &[("content-encoding", "gzip")]);
@@ -132,7 +132,7 @@ fn many_small_operations_out_of_one_piece_cost_no_more_than_the_bound() {
 }
 
 #[test]
-fn what_inflating_takes_is_counted_until_the_body_has_ended() {
+fn the_memory_for_inflating_is_counted_until_the_body_ends() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     let held = world.engine.memory();

@@ -1,4 +1,4 @@
-//! Operations whose node is not known, and which may be merged for the coordinating upstream.
+//! Operations whose node is not known and that may be merged for the coordinating upstream.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::world::{World, id_on, index, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// Besides "i" an index "series" that does not route by hash.
+/// Creates a world with an additional index "series" that does not route by hash.
 fn world() -> World {
     let mut state = state();
     let mut series = state["metadata"]["indices"]["i"].clone();
@@ -23,7 +23,7 @@ fn point(id: Option<&str>) -> String {
 }
 
 #[test]
-fn form_one_share_beside_those_of_the_nodes() {
+fn unrouted_operations_form_one_additional_share() {
     let mut world = world();
     let id = world.request("/_bulk", &(point(None) + &index(&[id_on(0, 0)]) + &point(Some("p")) + &point(None)));
     world.woken();
@@ -42,7 +42,7 @@ fn form_one_share_beside_those_of_the_nodes() {
 }
 
 #[test]
-fn of_several_requests_leave_together() {
+fn unrouted_operations_of_several_requests_leave_together() {
     let mut world = world();
     world.request("/_bulk", &point(None));
     world.woken();
@@ -54,20 +54,20 @@ fn of_several_requests_leave_together() {
 }
 
 #[test]
-fn with_the_id_of_a_routed_one_make_the_request_pass() {
+fn unrouted_operations_with_the_id_of_a_routed_one_make_the_request_pass_through() {
     let mut world = world();
     let body = point(Some(&id_on(0, 0))) + &index(&[id_on(0, 0)]);
     let id = world.request("/_bulk", &body);
     assert_eq!(world.passed[&id], body.as_bytes());
     assert_eq!(world.passed_because(PassThrough::SameId), 1);
-    // Twice on the same side is one share's own order.
+    // Two operations with the same id in one share keep their order.
     let body = point(Some("x")).repeat(2) + &index(&[id_on(0, 0)]).repeat(2);
     let id = world.request("/_bulk", &body);
     assert!(!world.passed.contains_key(&id));
 }
 
 #[test]
-fn of_an_unknown_index_make_the_request_pass() {
+fn operations_on_an_unknown_index_make_the_request_pass_through() {
     let mut world = world();
     let body = point(None) + "{\"create\":{\"_index\":\"new\"}}\n{}\n";
     let id = world.request("/_bulk", &body);

@@ -12,7 +12,8 @@ use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Unrouted, hash};
 
-/// The cluster of [`state`] with more indices: a partitioned one, two that are not routed but merged, and a closed one.
+/// Returns the cluster of [`state`] with more indices: a partitioned one, two that are merged but not routed, and a
+/// closed one.
 fn cluster() -> Value {
     let mut state = state();
     let like = state["metadata"]["indices"]["i"].clone();
@@ -54,7 +55,7 @@ fn reason(explanation: &Explanation) -> &'static str {
 }
 
 #[test]
-fn tells_for_each_operation_where_it_goes_and_why() {
+fn explains_the_destination_of_each_operation() {
     let world = World::knowing(json!({}), &cluster());
     let [first, second] = [id_on(0, 0), id_on(2, 0)];
     let body = format!(
@@ -79,7 +80,7 @@ fn tells_for_each_operation_where_it_goes_and_why() {
 }
 
 #[test]
-fn says_why_a_request_passes_on_whole_and_which_line_it_is() {
+fn explains_why_a_request_passes_through_and_which_line_causes_it() {
     let world = World::knowing(json!({"indices": [{"pattern": "off", "enabled": false}]}), &cluster());
     let good = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{}}\n\n", id_on(0, 0));
     for (rest, reason, line, name) in [
@@ -106,7 +107,7 @@ fn says_why_a_request_passes_on_whole_and_which_line_it_is() {
 }
 
 #[test]
-fn a_request_may_pass_before_its_body_is_read() {
+fn explains_requests_that_pass_through_before_their_body_is_read() {
     let world = World::new(json!({"limits": {"max_request": "100b"}}));
     let body = "{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n";
     for (path, headers, body, expected) in [
@@ -128,7 +129,7 @@ fn a_request_may_pass_before_its_body_is_read() {
 }
 
 #[test]
-fn shows_no_header_and_nothing_of_a_document_but_its_id() {
+fn explanations_contain_no_headers_and_only_the_ids_of_documents() {
     let world = World::new(json!({"credentials": {"authorization": "ApiKey secret"}}));
     let body = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{\"name\":\"secret\"}}\n", id_on(1, 0));
     let headers = [("authorization", "Basic secret"), ("cookie", "secret")];
@@ -137,7 +138,7 @@ fn shows_no_header_and_nothing_of_a_document_but_its_id() {
 }
 
 #[test]
-fn lists_as_many_as_it_is_told_to_and_sums_up_all() {
+fn lists_the_requested_number_of_operations_and_sums_up_all() {
     let world = World::new(json!({}));
     let body: String = (0..100).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let all = explain(&world, "/_bulk", &[], &body);
@@ -149,7 +150,7 @@ fn lists_as_many_as_it_is_told_to_and_sums_up_all() {
 }
 
 #[test]
-fn a_path_behind_explain_means_the_one_that_a_client_would_send() {
+fn the_path_after_explain_is_the_path_of_the_bulk_request() {
     for (rest, path) in [
         ("", "/_bulk"),
         ("/", "/_bulk"),
@@ -167,7 +168,7 @@ fn every_reason_has_a_sentence() {
     assert!(reasons.iter().all(|why| why.text.ends_with('.')));
 }
 
-/// An operation as a client may send it, and what is wrong with it if it stands in a request.
+/// Generates an operation as a client may send it, possibly with a problem.
 fn operation() -> impl Strategy<Value = (&'static str, &'static str, Option<u32>, Option<&'static str>)> {
     let names = prop_oneof![
         60 => Just("i"), 20 => Just("a"), 10 => Just(""), 8 => Just("parts"), 8 => Just("later"), 8 => Just("series"),
@@ -178,7 +179,7 @@ fn operation() -> impl Strategy<Value = (&'static str, &'static str, Option<u32>
     (names, actions, proptest::option::weighted(0.9, 0..10_000_u32), routing)
 }
 
-/// Each operation carries its number in its id or its source.
+/// Returns the body of these operations. Each contains its number in its id or its source.
 fn text(operations: &[(&str, &str, Option<u32>, Option<&str>)]) -> String {
     let mut text = String::new();
     for (n, (index, action, id, routing)) in operations.iter().enumerate() {
@@ -200,7 +201,8 @@ fn text(operations: &[(&str, &str, Option<u32>, Option<&str>)]) -> String {
     text
 }
 
-/// The upstream to which each operation was really sent, by its number, and the operations and bytes of each upstream.
+/// Returns the upstream to which each operation was actually sent, by its number, and the operations and bytes of each
+/// upstream.
 fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>) {
     let (mut places, mut totals) = (BTreeMap::new(), BTreeMap::<String, (u64, u64)>::new());
     for call in calls {
@@ -222,7 +224,7 @@ fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>)
     (places, totals)
 }
 
-/// Lets the engine take the same request, and holds what it does against what was told.
+/// Sends the same request to the engine, and compares the result with the explanation.
 fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
     let headers: &[(&str, &str)] = if is_zipped { &[("content-encoding", "gzip")] } else { &[] };
     let bytes = if is_zipped { gzip(body.as_bytes()) } else { body.as_bytes().to_vec() };
@@ -255,7 +257,7 @@ fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
 
 proptest! {
     #[test]
-    fn what_is_told_is_what_the_engine_does(
+    fn explanations_match_what_the_engine_does(
         operations in proptest::collection::vec(operation(), 1..40),
         missing_id in prop_oneof![Just("pass"), Just("generate"), Just("direct")],
         level in prop_oneof![Just("node"), Just("shard")],
@@ -268,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_panic(path in r"(/[a-z<]{0,3})?/_bulk(\?[?&=a-z]{0,9})?", body in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_requests_do_not_panic(path in r"(/[a-z<]{0,3})?/_bulk(\?[?&=a-z]{0,9})?", body in proptest::collection::vec(any::<u8>(), 0..300)) {
         let world = World::new(json!({}));
         prop_assert!(explain(&world, &path, &[], &body).way == Way::PassedWhole);
         let lines = [b"{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n".as_slice(), &body].concat();
@@ -277,7 +279,7 @@ proptest! {
 }
 
 #[test]
-fn the_shards_of_very_many_indices_are_not_all_summed_up() {
+fn the_number_of_summarized_shards_is_bounded() {
     let mut state = state();
     let copy = json!([{"primary": true, "state": "STARTED", "node": "n0"}]);
     let shards: serde_json::Map<_, _> = (0..1024).map(|shard| (shard.to_string(), copy.clone())).collect();
@@ -294,7 +296,7 @@ fn the_shards_of_very_many_indices_are_not_all_summed_up() {
         .map(|number| format!("{{\"delete\":{{\"_index\":\"many-{number}\",\"_id\":\"1\"}}}}\n"));
     let explanation = explain(&world, "/_bulk", &[], lines.collect::<String>());
     assert_eq!((explanation.way, explanation.operations), (Way::Split, 7));
-    // Of four indices; of the other two none is looked at.
+    // The shards of four indices are included, and those of the other two are not.
     assert_eq!((explanation.shards.len(), explanation.shards_left_out), (LISTED, 6 * 1024 - LISTED));
     assert_eq!(explanation.skew.shards, Some(2.0 * 4096.0 / 5.0));
 }

@@ -8,7 +8,7 @@ use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
 use crate::routing::Unrouted;
 
-/// A request for es-0 and es-1, dispatched.
+/// Sends a request for es-0 and es-1, which is dispatched.
 fn split(world: &mut World) -> u32 {
     let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]));
     world.woken();
@@ -32,7 +32,7 @@ pub const RESET: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
 
 #[test]
-fn a_share_that_was_surely_not_sent_goes_to_the_coordinator() {
+fn a_share_that_was_certainly_not_sent_goes_to_the_coordinator() {
     for not_sent in [true, false] {
         let mut world = World::new(json!({}));
         let id = split(&mut world);
@@ -51,7 +51,7 @@ fn a_share_that_was_surely_not_sent_goes_to_the_coordinator() {
 }
 
 #[test]
-fn the_coordinator_may_need_several_tries_to_find_a_node_that_is_up() {
+fn the_coordinator_may_need_several_attempts_to_find_a_live_node() {
     let mut world = World::new(json!({}));
     let id = split(&mut world);
     envoy_says(&mut world, "es-0", 503, REFUSED);
@@ -63,7 +63,7 @@ fn the_coordinator_may_need_several_tries_to_find_a_node_that_is_up() {
 }
 
 #[test]
-fn an_upstream_that_envoy_does_not_have_is_not_tried_again_before_the_state_was_looked_at() {
+fn a_missing_upstream_is_not_used_again_until_the_next_poll() {
     let mut world = World::new(json!({}));
     split(&mut world);
     let call = world.take_call("es-0");
@@ -83,7 +83,7 @@ fn an_upstream_that_envoy_does_not_have_is_not_tried_again_before_the_state_was_
 }
 
 #[test]
-fn if_the_coordinator_cannot_be_reached_either_the_client_learns_it() {
+fn if_the_coordinator_cannot_be_reached_either_the_client_gets_an_error() {
     let mut world = World::new(json!({}));
     let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.woken();
@@ -103,7 +103,7 @@ fn if_the_coordinator_cannot_be_reached_either_the_client_learns_it() {
 }
 
 #[test]
-fn an_unknown_outcome_is_said_and_nothing_is_sent_again() {
+fn an_unknown_outcome_is_reported_and_not_retried() {
     for (fail, status) in [
         (&(|world: &mut World| envoy_says(world, "es-0", 504, "upstream request timeout")) as &dyn Fn(&mut World), 504),
         (
@@ -128,7 +128,7 @@ fn an_unknown_outcome_is_said_and_nothing_is_sent_again() {
 }
 
 #[test]
-fn a_lost_batch_that_may_be_carried_out_twice_is_sent_again() {
+fn a_lost_idempotent_batch_is_retried() {
     let mut world = World::new(json!({}));
     let id = split(&mut world);
     let batch = world.calls.iter().find(|call| call.upstream.as_ref() == "es-0").unwrap().body.clone();
@@ -146,7 +146,7 @@ fn a_lost_batch_that_may_be_carried_out_twice_is_sent_again() {
 }
 
 #[test]
-fn what_may_have_been_carried_out_is_never_called_refused() {
+fn operations_that_may_have_been_carried_out_are_never_reported_as_refused() {
     let endings: [&dyn Fn(&mut World); 2] = [&|world| world.answer_with("es-0", 400, TOO_MUCH), &|world| {
         envoy_says(world, "es-0", 503, REFUSED);
         (0..5).for_each(|_| envoy_says(world, "es", 503, REFUSED));
@@ -164,7 +164,7 @@ fn what_may_have_been_carried_out_is_never_called_refused() {
 }
 
 #[test]
-fn a_lost_batch_that_may_not_be_carried_out_twice_is_not_sent_again() {
+fn a_lost_batch_that_is_not_idempotent_is_not_retried() {
     let (first, second, third) = (id_on(0, 0), id_on(1, 0), id_on(0, 1));
     for line in [
         format!("{{\"create\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{}}\n"),
@@ -185,11 +185,11 @@ fn a_lost_batch_that_may_not_be_carried_out_twice_is_not_sent_again() {
 const TOO_MUCH: &str = r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#;
 
 #[test]
-fn a_batch_refused_with_429_is_sent_again_with_growing_patience() {
+fn a_batch_refused_with_429_is_retried_with_growing_delays() {
     let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}, "retry": {"attempts": 3}}));
     let id = split(&mut world);
     world.answer("es-1");
-    // What comes meanwhile waits too: the node has enough to do.
+    // Requests that arrive meanwhile wait too, because the node is busy.
     let later = world.request("/_bulk", &index(&[id_on(0, 5)]));
     for longest in [50, 100, 200] {
         world.answer_with("es-0", 429, TOO_MUCH);
@@ -207,7 +207,7 @@ fn a_batch_refused_with_429_is_sent_again_with_growing_patience() {
 }
 
 #[test]
-fn nothing_is_sent_again_when_its_time_is_over() {
+fn nothing_is_retried_after_its_timeout() {
     let mut world = World::new(json!({"dispatch": {"timeout": "60ms"}}));
     let id = split(&mut world);
     world.answer("es-1");
@@ -218,7 +218,7 @@ fn nothing_is_sent_again_when_its_time_is_over() {
 }
 
 #[test]
-fn a_refusal_of_some_shares_becomes_their_items_error() {
+fn a_refusal_of_some_shares_becomes_the_error_of_their_items() {
     let mut world = World::new(json!({"retry": {"attempts": 0}}));
     let id = split(&mut world);
     world.answer_with("es-0", 429, TOO_MUCH);
@@ -238,7 +238,7 @@ fn a_refusal_of_some_shares_becomes_their_items_error() {
 }
 
 #[test]
-fn a_refusal_of_all_shares_is_the_clients_own() {
+fn a_refusal_of_all_shares_is_forwarded_to_the_client() {
     let mut world = World::new(json!({}));
     let id = split(&mut world);
     for upstream in ["es-1", "es-0"] {
@@ -255,14 +255,14 @@ fn a_refusal_of_all_shares_is_the_clients_own() {
 }
 
 #[test]
-fn when_a_merged_batch_is_refused_only_the_offender_sees_its_error() {
+fn only_the_offending_request_of_a_refused_batch_gets_the_error() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &index(&[id_on(0, 9)]));
     world.woken();
     let ids = [0, 1, 2].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
     world.answer("es-0");
     world.answer_with("es-0", 400, r#"{"error":{"type":"x","reason":"somebody's fault"},"status":400}"#);
-    // One after the other, each alone, before whatever came later.
+    // The requests are sent one after the other, each alone, before all later ones.
     assert_eq!(world.upstreams(), ["es-0"; 3]);
     let bodies: Vec<_> = world.calls.iter().map(|call| call.body.clone()).collect();
     assert_eq!(bodies, [0, 1, 2].map(|n| index(&[id_on(0, n)]).into_bytes()));
@@ -281,7 +281,7 @@ fn when_a_merged_batch_is_refused_only_the_offender_sees_its_error() {
 }
 
 #[test]
-fn a_merged_batch_refused_for_its_caller_or_its_node_is_not_sent_again() {
+fn a_merged_batch_refused_because_of_its_caller_or_node_is_not_retried() {
     for status in [401, 429, 500, 503] {
         let mut world = World::new(json!({"retry": {"attempts": 0}}));
         world.request("/_bulk", &index(&[id_on(0, 9)]));
@@ -295,7 +295,7 @@ fn a_merged_batch_refused_for_its_caller_or_its_node_is_not_sent_again() {
 }
 
 #[test]
-fn warnings_of_all_nodes_are_passed_on_once() {
+fn warnings_of_all_nodes_are_forwarded_once() {
     let mut world = World::new(json!({}));
     let id = split(&mut world);
     for (upstream, warning) in [("es-0", "a"), ("es-1", "a")] {

@@ -14,7 +14,7 @@ fn body() -> String {
 }
 
 #[test]
-fn where_bodies_come_headers_are_held_back() {
+fn headers_are_held_back_where_bodies_arrive() {
     let mut world = World::new(json!({}));
     world.request("/_bulk", &body());
     let slow = world.head("/_bulk", &[]);
@@ -26,7 +26,7 @@ fn where_bodies_come_headers_are_held_back() {
 }
 
 #[test]
-fn where_no_body_comes_the_request_goes_on_and_later_headers_go_at_once() {
+fn where_no_body_arrives_the_request_and_later_headers_continue() {
     let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
     let first = world.head("/_bulk", &[]);
     world.woken();
@@ -50,7 +50,7 @@ fn where_no_body_comes_the_request_goes_on_and_later_headers_go_at_once() {
 }
 
 #[test]
-fn a_slow_client_teaches_nothing() {
+fn a_slow_client_does_not_change_the_mode() {
     let mut world = World::new(json!({}));
     let slow = world.head("/_bulk", &[]);
     world.tick_after(PATIENCE);
@@ -63,7 +63,7 @@ fn a_slow_client_teaches_nothing() {
 }
 
 #[test]
-fn one_that_goes_or_ends_without_a_body_harms_nobody() {
+fn requests_that_end_without_a_body_do_no_harm() {
     let mut world = World::new(json!({}));
     let (goes, leaves, ends) = (world.head("/_bulk", &[]), world.head("/_bulk", &[]), world.head("/_bulk", &[]));
     world.gone(goes);
@@ -77,7 +77,7 @@ fn one_that_goes_or_ends_without_a_body_harms_nobody() {
 }
 
 #[test]
-fn a_configured_mode_is_not_put_to_the_test() {
+fn a_configured_mode_is_not_probed() {
     let mut world = World::new(json!({"header_pause": "stop"}));
     world.head("/_bulk", &[]);
     world.tick_after(10 * PATIENCE);

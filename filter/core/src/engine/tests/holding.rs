@@ -8,7 +8,7 @@ use crate::routing::UpstreamId;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Requests with one operation each, for one node.
+/// Sends requests with one operation each for one node.
 fn small(world: &mut World, node: usize, count: usize) -> Vec<u32> {
     (0..count).map(|n| world.request("/_bulk", &index(&[id_on(node, n)]))).collect()
 }
@@ -18,7 +18,7 @@ fn operations(world: &World, call: usize) -> usize {
 }
 
 #[test]
-fn what_arrives_while_a_batch_is_on_its_way_leaves_together() {
+fn requests_that_arrive_while_a_batch_is_in_flight_leave_together() {
     let mut world = World::new(json!({}));
     let first = small(&mut world, 0, 1);
     world.woken();
@@ -39,8 +39,8 @@ fn what_arrives_while_a_batch_is_on_its_way_leaves_together() {
     assert_eq!(batches.unwrap().1, &2);
 }
 
-/// How many requests are in each batch of 20 clients who come back a millisecond after they were answered; a batch
-/// takes ten.
+/// Returns the number of requests in each batch of 20 clients, each of which sends its next request a millisecond after
+/// its answer. A batch takes ten milliseconds.
 fn batches_of_20_clients(gather: &str) -> (World, Vec<usize>) {
     let mut world = World::new(json!({"hold": {"gather": gather}}));
     small(&mut world, 0, 1);
@@ -70,7 +70,7 @@ fn clients_that_were_answered_leave_with_those_that_waited() {
 }
 
 #[test]
-fn clients_that_do_not_come_back_are_waited_for_no_longer_than_said() {
+fn the_wait_for_clients_that_do_not_return_is_bounded() {
     let (mut world, _) = batches_of_20_clients("2ms");
     world.now += 10 * MILLISECOND;
     world.answer("es-0");
@@ -79,7 +79,7 @@ fn clients_that_do_not_come_back_are_waited_for_no_longer_than_said() {
     assert_eq!((world.calls.len(), world.timer), (0, Some(2 * MILLISECOND)));
     world.tick_after(2 * MILLISECOND);
     assert_eq!(operations(&world, 0), 3);
-    // Nobody comes back any more.
+    // No client returns from now on.
     world.now += MILLISECOND;
     world.answer("es-0");
     world.tick_after(MILLISECOND);
@@ -91,7 +91,7 @@ fn clients_that_do_not_come_back_are_waited_for_no_longer_than_said() {
 }
 
 #[test]
-fn nobody_is_woken_for_a_client_that_is_alone() {
+fn a_lone_client_causes_no_timer() {
     let mut world = World::new(json!({}));
     world.timer = None;
     for _ in 0..3 {
@@ -128,7 +128,7 @@ fn without_early_release_a_hold_leaves_when_its_interval_ends() {
     assert_eq!((world.calls.len(), world.timer), (0, Some(MILLISECOND)));
     world.tick_after(MILLISECOND);
     assert_eq!(operations(&world, 0), 2);
-    // The next hold waits for its own interval, or for the batch on its way if that takes longer.
+    // The next hold waits for its own interval, or for the batch in flight if that takes longer.
     small(&mut world, 0, 1);
     world.tick_after(30 * MILLISECOND);
     assert_eq!(world.calls.len(), 1);
@@ -155,7 +155,7 @@ fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
             world.answer("es-0");
         }
         assert!(sizes.len() >= 2 && sizes.iter().all(|size| (2..=4).contains(size)), "{sizes:?}");
-        // Whatever is left over waits for its interval, not for ever.
+        // The rest waits for its interval, not forever.
         world.tick_after(Duration::from_secs(60));
         world.settle();
         assert_eq!(world.replies.len(), 8);
@@ -163,7 +163,7 @@ fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
 }
 
 #[test]
-fn what_a_full_batch_leaves_behind_waits_for_its_own_interval() {
+fn the_rest_of_a_full_batch_waits_for_its_own_interval() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let mut world = World::new(json!({"hold": hold, "cluster_state": {"refresh": "1h"}}));
     small(&mut world, 0, 2);
@@ -179,7 +179,7 @@ fn what_a_full_batch_leaves_behind_waits_for_its_own_interval() {
 }
 
 #[test]
-fn what_will_not_be_sent_does_not_fill_a_hold() {
+fn shares_that_will_not_be_sent_do_not_fill_a_hold() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let mut world = World::new(json!({"hold": hold}));
     let unfinished = world.head("/_bulk", &[]);
@@ -198,7 +198,7 @@ fn what_will_not_be_sent_does_not_fill_a_hold() {
 }
 
 #[test]
-fn a_share_larger_than_a_batch_travels_alone_and_whole() {
+fn a_share_larger_than_a_batch_is_sent_alone_and_unsplit() {
     let mut world = World::new(json!({"hold": {"flush_threshold_size": "100b"}}));
     let ids: Vec<_> = (0..10).map(|n| id_on(0, n)).collect();
     world.request("/_bulk", &index(&ids));
@@ -207,7 +207,7 @@ fn a_share_larger_than_a_batch_travels_alone_and_whole() {
 }
 
 #[test]
-fn several_batches_of_a_caller_may_be_on_their_way() {
+fn several_batches_of_a_caller_may_be_in_flight() {
     let mut world = World::new(json!({"dispatch": {"max_in_flight": 2}, "hold": {"interval": "10ms"}}));
     small(&mut world, 0, 1);
     world.woken();
@@ -223,7 +223,7 @@ fn several_batches_of_a_caller_may_be_on_their_way() {
     assert_eq!(world.calls.len(), 2);
 }
 
-/// The `authorization` of each call on its way.
+/// Returns the `authorization` of each call in flight.
 fn callers(world: &World) -> Vec<String> {
     let header = |call: &crate::engine::Call| {
         call.headers.iter().find(|(name, _)| name == "authorization").map(|(_, value)| value.clone())
@@ -248,7 +248,7 @@ fn callers_never_share_a_batch() {
 }
 
 #[test]
-fn callers_take_turns_at_a_node() {
+fn callers_are_served_in_round_robin_order() {
     let mut world = World::new(json!({"dispatch": {"max_in_flight_per_node": 1}, "hold": {"flush_threshold_docs": 1}}));
     for _ in 0..3 {
         of_caller(&mut world, "greedy");
@@ -265,7 +265,7 @@ fn callers_take_turns_at_a_node() {
 }
 
 #[test]
-fn who_waits_keeps_its_turn_when_a_batch_is_sent_again() {
+fn a_retried_batch_does_not_overtake_waiting_identities() {
     let mut world = World::new(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     of_caller(&mut world, "merged");
     world.woken();
@@ -285,7 +285,7 @@ fn who_waits_keeps_its_turn_when_a_batch_is_sent_again() {
         turns.extend(callers(&world));
         world.answer("es-0");
     }
-    // What is sent again waits for the turn of its identity, which has just had one.
+    // The retried batch waits for the next slot of its identity, which has just had one.
     assert_eq!(turns, ["second", "third", "merged", "merged"]);
 }
 
@@ -308,7 +308,7 @@ fn at_most_64_replies_leave_in_one_callback() {
 }
 
 #[test]
-fn a_wake_up_is_asked_for_once() {
+fn a_wake_up_is_requested_once() {
     let mut world = World::new(json!({"header_pause": "stop"}));
     let unfinished = world.head("/_bulk", &[]);
     assert_eq!(world.wake_ups, 0);
@@ -322,7 +322,7 @@ fn a_wake_up_is_asked_for_once() {
 }
 
 #[test]
-fn a_wake_up_that_was_lost_is_made_good_by_the_next_tick() {
+fn the_next_tick_replaces_a_lost_wake_up() {
     let mut world = World::new(Value::Object(serde_json::Map::new()));
     small(&mut world, 0, 1);
     world.tick_after(Duration::from_secs(5));

@@ -1,4 +1,5 @@
-//! What a client or a node sends to make the filter take memory: the [audit](crate::engine::Audited) looks at every step.
+//! Input from hostile clients or nodes that makes the filter use memory. The [audit](crate::engine::Audited) checks
+//! every step.
 
 use std::time::Duration;
 
@@ -8,16 +9,16 @@ use super::world::{World, id_on, index};
 use crate::bulk::gzip;
 use crate::engine::pass_through::PassThrough;
 
-/// Bytes of a body that arrive at a time.
+/// The size of the chunks of a body, in bytes.
 const CHUNK: usize = 16 << 10;
 
-/// Lines that delete ten documents again and again, of at least so many bytes.
+/// Returns lines that delete the same ten documents repeatedly, with at least this many bytes.
 fn deletes(bytes: usize) -> String {
     let ten: String = (0..10).map(|id| format!("{{\"delete\":{{\"_id\":\"{id}\"}}}}\n")).collect();
     ten.repeat(bytes.div_ceil(ten.len()))
 }
 
-/// Sends a body in pieces; ends with the last, or when the request has passed through.
+/// Sends a body in chunks, until the last one or until the request has passed through.
 fn send(world: &mut World, path: &str, headers: &[(&str, &str)], body: &[u8]) -> u32 {
     let id = world.head(path, headers);
     let last = body.len().div_ceil(CHUNK);
@@ -28,13 +29,13 @@ fn send(world: &mut World, path: &str, headers: &[(&str, &str)], body: &[u8]) ->
     id
 }
 
-/// An item as long as clusters write them.
+/// Returns an item of realistic length.
 fn item(action: &str, id: &str) -> String {
     let rest = r#""_version":9223372036854775807,"result":"not_found","forced_refresh":true,"_shards":{"total":2,"successful":1,"failed":0},"_seq_no":9223372036854775807,"_primary_term":9223372036854775807,"status":404"#;
     format!(r#"{{"{action}":{{"_index":"i","_id":"{id}",{rest}}}}}"#)
 }
 
-/// Answers whatever is on its way with an item for each delete.
+/// Answers all calls in flight with an item for each delete.
 fn answer_deletes(world: &mut World, mut item: impl FnMut(&str) -> String) {
     while let Some(call) = world.calls.first() {
         let (upstream, body) = (call.upstream.to_string(), String::from_utf8(call.body.clone()).unwrap());
@@ -91,15 +92,15 @@ fn a_request_as_large_as_there_is_room_for_gets_all_its_items() {
 }
 
 #[test]
-fn an_answer_is_never_longer_than_it_may_be_and_parts_leave_in_a_row() {
+fn answers_stay_within_their_bound_and_parts_leave_one_after_the_other() {
     let mut world = World::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..20_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let id = send(&mut world, "/_bulk", &[], body.as_bytes());
     let mut batches = 0;
     while let Some(call) = world.calls.first() {
-        let mut on_their_way = world.upstreams();
-        on_their_way.dedup();
-        assert_eq!(on_their_way.len(), world.calls.len(), "two parts of a share are on their way");
+        let mut in_flight = world.upstreams();
+        in_flight.dedup();
+        assert_eq!(in_flight.len(), world.calls.len(), "two parts of a share are in flight");
         let operations = String::from_utf8_lossy(&call.body).lines().count();
         assert!(operations < 1_024, "{operations} operations are answered in more than a megabyte");
         let upstream = call.upstream.to_string();
@@ -114,7 +115,7 @@ fn an_answer_is_never_longer_than_it_may_be_and_parts_leave_in_a_row() {
 }
 
 #[test]
-fn a_refusal_of_all_parts_is_the_requests_own() {
+fn a_refusal_of_all_parts_answers_the_whole_request() {
     let mut world = World::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..10_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let id = send(&mut world, "/_bulk", &[], body.as_bytes());
@@ -127,7 +128,7 @@ fn a_refusal_of_all_parts_is_the_requests_own() {
 }
 
 #[test]
-fn long_errors_for_each_item_are_kept_or_shortened_but_never_taken_for_granted() {
+fn long_errors_are_kept_or_shortened_within_the_memory_bound() {
     let mut world =
         World::new(json!({"limits": {"memory": "64mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..15_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
@@ -146,7 +147,7 @@ fn long_errors_for_each_item_are_kept_or_shortened_but_never_taken_for_granted()
 }
 
 #[test]
-fn what_a_node_says_beyond_what_there_is_room_for_is_not_read() {
+fn an_answer_without_room_is_not_read() {
     let mut world = World::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
     world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
     world.woken();
@@ -156,7 +157,7 @@ fn what_a_node_says_beyond_what_there_is_room_for_is_not_read() {
 }
 
 #[test]
-fn nonsense_of_a_node_takes_no_more_than_itself() {
+fn a_malformed_answer_uses_no_more_memory_than_its_size() {
     let nested = format!("{}{}", "[".repeat(4 << 20), "]".repeat(4 << 20));
     let zeros = format!(r#"{{"took":1,"errors":false,"items":[{}0]}}"#, "0,".repeat(4 << 20));
     let items = format!(
@@ -210,7 +211,7 @@ fn a_long_refusal_that_many_requests_share_is_short_and_quotes_none_of_them() {
 }
 
 #[test]
-fn headers_are_counted() {
+fn the_memory_of_headers_is_counted() {
     let mut world = World::new(json!({"limits": {"memory": "16mb", "max_request": "1mb"}}));
     let long = "x".repeat(60_000);
     let passed = (0..1_000).take_while(|n| {
@@ -223,7 +224,7 @@ fn headers_are_counted() {
 }
 
 #[test]
-fn a_node_that_is_busy_again_and_again_takes_no_more_than_there_is_room_for() {
+fn repeated_429_answers_stay_within_the_memory_bound() {
     let mut world =
         World::new(json!({"limits": {"memory": "32mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..20_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();

@@ -1,4 +1,4 @@
-//! `dispatch.level`: what a batch carries the operations of.
+//! `dispatch.level`: whether batches are for nodes or for shards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ fn shard_of(key: &str) -> u32 {
     Formula::Factor { shards: 6, routing_shards: 768 }.shard(hash(key))
 }
 
-/// The n-th id of a shard.
+/// Returns the n-th id of a shard.
 fn id_of(shard: u32, n: usize) -> String {
     (0..).map(|number| format!("d{number}")).filter(|id| shard_of(id) == shard).nth(n).unwrap()
 }
@@ -24,7 +24,7 @@ fn world(more: Value) -> World {
     World::new(config)
 }
 
-/// The ids or routing values in a batch, in order.
+/// Returns the ids or routing values in a batch, in order.
 fn keys(call: &Call) -> Vec<String> {
     let text = String::from_utf8(call.body.clone()).unwrap();
     let lines = text.lines().step_by(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -35,7 +35,7 @@ fn keys(call: &Call) -> Vec<String> {
     lines.map(key).collect()
 }
 
-/// The shards in each batch on its way, by upstream.
+/// Returns the shards in each batch in flight, by upstream.
 fn shards(world: &World) -> BTreeMap<String, Vec<BTreeSet<u32>>> {
     let mut shards = BTreeMap::<_, Vec<_>>::new();
     for call in &world.calls {
@@ -46,13 +46,13 @@ fn shards(world: &World) -> BTreeMap<String, Vec<BTreeSet<u32>>> {
     shards
 }
 
-/// One document for each shard, and another for each.
+/// Returns a body with two documents for each shard.
 fn twice_each() -> String {
     index(&(0..12).map(|n| id_of(n % 6, n as usize / 6)).collect::<Vec<_>>())
 }
 
 #[test]
-fn node_puts_all_shards_of_a_node_into_one_batch() {
+fn level_node_puts_all_shards_of_a_node_into_one_batch() {
     let mut world = world(json!({"dispatch": {"level": "node"}}));
     world.request("/_bulk", &twice_each());
     world.woken();
@@ -62,14 +62,14 @@ fn node_puts_all_shards_of_a_node_into_one_batch() {
 }
 
 #[test]
-fn shard_makes_a_batch_for_each() {
+fn level_shard_makes_a_batch_for_each_shard() {
     let mut world = world(json!({}));
     let ids = [0, 1].map(|_| world.request("/_bulk", &twice_each()));
     world.woken();
     let batches = |shards: [u32; 2]| shards.map(|shard| BTreeSet::from([shard])).to_vec();
     let expected = [("es-0", batches([0, 3])), ("es-1", batches([1, 4])), ("es-2", batches([2, 5]))];
     assert_eq!(shards(&world), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
-    // Of both requests, each in its order.
+    // The batch has the operations of both requests, each in its order.
     assert!(world.calls.iter().all(|call| {
         let keys = keys(call);
         keys.len() == 4 && keys[..2] == keys[2..]
@@ -83,7 +83,7 @@ fn shard_makes_a_batch_for_each() {
 }
 
 #[test]
-fn shards_of_two_indices_are_two() {
+fn shards_of_different_indices_have_separate_batches() {
     let mut state = state();
     for part in ["metadata", "routing_table"] {
         state[part]["indices"]["j"] = state[part]["indices"]["i"].clone();
@@ -98,7 +98,7 @@ fn shards_of_two_indices_are_two() {
 }
 
 #[test]
-fn a_shard_under_way_keeps_no_other_of_its_node_waiting() {
+fn a_shard_in_flight_does_not_block_other_shards_of_its_node() {
     let mut world = world(json!({}));
     let first = [id_of(0, 0), id_of(3, 0), id_of(0, 1)];
     for id in first {
@@ -111,7 +111,7 @@ fn a_shard_under_way_keeps_no_other_of_its_node_waiting() {
 }
 
 #[test]
-fn all_shards_of_a_node_share_its_bound() {
+fn all_shards_of_a_node_share_its_slots() {
     let mut world = world(json!({"dispatch": {"level": "shard", "max_in_flight_per_node": 1}}));
     let id = world.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
     world.woken();
@@ -128,7 +128,7 @@ fn operations_on_one_document_share_a_batch_whatever_the_index_is_called() {
     let id = id_of(4, 0);
     let line = |name: &str, fields: &str| format!("{{\"index\":{{\"_index\":\"{name}\",{fields}}}}}\n{{}}\n");
     let plain = [line("i", &format!("\"_id\":\"{id}\"")), line("a", &format!("\"_id\":\"{id}\""))].concat();
-    // The routing value decides, not the id.
+    // The routing value determines the shard, not the id.
     let routed = ["i", "a"].map(|name| line(name, &format!("\"_id\":\"{id}\",\"routing\":\"{}\"", id_of(1, 0))));
     world.request("/_bulk", &(plain.clone() + &routed.concat()));
     world.woken();
@@ -140,13 +140,13 @@ fn operations_on_one_document_share_a_batch_whatever_the_index_is_called() {
 }
 
 #[test]
-fn what_has_no_known_shard_travels_as_with_node() {
+fn operations_without_a_known_shard_are_batched_by_node() {
     let bare = "{\"index\":{\"_index\":\"i\"}}\n{}\n";
     let mut passing = world(json!({"missing_id": "pass"}));
     passing.request("/_bulk", &bare.repeat(5));
     passing.woken();
     assert_eq!(passing.calls.iter().map(|call| keys(call).len()).collect::<Vec<_>>(), [5]);
-    // With a routing value that leads to a shard it is that shard's.
+    // With a routing value, the operation belongs to that shard.
     let mut direct = world(json!({"missing_id": "direct"}));
     direct.request("/_bulk", &bare.repeat(5));
     direct.woken();
@@ -191,7 +191,7 @@ fn a_share_that_cannot_be_sent_leaves_its_shards_hold_free() {
     assert!(world.engine.is_idle());
 }
 
-/// A cluster with an index of very many shards, all of them on one node.
+/// Returns a cluster with an index of this many shards, all on one node.
 fn wide(shards: u32) -> Value {
     let mut state = state();
     let copy = json!([{"primary": true, "state": "STARTED", "node": "n0"}]);
@@ -204,7 +204,7 @@ fn wide(shards: u32) -> Value {
 }
 
 #[test]
-fn a_request_for_more_shards_than_are_counted_passes_whole() {
+fn a_request_for_more_shards_than_the_maximum_passes_through() {
     const SHARDS: u32 = 1 << 17;
     let mut world = World::knowing(json!({"dispatch": {"level": "shard"}}), &wide(SHARDS));
     let formula = Formula::Factor { shards: SHARDS, routing_shards: SHARDS };
@@ -217,7 +217,7 @@ fn a_request_for_more_shards_than_are_counted_passes_whole() {
     assert_eq!((world.passed_because(PassThrough::Shards), world.engine.memory()), (1, 0));
     let fits = world.request("/_bulk", &index(&ids[1..]));
     assert!(!world.passed.contains_key(&fits));
-    // Each share takes memory beside its operation.
+    // Each share uses memory in addition to its operation.
     assert!(world.engine.memory() > 65_536 * 200, "{}", world.engine.memory());
     world.gone(fits);
     assert_eq!(world.engine.memory(), 0);

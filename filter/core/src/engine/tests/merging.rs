@@ -59,7 +59,7 @@ fn actions_index_routing_and_alias_come_from_line_path_or_query() {
 }
 
 #[test]
-fn a_request_for_one_node_alone_gets_that_nodes_answer_as_it_is() {
+fn a_request_for_a_single_node_gets_that_nodes_answer_unchanged() {
     let mut world = World::new(json!({}));
     for answer in ["{ \"took\" : 1 }", "not even JSON"] {
         let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
@@ -70,7 +70,7 @@ fn a_request_for_one_node_alone_gets_that_nodes_answer_as_it_is() {
 }
 
 #[test]
-fn operations_without_an_id_stay_together_and_requests_take_turns() {
+fn operations_without_an_id_stay_together_and_requests_alternate_between_nodes() {
     let mut world = World::new(json!({}));
     let body = "{\"index\":{\"_index\":\"i\"}}\n{}\n".repeat(5);
     let ids: Vec<_> = (0..6).map(|_| world.request("/_bulk", &body)).collect();
@@ -85,7 +85,7 @@ fn operations_without_an_id_stay_together_and_requests_take_turns() {
 }
 
 #[test]
-fn a_request_that_is_not_vouched_for_passes_on_as_it_came() {
+fn an_unaccepted_request_passes_through_unchanged() {
     let mut world = World::new(json!({}));
     let good = index(&[id_on(0, 0), id_on(1, 0)]);
     for (rest, why) in [
@@ -111,7 +111,7 @@ fn a_request_that_is_not_vouched_for_passes_on_as_it_came() {
 }
 
 #[test]
-fn without_a_state_requests_pass_through_while_it_is_asked_for() {
+fn without_a_state_requests_pass_through_while_it_is_polled() {
     let mut world = World::without_state(json!({"credentials": {"authorization": "ApiKey x"}}));
     assert!(world.timer.is_none());
     let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
@@ -119,20 +119,20 @@ fn without_a_state_requests_pass_through_while_it_is_asked_for() {
     assert_eq!(world.passed_because(PassThrough::NoState), 1);
     assert_eq!(world.wake_ups, 1);
     world.woken();
-    let call = world.questions.remove(0);
+    let call = world.state_queries.remove(0);
     assert!(call.headers.contains(&("authorization".to_owned(), "ApiKey x".to_owned())));
     assert!(call.headers.iter().any(|(name, value)| name == ":path" && value.starts_with("/_cluster/state/")));
 }
 
 #[test]
-fn a_question_about_the_state_that_gets_no_answer_is_asked_again() {
+fn an_unanswered_state_query_is_repeated() {
     let mut world = World::without_state(json!({"cluster_state": {"refresh": "2s"}}));
     world.request("/_bulk", "");
     world.woken();
     for failure in 1..=3 {
-        // At once some times, then after the interval.
+        // It is repeated at once a few times, and then after the interval.
         for _ in 0..[2, 6, 1][failure as usize - 1] {
-            let call = world.questions.remove(0).id;
+            let call = world.state_queries.remove(0).id;
             world.root(match failure {
                 1 => Input::CallFailed { call },
                 2 => Input::CallNotSent { call },
@@ -141,14 +141,14 @@ fn a_question_about_the_state_that_gets_no_answer_is_asked_again() {
         }
         assert_eq!(world.counts[&Counter::StateErrors], failure);
         world.woken();
-        assert!(world.questions.is_empty());
+        assert!(world.state_queries.is_empty());
         world.tick_after(Duration::from_secs(2));
-        assert_eq!(world.questions.len(), 1);
+        assert_eq!(world.state_queries.len(), 1);
     }
 }
 
 #[test]
-fn a_body_of_just_the_largest_size_is_taken() {
+fn a_body_of_exactly_the_maximum_size_is_accepted() {
     let body = index(&[id_on(0, 0)]);
     let mut world = World::new(json!({"limits": {"max_request": format!("{}b", body.len())}}));
     let length = body.len().to_string();
@@ -190,7 +190,8 @@ fn a_body_beyond_a_bound_passes_through() {
     assert_eq!(world.engine.memory(), 0);
 }
 
-/// What of an answer is kept that waits for another, with room for so much, and the memory that both requests take.
+/// Sends a request whose first answer waits for the second, with this `limits.memory`. Returns its id and the memory in
+/// use.
 fn kept(memory: &str) -> (World, u32, u64) {
     let mut world =
         World::new(json!({"limits": {"memory": memory, "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
@@ -204,7 +205,7 @@ fn kept(memory: &str) -> (World, u32, u64) {
 }
 
 #[test]
-fn an_answer_that_waits_for_another_takes_memory_too() {
+fn an_answer_that_waits_for_another_is_counted() {
     let (mut world, id, memory) = kept("28kb");
     assert!(memory >= 10_000, "{memory}");
     let crowd: Vec<u32> = (0..8).map(|n| world.request("/_bulk", &index(&[id_on(2, n)]))).collect();
@@ -217,7 +218,7 @@ fn an_answer_that_waits_for_another_takes_memory_too() {
 }
 
 #[test]
-fn of_an_answer_without_room_the_long_items_are_shortened() {
+fn the_long_items_of_an_answer_without_room_are_shortened() {
     let (mut world, id, memory) = kept("10kb");
     assert!(memory < 10_000, "{memory}");
     world.settle();
@@ -246,13 +247,13 @@ fn answer_with_cookie(world: &mut World, upstream: &str, status: u16) {
     });
 }
 
-/// The names of the headers of a reply.
+/// Returns the names of the headers of a reply.
 fn names(world: &World, id: u32) -> Vec<&str> {
     world.replies[&id].headers.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 #[test]
-fn a_cookie_is_for_the_one_request_that_was_answered_with_it() {
+fn a_cookie_is_forwarded_only_to_a_lone_request() {
     for status in [200, 401, 500] {
         let mut world = World::new(json!({}));
         let id = world.request("/_bulk", &index(&[id_on(0, 0)]));

@@ -1,4 +1,4 @@
-//! What is shown of what happens, and when.
+//! The published metrics, and when they are published.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use serde_json::json;
 use super::world::{World, id_on, index};
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
-use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A world in which nobody looks at the cluster for a while, so that time can pass.
+/// Creates a world without cluster-state polls for a while, so that time can pass.
 fn world() -> World {
     World::new(json!({"cluster_state": {"refresh": "1h"}, "header_pause": "stop"}))
 }
 
-/// The gauges of one upstream, without their labels.
+/// Returns the gauges of one upstream, without their labels.
 fn gauges_of(world: &World, upstream: &str) -> BTreeMap<String, u64> {
     let upstreams = world.engine.upstreams();
     let end = format!(".upstream.{upstream}");
@@ -37,40 +37,40 @@ fn gauges<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn what_happens_is_shown_at_once_when_nothing_is_under_way() {
+fn events_are_published_at_once_when_no_request_is_pending() {
     let mut world = world();
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     let request = RequestId(9);
     world.engine.handle(head(request), world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     world.engine.handle(Input::RequestEnd { request }, world.now);
-    assert!(world.engine.is_to_be_shown(), "it is empty, and passes through");
-    let mut happened = Happened::default();
-    world.engine.take_happened(&mut happened);
-    assert_eq!(happened.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(world.engine.is_due(), "it is empty, and passes through");
+    let mut events = MetricEvents::default();
+    world.engine.take_events(&mut events);
+    assert_eq!(events.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
+    assert!(!world.engine.is_due());
 }
 
 #[test]
-fn else_ten_times_a_second_and_there_is_a_timer_for_it() {
+fn events_are_published_ten_times_a_second_while_requests_are_pending() {
     let mut world = world();
     world.now += INTERVAL;
     world.root(Input::Tick);
     world.engine.handle(head(RequestId(9)), world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     world.now += INTERVAL - MILLISECOND;
     world.engine.handle(Input::Tick, world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
     let commands: Vec<_> = std::iter::from_fn(|| world.engine.poll_root()).collect();
     assert!(format!("{commands:?}").contains("SetTimer(1ms)"), "{commands:?}");
     world.now += MILLISECOND;
     world.engine.handle(Input::Tick, world.now);
-    assert!(world.engine.is_to_be_shown());
-    world.engine.take_happened(&mut Happened::default());
-    // Time alone is no news.
+    assert!(world.engine.is_due());
+    world.engine.take_events(&mut MetricEvents::default());
+    // Time alone does not make metrics due.
     world.now += INTERVAL;
     world.engine.handle(Input::Tick, world.now);
-    assert!(!world.engine.is_to_be_shown());
+    assert!(!world.engine.is_due());
 }
 
 fn head(request: RequestId) -> Input {
@@ -80,7 +80,7 @@ fn head(request: RequestId) -> Input {
 }
 
 #[test]
-fn what_is_held_and_on_its_way_is_told_for_each_upstream() {
+fn held_and_in_flight_operations_are_reported_for_each_upstream() {
     let mut world = world();
     let (first, second) = (index(&[id_on(0, 0), id_on(0, 1)]), index(&[id_on(0, 2)]));
     world.request("/_bulk", &first);
@@ -90,7 +90,7 @@ fn what_is_held_and_on_its_way_is_told_for_each_upstream() {
     world.woken();
     let sent = gauges([("in_flight_batches", 1), ("in_flight_operations", 2), ("in_flight_bytes", bytes)]);
     assert_eq!(gauges_of(&world, "es-0"), sent);
-    // Another waits behind it, one more, and one whose client goes.
+    // Two more requests wait behind it, and one whose client disconnects.
     world.request("/_bulk", &second);
     let leaver = world.request("/_bulk", &second);
     world.gone(leaver);
@@ -105,7 +105,7 @@ fn what_is_held_and_on_its_way_is_told_for_each_upstream() {
 }
 
 #[test]
-fn what_waits_to_be_sent_again_is_held() {
+fn batches_that_wait_to_be_retried_count_as_held() {
     let mut world = world();
     let body = index(&[id_on(0, 0)]);
     world.request("/_bulk", &body);
@@ -118,7 +118,7 @@ fn what_waits_to_be_sent_again_is_held() {
 #[test]
 fn each_batch_is_measured_once() {
     let mut world = world();
-    world.engine.take_happened(&mut Happened::default());
+    world.engine.take_events(&mut MetricEvents::default());
     world.samples.clear();
     let (one, two) = (index(&[id_on(0, 0)]), index(&[id_on(0, 1), id_on(0, 2)]));
     world.request("/_bulk", &one);
@@ -140,13 +140,13 @@ fn each_batch_is_measured_once() {
     assert_eq!(values(Histogram::BatchOperations), [1, 3, 3]);
     let bytes = [one.len() as u64, (one.len() + two.len()) as u64];
     assert_eq!(values(Histogram::BatchBytes), [bytes[0], bytes[1], bytes[1]]);
-    // The second batch waited for the first; sent again it has not waited anew.
+    // The second batch waited for the first. Its retry adds no further hold time.
     assert_eq!(values(Histogram::HoldMicroseconds), [0, 7000]);
     assert_eq!(values(Histogram::UpstreamMicroseconds), [7000, 5000, 0]);
 }
 
 #[test]
-fn memory_and_the_state_are_told_once_there_was_a_request() {
+fn memory_and_the_state_are_reported_after_the_first_request() {
     let world = World::without_state(json!({}));
     assert!(world.engine.gauges().is_empty());
     let mut world = World::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));

@@ -24,7 +24,7 @@ fn text(call: &Call) -> String {
     String::from_utf8(call.body.clone()).unwrap()
 }
 
-/// The operations of a batch: what the action line says, and the source's number.
+/// Returns the operations of a batch: the action line and the number in the source.
 fn operations(call: &Call) -> Vec<(Value, u64)> {
     let lines = text(call);
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -36,7 +36,7 @@ fn operations(call: &Call) -> Vec<(Value, u64)> {
 }
 
 #[test]
-fn generated_ids_decide_where_documents_go_and_come_back_in_their_items() {
+fn generated_ids_route_documents_and_appear_in_their_items() {
     let mut world = World::new(json!({"missing_id": "generate"}));
     let id = world.request("/i/_bulk", LINES);
     let before = world.engine.memory();
@@ -52,7 +52,7 @@ fn generated_ids_decide_where_documents_go_and_come_back_in_their_items() {
     }
     assert_eq!((made[2].as_str(), made.iter().collect::<BTreeSet<_>>().len()), ("mine", 4));
     assert!(made.iter().all(|id| id == "mine" || id.len() == 20), "{made:?}");
-    // What came is there, byte for byte, but for the ids.
+    // Everything arrives byte for byte, except for the added ids.
     let sent: String = world.calls.iter().map(text).collect();
     for expected in [
         format!("{{\"index\":{{\"_id\":\"{}\",\"_index\":\"i\"}}}}\n{{\"n\":0}}\n", made[0]),
@@ -67,10 +67,10 @@ fn generated_ids_decide_where_documents_go_and_come_back_in_their_items() {
 }
 
 #[test]
-fn an_item_with_another_id_than_the_one_made_does_not_fit() {
+fn an_item_without_the_generated_id_does_not_match() {
     let mut world = World::new(json!({"missing_id": "generate"}));
     let id = world.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(2));
-    // So that each node has a batch of which it is a part, not the whole.
+    // Each node gets a batch that contains more than this request.
     world.request("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
     world.woken();
     let sent: Vec<_> =
@@ -84,12 +84,12 @@ fn an_item_with_another_id_than_the_one_made_does_not_fit() {
     world.woken();
     let items = world.items(id);
     assert_eq!(items.len(), 2);
-    // The error says under which id the document may be found.
+    // The error contains the id under which the document may be found.
     assert!(items.iter().all(|(id, status)| *status == 503 && sent.contains(&json!(id))), "{items:?}");
 }
 
 #[test]
-fn an_index_with_a_generated_id_may_be_sent_again_but_a_create_may_not() {
+fn an_index_operation_with_a_generated_id_is_retried_but_a_create_is_not() {
     let lost = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
     for (action, resent) in [("index", true), ("create", false)] {
         let mut world = World::new(json!({"missing_id": "generate"}));
@@ -111,7 +111,7 @@ fn an_index_with_a_generated_id_may_be_sent_again_but_a_create_may_not() {
 }
 
 #[test]
-fn what_a_node_had_no_room_for_is_sent_again_with_the_id_that_was_made() {
+fn rejected_operations_are_retried_with_their_generated_id() {
     let mut world = World::new(json!({"missing_id": "generate", "cluster_state": {"refresh": "1h"}}));
     let routing = id_on(0, 0);
     let line = format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n");
@@ -134,7 +134,7 @@ fn what_a_node_had_no_room_for_is_sent_again_with_the_id_that_was_made() {
 }
 
 #[test]
-fn direct_sends_all_that_a_request_has_for_an_index_to_one_shard_another_each_time() {
+fn direct_sends_all_operations_on_an_index_to_one_shard_that_differs_by_request() {
     let mut world = World::new(json!({"indices": [{"pattern": "i*", "missing_id": "direct"}]}));
     let mut nodes = Vec::new();
     for _ in 0..6 {
@@ -157,7 +157,7 @@ fn direct_sends_all_that_a_request_has_for_an_index_to_one_shard_another_each_ti
 }
 
 #[test]
-fn direct_leaves_alone_what_has_an_id_or_a_routing_value() {
+fn direct_does_not_change_operations_with_an_id_or_a_routing_value() {
     let mut world = World::new(json!({"missing_id": "direct"}));
     let (here, there) = (id_on(0, 0), id_on(1, 0));
     let with_id = index(std::slice::from_ref(&here));
@@ -171,7 +171,7 @@ fn direct_leaves_alone_what_has_an_id_or_a_routing_value() {
 }
 
 #[test]
-fn pass_sends_what_has_only_a_routing_value_where_that_leads() {
+fn pass_routes_operations_by_their_routing_value() {
     for mode in ["pass", "direct"] {
         let mut world = World::new(json!({"missing_id": mode}));
         for node in [2, 0, 1] {
@@ -184,7 +184,7 @@ fn pass_sends_what_has_only_a_routing_value_where_that_leads() {
 }
 
 #[test]
-fn where_an_id_decides_too_nothing_is_made_of_a_routing_value() {
+fn a_routing_value_alone_is_not_enough_where_the_id_routes_too() {
     let mut partitioned = state();
     partitioned["metadata"]["indices"]["i"]["settings"]["index"]["routing_partition_size"] = json!("2");
     let mut world = World::knowing(json!({"missing_id": "direct"}), &partitioned);
@@ -192,7 +192,7 @@ fn where_an_id_decides_too_nothing_is_made_of_a_routing_value() {
     world.request("/i/_bulk?routing=a", body);
     world.woken();
     assert_eq!((world.upstreams(), text(&world.calls[0]).as_str()), (vec!["es"], body));
-    // With an id of its own a document can be placed, but where routing is required an id is no help.
+    // With its own id a document can be routed, unless the index requires a routing value.
     for mode in ["direct", "generate"] {
         let mut world = World::knowing(json!({"missing_id": mode}), &partitioned);
         let id = world.request("/i/_bulk", body);
@@ -205,9 +205,10 @@ fn where_an_id_decides_too_nothing_is_made_of_a_routing_value() {
     assert_ne!(world.upstreams(), ["es"]);
 }
 
-/// Logstash writes these for what it does not have. A cluster refuses a whole request in which a parameter is there twice.
+/// Logstash sends null for parameters that it does not have. A cluster refuses a whole request with a duplicate
+/// parameter.
 #[test]
-fn what_is_added_takes_the_place_of_a_null() {
+fn an_added_parameter_replaces_a_null() {
     let body = "{\"index\":{\"_id\":null,\"_index\":\"i\",\"routing\":null}}\n{\"n\":1}\n";
     for (mode, added) in [("generate", "_id"), ("direct", "routing"), ("pass", "")] {
         let mut world = World::new(json!({"missing_id": mode}));
@@ -226,7 +227,7 @@ fn what_is_added_takes_the_place_of_a_null() {
     }
 }
 
-/// What an operation on this name gets, by the parameters that are added to its action line.
+/// Returns the parameters that are added to the action line of an operation on this name.
 pub fn added(world: &mut World, name: &str, action: &str, parameters: &Value) -> Vec<String> {
     let mut line = parameters.clone();
     line["_index"] = json!(name);
@@ -241,7 +242,7 @@ pub fn added(world: &mut World, name: &str, action: &str, parameters: &Value) ->
 }
 
 #[test]
-fn what_the_cluster_refuses_without_an_id_gets_none() {
+fn operations_that_the_cluster_refuses_get_no_id() {
     let mut state = state();
     state["metadata"]["data_stream"] = json!({
         "data_stream": {"stream": {"indices": [{"index_name": ".ds-stream-1"}]}},

@@ -1,4 +1,4 @@
-//! The engine with scripted nodes, under virtual time.
+//! Tests of the engine with scripted nodes and virtual time.
 
 mod access_log;
 mod admin;

@@ -1,4 +1,4 @@
-//! What waits for a node that has left.
+//! Shares and batches that wait for a node that has left the cluster.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn upstream(world: &World, name: &str) -> UpstreamId {
     }
 }
 
-/// A world in which something was sent to es-0 and to es-1, so that their numbers are known, and nothing is left.
+/// Creates an idle world that has already sent requests to es-0 and es-1, so that their numbers are known.
 fn warm(config: Value) -> (World, UpstreamId, UpstreamId) {
     let mut world = world(config);
     world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
@@ -52,7 +52,7 @@ fn body(world: &World, call: usize) -> String {
 }
 
 #[test]
-fn goes_to_the_coordinator_and_what_is_on_its_way_stays() {
+fn held_shares_go_to_the_coordinator_and_batches_in_flight_stay() {
     for level in ["node", "shard"] {
         let (mut world, gone, _) = warm(json!({"dispatch": {"level": level}}));
         let ids = [0, 0, 0].map(|n| {
@@ -75,7 +75,7 @@ fn goes_to_the_coordinator_and_what_is_on_its_way_stays() {
 }
 
 #[test]
-fn leaves_others_where_they_are() {
+fn shares_for_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let id = small(&mut world, 0);
     leaves(&mut world, &[gone]);
@@ -87,12 +87,12 @@ fn leaves_others_where_they_are() {
 }
 
 #[test]
-fn is_held_since_it_came() {
+fn redirected_shares_keep_their_hold_time() {
     let (mut world, gone, _) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let early = small(&mut world, 0);
     world.tick_after(30 * MILLISECOND);
     leaves(&mut world, &[gone]);
-    // What came later was read with the table before.
+    // The later request was read with the previous table.
     let late = small(&mut world, 1);
     world.woken();
     assert_eq!((world.calls.len(), world.timer), (0, Some(20 * MILLISECOND)));
@@ -105,7 +105,7 @@ fn is_held_since_it_came() {
 }
 
 #[test]
-fn leaves_what_is_to_be_sent_again_to_others_where_it_is() {
+fn retries_to_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({}));
     small(&mut world, 0);
     world.woken();
@@ -116,16 +116,16 @@ fn leaves_what_is_to_be_sent_again_to_others_where_it_is() {
 }
 
 #[test]
-fn leaves_what_may_leave_to_others() {
+fn ready_batches_for_other_nodes_are_not_redirected() {
     let (mut world, _, gone) = warm(json!({}));
-    // Ready, but not asked for yet.
+    // The batch is ready, but was not polled yet.
     small(&mut world, 0);
     leaves(&mut world, &[gone]);
     assert_eq!(world.upstreams(), ["es-0"]);
 }
 
 #[test]
-fn waits_no_longer_than_from_when_it_came() {
+fn redirected_shares_leave_when_their_original_interval_ends() {
     let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     world.request("/_bulk", &index(&[id_on(0, 0)]));
     world.tick_after(30 * MILLISECOND);
@@ -137,7 +137,7 @@ fn waits_no_longer_than_from_when_it_came() {
 }
 
 #[test]
-fn leaves_an_empty_hold_behind() {
+fn redirecting_leaves_an_empty_hold() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let bounds = json!({"max_in_flight": 2, "max_in_flight_per_node": 2});
     let (mut world, gone, _) = warm(json!({"hold": hold, "dispatch": bounds}));
@@ -146,7 +146,7 @@ fn leaves_an_empty_hold_behind() {
         world.request_with("/_bulk", &[("authorization", caller)], &index(&ids));
         world.woken();
     };
-    // The lane is full, and a hold with a batch on its way waits for it.
+    // The slots are full, and a hold with a batch in flight waits for them.
     of(&mut world, "a", &[0, 1, 2]);
     of(&mut world, "z", &[0, 1, 2]);
     of(&mut world, "a", &[3, 4, 5]);
@@ -158,7 +158,7 @@ fn leaves_an_empty_hold_behind() {
     let z = world.calls.remove(1);
     world.calls.insert(0, z);
     world.answer("es-0");
-    // Two are not three.
+    // Two requests are too few for a batch of three.
     assert_eq!(world.upstreams(), ["es-0", "es"]);
     of(&mut world, "a", &[8]);
     assert_eq!(
@@ -170,7 +170,7 @@ fn leaves_an_empty_hold_behind() {
 }
 
 #[test]
-fn of_two_nodes_joins_one_batch_and_comes_back_in_order() {
+fn shares_of_two_nodes_join_one_batch_and_are_answered_in_order() {
     let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let ids = [id_on(1, 0), id_on(0, 0), id_on(2, 0), id_on(1, 1), id_on(0, 1)];
     let id = world.request("/_bulk", &index(&ids));
@@ -185,10 +185,10 @@ fn of_two_nodes_joins_one_batch_and_comes_back_in_order() {
 }
 
 #[test]
-fn of_a_client_that_goes_is_forgotten_where_it_waits_now() {
+fn redirected_shares_of_a_client_that_disconnects_are_dropped() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let (mut world, gone, _) = warm(json!({"hold": hold}));
-    // So that all of them have one caller.
+    // All of these requests have the same caller.
     let unfinished = world.head("/_bulk", &[]);
     let before = world.request("/_bulk", &index(&[id_on(0, 5)]));
     world.gone(before);
@@ -209,7 +209,7 @@ fn of_a_client_that_goes_is_forgotten_where_it_waits_now() {
 }
 
 #[test]
-fn to_be_sent_again_is_sent_to_the_coordinator_when_it_is_time() {
+fn a_pending_retry_goes_to_the_coordinator_when_it_is_due() {
     for lost in [true, false] {
         let (mut world, gone, _) = warm(json!({}));
         let id = small(&mut world, 0);
@@ -233,7 +233,7 @@ fn to_be_sent_again_is_sent_to_the_coordinator_when_it_is_time() {
 }
 
 #[test]
-fn to_be_sent_again_after_the_node_left_is_sent_to_the_coordinator_too() {
+fn a_retry_after_the_node_has_left_goes_to_the_coordinator() {
     let (mut world, gone, _) = warm(json!({}));
     let id = small(&mut world, 0);
     world.woken();
@@ -241,7 +241,7 @@ fn to_be_sent_again_after_the_node_left_is_sent_to_the_coordinator_too() {
     world.answer_with("es-0", 429, TOO_MUCH);
     world.tick_after(50 * MILLISECOND);
     assert_eq!(world.upstreams(), ["es"]);
-    // Should the node come back, nothing waits there for a batch that is elsewhere.
+    // If the node returns, nothing waits there for a batch that was redirected.
     leaves(&mut world, &[]);
     small(&mut world, 1);
     world.woken();
@@ -252,14 +252,14 @@ fn to_be_sent_again_after_the_node_left_is_sent_to_the_coordinator_too() {
 }
 
 #[test]
-fn for_the_lane_of_a_hung_node_does_not_wait_for_it() {
+fn redirected_batches_do_not_wait_for_the_slots_of_a_hung_node() {
     let (mut world, gone, _) = warm(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     let callers = ["a", "b", "c"].map(|caller| {
         let id = world.request_with("/_bulk", &[("authorization", caller)], &index(&[id_on(0, 0)]));
         world.woken();
         id
     });
-    // A batch of two that was refused for one of them, and waits for the lane too.
+    // A batch of two was refused because of one of them, and waits for the slots too.
     world.answer("es-0");
     let both = [1, 2].map(|n| world.request_with("/_bulk", &[("authorization", "b")], &index(&[id_on(0, n)])));
     world.woken();
@@ -269,7 +269,7 @@ fn for_the_lane_of_a_hung_node_does_not_wait_for_it() {
     world.answer_with("es-0", 400, "{}");
     assert_eq!(world.upstreams(), ["es-0"]);
     leaves(&mut world, &[gone]);
-    // The coordinator's lane has room for one as well.
+    // The coordinator also has one slot.
     assert_eq!(world.upstreams(), ["es-0", "es"]);
     assert_eq!((body(&world, 0), body(&world, 1)), (index(&[id_on(0, 1)]), index(&[id_on(0, 2)])));
     world.answer("es");
@@ -280,7 +280,7 @@ fn for_the_lane_of_a_hung_node_does_not_wait_for_it() {
 }
 
 #[test]
-fn goes_to_the_node_again_once_it_is_back() {
+fn new_shares_go_to_the_node_again_once_it_returns() {
     let (mut world, gone, _) = warm(json!({}));
     leaves(&mut world, &[gone]);
     small(&mut world, 0);

@@ -1,4 +1,5 @@
-//! The parameter `require_data_stream`, in the query and in action lines: the OpenTelemetry collector's exporter sends it.
+//! The parameter `require_data_stream` in the query and in action lines. The OpenTelemetry collector's exporter sends
+//! it.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::world::{World, id_on, index, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// Nodes of these releases, and besides "i" a data stream "stream" with an alias "streams".
+/// Creates a world with nodes of these versions and an additional data stream "stream" with an alias "streams".
 fn world(config: Value, versions: [&str; 3]) -> World {
     let mut state = state();
     for (node, version) in versions.iter().enumerate() {
@@ -33,7 +34,7 @@ fn operation(action: &str, name: &str, required: bool) -> String {
 const KNOW_IT: [&str; 3] = ["8.13.0", "8.19.2", "9.5.3"];
 
 #[test]
-fn goes_to_nodes_that_know_it() {
+fn the_parameter_is_forwarded_to_nodes_that_support_it() {
     for (path, name, required) in [
         ("/_bulk", "stream", true),
         ("/_bulk?require_data_stream", "streams", true),
@@ -51,7 +52,7 @@ fn goes_to_nodes_that_know_it() {
 }
 
 #[test]
-fn passes_with_the_request_where_a_node_does_not_know_it() {
+fn the_request_passes_through_if_a_node_does_not_support_the_parameter() {
     for third in ["8.12.2", "7.17.29"] {
         for (path, body) in [
             ("/_bulk", operation("create", "stream", true)),
@@ -70,9 +71,9 @@ fn passes_with_the_request_where_a_node_does_not_know_it() {
     assert!(silent.passed.contains_key(&id));
 }
 
-/// A cluster refuses the whole request in which an update has it, and takes no notice of it in a deletion.
+/// A cluster refuses the whole request if an update has the parameter, and ignores it in a deletion.
 #[test]
-fn passes_with_the_request_if_it_is_said_of_an_update() {
+fn the_request_passes_through_if_an_update_has_the_parameter() {
     for (path, action, required, passes) in [
         ("/_bulk", "update", true, true),
         ("/_bulk", "update", false, false),
@@ -90,9 +91,9 @@ fn passes_with_the_request_if_it_is_said_of_an_update() {
     assert_eq!(world.passed[&id], body.as_bytes());
 }
 
-/// The refusal of what is no data stream shows no id then.
+/// The refusal of an operation on a name that is not a data stream then contains no id.
 #[test]
-fn where_it_is_refused_no_id_is_made() {
+fn refused_operations_get_no_id() {
     let required = json!({"require_data_stream": true});
     for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
         let mut world = world(json!({"missing_id": mode}), KNOW_IT);

@@ -7,7 +7,7 @@ fn body(world: &World, id: u32) -> String {
 }
 
 #[test]
-fn requests_that_differ_only_in_what_they_want_to_see_share_a_batch() {
+fn requests_that_differ_only_in_response_parameters_share_a_batch() {
     let mut world = World::new(json!({}));
     let lines = index(&[id_on(0, 0), id_on(1, 0)]);
     let queries = ["", "?filter_path=errors", "?filter_path=items.*.status", "?filter_path=items.*.error"];
@@ -23,7 +23,7 @@ fn requests_that_differ_only_in_what_they_want_to_see_share_a_batch() {
 }
 
 #[test]
-fn an_answer_to_one_request_alone_is_filtered_too() {
+fn the_answer_to_a_lone_request_is_filtered() {
     let mut world = World::new(json!({}));
     let id = world.request("/_bulk?filter_path=errors&refresh=true", &index(&[id_on(0, 0)]));
     world.woken();
@@ -33,7 +33,7 @@ fn an_answer_to_one_request_alone_is_filtered_too() {
 }
 
 #[test]
-fn errors_that_are_written_here_are_filtered_but_refusals_are_not() {
+fn errors_from_the_filter_are_filtered_but_refusals_are_not() {
     let mut world = World::new(json!({}));
     let path = "/_bulk?filter_path=errors,items.*.error.type";
     let (mixed, refused) = ([id_on(0, 0), id_on(1, 0)], [id_on(2, 0)]);
@@ -52,7 +52,7 @@ fn errors_that_are_written_here_are_filtered_but_refusals_are_not() {
 }
 
 #[test]
-fn whatever_is_answered_is_printed_for_human_eyes_if_the_client_likes() {
+fn every_answer_is_indented_if_the_client_requests_it() {
     let mut world = World::new(json!({}));
     let lines = index(&[id_on(0, 0), id_on(1, 0)]);
     let ids = ["", "?pretty", "?pretty=true&filter_path=errors", "?pretty=false"]
@@ -70,7 +70,7 @@ fn whatever_is_answered_is_printed_for_human_eyes_if_the_client_likes() {
     assert_eq!(body(&world, ids[3]), body(&world, ids[0]));
     let refusal = "{\n  \"error\" : {\n    \"root_cause\" : [ ]\n  },\n  \"status\" : 400\n}\n";
     assert_eq!((world.replies[&refused].status, body(&world, refused).as_str()), (400, refusal));
-    // What is not JSON stays as it is.
+    // A response that is not JSON stays unchanged.
     let id = world.request("/_bulk?pretty", &index(&[id_on(2, 0)]));
     world.woken();
     world.answer_with("es-2", 403, "Forbidden");

@@ -10,7 +10,7 @@ fn body() -> String {
     index(&[id_on(0, 0), id_on(1, 0)])
 }
 
-/// A request whose route leads there; whether it was split.
+/// Sends a request with this route, and returns whether it was split.
 fn is_split(world: &mut World, route: Option<&str>) -> bool {
     let body = body();
     let id = world.head_to(route, "/_bulk", &[]);
@@ -23,12 +23,12 @@ fn is_split(world: &mut World, route: Option<&str>) -> bool {
 }
 
 #[test]
-fn only_a_route_to_the_coordinating_upstream_lets_a_request_be_split() {
+fn only_requests_routed_to_the_coordinating_upstream_are_split() {
     let mut world = World::new(json!({"route_clusters": ["es-http"]}));
     for route in ["es", "es-http"] {
         assert!(is_split(&mut world, Some(route)), "{route}");
     }
-    // A node's own cluster is another policy than that of the coordinating one.
+    // A node's own cluster may have another policy than the coordinating upstream.
     for route in ["other", "es-0", "es2", "e", ""] {
         assert!(!is_split(&mut world, Some(route)), "{route}");
     }
@@ -38,9 +38,9 @@ fn only_a_route_to_the_coordinating_upstream_lets_a_request_be_split() {
 }
 
 #[test]
-fn each_request_s_own_route_counts_though_its_headers_are_known() {
+fn each_requests_own_route_counts_even_if_its_headers_are_cached() {
     let mut world = World::new(json!({}));
-    // Weighted clusters: requests that are equal in every header, some of which go elsewhere.
+    // With weighted clusters, some of several requests with equal headers go elsewhere.
     for _ in 0..20 {
         assert!(is_split(&mut world, Some("es")));
         assert!(!is_split(&mut world, Some("canary")));
@@ -49,14 +49,14 @@ fn each_request_s_own_route_counts_though_its_headers_are_known() {
 }
 
 #[test]
-fn what_goes_elsewhere_is_not_read_and_asks_nothing_of_the_cluster() {
+fn requests_routed_elsewhere_are_not_read_and_cause_no_polls() {
     let mut world = World::without_state(json!({}));
     let id = world.head_to(Some("other"), "/_bulk?routing=%", &[("content-encoding", "br")]);
     assert!(world.passed.contains_key(&id));
     world.woken();
-    assert!(world.questions.is_empty());
+    assert!(world.state_queries.is_empty());
     assert_eq!(world.passed_because(PassThrough::Route), 1);
-    // What is no bulk request is not counted.
+    // Requests other than bulk requests are not counted.
     let headers = [(":method", "GET"), (":path", "/_bulk")];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
     world.stream(Input::RequestHead { request: RequestId(77), headers, route: None, end: true });
@@ -65,7 +65,7 @@ fn what_goes_elsewhere_is_not_read_and_asks_nothing_of_the_cluster() {
 }
 
 #[test]
-fn the_switch_comes_before_the_route() {
+fn disabled_takes_precedence_over_the_route() {
     let mut world = World::new(json!({"enabled": false}));
     assert!(!is_split(&mut world, Some("other")));
     assert_eq!(world.counts[&Counter::RequestsPassedThrough(PassThrough::Disabled)], 1);
@@ -73,10 +73,10 @@ fn the_switch_comes_before_the_route() {
 }
 
 #[test]
-fn the_operator_is_told_once_when_no_route_leads_here() {
+fn a_warning_is_logged_once_if_no_route_leads_here() {
     let mut world = World::without_state(json!({}));
     world.head_to(Some("es-http"), "/_bulk", &[]);
-    // Nothing else asks for the callback in which warnings are told.
+    // Nothing else requests the callback in which warnings are logged.
     assert_eq!(world.wake_ups, 1);
     world.head_to(None, "/_bulk", &[]);
     world.woken();
@@ -93,7 +93,7 @@ fn the_operator_is_told_once_when_no_route_leads_here() {
 }
 
 #[test]
-fn routes_elsewhere_are_no_news_where_others_lead_here() {
+fn routes_elsewhere_cause_no_warning_if_others_lead_here() {
     let mut world = World::new(json!({}));
     assert!(is_split(&mut world, Some("es")));
     assert!(!is_split(&mut world, Some("other")));

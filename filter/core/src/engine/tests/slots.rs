@@ -1,4 +1,4 @@
-//! The slots of a node, `dispatch.max_in_flight_per_node`, and who has them.
+//! The slots of a node (`dispatch.max_in_flight_per_node`) and their distribution.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::world::{World, id_on, index, state};
 use crate::config::Config;
 
-/// `hold.interval`, unless a test says something else.
+/// The default `hold.interval` of these tests.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 const JUST_BEFORE: Duration = Duration::from_millis(49);
@@ -19,7 +19,7 @@ fn quiet(config: Value) -> World {
     World::new(whole)
 }
 
-/// A request to es-0 of this identity, and of a caller of its own for each number.
+/// Sends a request to es-0 with this identity. Each number has a separate caller.
 fn ask(world: &mut World, path: &str, identity: &str, caller: usize) -> u32 {
     let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
     let id = world.request_with(path, &headers, &index(&[id_on(0, caller % 4)]));
@@ -27,14 +27,14 @@ fn ask(world: &mut World, path: &str, identity: &str, caller: usize) -> u32 {
     id
 }
 
-/// A request of each of so many callers.
+/// Sends a request from each of this many callers.
 fn ask_all(world: &mut World, path: &str, identity: &str, callers: usize) {
     for caller in 0..callers {
         ask(world, path, identity, caller);
     }
 }
 
-/// The identity and the number of the caller of each call on its way.
+/// Returns the identity and the caller's number of each call in flight.
 fn in_flight(world: &World) -> Vec<(String, usize)> {
     let calls = world.calls.iter().map(|call| {
         let value = |wanted: &str| call.headers.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
@@ -48,7 +48,7 @@ fn count(world: &World, identity: &str) -> usize {
 }
 
 #[test]
-fn that_others_have_are_not_waited_for_longer_than_an_interval() {
+fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
     let mut world = quiet(json!({}));
     ask_all(&mut world, "/_bulk", "many", 64);
     assert_eq!(count(&world, "many"), 16);
@@ -58,7 +58,7 @@ fn that_others_have_are_not_waited_for_longer_than_an_interval() {
     world.tick_after(JUST_BEFORE);
     assert_eq!(world.calls.len(), 16);
     world.tick_after(Duration::from_millis(1));
-    // However long the others are held: no identity has more than all slots.
+    // However long the others are held, no identity exceeds the number of slots.
     assert_eq!((count(&world, "many"), count(&world, "other")), (16, 1));
     let call = world.calls.pop().unwrap();
     world.calls.insert(0, call);
@@ -73,13 +73,13 @@ fn that_others_have_are_not_waited_for_longer_than_an_interval() {
 }
 
 #[test]
-fn that_are_taken_have_the_engine_woken_in_time() {
+fn occupied_slots_set_a_timer_for_the_engine() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask(&mut world, "/_bulk", "one", 0);
     world.timer = None;
     ask(&mut world, "/_bulk", "two", 0);
     assert_eq!(world.timer, Some(INTERVAL));
-    // An identity that has all it may have waits for no time.
+    // An identity at its maximum sets no timer.
     world.tick_after(INTERVAL);
     assert_eq!(world.calls.len(), 2);
     world.timer = None;
@@ -91,7 +91,7 @@ fn that_are_taken_have_the_engine_woken_in_time() {
 }
 
 #[test]
-fn are_had_in_turn_by_identities_not_by_callers() {
+fn slots_are_assigned_round_robin_by_identity_not_by_caller() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask_all(&mut world, "/_bulk", "greedy", 4);
     ask_all(&mut world, "/_bulk", "modest", 2);
@@ -107,7 +107,7 @@ fn are_had_in_turn_by_identities_not_by_callers() {
 }
 
 #[test]
-fn are_shared_at_once_by_what_arrives_together() {
+fn slots_are_shared_at_once_by_requests_that_arrive_together() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
     for (identity, callers) in [("many", 8), ("few", 2)] {
         for caller in 0..callers {
@@ -122,13 +122,13 @@ fn are_shared_at_once_by_what_arrives_together() {
 }
 
 #[test]
-fn are_not_taken_by_requests_that_ask_the_cluster_to_wait() {
+fn requests_that_ask_the_cluster_to_wait_use_separate_slots() {
     for query in ["refresh=wait_for", "wait_for_active_shards=all", "timeout=1m&wait_for_active_shards=1"] {
         let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
         let path = format!("/_bulk?{query}");
         ask_all(&mut world, &path, "many", 64);
         assert_eq!(count(&world, "many"), 4);
-        // Of the same identity, and yet it does not wait.
+        // This request has the same identity, but does not wait.
         ask(&mut world, "/_bulk?refresh=true", "many", 100);
         assert_eq!(count(&world, "many"), 5);
         ask(&mut world, &path, "other", 0);
@@ -142,7 +142,7 @@ fn are_not_taken_by_requests_that_ask_the_cluster_to_wait() {
 }
 
 #[test]
-fn are_all_there_are_where_all_share_one_identity() {
+fn a_single_identity_never_exceeds_the_slots() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
     for identity in ["a", "b", "c"] {
         ask(&mut world, "/_bulk", identity, 0);
@@ -154,7 +154,7 @@ fn are_all_there_are_where_all_share_one_identity() {
 }
 
 #[test]
-fn are_shared_by_the_header_that_is_configured() {
+fn slots_are_shared_by_the_configured_header() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
     ask(&mut world, "/_bulk", "a", 1);
     ask(&mut world, "/_bulk", "b", 1);
@@ -164,7 +164,7 @@ fn are_shared_by_the_header_that_is_configured() {
 }
 
 #[test]
-fn do_not_keep_a_hold_of_several_batches_for_an_interval_each() {
+fn a_hold_of_several_batches_does_not_wait_an_interval_for_each() {
     let config = json!({
         "hold": {"flush_threshold_docs": 1}, "dispatch": {"max_in_flight": 3, "max_in_flight_per_node": 3},
     });
@@ -181,7 +181,7 @@ fn do_not_keep_a_hold_of_several_batches_for_an_interval_each() {
 }
 
 #[test]
-fn keep_nothing_that_was_held_for_an_interval_already() {
+fn entries_held_for_an_interval_do_not_wait_for_slots() {
     let config = json!({"hold": {"early_release": false}, "dispatch": {"max_in_flight_per_node": 1}});
     let mut world = quiet(config);
     for identity in ["one", "two"] {
@@ -192,14 +192,14 @@ fn keep_nothing_that_was_held_for_an_interval_already() {
 }
 
 #[test]
-fn of_an_identity_are_not_exceeded_by_what_is_sent_again() {
+fn retries_do_not_exceed_the_slots_of_an_identity() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2}}));
     ask_all(&mut world, "/_bulk", "many", 8);
     for _ in 0..4 {
         world.answer_with("es-0", 429, "{}");
         assert_eq!(count(&world, "many"), 2);
     }
-    // Four are due again, and four have never left.
+    // Four retries are due, and four requests have never left.
     world.tick_after(Duration::from_secs(1));
     assert_eq!(count(&world, "many"), 2);
     ask(&mut world, "/_bulk", "other", 0);
@@ -211,7 +211,7 @@ fn of_an_identity_are_not_exceeded_by_what_is_sent_again() {
 }
 
 #[test]
-fn that_become_fewer_or_more_are_counted_right() {
+fn changing_the_number_of_slots_keeps_the_count_correct() {
     let config = |most: u64, interval: &str| {
         json!({
             "coordinator": "es", "cluster_state": {"refresh": "1h"}, "hold": {"interval": interval},
@@ -233,7 +233,7 @@ fn that_become_fewer_or_more_are_counted_right() {
     world.answer("es-0");
     world.answer("es-0");
     assert_eq!(world.calls.len(), 1);
-    // What is held for an hour at most is held for long enough now.
+    // Everything that may be held for at most an hour is overdue now.
     world.now += Duration::from_secs(1);
     change(&mut world, 1, "50ms");
     assert_eq!((count(&world, "one"), count(&world, "two")), (1, 1));
@@ -243,7 +243,7 @@ fn that_become_fewer_or_more_are_counted_right() {
 }
 
 #[test]
-fn of_a_node_that_has_gone_keep_nothing() {
+fn slots_of_a_node_that_has_left_block_nothing() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     let paths = ["/_bulk", "/_bulk?refresh=wait_for"];
     for path in paths {
@@ -263,7 +263,7 @@ fn of_a_node_that_has_gone_keep_nothing() {
 }
 
 #[test]
-fn are_not_lost_to_clients_that_have_gone() {
+fn clients_that_disconnect_do_not_leak_slots() {
     let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask(&mut world, "/_bulk", "many", 0);
     let leavers: Vec<_> = (1..10).map(|caller| ask(&mut world, "/_bulk", "many", caller)).collect();

@@ -1,4 +1,4 @@
-//! Settings that change while requests are here.
+//! Settings that change while requests are being handled.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn world(config: Value) -> World {
     World::new(whole)
 }
 
-/// Requests with one operation each, for one node.
+/// Sends requests with one operation each for one node.
 fn small(world: &mut World, count: usize) -> Vec<u32> {
     (0..count).map(|n| world.request("/_bulk", &index(&[id_on(0, n)]))).collect()
 }
@@ -28,7 +28,7 @@ fn operations(world: &World, call: usize) -> usize {
     world.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
 }
 
-/// Lets the engine follow these switches, as the cluster shows them.
+/// Applies these run-time settings, in the form in which the cluster returns them.
 fn switch(world: &mut World, switches: Value) {
     let answer = json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": switches}}}});
     let (switches, invalid) = Switches::read(answer.to_string().as_bytes()).unwrap();
@@ -37,14 +37,14 @@ fn switch(world: &mut World, switches: Value) {
 }
 
 #[test]
-fn switched_off_it_takes_nothing_in_and_loses_nothing() {
+fn a_disabled_filter_accepts_nothing_and_loses_nothing() {
     let mut world = world(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let held = small(&mut world, 2);
     let reading = world.head("/_bulk", &[]);
     let body = index(&[id_on(0, 5)]);
     world.data(reading, &body[..10], false);
     switch(&mut world, json!({"enabled": "false"}));
-    // Whatever else may be said against it.
+    // This reason takes precedence over all others.
     for path in ["/_bulk", "/_bulk?pipeline=p"] {
         let off = world.head(path, &[]);
         assert_eq!(world.passed[&off], b"");
@@ -64,7 +64,7 @@ fn switched_off_it_takes_nothing_in_and_loses_nothing() {
 }
 
 #[test]
-fn the_configuration_may_leave_it_off_until_it_is_switched_on() {
+fn the_filter_may_be_configured_off_until_it_is_enabled() {
     let mut world = world(json!({"enabled": false}));
     let off = small(&mut world, 1);
     assert!(world.passed.contains_key(&off[0]));
@@ -75,7 +75,7 @@ fn the_configuration_may_leave_it_off_until_it_is_switched_on() {
 }
 
 #[test]
-fn requests_with_operations_for_a_disabled_index_pass_whole() {
+fn requests_with_operations_on_a_disabled_index_pass_through() {
     let mut world = world(json!({"indices": [{"pattern": "a*", "enabled": false}]}));
     let (line, fine) =
         (format!("{{\"delete\":{{\"_index\":\"a\",\"_id\":\"{}\"}}}}\n", id_on(0, 0)), index(&[id_on(1, 0)]));
@@ -90,7 +90,7 @@ fn requests_with_operations_for_a_disabled_index_pass_whole() {
 }
 
 #[test]
-fn a_shorter_interval_counts_for_what_is_held() {
+fn a_shorter_interval_applies_to_held_shares() {
     let mut world = world(json!({"hold": {"early_release": false, "interval": "1m"}}));
     small(&mut world, 1);
     world.tick_after(30 * MILLISECOND);
@@ -101,7 +101,7 @@ fn a_shorter_interval_counts_for_what_is_held() {
     world.tick_after(20 * MILLISECOND);
     assert_eq!((world.calls.len(), operations(&world, 0)), (1, 2));
     world.settle();
-    // What is overdue by the new rule leaves at once.
+    // A hold that is overdue by the new rule leaves at once.
     switch(&mut world, json!({"interval": "1m"}));
     small(&mut world, 1);
     world.tick_after(30 * MILLISECOND);
@@ -110,7 +110,7 @@ fn a_shorter_interval_counts_for_what_is_held() {
 }
 
 #[test]
-fn a_longer_interval_counts_for_what_is_held() {
+fn a_longer_interval_applies_to_held_shares() {
     let mut world = world(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     small(&mut world, 1);
     world.woken();
@@ -122,7 +122,7 @@ fn a_longer_interval_counts_for_what_is_held() {
 }
 
 #[test]
-fn smaller_thresholds_count_for_what_is_held() {
+fn smaller_thresholds_apply_to_held_shares() {
     for threshold in [json!({"flush_threshold_docs": "2"}), json!({"flush_threshold_size": "100b"})] {
         let mut world = world(json!({"hold": {"early_release": false, "interval": "1m"}}));
         small(&mut world, 4);
@@ -141,7 +141,7 @@ fn smaller_thresholds_count_for_what_is_held() {
 }
 
 #[test]
-fn early_release_lets_what_is_held_leave_at_once() {
+fn early_release_lets_held_shares_leave_at_once() {
     let mut world = world(json!({"hold": {"early_release": false, "interval": "1m"}}));
     small(&mut world, 2);
     world.woken();
@@ -150,12 +150,12 @@ fn early_release_lets_what_is_held_leave_at_once() {
 }
 
 #[test]
-fn without_early_release_what_waited_for_a_batch_waits_for_its_interval() {
+fn without_early_release_waiting_shares_wait_for_their_interval() {
     let mut world = world(json!({"hold": {"interval": "50ms"}}));
     small(&mut world, 1);
     world.woken();
     let late = small(&mut world, 1);
-    // It was to leave with the answer; one that was to leave at once stays too.
+    // It was to leave with the answer. A hold that was to leave at once stays too.
     world.request("/_bulk", &index(&[id_on(1, 0)]));
     switch(&mut world, json!({"early_release": "false"}));
     assert_eq!(world.upstreams(), ["es-0"]);
@@ -170,7 +170,7 @@ fn without_early_release_what_waited_for_a_batch_waits_for_its_interval() {
 }
 
 #[test]
-fn more_batches_may_be_on_their_way_and_fewer() {
+fn the_maximum_number_of_batches_in_flight_may_change() {
     let mut world = world(json!({"hold": {"flush_threshold_docs": 1}}));
     small(&mut world, 6);
     world.woken();
@@ -189,12 +189,12 @@ fn more_batches_may_be_on_their_way_and_fewer() {
 }
 
 #[test]
-fn a_hold_that_was_to_leave_stays_if_no_more_batches_may_be_on_their_way() {
+fn a_ready_hold_stays_if_the_maximum_in_flight_is_lowered() {
     let config = json!({"hold": {"flush_threshold_docs": 1}, "dispatch": {"max_in_flight": 2}});
     let mut world = world(config);
     small(&mut world, 1);
     world.woken();
-    // Ready, but not asked for yet.
+    // The batch is ready, but was not polled yet.
     let ready = small(&mut world, 1);
     switch(&mut world, json!({"max_in_flight": "1"}));
     assert_eq!(world.calls.len(), 1);
@@ -204,7 +204,7 @@ fn a_hold_that_was_to_leave_stays_if_no_more_batches_may_be_on_their_way() {
 }
 
 #[test]
-fn a_node_with_room_for_more_batches_gets_what_waits_for_it() {
+fn a_node_with_more_slots_gets_waiting_batches() {
     let config = |most: u64| json!({"coordinator": "es", "cluster_state": {"refresh": "1h"}, "dispatch": {"max_in_flight_per_node": most}});
     let mut world = World::new(config(1));
     for caller in ["a", "b", "c"] {
@@ -221,7 +221,7 @@ fn a_node_with_room_for_more_batches_gets_what_waits_for_it() {
 }
 
 #[test]
-fn missing_ids_are_made_or_not_for_requests_that_come_later() {
+fn a_change_of_missing_id_applies_to_later_requests() {
     let mut world = world(json!({"missing_id": "pass"}));
     let line = "{\"index\":{}}\n{}\n";
     let reading = world.head("/i/_bulk", &[]);
@@ -229,7 +229,7 @@ fn missing_ids_are_made_or_not_for_requests_that_come_later() {
     switch(&mut world, json!({"missing_id": "generate"}));
     world.data(reading, line, true);
     world.woken();
-    // One request, one way.
+    // Each request keeps one mode.
     assert_eq!(world.calls[0].body, line.repeat(2).as_bytes());
     world.settle();
     world.request("/i/_bulk", line);
@@ -238,7 +238,7 @@ fn missing_ids_are_made_or_not_for_requests_that_come_later() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_counted_when_it_is_new() {
+fn new_problems_are_logged_and_counted_once() {
     let mut world = world(json!({"hold": {"early_release": false, "interval": "1m"}}));
     small(&mut world, 1);
     world.woken();
@@ -247,12 +247,12 @@ fn what_is_wrong_is_said_and_counted_when_it_is_new() {
         assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (2, 2), "{:?}", world.warnings);
     }
     assert!(world.warnings[0].contains(".interval`") && world.warnings[1].contains(".max_in_flight`"));
-    // The rest counts.
+    // The other settings apply.
     assert_eq!(world.calls.len(), 1);
     switch(&mut world, json!({"interval": "later", "max_in_flight": "17"}));
     assert_eq!((world.warnings.len(), world.counts[&Counter::SwitchesInvalid]), (3, 3));
     switch(&mut world, json!({}));
-    // What was said a minute ago may be said again.
+    // A warning may be repeated after a minute.
     world.now += Duration::from_secs(60);
     world.woken();
     switch(&mut world, json!({"max_in_flight": "17"}));

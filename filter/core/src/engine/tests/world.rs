@@ -9,43 +9,43 @@ use crate::engine::Engine;
 use crate::engine::audit::Audited;
 use crate::engine::command::{Call, Command, Headers, RequestId, Response};
 use crate::engine::input::Input;
-use crate::engine::metrics::{Counter, Gauge, Happened, Histogram};
+use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Origin;
 use crate::routing::{Formula, Unshared, hash};
 
-/// An engine, what it asked for, and the clock.
+/// A test harness: an engine, its pending commands, and a virtual clock.
 pub struct World {
     pub engine: Audited,
     pub now: Time,
-    /// Batches on their way, oldest first.
+    /// The batches in flight, oldest first.
     pub calls: Vec<Call>,
-    /// Questions about the cluster on their way.
-    pub questions: Vec<Call>,
-    /// What was answered.
+    /// The cluster-state queries in flight.
+    pub state_queries: Vec<Call>,
+    /// The replies.
     pub replies: BTreeMap<u32, Response>,
-    /// What passed through, with the body that was put back.
+    /// The requests that passed through, with the returned body.
     pub passed: BTreeMap<u32, Vec<u8>>,
-    /// Requests whose headers went on while their bodies were kept.
+    /// The requests whose headers continued while their bodies were kept.
     pub headers_gone: Vec<u32>,
-    /// Requests whose headers were held back and let go.
+    /// The requests whose headers were held back and then continued.
     pub resumed: Vec<u32>,
     pub warnings: Vec<String>,
     pub timer: Option<Duration>,
     pub wake_ups: usize,
     pub counts: BTreeMap<Counter, u64>,
     pub samples: Vec<(Histogram, u64)>,
-    /// What was kept of each request for the access log.
+    /// The access log fields of each request.
     pub notes: BTreeMap<u32, Vec<String>>,
-    /// How many counters and gauges were asked for last.
+    /// The number of counters and gauges in the last measurement.
     pub measured: usize,
     next_request: u32,
 }
 
 const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
 
-/// A cluster of three nodes, with an index "i" of six shards: shards 0 and 3 on es-0, 1 and 4 on es-1, 2 and 5 on
-/// es-2; and an alias "a" for it.
+/// Returns a cluster of three nodes with an index "i" of six shards and an alias "a". Shards 0 and 3 are on es-0, 1 and
+/// 4 on es-1, and 2 and 5 on es-2.
 pub fn state() -> Value {
     let shards: serde_json::Map<String, Value> = (0..6)
         .map(|shard| {
@@ -64,7 +64,7 @@ pub fn state() -> Value {
     })
 }
 
-/// What a cluster in this state answers to a question, more than is asked for.
+/// Returns the answer of a cluster in this state to a query. It contains more than the query requests.
 fn truth(state: &Value, path: &str) -> Value {
     match path.split('?').next().unwrap() {
         "/_cluster/settings" => json!({}),
@@ -74,25 +74,25 @@ fn truth(state: &Value, path: &str) -> Value {
     }
 }
 
-/// The n-th id that lives on a node.
+/// Returns the n-th id whose document belongs on a node.
 pub fn id_on(node: usize, n: usize) -> String {
     let formula = Formula::Factor { shards: 6, routing_shards: 768 };
     let lives_there = |id: &String| formula.shard(hash(id)) as usize % 3 == node;
     (0..).map(|number| format!("d{number}")).filter(lives_there).nth(n).unwrap()
 }
 
-/// A bulk body that indexes documents with these ids.
+/// Returns a bulk body that indexes documents with these ids.
 pub fn index(ids: &[String]) -> String {
     ids.iter().map(|id| format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{\"of\":\"{id}\"}}\n")).collect()
 }
 
 impl World {
-    /// One that knows the cluster's state already.
+    /// Creates a world that knows the cluster state.
     pub fn new(config: Value) -> Self {
         Self::knowing(config, &state())
     }
 
-    /// One that knows this state.
+    /// Creates a world that knows this state.
     pub fn knowing(config: Value, state: &Value) -> Self {
         let mut world = Self::without_state(config);
         world.request("/_bulk", "");
@@ -103,12 +103,12 @@ impl World {
         world
     }
 
-    /// Goes on with a look at the cluster to its end.
+    /// Completes the pending poll of the cluster state.
     pub fn load(&mut self, state: &Value) {
         loop {
             let asked = self.wake_ups;
             self.root(Input::Woken);
-            match self.questions.pop() {
+            match self.state_queries.pop() {
                 Some(call) => {
                     let body = truth(state, &call.headers[1].1).to_string().into_bytes();
                     let response = Response { status: 200, body, ..Response::default() };
@@ -129,7 +129,7 @@ impl World {
             engine: Audited::new(engine),
             now: Time::from_secs(1),
             calls: Vec::new(),
-            questions: Vec::new(),
+            state_queries: Vec::new(),
             replies: BTreeMap::new(),
             passed: BTreeMap::new(),
             headers_gone: Vec::new(),
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// A request with its whole body in one piece; it is held, or passed through, when this returns.
+    /// Sends a request with its whole body in one chunk. On return it is held or has passed through.
     pub fn request(&mut self, path: &str, body: &str) -> u32 {
         self.request_with(path, &[], body)
     }
@@ -160,7 +160,7 @@ impl World {
         self.head_to(Some("es"), path, headers)
     }
 
-    /// The same for a request whose route leads to another cluster than the coordinating one, or to none.
+    /// Sends a request's headers with a route to this cluster, or to none.
     pub fn head_to(&mut self, route: Option<&str>, path: &str, headers: &[(&str, &str)]) -> u32 {
         let id = self.next_request;
         self.next_request += 1;
@@ -197,12 +197,12 @@ impl World {
         self.count();
     }
 
-    /// One callback of the root.
+    /// Runs a callback of the root context.
     pub fn root(&mut self, input: Input) {
         self.engine.handle(input, self.now);
         while let Some(command) = self.engine.poll_root() {
             match command {
-                Command::Call(call) if call.headers[0].1 == "GET" => self.questions.push(call),
+                Command::Call(call) if call.headers[0].1 == "GET" => self.state_queries.push(call),
                 Command::Call(call) => self.calls.push(call),
                 Command::Reply { request, response } => {
                     assert!(self.replies.insert(request.0, response).is_none(), "answered twice");
@@ -225,7 +225,7 @@ impl World {
         self.notes.entry(id).or_default().push(format!("{field}={value}"));
     }
 
-    /// Hands in what this one worker has counted, as if there were no other.
+    /// Passes in the metrics of this worker, as if it were the only one.
     fn measure(&mut self, request: RequestId, counters: &[Counter], gauges: &[Gauge]) {
         let now = self.engine.gauges();
         self.measured = counters.len() + gauges.len();
@@ -244,13 +244,13 @@ impl World {
         self.root(Input::Tick);
     }
 
-    /// Takes the oldest call to an upstream off the road.
+    /// Removes the oldest call to an upstream.
     pub fn take_call(&mut self, upstream: &str) -> Call {
         let position = self.calls.iter().position(|call| call.upstream.as_ref() == upstream);
         self.calls.remove(position.unwrap_or_else(|| panic!("no call to {upstream}: {:?}", self.upstreams())))
     }
 
-    /// Where the calls on their way go.
+    /// Returns the upstreams of the calls in flight.
     pub fn upstreams(&self) -> Vec<&str> {
         self.calls.iter().map(|call| call.upstream.as_ref()).collect()
     }
@@ -270,7 +270,7 @@ impl World {
         self.root(Input::CallAnswered { call: call.id, response });
     }
 
-    /// Answers everything until nothing is on its way.
+    /// Answers all calls until none is in flight.
     pub fn settle(&mut self) {
         while let Some(call) = self.calls.first() {
             let upstream = call.upstream.to_string();
@@ -283,7 +283,7 @@ impl World {
         serde_json::from_slice(&self.replies[&id].body).unwrap()
     }
 
-    /// The ids in the items of a reply, each with its status.
+    /// Returns the ids in the items of a reply, each with its status.
     pub fn items(&self, id: u32) -> Vec<(String, u64)> {
         let reply = self.reply(id);
         let items = reply["items"].as_array().unwrap().iter();
@@ -301,16 +301,16 @@ impl World {
 
     fn count(&mut self) {
         assert_eq!(self.engine.uncounted(), None, "more is allocated than is counted");
-        let mut happened = Happened::default();
-        self.engine.take_happened(&mut happened);
-        for (metric, by) in happened.counts {
+        let mut events = MetricEvents::default();
+        self.engine.take_events(&mut events);
+        for (metric, by) in events.counts {
             *self.counts.entry(metric).or_default() += by;
         }
-        self.samples.extend(happened.samples);
+        self.samples.extend(events.samples);
     }
 }
 
-/// What a node answers to a batch: 201 for each operation, or 404 for a delete.
+/// Returns a node's answer to a batch: 201 for each operation, or 404 for a delete.
 fn truthful(batch: &[u8], node: &str) -> Value {
     let mut lines = std::str::from_utf8(batch).unwrap().lines();
     let mut items = Vec::new();
