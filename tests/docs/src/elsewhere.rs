@@ -135,7 +135,7 @@ const fn in_istio(page: &'static str, begins: &'static str) -> Elsewhere {
         begins,
         needs: KUBERNETES,
         file: "tests/istio/tests/full/main.rs",
-        test: "what_kubectl_applies_carries_traffic",
+        test: "manifests_that_kubectl_applies_handle_traffic",
         target: "test-istio-full",
     }
 }
