@@ -34,7 +34,7 @@ impl Load {
     pub(crate) async fn end(mut self) -> Result<()> {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(client) = self.clients.join_next().await {
-            client?.context("a client panicked")?;
+            client?.context("a client failed")?;
         }
         Ok(())
     }

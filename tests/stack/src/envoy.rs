@@ -215,12 +215,12 @@ impl Envoy {
         port::loopback(self.admin_port)
     }
 
-    /// The URL of a path (`/…`) at the administration interface.
+    /// Returns the URL of a path (`/…`) at the administration interface.
     pub fn admin_url(&self, path: &str) -> String {
         format!("http://{}{path}", port::loopback(self.admin_port))
     }
 
-    /// The process.
+    /// Returns Envoy's process.
     pub fn process(&self) -> &Process {
         &self.process
     }

@@ -17,7 +17,7 @@ use crate::site::{LIMIT, Site};
 /// A short `idle_timeout` for the bulk routes, because their own is too long for a test.
 const LAST_RESORT: Duration = Duration::from_secs(5);
 
-/// istiod's server ends: proxies keep their current configuration.
+/// Kills istiod's server, and checks that proxies keep their current configuration.
 pub async fn istiod(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-alone", overlay.name);
     site.nodes.make_index(name).await?;
@@ -29,8 +29,8 @@ pub async fn istiod(site: &Site, overlay: &Overlay) -> Result<String> {
     Ok(proven)
 }
 
-/// Every worker's VM dies while one of them holds a request: the held request fails after its idle timeout, and the
-/// next requests get new VMs.
+/// Kills every worker's VM while one of them holds a request. The held request must fail after its idle timeout, and
+/// the next requests must get new VMs.
 pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-dead-vm", overlay.name);
     let (victim, after) = (&format!("{name}-1"), &format!("{name}-2"));

@@ -39,8 +39,8 @@ impl Fault {
     }
 }
 
-/// A proxy starts with each of the faults: it listens, and requests pass without the filter. Then it gets working
-/// manifests.
+/// Starts a proxy with each of the faults. It must listen, and requests must pass without the filter. Then the proxy
+/// gets working manifests.
 pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
     for fault in FAULTS {
         let name = &format!("{}-cold-{fault:?}", overlay.name).to_lowercase();
@@ -58,8 +58,8 @@ pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
     Ok("each fault is rejected and requests pass without the filter; after the fix, they are split".to_owned())
 }
 
-/// A working proxy gets one fault after the other and keeps its configuration; then it gets the first configuration
-/// again.
+/// Delivers one fault after the other to a working proxy, which must keep its configuration. Then it gets the first
+/// configuration again.
 pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-later", overlay.name);
     let [rolled_back, faulty @ ..] = indices::<{ 1 + FAULTS.len() }>(site, name).await?;

@@ -10,8 +10,8 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
 
-/// The values have another StatefulSet's name, so the upstreams do not match the nodes: all batches go to the `any`
-/// upstream, and a counter shows the missing upstreams.
+/// Puts another StatefulSet's name into the values, so that the upstreams do not match the nodes. All batches must go
+/// to the `any` upstream, and a counter must show the missing upstreams.
 pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
     let name = &format!("{overlay}-other-names");
     site.nodes.make_index(name).await?;
@@ -29,7 +29,7 @@ pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
     Ok("every request is answered; `batches_redirected_total` names the missing upstreams".to_owned())
 }
 
-/// A client speaks TLS to a port where Istio expects HTTP: it gets an error in plain text.
+/// Speaks TLS to a port where Istio expects HTTP. The client must get an error in plain text.
 pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
     const ERRORS: &str = "downstream_cx_protocol_error";
     let name = &format!("{}-client-with-tls", overlay.name);

@@ -9,7 +9,7 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, PORT, Site};
 
-/// A pod restarts at another address, and its share goes there.
+/// Moves a pod to another address, to which its share must go.
 pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-moved", overlay.name);
     site.nodes.make_index(name).await?;
@@ -27,7 +27,7 @@ pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
     Ok("requests are split, the moved pod's share at its new address".to_owned())
 }
 
-/// A pod is not ready for a while, and other pods get its share.
+/// Marks a pod as not ready for a while, during which other pods must get its share.
 pub async fn not_ready(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-not-ready", overlay.name);
     let (without, again) = (&format!("{name}-1"), &format!("{name}-2"));

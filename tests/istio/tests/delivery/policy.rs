@@ -11,8 +11,8 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{NAMESPACE, PORT, Site};
 
-/// In a gateway, the gateway itself enforces the policy, before the filter. For a client's sidecar, the nodes' sidecars
-/// enforce it, because a batch has the path and the caller of its requests.
+/// Checks that a policy denies a bulk path. In a gateway, the gateway itself enforces the policy, before the filter.
+/// For a client's sidecar, the nodes' sidecars enforce it, because a batch has the path and the caller of its requests.
 pub async fn denied(site: &Site, overlay: &Overlay) -> Result<String> {
     match overlay.kind {
         Kind::Gateway => by_gateway(site, overlay).await,

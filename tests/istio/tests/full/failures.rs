@@ -15,8 +15,8 @@ const CANNOT_FETCH: &str = "cannot fetch Wasm module";
 /// The type of the filter that the agent then delivers.
 const DENIES: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 
-/// A proxy starts with another module's digest in its values, and another proxy with a configuration that the filter
-/// rejects: requests pass without the filter. Then the fault is fixed.
+/// Starts a proxy with another module's digest in its values, and another proxy with a configuration that the filter
+/// rejects. Requests must pass without the filter. Then the fault is fixed.
 pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
     let mistaken = Overlay::with_module(overlay.name, &site.module.mistaken())?;
     for (fault, faulty) in [("digest", mistaken), ("configuration", wrong(overlay)?)] {
@@ -38,8 +38,8 @@ pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
     Ok("each fault is rejected and requests pass without the filter; after the fix, they are split".to_owned())
 }
 
-/// A working proxy gets another module's digest, then an address without a server, then an invalid configuration, and
-/// keeps its configuration each time. Then it gets the first configuration again.
+/// Delivers another module's digest, then an address without a server, then an invalid configuration to a working
+/// proxy, which must keep its configuration. Then it gets the first configuration again.
 pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-later", overlay.name);
     let [digest, address, configuration, rolled_back] = indices(site, name).await?;

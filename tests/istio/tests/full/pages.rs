@@ -9,7 +9,7 @@ pub const PAGES: [&str; 2] = ["README.md", "istio/README.md"];
 
 const NAMESPACE: &[&str] = &["kubectl", "create", "namespace"];
 
-/// Dry-runs the commands that create the namespace. It must not exist yet.
+/// Runs the commands that create the namespace as dry runs. The namespace must not exist yet.
 pub async fn make_namespace(api: &ApiServer) -> Result<()> {
     for page in PAGES {
         ensure!(
@@ -20,7 +20,7 @@ pub async fn make_namespace(api: &ApiServer) -> Result<()> {
     Ok(())
 }
 
-/// Dry-runs a page's commands to label and to apply, and reports their number.
+/// Runs a page's commands to label and to apply as dry runs, and reports their number.
 pub async fn apply(api: &ApiServer, page: &str) -> Result<String> {
     let answers = |words: &[&str]| matches!(words, ["kubectl", "label" | "apply", ..]);
     let count = follow(api, page, answers).await?;
@@ -28,7 +28,7 @@ pub async fn apply(api: &ApiServer, page: &str) -> Result<String> {
     Ok(format!("{count} commands"))
 }
 
-/// Dry-runs the wanted commands of a page and returns their number.
+/// Runs the wanted commands of a page as dry runs, and returns their number.
 async fn follow(api: &ApiServer, page: &str, is_wanted: impl Fn(&[&str]) -> bool) -> Result<usize> {
     let pages = Page::all(&root())?;
     let page = pages.iter().find(|one| one.path == page).context("no such page")?;

@@ -37,9 +37,8 @@ fn check(example: &str, file: &str) -> Result<()> {
         let hosts: BTreeSet<&str> = selecting.map(|entry| entry["spec"]["hosts"][0].as_str().unwrap()).collect();
         assert_eq!(hosts, BTreeSet::from(["any.es.internal", format!("{pod}.es.internal").as_str()]));
     }
-    let service = manifests.all("VirtualService").next().context("the overlay has no VirtualService")?["spec"]["hosts"]
-        [0]
-    .clone();
+    let routes = manifests.all("VirtualService").next().context("the overlay has no VirtualService")?;
+    let service = routes["spec"]["hosts"][0].clone();
     let has_address = |one: &&Value| one["kind"] == "Service" && one["spec"]["clusterIP"] != "None";
     let with_address = layout.iter().find(has_address).context("the layout has no Service with an address")?;
     assert_eq!(service, format!("{}.search.svc.cluster.local", with_address["metadata"]["name"].as_str().unwrap()));

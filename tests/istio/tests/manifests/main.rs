@@ -36,7 +36,7 @@ fn istio_finds_no_mistakes_in_the_components() -> Result<()> {
     Ok(())
 }
 
-/// A mistake that Istio only warns of is also an error.
+/// Checks that mistakes are errors even if Istio only warns of them.
 #[test]
 fn a_mistake_in_envoys_configuration_is_found() -> Result<()> {
     for (mistake, told) in

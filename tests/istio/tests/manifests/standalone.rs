@@ -108,7 +108,8 @@ fn filters() -> Result<()> {
     Ok(())
 }
 
-/// A proxy without a working filter behaves the same with an EnvoyFilter, a WasmPlugin or a TrafficExtension.
+/// Checks that a proxy without a working filter behaves the same with an EnvoyFilter, a WasmPlugin or a
+/// TrafficExtension.
 #[test]
 fn failures() -> Result<()> {
     let folder = Folder::shipped()?;

@@ -55,7 +55,7 @@ fn every_panel_has_a_title_a_description_and_a_unit() {
     assert!(dashboard.panels().count() > 30);
 }
 
-/// The dashboard can be imported into any Grafana, with any data source and any jobs.
+/// Checks that the dashboard can be imported into any Grafana, with any data source and any jobs.
 #[test]
 fn all_queries_use_the_variables() {
     let dashboard = Dashboard::read().unwrap();
