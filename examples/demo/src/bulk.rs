@@ -1,4 +1,4 @@
-//! Bulk requests with the answers that they must get.
+//! Bulk requests and their expected answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,18 +29,18 @@ impl Action {
     }
 }
 
-/// One operation: what to do, and the status that the cluster must answer.
+/// An operation and the status that the cluster must return.
 #[derive(Debug, Clone)]
 pub struct Operation {
     pub action: Action,
     pub id: String,
     pub routing: Option<String>,
-    /// The document, or the part of it to update; nothing for a delete.
+    /// The document, or the fields to update; `None` for a delete.
     pub source: Option<Value>,
     pub status: u16,
 }
 
-/// A request's body and, operation for operation, the item that must come back.
+/// A request's body, and the expected item of each operation.
 #[derive(Debug, Clone)]
 pub struct BulkRequest {
     pub body: Bytes,
@@ -73,17 +73,17 @@ impl BulkRequest {
         Ok(Self { body: body.into(), expected: operations.into_iter().map(expected).collect() })
     }
 
-    /// The number of operations.
+    /// Returns the number of operations.
     pub fn operations(&self) -> usize {
         self.expected.len()
     }
 
-    /// Compares an answer with what it must be: one item per operation in the request's order, each with its
-    /// operation's action, id and status, and the right `errors` flag. Returns by how many documents the answer says
-    /// that the index has grown.
+    /// Checks an answer: it must have one item per operation in the request's order, each with its operation's action,
+    /// id and status, and the right `errors` flag. Returns the growth of the index in documents, according to the
+    /// answer.
     pub fn check(&self, answer: &Response, index: &str) -> Result<i64> {
         ensure!(answer.status == 200, "status {}: {}", answer.status, answer.text());
-        let answer: Answer = serde_json::from_slice(&answer.body).context("not the JSON of a bulk answer")?;
+        let answer: Answer = serde_json::from_slice(&answer.body).context("the answer is not a bulk answer in JSON")?;
         let (wanted, found) = (self.expected.len(), answer.items.len());
         ensure!(wanted == found, "{found} items for {wanted} operations");
         let mut growth = 0;
@@ -101,7 +101,7 @@ impl BulkRequest {
             };
         }
         let failed = answer.items.iter().flat_map(BTreeMap::values).any(|item| item.error.is_some());
-        ensure!(answer.errors == failed, "`errors` is {}, but an item says otherwise", answer.errors);
+        ensure!(answer.errors == failed, "`errors` is {}, which contradicts the items", answer.errors);
         Ok(growth)
     }
 }

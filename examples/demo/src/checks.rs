@@ -1,15 +1,15 @@
-//! The checks at the end, each with ✓ or ✗.
+//! The checks at the end of the demo, each with ✓ or ✗.
 
 use console::style;
 
-/// Collects checks and prints them as they come.
+/// Prints checks and counts failures.
 #[derive(Debug, Default)]
 pub struct Checks {
     failed: usize,
 }
 
 impl Checks {
-    /// Prints a check; `detail` says what was found if it failed.
+    /// Prints a check. `detail` describes a failure.
     pub fn check(&mut self, passed: bool, what: &str, detail: impl FnOnce() -> String) {
         if passed {
             println!("  {} {what}", style("✓").green());
@@ -19,12 +19,12 @@ impl Checks {
         }
     }
 
-    /// Checks that two things are equal.
+    /// Checks that two values are equal.
     pub fn equal<T: PartialEq + std::fmt::Debug>(&mut self, found: &T, expected: &T, what: &str) {
         self.check(found == expected, what, || format!("{found:?}, expected {expected:?}"));
     }
 
-    /// Whether all checks have passed.
+    /// Reports whether all checks have passed.
     pub fn all_passed(&self) -> bool {
         self.failed == 0
     }

@@ -1,23 +1,23 @@
-//! What the filter says that it did: its counters in Envoy's statistics.
+//! The filter's counters in Envoy's statistics.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use bulk_reshuffle_stack::Envoy;
 
-/// The coordinating upstream, which gets what cannot be routed.
+/// The coordinating upstream, which gets operations that cannot be routed.
 pub const COORDINATOR: &str = "es";
 
-/// The filter's counters at one moment, or the growth between two.
+/// The filter's counters at one time, or their growth between two times.
 #[derive(Debug, Clone, Default)]
 pub struct Counters(BTreeMap<String, u64>);
 
-/// What one upstream got.
+/// The traffic of one upstream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Upstream {
     pub batches: u64,
     pub operations: u64,
-    /// Parts of requests: one for each request that had something in a batch.
+    /// The shares of requests: one for each request with operations in a batch.
     pub requests: u64,
     pub bytes: u64,
 }
@@ -27,7 +27,7 @@ impl Counters {
         Ok(Self(envoy.stats_with("bulk_reshuffle").await?))
     }
 
-    /// What has been added since an earlier reading.
+    /// Returns the growth since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         let growth = |(name, value): (&String, &u64)| {
             (name.clone(), value.saturating_sub(earlier.0.get(name).copied().unwrap_or(0)))
@@ -35,24 +35,24 @@ impl Counters {
         Self(self.0.iter().map(growth).collect())
     }
 
-    /// Requests that were split and answered by the filter.
+    /// Returns the number of requests that the filter split and answered.
     pub fn merged(&self) -> u64 {
         self.get("requests_total.outcome.merged")
     }
 
-    /// Operations in merged requests.
+    /// Returns the number of operations in merged requests.
     pub fn operations(&self) -> u64 {
         self.get("operations_total")
     }
 
-    /// Requests that went to the cluster as they were, by reason.
+    /// Returns the number of requests that passed through unchanged, by reason.
     pub fn passed_through(&self) -> BTreeMap<&str, u64> {
         let prefix = format!("{PREFIX}requests_total.outcome.passed_through.reason.");
         let counted = self.0.iter().filter(|(_, count)| **count > 0);
         counted.filter_map(|(name, count)| Some((name.strip_prefix(&prefix)?, *count))).collect()
     }
 
-    /// What the given upstream got.
+    /// Returns the traffic of an upstream.
     pub fn upstream(&self, name: &str) -> Upstream {
         let get = |what: &str| self.get(&format!("{what}_total.upstream.{name}"));
         Upstream {

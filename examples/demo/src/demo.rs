@@ -1,4 +1,4 @@
-//! `demo`: the same loads directly and through the filter, and what came of them.
+//! `demo`: sends the same loads directly and through the filter, and compares the results.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,41 +21,43 @@ const RUN_DIR: &str = "demo";
 const WARM_UP: &str = "books-warm-up";
 const DIRECT: &str = "books-direct";
 const FILTERED: &str = "books-filter";
-/// Longer than the filter's refresh interval, so that its own questions to the cluster are part of it.
+/// The time of the idle measurement. It is longer than the filter's refresh interval, so that it includes the filter's
+/// own queries to the cluster.
 const IDLE: Duration = Duration::from_secs(6);
 
-/// One way to the cluster: directly, or through the filter.
+/// The results of a load on one path to the cluster: directly, or through the filter.
 pub struct Way {
     pub outcome: Outcome,
     pub bytes_between_nodes: u64,
 }
 
-/// One workload, sent both ways.
+/// A workload that is sent directly and through the filter.
 pub struct Phase {
     pub workload: Arc<Workload>,
     pub direct: Way,
     pub filtered: Way,
-    /// What the filter's counters say.
+    /// The growth of the filter's counters.
     pub counters: Counters,
-    /// What each node carried out meanwhile on its own primaries.
+    /// The operations that each node executed on its own primary shards during the load through the filter.
     pub on_primaries: PerNode,
 }
 
-/// Everything that was measured.
+/// All measurements.
 pub struct Figures {
     pub nodes: Vec<String>,
     pub phases: Vec<Phase>,
-    /// What the nodes exchange when nothing is sent, in bytes per second.
+    /// The idle traffic between the nodes, in bytes per second.
     pub idle_rate: f64,
     pub placement: Placement,
-    /// Documents in the two indices after the loads.
+    /// The number of documents in the index of the direct loads.
     direct_count: i64,
+    /// The number of documents in the index of the loads through the filter.
     filtered_count: i64,
-    /// The first document that is not the same in both.
+    /// The id of the first document that differs between the two indices.
     difference: Option<String>,
 }
 
-/// Runs everything and prints the report.
+/// Runs the demo and prints the report.
 pub async fn run() -> Result<ExitCode> {
     let tools = Tools::find()?;
     let indices = [WARM_UP, DIRECT, FILTERED];
@@ -72,8 +74,8 @@ pub async fn run() -> Result<ExitCode> {
     let mut checks = Checks::default();
     check(&figures, &mut checks);
     let (code, verdict) = match checks.all_passed() {
-        true => (ExitCode::SUCCESS, console::style("everything adds up").green()),
-        false => (ExitCode::FAILURE, console::style("something does not add up; the logs are in .run/demo").red()),
+        true => (ExitCode::SUCCESS, console::style("all checks passed").green()),
+        false => (ExitCode::FAILURE, console::style("some checks failed; the logs are in .run/demo").red()),
     };
     println!("\n{}", verdict.bold());
     Ok(code)
@@ -88,11 +90,11 @@ async fn measure(site: &Site) -> Result<Figures> {
     let step = Step::start("the filter has loaded the cluster's state");
     site.wait_for_state(WARM_UP).await?;
     step.finish();
-    let step = Step::start("what the nodes exchange when idle");
+    let step = Step::start("idle traffic between the nodes measured");
     let idle_rate = idle_rate(&evidence).await?;
     step.finish();
     let workloads = [Arc::new(Workload::large()?), Arc::new(Workload::small()?)];
-    // The JVMs compile what is used often; neither way shall pay for that alone. Nothing of this is counted.
+    // Warm up the JVMs on both paths, so that neither pays for the compilation alone. The warm-up is not measured.
     for bases in [direct.as_slice(), &filter] {
         for workload in &workloads {
             load::send(&Arc::new(workload.part()), bases, WARM_UP, "warm-up with a fifth of").await?;
@@ -115,7 +117,7 @@ async fn measure(site: &Site) -> Result<Figures> {
     Ok(Figures { nodes, phases, idle_rate, placement, direct_count, filtered_count, difference })
 }
 
-/// Sends a workload and reads all counters right before and right after.
+/// Sends a workload, and reads all counters immediately before and after it.
 async fn send(
     site: &Site,
     evidence: &Evidence,
@@ -160,17 +162,17 @@ fn check(figures: &Figures, checks: &mut Checks) {
     let acknowledged = |way: fn(&Phase) -> &Way| figures.phases.iter().map(|phase| way(phase).outcome.growth).sum();
     let direct: i64 = acknowledged(|phase| &phase.direct);
     let filtered: i64 = acknowledged(|phase| &phase.filtered);
-    checks.equal(&figures.direct_count, &direct, &format!("sent directly: {direct} documents acknowledged and there"));
-    let what = format!("through the filter: {filtered} documents acknowledged and there");
+    checks.equal(&figures.direct_count, &direct, &format!("sent directly: {direct} documents acknowledged and found"));
+    let what = format!("through the filter: {filtered} documents acknowledged and found");
     checks.equal(&figures.filtered_count, &filtered, &what);
-    checks.check(figures.difference.is_none(), "both hold the same ids, routings and sources", || {
+    checks.check(figures.difference.is_none(), "both indices have the same ids, routings and sources", || {
         format!("{} differs", figures.difference.as_deref().unwrap_or("a document"))
     });
-    println!("the owners");
+    println!("the owning nodes");
     let Placement { sample, with_routing, at_owner, problem, .. } = &figures.placement;
-    let what = format!("{sample} operations one by one ({with_routing} with `routing`), each sent to its owner");
+    let what = format!("{sample} single operations ({with_routing} with `routing`): each sent to its owning node");
     checks.check(at_owner == sample, &what, || {
-        format!("{} were not; {}", sample - at_owner, problem.as_deref().unwrap_or_default())
+        format!("{} were sent elsewhere; {}", sample - at_owner, problem.as_deref().unwrap_or_default())
     });
 }
 
@@ -197,7 +199,7 @@ fn check_phase(figures: &Figures, phase: &Phase, checks: &mut Checks) {
     checks.equal(
         &sent,
         &phase.on_primaries,
-        "each node carried out on its own primaries exactly the operations that the filter sent to it",
+        "each node executed exactly the operations that the filter sent to it, on its own primary shards",
     );
     let (direct, filtered) = (phase.direct.bytes_between_nodes, phase.filtered.bytes_between_nodes);
     checks.check(filtered * 20 <= direct, "at most a twentieth of the bytes crossed between nodes", || {

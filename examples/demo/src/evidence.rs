@@ -1,4 +1,4 @@
-//! What the cluster itself says, asked on the nodes and not through the filter.
+//! The cluster's own statistics and documents, read from the nodes and not through the filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Client;
 use serde_json::{Value, json};
 
-/// Asks one node about all of them.
+/// Queries one node about the whole cluster.
 #[derive(Clone)]
 pub struct Evidence {
     client: Client,
     base_url: String,
-    /// Node ids and names.
+    /// The nodes' names by id.
     names: Arc<BTreeMap<String, String>>,
 }
 
@@ -22,26 +22,30 @@ pub type PerNode = BTreeMap<String, u64>;
 impl Evidence {
     pub async fn new(client: Client, base_url: String) -> Result<Self> {
         let nodes = client.get_json(&format!("{base_url}/_nodes/_all/none")).await?;
-        let nodes = nodes.get("nodes").and_then(Value::as_object).context("no nodes")?;
+        let nodes = nodes.get("nodes").and_then(Value::as_object).context("the answer has no nodes")?;
         let names = nodes.iter().map(|(id, node)| Ok((id.clone(), text(node, "/name")?.to_owned())));
         let names = Arc::new(names.collect::<Result<_>>()?);
         Ok(Self { client, base_url, names })
     }
 
-    /// How many bytes the nodes have received from each other since they started.
+    /// Returns the bytes that the nodes have received from each other since they started.
     pub async fn bytes_between_nodes(&self) -> Result<u64> {
         let stats = self.get("_nodes/stats/transport").await?;
-        let nodes = stats.get("nodes").and_then(Value::as_object).context("no nodes")?;
+        let nodes = stats.get("nodes").and_then(Value::as_object).context("the answer has no nodes")?;
         nodes.values().map(|node| number(node, "/transport/rx_size_in_bytes")).sum()
     }
 
-    /// How many operations each node has carried out on its own primaries of the index: indexed, refused by the
-    /// document's shard, deleted.
+    /// Returns the number of operations that each node has executed on its own primary shards of the index: documents
+    /// indexed, rejected by their shard, or deleted.
     pub async fn operations_on_primaries(&self, index: &str) -> Result<PerNode> {
         let stats = self.get(&format!("{index}/_stats/indexing?level=shards")).await?;
         let shards = stats.pointer(&format!("/indices/{index}/shards")).and_then(Value::as_object);
         let mut operations: PerNode = self.names.values().map(|name| (name.clone(), 0)).collect();
-        for copy in shards.context("no shards")?.values().flat_map(|copies| copies.as_array().into_iter().flatten()) {
+        for copy in shards
+            .context("the answer has no shards")?
+            .values()
+            .flat_map(|copies| copies.as_array().into_iter().flatten())
+        {
             if copy.pointer("/routing/primary") == Some(&Value::Bool(true)) {
                 let counters = ["index_total", "index_failed", "delete_total"];
                 let sum: u64 =
@@ -52,34 +56,39 @@ impl Evidence {
         Ok(operations)
     }
 
-    /// The node that holds the primary shard of a routing value (an id, unless the operation has a routing).
+    /// Returns the node with the primary shard of a routing value, which is the id unless the operation has a routing.
     pub async fn owner(&self, index: &str, routing: &str) -> Result<String> {
         let found = self.get(&format!("{index}/_search_shards?routing={routing}")).await?;
-        let copies = found.pointer("/shards/0").and_then(Value::as_array).context("no shard")?;
+        let copies = found.pointer("/shards/0").and_then(Value::as_array).context("the answer has no shard")?;
         let primary = copies.iter().find(|copy| copy.get("primary") == Some(&Value::Bool(true)));
-        Ok(self.name(text(primary.context("no primary")?, "/node")?)?.to_owned())
+        Ok(self.name(text(primary.context("the shard has no primary")?, "/node")?)?.to_owned())
     }
 
-    /// The number of documents.
+    /// Refreshes the index and returns its number of documents.
     pub async fn count(&self, index: &str) -> Result<i64> {
         let refreshed = self.client.post_json(&format!("{}/{index}/_refresh", self.base_url), &json!({})).await;
         refreshed?.ok()?;
-        self.get(&format!("{index}/_count")).await?.get("count").and_then(Value::as_i64).context("no count")
+        self.get(&format!("{index}/_count"))
+            .await?
+            .get("count")
+            .and_then(Value::as_i64)
+            .context("the answer has no count")
     }
 
-    /// Every document of the index: id, routing and source. Call [`Evidence::count`] first: it refreshes the index.
+    /// Returns the id, routing and source of every document. Call [`Evidence::count`] first, which refreshes the index.
     pub async fn documents(&self, index: &str) -> Result<BTreeMap<String, (Option<String>, Value)>> {
         let query = json!({"size": 5_000, "sort": ["_doc"], "query": {"match_all": {}}});
         let mut page = self.post(&format!("{index}/_search?scroll=1m"), &query).await?;
         let mut documents = BTreeMap::new();
         loop {
-            let hits = page.pointer_mut("/hits/hits").and_then(Value::as_array_mut).context("no hits")?;
+            let hits =
+                page.pointer_mut("/hits/hits").and_then(Value::as_array_mut).context("the answer has no hits")?;
             if hits.is_empty() {
                 break;
             }
             for hit in hits.iter_mut() {
                 let routing = hit.get("_routing").and_then(Value::as_str).map(str::to_owned);
-                let source = hit.get_mut("_source").map(Value::take).context("no source")?;
+                let source = hit.get_mut("_source").map(Value::take).context("a hit has no source")?;
                 documents.insert(text(hit, "/_id")?.to_owned(), (routing, source));
             }
             let next = json!({"scroll": "1m", "scroll_id": text(&page, "/_scroll_id")?});
@@ -89,7 +98,7 @@ impl Evidence {
     }
 
     fn name(&self, id: &str) -> Result<&str> {
-        self.names.get(id).map(String::as_str).with_context(|| format!("no node has the id {id}"))
+        self.names.get(id).map(String::as_str).with_context(|| format!("unknown node id {id}"))
     }
 
     async fn get(&self, path: &str) -> Result<Value> {

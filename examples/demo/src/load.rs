@@ -10,29 +10,29 @@ use bulk_reshuffle_stack::Client;
 use crate::progress::Step;
 use crate::workload::Workload;
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug, Default, Clone)]
 pub struct Outcome {
     pub elapsed: Duration,
     pub operations: usize,
-    /// Requests whose answer was right in every item.
+    /// Requests whose answers were right in every item.
     pub right: usize,
     pub requests: usize,
-    /// By how many documents the answers say that the index has grown.
+    /// The growth of the index in documents, according to the answers.
     pub growth: i64,
     /// The first wrong answer.
     pub problem: Option<String>,
 }
 
 impl Outcome {
-    /// Operations per second.
+    /// Returns the operations per second.
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64()
     }
 }
 
-/// Sends all requests to `<base>/<index>/_bulk`, to the bases in turn, with as many clients at once as the workload
-/// says.
+/// Sends all requests to `<base>/<index>/_bulk` with the workload's number of concurrent clients. The requests go to
+/// the bases round robin.
 pub async fn send(workload: &Arc<Workload>, bases: &[String], index: &str, what: &str) -> Result<Outcome> {
     let step = Arc::new(Step::start_counted(&format!("{what} {}", workload.name), workload.requests.len()));
     let urls: Arc<[String]> = bases.iter().map(|base| format!("{base}/{index}/_bulk")).collect();
@@ -48,7 +48,7 @@ pub async fn send(workload: &Arc<Workload>, bases: &[String], index: &str, what:
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(request) = workload.requests.get(number) else { return Ok(outcome) };
-                    let url = urls.get(number % urls.len()).context("nowhere to send to")?;
+                    let url = urls.get(number % urls.len()).context("the load has no addresses")?;
                     let answer = client.post_ndjson(url, request.body.clone()).await;
                     outcome.count(request.operations(), answer.and_then(|answer| request.check(&answer, &index)));
                     step.advance();
@@ -81,7 +81,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the numbers of another outcome.
+    /// Adds another outcome.
     pub fn add(&mut self, other: Self) {
         self.elapsed += other.elapsed;
         self.requests += other.requests;

@@ -1,7 +1,7 @@
-//! The main job of bulk-reshuffle, shown on a real three-node cluster.
+//! Demonstrates bulk-reshuffle on a real three-node cluster.
 //!
-//! `demo` starts the cluster and Envoy, sends the same load directly and through the filter, and shows and checks
-//! what happened; `up` starts the same and leaves it running; `down` ends what `up` started.
+//! `demo` starts the cluster and Envoy, sends the same load directly and through the filter, and prints and checks the
+//! results. `up` starts the same processes and leaves them running, and `down` stops them.
 
 mod bulk;
 mod checks;
@@ -22,7 +22,7 @@ use anyhow::{Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "usage: bulk-reshuffle-demo demo | up | down";
-/// What shells report for a program that a signal ended.
+/// The exit codes of programs that are ended by SIGINT and SIGTERM, as in shells.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
@@ -30,7 +30,7 @@ const TERMINATED: u8 = 143;
 async fn main() -> ExitCode {
     let outcome = tokio::select! {
         outcome = run() => outcome,
-        // Dropping the unfinished run ends everything that it started.
+        // Dropping the unfinished run kills all its processes.
         code = ended_by_signal() => Ok(code),
     };
     outcome.unwrap_or_else(|error| {
@@ -52,7 +52,7 @@ async fn run() -> Result<ExitCode> {
 async fn ended_by_signal() -> ExitCode {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        // Without handlers the signals end this process in their own way, and the kernel ends its children.
+        // Without handlers, the signals end this process directly, and the kernel kills its children.
         return std::future::pending().await;
     };
     let code = tokio::select! {

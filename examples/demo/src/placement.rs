@@ -1,5 +1,5 @@
-//! Does each operation reach the node that owns it? Seen from outside: the cluster says who the owner is, and Envoy's
-//! own counters of upstream requests (not the filter's) say who got it.
+//! Checks independently of the filter that each operation reaches its owning node. The cluster names the owner, and
+//! Envoy's own counters of upstream requests (not the filter's) show the receiver.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use crate::site::Site;
 use crate::workload;
 
 const SAMPLE: usize = 1_200;
-/// Every so many operations one has a routing of its own.
+/// One operation in this number has a routing value.
 const ROUTED_EVERY: usize = 4;
 
-/// How many operations of the sample reached their owners.
+/// The number of sampled operations that reached their owners.
 #[derive(Debug, Default)]
 pub struct Placement {
     pub sample: usize,
     pub with_routing: usize,
     pub at_owner: usize,
     pub by_owner: BTreeMap<String, Share>,
-    /// The first one that did not.
+    /// The first operation that did not reach its owner.
     pub problem: Option<String>,
 }
 
-/// What became of the operations that one node owns.
+/// The sampled operations that a node owns.
 #[derive(Debug, Default)]
 pub struct Share {
     pub owned: u64,
     pub arrived: u64,
 }
 
-/// Sends new documents through the filter one by one, and looks after each which node's counter moved.
+/// Sends new documents through the filter one by one, and checks which node's counter grows after each.
 pub async fn measure(site: &Site, evidence: &Evidence, index: &str) -> Result<Placement> {
-    let step = Step::start_counted("who owns an operation, and who gets it: one by one through the filter", SAMPLE);
+    let step = Step::start_counted("owner and receiver of each operation, one by one through the filter", SAMPLE);
     let url = site.envoy.url(&format!("/{index}/_bulk"));
     let mut placement = Placement { sample: SAMPLE, ..Placement::default() };
     let mut before = requests_by_upstream(&site.envoy).await?;
@@ -68,8 +68,8 @@ pub async fn measure(site: &Site, evidence: &Evidence, index: &str) -> Result<Pl
     Ok(placement)
 }
 
-/// Envoy's count of requests to each node's own cluster. The coordinating one is left out: the filter also asks there
-/// for the cluster's state, and an operation sent there shows by its absence here.
+/// Returns Envoy's count of requests to each node's own cluster. It omits the coordinating cluster, because the filter
+/// also queries the cluster's state there. An operation that is sent there is missing from these counts.
 async fn requests_by_upstream(envoy: &Envoy) -> Result<BTreeMap<String, u64>> {
     let stats = envoy.stats_with("upstream_rq_total").await?;
     let of_node = |(name, count): (String, u64)| {

@@ -1,10 +1,10 @@
-//! Tells on the standard error what is going on.
+//! Shows progress on standard error.
 
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// One step: a spinner or a bar on a terminal, a plain line elsewhere. Dropped unfinished, it just disappears.
+/// A step: a spinner or a bar on a terminal, a plain line elsewhere. Dropping an unfinished step removes it.
 pub struct Step {
     bar: ProgressBar,
     what: String,
@@ -12,12 +12,12 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step of unknown length.
+    /// Starts a step of unknown length.
     pub fn start(what: &str) -> Self {
         Self::with(what, ProgressBar::new_spinner(), "{spinner:.cyan} {msg} {elapsed:.dim}")
     }
 
-    /// A step of a known number of parts.
+    /// Starts a step with a known number of parts.
     pub fn start_counted(what: &str, parts: usize) -> Self {
         let bar = ProgressBar::new(u64::try_from(parts).unwrap_or(u64::MAX));
         Self::with(what, bar, "{spinner:.cyan} {msg} {bar:30.cyan/dim} {human_pos}/{human_len}")
@@ -32,12 +32,12 @@ impl Step {
         Self { bar, what: what.to_owned(), started: Instant::now() }
     }
 
-    /// One part is done.
+    /// Counts a completed part.
     pub fn advance(&self) {
         self.bar.inc(1);
     }
 
-    /// The step is done.
+    /// Completes the step and prints its duration.
     pub fn finish(self) {
         self.bar.finish_and_clear();
         let done = console::style("✓").for_stderr().green();

@@ -1,4 +1,4 @@
-//! The cluster and the Envoy of the demo, at fixed ports.
+//! The demo's cluster and Envoy, on fixed ports.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::counters::Counters;
 use crate::progress::Step;
 use crate::up;
 
-/// Envoy's listener.
+/// The port of Envoy's listener.
 pub const LISTENER: u16 = 9200;
-/// Envoy's administration interface.
+/// The port of Envoy's administration interface.
 pub const ADMIN: u16 = 9901;
-/// Where the filter tells about itself.
+/// The path of the filter's admin page.
 pub const PAGE: &str = "/_bulk_reshuffle";
-/// The nodes.
+/// The HTTP ports of the nodes.
 pub const NODES: [u16; 3] = [9201, 9202, 9203];
 
 const GREEN_LIMIT: Duration = Duration::from_secs(60);
 const STATE_LIMIT: Duration = Duration::from_secs(60);
-/// Enough connections that each of Envoy's workers gets some of them.
+/// The number of connections, enough that each of Envoy's workers gets some of them.
 const PROBES: usize = 64;
 const WORKERS: u32 = 2;
 
-/// Everything that runs.
+/// The running cluster and Envoy.
 pub struct Site {
     pub cluster: Cluster,
     pub envoy: Envoy,
     pub client: Client,
 }
 
-/// A folder under `.run` of the checkout.
+/// Returns the path of a folder in the checkout's `.run`.
 pub fn run_dir(tools: &Tools, name: &str) -> PathBuf {
     tools.root.join(".run").join(name)
 }
@@ -47,7 +47,7 @@ impl Site {
         tools.wasm()?;
         let client = Client::new();
 
-        let step = Step::start("three OpenSearch nodes, each a process of its own");
+        let step = Step::start("three OpenSearch nodes, each in a separate process");
         let mut options = ClusterOptions::new(run_dir);
         options.http_ports = NODES.to_vec();
         options.lifetime = lifetime;
@@ -70,13 +70,13 @@ impl Site {
         Ok(Self { cluster, envoy, client })
     }
 
-    /// Waits until every worker of Envoy knows the cluster's state: from then on no request passes through for want
-    /// of it.
+    /// Waits until every worker of Envoy has the cluster's state. From then on, no request passes through because the
+    /// state is missing.
     pub async fn wait_for_state(&self, index: &str) -> Result<()> {
         let url = self.envoy.url(&format!("/{index}/_bulk"));
-        let merging = wait::until(STATE_LIMIT, "the filter does not merge on all workers", async || {
+        let merging = wait::until(STATE_LIMIT, "all workers of the filter merge requests", async || {
             let before = Counters::read(&self.envoy).await?;
-            // A fresh client, so that the connections are fresh as well and spread over the workers.
+            // A new client opens new connections, which spread over the workers.
             let client = Client::new();
             let probes: Vec<_> = (0..PROBES)
                 .map(|probe| {
@@ -98,7 +98,7 @@ impl Site {
         Ok(())
     }
 
-    /// Ends Envoy and the nodes.
+    /// Stops Envoy and the nodes.
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await
@@ -108,15 +108,15 @@ impl Site {
 fn ensure_ports_are_free(tools: &Tools) -> Result<()> {
     let fixed = [LISTENER, ADMIN].into_iter().chain(NODES);
     fixed.into_iter().try_for_each(port::ensure_free).map_err(|error| match up::is_running(tools) {
-        true => anyhow!("{error}: what `make up` started still runs; `make down` ends it"),
-        false => anyhow!("{error}; the demo needs 9200 to 9203 and 9901, so end that process and try again"),
+        true => anyhow!("{error}: the processes of `make up` still run; stop them with `make down`"),
+        false => anyhow!("{error}; the demo needs the ports 9200 to 9203 and 9901: stop that process and try again"),
     })
 }
 
 async fn create_index(client: &Client, base_url: &str, index: &str) -> Result<()> {
     let body = json!({
         "settings": {"number_of_shards": 6, "number_of_replicas": 0},
-        // Fixed, so that no load pays for finding out the fields' types.
+        // A fixed mapping, so that no load pays for detecting the fields' types.
         "mappings": {"properties": {
             "number": {"type": "long"},
             "title": {"type": "text"},

@@ -1,4 +1,4 @@
-//! The report's tables.
+//! The tables of the report.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
@@ -6,16 +6,16 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 use crate::counters::{COORDINATOR, Upstream};
 use crate::demo::{Figures, Phase, Way};
 
-/// What the filter sent to each node.
+/// Returns the table of the traffic that the filter sent to each node.
 pub fn by_node(figures: &Figures) -> Table {
     let mut table = table(&[
-        "what the filter sent",
+        "load and node",
         "operations",
         "batches",
         "operations\nper batch",
         "requests\nper batch",
         "MB",
-        "carried out on\nits own primaries",
+        "executed on\nown primaries",
     ]);
     for phase in &figures.phases {
         table.add_row([Cell::new(phase.workload.name).add_attribute(Attribute::Bold)]);
@@ -36,13 +36,13 @@ pub fn by_node(figures: &Figures) -> Table {
     table
 }
 
-/// Whether what a node owns is sent to it.
+/// Returns the table of the sampled operations that reached their owning nodes.
 pub fn placement(figures: &Figures) -> Table {
     let mut table = table(&[
-        "a sample, one by one",
-        "owned, says\nthe cluster",
-        "received, says Envoy's\nupstream counter",
-        "share routed to\nthe owning node",
+        "owning node\n(sample)",
+        "operations owned\n(by the cluster)",
+        "operations received\n(by Envoy's counter)",
+        "share sent to\nthe owning node",
     ]);
     for (node, share) in &figures.placement.by_owner {
         table.add_row(vec![
@@ -55,9 +55,9 @@ pub fn placement(figures: &Figures) -> Table {
     table
 }
 
-/// The same load, both ways.
+/// Returns the table that compares the same loads, sent directly and through the filter.
 pub fn compared(figures: &Figures) -> Table {
-    let mut table = table(&["the same load", "sent directly", "through the filter", ""]);
+    let mut table = table(&["load", "sent directly", "through the filter", "reduction"]);
     for phase in &figures.phases {
         let Phase { workload, direct, filtered, .. } = phase;
         table.add_row([Cell::new(workload.name).add_attribute(Attribute::Bold)]);
@@ -83,12 +83,12 @@ pub fn compared(figures: &Figures) -> Table {
     table
 }
 
-/// How to read the tables.
+/// Returns the notes on the tables.
 pub fn notes(figures: &Figures) -> String {
     format!(
-        "Bytes between the nodes: received by all nodes from each other, as they count it themselves. It holds what \
-         they\nexchange anyway: {:.1} kB per second when idle, measured before the loads.\n\
-         Times: clients, Envoy and all nodes share one machine's processors here, so they say little.",
+        "Bytes between the nodes: the bytes that all nodes received from each other, by their own counters. They \
+         include\nthe idle traffic of {:.1} kB per second, measured before the loads.\n\
+         Times: clients, Envoy and all nodes share one machine's processors here, so the times mean little.",
         figures.idle_rate / 1_000.0
     )
 }
@@ -96,7 +96,7 @@ pub fn notes(figures: &Figures) -> String {
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    // Colours go by the same rules as in the rest of the output: a terminal, and no NO_COLOR.
+    // Use the same rules for colours as the rest of the output: a terminal, and no NO_COLOR.
     if console::colors_enabled() {
         table.enforce_styling();
     } else {
@@ -131,7 +131,7 @@ fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `up` and `down`: the same cluster and Envoy, left running.
+//! `up` and `down`: start the same cluster and Envoy and leave them running, and stop them.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::site::{ADMIN, LISTENER, NODES, PAGE, Site, run_dir};
 const RUN_DIR: &str = "up";
 const INDEX: &str = "books";
 
-/// Starts everything and leaves it running.
+/// Starts the cluster and Envoy, and leaves them running.
 pub async fn up() -> Result<ExitCode> {
     let tools = Tools::find()?;
     let site = Site::start(&tools, &run_dir(&tools, RUN_DIR), Lifetime::Independent, &[INDEX]).await?;
@@ -24,7 +24,7 @@ pub async fn up() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends what `up` started.
+/// Stops the processes that `up` started.
 pub async fn down() -> Result<ExitCode> {
     let tools = Tools::find()?;
     let stopped = stop_left_running(&run_dir(&tools, RUN_DIR)).await?;
@@ -37,7 +37,7 @@ pub async fn down() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether something that `up` started still runs.
+/// Reports whether any process that `up` started still runs.
 pub fn is_running(tools: &Tools) -> bool {
     ProcessRecord::read_all(&run_dir(tools, RUN_DIR))
         .is_ok_and(|processes| processes.iter().any(ProcessRecord::is_running))
@@ -48,9 +48,9 @@ fn addresses() -> String {
     format!(
         r#"
   Envoy with the filter   http://127.0.0.1:{LISTENER}
-  the nodes               {nodes}
-  what the filter does    http://127.0.0.1:{LISTENER}{PAGE}/
-  in numbers              http://127.0.0.1:{ADMIN}/stats?filter=bulk_reshuffle
+  nodes                   {nodes}
+  filter status           http://127.0.0.1:{LISTENER}{PAGE}/
+  filter counters         http://127.0.0.1:{ADMIN}/stats?filter=bulk_reshuffle
   configuration and logs  .run/{RUN_DIR}
 
 Try:
@@ -58,7 +58,7 @@ Try:
   printf '%s\n' '{{"index":{{"_id":"1"}}}}' '{{"title":"Moby-Dick"}}' '{{"index":{{"_id":"2"}}}}' '{{"title":"Emma"}}' |
     curl -s -H 'content-type: application/x-ndjson' --data-binary @- '127.0.0.1:{LISTENER}/{INDEX}/_bulk?pretty'
 
-`make down` ends it."#,
+Stop it with `make down`."#,
         nodes = nodes.join(", ")
     )
 }

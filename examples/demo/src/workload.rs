@@ -1,4 +1,4 @@
-//! The two loads of the demo. They are made by rule, so that every answer is known in advance.
+//! The two loads of the demo. They are deterministic, so every answer is known in advance.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ const LARGE_CLIENTS: usize = 4;
 const SMALL_REQUESTS: usize = 10_000;
 const SMALL_CLIENTS: usize = 256;
 
-/// The operations of a large request repeat after so many.
+/// The number of operations after which the pattern of a large request repeats.
 const CYCLE: usize = 20;
-/// Once in so many operations one is refused, to see that its error reaches the client.
+/// One operation in this number is rejected, to check that its error reaches the client.
 const REFUSED_EVERY: usize = 500;
 
-/// Requests, and how many clients send them at the same time.
+/// Requests, and the number of clients that send them concurrently.
 pub struct Workload {
     pub name: &'static str,
     pub clients: usize,
@@ -24,11 +24,11 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// A few clients with large requests.
+    /// Returns a load of a few clients with large requests.
     pub fn large() -> Result<Self> {
         let operations = |request| (0..LARGE_OPERATIONS).map(|number| large_operation(request, number)).collect();
         Ok(Self {
-            name: "40 requests of 2,500 operations, 4 at a time",
+            name: "40 requests of 2,500 operations, 4 clients",
             clients: LARGE_CLIENTS,
             requests: (0..LARGE_REQUESTS)
                 .map(|request| BulkRequest::new(operations(request)))
@@ -36,30 +36,30 @@ impl Workload {
         })
     }
 
-    /// Many clients, each with one operation at a time. Needs the documents of [`Workload::large`].
+    /// Returns a load of many clients with single-operation requests. It needs the documents of [`Workload::large`].
     pub fn small() -> Result<Self> {
         let request = |number| BulkRequest::new(vec![small_operation(number)]);
         Ok(Self {
-            name: "10,000 requests of one operation, 256 at a time",
+            name: "10,000 requests of one operation, 256 clients",
             clients: SMALL_CLIENTS,
             requests: (0..SMALL_REQUESTS).map(request).collect::<Result<_>>()?,
         })
     }
 
-    /// The first fifth of the requests.
+    /// Returns the first fifth of the requests.
     pub fn part(&self) -> Self {
         let requests = self.requests.iter().take(self.requests.len() / 5).cloned().collect();
         Self { requests, ..*self }
     }
 
-    /// The number of operations in all requests.
+    /// Returns the number of operations in all requests.
     pub fn operations(&self) -> usize {
         self.requests.iter().map(BulkRequest::operations).sum()
     }
 }
 
-/// The operation at a place of a large request. Later ones of a cycle act on documents of the same cycle, so their
-/// statuses are right only if the order within the request held.
+/// Returns the operation at a position of a large request. The later operations of a cycle act on documents of the same
+/// cycle, so their statuses are right only if the order within the request is kept.
 fn large_operation(request: usize, number: usize) -> Operation {
     let cycle = number - number % CYCLE;
     let id = |number| large_id(request, number);
@@ -75,7 +75,8 @@ fn large_operation(request: usize, number: usize) -> Operation {
     }
 }
 
-/// Every tenth request updates and every tenth deletes a document of the large load, each another one.
+/// Returns the operation of a small request. One request in ten updates a document of the large load, and one in ten
+/// deletes one; each uses a different document.
 fn small_operation(number: usize) -> Operation {
     let id = format!("small-{number}");
     let of_large = |place: usize| {
@@ -92,7 +93,7 @@ fn small_operation(number: usize) -> Operation {
     }
 }
 
-/// An operation that writes a new document.
+/// Returns an operation that writes a document.
 pub fn write(action: Action, id: String, routing: Option<String>, status: u16) -> Operation {
     let source = Some(document(&id));
     Operation { action, id, routing, source, status }
@@ -110,13 +111,13 @@ fn large_id(request: usize, number: usize) -> String {
     format!("large-{request}-{number}")
 }
 
-/// A document of about 650 bytes whose text depends on its id.
+/// Returns a document of about 650 bytes whose text depends on its id.
 fn document(id: &str) -> Value {
     const WORDS: [&str; 16] = [
         "shard", "segment", "merge", "refresh", "flush", "translog", "replica", "primary", "routing", "mapping",
         "analyzer", "token", "posting", "field", "query", "bucket",
     ];
-    // FNV-1a, then an xorshift: plain, quick and the same everywhere.
+    // FNV-1a, then an xorshift: simple, fast and the same on every platform.
     let mut state = id
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

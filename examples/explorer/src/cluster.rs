@@ -1,4 +1,4 @@
-//! A cluster as its state describes it, and requests to it.
+//! A cluster that is described by its state, and requests to it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::forwarding::Forwarding;
 
-/// A cluster as its state describes it, behind an engine that knows that state.
+/// A cluster that is described by its state, behind an engine that has loaded that state.
 #[derive(Debug)]
 pub struct Cluster {
     engine: Engine,
@@ -22,63 +22,63 @@ pub struct Cluster {
     config: Config,
 }
 
-/// Where a document is.
+/// The location of a document.
 #[derive(Debug, Serialize)]
 pub struct Place {
-    /// The index that is written to.
+    /// The write index.
     pub index: String,
-    /// What the name stands for.
+    /// The kind of the name.
     pub kind: NameKind,
     /// The number of the shard.
     pub shard: u32,
-    /// The node with its started primary, if there is one.
+    /// The node with the shard's started primary, if any.
     pub node: Option<NodeName>,
-    /// How the shard was worked out.
+    /// The steps of the shard's calculation.
     pub choice: Choice,
 }
 
-/// What was handed in cannot be used.
+/// An invalid input.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// The cluster's state.
+    /// The cluster's state is invalid.
     #[error(transparent)]
     State(#[from] SnapshotError),
-    /// The filter's configuration.
+    /// The filter's configuration is invalid.
     #[error("the filter's configuration: {0}")]
     Config(#[from] ConfigError),
-    /// The configuration is no JSON object.
-    #[error("the filter's configuration is no JSON object")]
+    /// The configuration is not a JSON object.
+    #[error("the filter's configuration is not a JSON object")]
     NoObject,
-    /// The state is one of which no routing table can be made.
-    #[error("no routing table can be made of this cluster state: {0}")]
+    /// The engine cannot build a routing table from the state.
+    #[error("cannot build a routing table from this cluster state: {0}")]
     Table(String),
-    /// The request's path.
-    #[error("{0} is no path of a bulk request: expected /_bulk or /{{index}}/_bulk")]
+    /// The path is not a bulk request's.
+    #[error("{0} is not the path of a bulk request: expected /_bulk or /{{index}}/_bulk")]
     Path(String),
-    /// The index of a document.
+    /// The document cannot be routed.
     #[error("{name}: {} ({})", why.text, why.reason)]
     Unrouted {
-        /// As it was given.
+        /// The given name.
         name: String,
-        /// Why nothing is routed there.
+        /// The reason.
         why: Why,
     },
-    /// The cluster chooses.
-    #[error("without an id and a routing value the cluster chooses the shard")]
+    /// The document has neither an id nor a routing value, so the cluster chooses its shard.
+    #[error("without an id and a routing value, the cluster chooses the shard")]
     NoId,
-    /// There is nothing to send.
-    #[error("the body holds no operation that is understood")]
+    /// The body has no valid operation.
+    #[error("the body has no operation that the filter understands")]
     NoOperation,
 }
 
-/// When ids are made, they say that it is this late.
+/// The origin of generated ids, with a fixed time.
 const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: *b"explo\0" };
 
-/// More steps than any state takes: one for every few hundred kilobytes.
+/// A limit on the steps of loading a state. A state takes one step for every few hundred kilobytes, so far fewer.
 const STEPS: usize = 100_000;
 
 impl Cluster {
-    /// A cluster in this state, behind a filter with this configuration, in which the coordinator need not be named.
+    /// Creates a cluster with a state, behind a filter with a configuration, in which `coordinator` is optional.
     pub fn new(state: &str, config: &str) -> Result<Self, Unusable> {
         let config = read_config(config)?;
         let snapshot = Snapshot::read(state.as_bytes())?;
@@ -86,24 +86,24 @@ impl Cluster {
         Ok(Self { engine, snapshot, config })
     }
 
-    /// Another worker's engine in the same place, with another configuration.
+    /// Creates the engine of another worker, with another configuration, in front of the same cluster.
     pub fn engine(&self, config: &Config, worker: u8) -> Result<Engine, Unusable> {
         engine(config, &self.snapshot, Origin { vm: [b'e', b'x', b'p', b'l', b'o', worker], ..ORIGIN })
     }
 
-    /// The same indices on so many nodes, with their shards in turn.
+    /// Returns a cluster of this number of nodes with the same indices, whose shards are assigned round robin.
     pub fn spread(&self, nodes: u16) -> Result<Self, Unusable> {
         let state = self.snapshot.answer("/_cluster/state");
         let mut state: Value = serde_json::from_slice(&state).map_err(SnapshotError::from)?;
         let id = |number: usize| format!("node-{}", number.saturating_add(1));
         let count = usize::from(nodes.max(1));
         let node = |number| (id(number), json!({"name": id(number)}));
-        let mut turn = 0_usize;
+        let mut next = 0_usize;
         for shards in indices(&mut state).filter_map(|index| index.get_mut("shards")?.as_object_mut()) {
             for copies in shards.values_mut() {
                 *copies =
-                    json!([{"primary": true, "state": "STARTED", "node": id(turn.checked_rem(count).unwrap_or(0))}]);
-                turn = turn.wrapping_add(1);
+                    json!([{"primary": true, "state": "STARTED", "node": id(next.checked_rem(count).unwrap_or(0))}]);
+                next = next.wrapping_add(1);
             }
         }
         if let Some(state) = state.as_object_mut() {
@@ -114,12 +114,12 @@ impl Cluster {
         Ok(Self { engine: engine(&config, &snapshot, ORIGIN)?, snapshot, config })
     }
 
-    /// The filter's configuration.
+    /// Returns the filter's configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The names of the cluster's nodes, each with its upstream if it has one.
+    /// Returns the names of the cluster's nodes, each with its upstream, if any.
     pub fn nodes(&self) -> Vec<(NodeName, Option<String>)> {
         let upstreams = self.engine.upstreams();
         let nodes = self.engine.table().into_iter().flat_map(|table| table.nodes());
@@ -129,18 +129,18 @@ impl Cluster {
         named.collect()
     }
 
-    /// What becomes of a request: its path and query, and its body, compressed or not.
+    /// Explains the handling of a request with a path and query, and a body that may be compressed.
     pub fn explain(&self, path: &str, body: &[u8], listed: usize) -> Result<Explanation, Unusable> {
         let explanation = self.engine.explain(headers(path, body), body.to_vec(), listed);
         explanation.ok_or_else(|| Unusable::Path(path.to_owned()))
     }
 
-    /// What of it would cross between the nodes, with the filter and without.
+    /// Returns what a request forwards between the nodes, with the filter and without.
     pub fn forwarding(&self, explanation: &Explanation) -> Forwarding {
         Forwarding::of(explanation, self.nodes().len())
     }
 
-    /// Where a document is.
+    /// Returns the location of a document.
     pub fn place(&self, name: &str, id: Option<&str>, routing: Option<&str>) -> Result<Place, Unusable> {
         let unrouted = |why| Unusable::Unrouted { name: name.to_owned(), why: Why::from(why) };
         let table = self.engine.table().ok_or_else(|| Unusable::Table("none".to_owned()))?;
@@ -156,7 +156,7 @@ impl Cluster {
     }
 }
 
-/// The lines of operations in a body, compressed or not.
+/// Returns the lines of each operation in a body, which may be compressed.
 pub fn lines(body: &[u8], operations: &[ExplainedOperation]) -> Vec<Vec<u8>> {
     let plain = if is_gzip(body) { inflated(body) } else { body.to_vec() };
     let starts = memchr::memchr_iter(b'\n', &plain).map(|newline| newline.saturating_add(1));
@@ -185,7 +185,7 @@ fn is_gzip(body: &[u8]) -> bool {
     body.starts_with(b"\x1f\x8b")
 }
 
-/// A bulk request's headers.
+/// Returns the headers of a bulk request.
 pub fn headers(path: &str, body: &[u8]) -> Vec<(String, Vec<u8>)> {
     let plain = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/x-ndjson")];
     let encoding = is_gzip(body).then_some(("content-encoding", "gzip"));
@@ -204,11 +204,11 @@ fn read_config(text: &str) -> Result<Config, Unusable> {
     Ok(Config::read(Value::Object(config).to_string().as_bytes())?)
 }
 
-/// An engine that has asked for the state.
+/// Creates an engine and loads the state into it.
 fn engine(config: &Config, snapshot: &Snapshot, origin: Origin) -> Result<Engine, Unusable> {
     let mut engine = Engine::new(config.clone(), origin, Box::new(Unshared));
     let (first, mut problem) = (RequestId(u32::MAX), String::new());
-    // A request wakes it.
+    // A request wakes the engine.
     let (headers, route) = (headers("/_bulk", b""), Some(config.coordinator.clone().into_bytes()));
     engine.handle(Input::RequestHead { request: first, headers, route, end: true }, Time::ZERO);
     while engine.poll_stream().is_some() {}

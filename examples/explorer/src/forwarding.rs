@@ -1,37 +1,38 @@
-//! What of a request crosses between nodes.
+//! The operations of a request that are forwarded between nodes.
 
 use bulk_reshuffle::engine::{Explanation, Way};
 use serde::Serialize;
 
-/// How much of a request crosses between nodes on its way to the primaries: what a client sends to any node in turn, and
-/// what the filter sends. Copies for replicas are not in it; they cross either way.
+/// The part of a request that is forwarded between nodes on its way to the primary shards, without the filter (a client
+/// sends to all nodes round robin) and with it. Replication is not included; it is the same either way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forwarding {
-    /// How many nodes take requests in turn: all of the cluster's.
+    /// The number of nodes that take requests: all nodes of the cluster.
     pub nodes: usize,
-    /// Without the filter, on average over the nodes that may take the request.
+    /// The result without the filter, on average over the nodes that may take the request.
     pub without: Forwarded,
-    /// Depending on the node that takes it: the share of operations that goes on to another, at least and at most.
+    /// The least and the largest share of forwarded operations, depending on the node that takes the request.
     pub range: [f64; 2],
-    /// With the filter: what it does not route, or has no shard before a node makes its id, goes to any node still.
+    /// The result with the filter. Operations that the filter does not route, or whose shard depends on an id that a
+    /// node generates, still go to any node.
     pub with: Forwarded,
 }
 
-/// What goes on from the node that takes it to another.
+/// The operations that the receiving node forwards to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Forwarded {
-    /// How many, on average.
+    /// The average number of operations.
     pub operations: f64,
-    /// Of their lines.
+    /// The average bytes of their lines.
     pub bytes: f64,
-    /// Of all operations, from 0 to 1.
+    /// The share of all operations, from 0 to 1.
     pub share: f64,
 }
 
 impl Forwarding {
-    /// Of the operations that were read of a request, in front of so many nodes.
+    /// Computes the forwarding of a request's parsed operations in a cluster of this number of nodes.
     pub fn of(explanation: &Explanation, nodes: usize) -> Self {
-        // Any node is the owner's once in as many times as there are nodes.
+        // With n nodes, the receiving node is the owner with probability 1/n.
         let elsewhere = if nodes > 0 { 1.0 - 1.0 / nodes as f64 } else { 0.0 };
         let all = explanation.operations as f64;
         let owned = explanation.nodes.iter().filter(|total| total.node.is_some()).map(|total| total.operations);
@@ -39,7 +40,7 @@ impl Forwarding {
         let stays = |operations: u64| operations as f64 + unowned * (1.0 - elsewhere);
         let share = |operations: f64| if all > 0.0 { 1.0 - operations / all } else { 0.0 };
         let shares: Vec<f64> = owned.map(|operations| share(stays(operations))).collect();
-        // A node without any of it forwards all that is another's.
+        // A node that owns none of the operations forwards all operations of other nodes.
         let idle = (shares.len() < nodes).then(|| share(stays(0)));
         let (least, most) = shares
             .iter()

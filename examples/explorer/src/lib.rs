@@ -1,8 +1,8 @@
-//! What the filter makes of bulk requests, for a page in a browser and for Node: its own engine, in front of a cluster's
-//! state that somebody has handed in, and of nodes in virtual time. Nothing is sent anywhere.
+//! Shows how the filter handles bulk requests, in a browser page and in Node. It runs the filter's own engine with a
+//! given cluster state, and in front of simulated nodes in virtual time. Nothing is sent over the network.
 //!
-//! [`Cluster`](cluster::Cluster) explains requests, [`forwarding`] tells what crosses between the nodes, [`simulation`]
-//! lets many requests come.
+//! [`Cluster`](cluster::Cluster) explains requests, [`forwarding`] computes what is forwarded between the nodes, and
+//! [`simulation`] simulates many requests.
 
 pub mod cluster;
 pub mod forwarding;

@@ -1,10 +1,11 @@
-//! Something to look at before anybody has handed in anything: a cluster of three nodes, and a bulk body.
+//! A sample for users without their own data: a cluster of three nodes, and a bulk body.
 
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-/// The cluster's state: an index of six shards that are spread evenly, one of five that are not, and an alias.
+/// Returns the cluster's state: an index with six evenly spread shards, an index with five unevenly spread shards, and
+/// an alias.
 pub fn state() -> String {
     let copy = |node: usize| json!([{"primary": true, "state": "STARTED", "node": format!("n{node}")}]);
     let shards = |nodes: &[usize]| {
@@ -34,8 +35,8 @@ pub fn state() -> String {
     state.to_string()
 }
 
-/// A body of 600 operations: log lines by an alias, orders of which many share a customer's routing value, and a few
-/// updates and deletes.
+/// Returns a body of 600 operations: log lines for an alias, orders that often share a customer's routing value, and a
+/// few updates and deletes.
 pub fn body() -> String {
     let mut random = fastrand::Rng::with_seed(7);
     let mut body = String::new();

@@ -1,4 +1,4 @@
-//! The package as npm packs and installs it, in Node.
+//! Tests of the package in Node, packed and installed by npm.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
@@ -10,7 +10,7 @@ use bulk_reshuffle_explorer::cluster::Cluster;
 use bulk_reshuffle_explorer::sample;
 use serde_json::{Value, json};
 
-/// Ids of all kinds, each with the shard that core's formula says.
+/// Returns ids of many kinds, each with its shard by the engine's formula.
 fn vectors() -> Value {
     let mut random = fastrand::Rng::with_seed(1);
     let mut id = || (0..random.usize(1..20)).map(|_| random.char(' '..)).collect::<String>();
@@ -20,7 +20,7 @@ fn vectors() -> Value {
 }
 
 #[test]
-fn the_package_installs_and_says_what_core_says() {
+fn the_package_installs_and_returns_the_engines_results() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().nth(2).unwrap();
     let cluster = Cluster::new(&sample::state(), "").unwrap();

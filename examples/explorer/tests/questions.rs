@@ -1,4 +1,4 @@
-//! What the page and the package are asked, natively.
+//! Native tests of the functions behind the page and the package.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::Write;
@@ -17,7 +17,7 @@ fn run(settings: Settings) -> Report {
     simulate(&cluster, "/_bulk", &body, &settings).unwrap()
 }
 
-fn carried_out(run: &Run) -> u64 {
+fn executed(run: &Run) -> u64 {
     run.nodes.iter().map(|node| node.operations).sum()
 }
 
@@ -28,7 +28,7 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_document_is_where_the_request_with_it_goes() {
+fn the_location_of_a_document_matches_the_explanation_of_its_request() {
     let (cluster, body) = sample();
     let explanation = cluster.explain("/_bulk", &body, usize::MAX).unwrap();
     assert_eq!((explanation.way, explanation.operations), (Way::Split, 600));
@@ -43,10 +43,10 @@ fn a_document_is_where_the_request_with_it_goes() {
 }
 
 #[test]
-fn what_is_handed_in_wrongly_is_refused_with_a_reason() {
+fn invalid_input_is_rejected_with_a_reason() {
     for (state, config, part) in [
         ("{}", "", "GET _cluster/state"),
-        (sample::state().as_str(), "[]", "no JSON object"),
+        (sample::state().as_str(), "[]", "not a JSON object"),
         (sample::state().as_str(), r#"{"hold":{"interval":5}}"#, "hold.interval"),
     ] {
         let error = Cluster::new(state, config).unwrap_err().to_string();
@@ -58,7 +58,7 @@ fn what_is_handed_in_wrongly_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_compressed_body_is_the_same_body() {
+fn a_compressed_body_gives_the_same_result() {
     let (cluster, body) = sample();
     let zipped = gzip(&body);
     let explanation = cluster.explain("/_bulk", &zipped, usize::MAX).unwrap();
@@ -68,7 +68,7 @@ fn a_compressed_body_is_the_same_body() {
 }
 
 #[test]
-fn what_crosses_without_the_filter_is_what_another_node_owns() {
+fn without_the_filter_the_operations_of_other_nodes_are_forwarded() {
     let (cluster, body) = sample();
     let explanation = cluster.explain("/_bulk", &body, 0).unwrap();
     let forwarding = cluster.forwarding(&explanation);
@@ -77,7 +77,7 @@ fn what_crosses_without_the_filter_is_what_another_node_owns() {
     let shares = explanation.nodes.iter().map(|node| 1.0 - node.operations as f64 / 600.0);
     let expected = shares.fold((1.0, 0.0), |(least, most), share| (f64::min(least, share), f64::max(most, share)));
     assert_eq!((forwarding.range[0], forwarding.range[1]), expected);
-    // What has no shard yet, or passes on whole, crosses as before.
+    // Operations without a shard, and requests that pass through, are forwarded as without the filter.
     let passed = cluster.explain("/_bulk", b"{\"index\":{\"_index\":\"logs\"}}\n{}\n{}\n{}\n", 0).unwrap();
     assert_eq!(cluster.forwarding(&passed).with, cluster.forwarding(&passed).without);
     let config = Cluster::new(&sample::state(), r#"{"missing_id":"pass"}"#).unwrap();
@@ -86,7 +86,7 @@ fn what_crosses_without_the_filter_is_what_another_node_owns() {
 }
 
 #[test]
-fn every_operation_is_carried_out_once_whatever_the_settings() {
+fn every_operation_is_executed_once_with_any_settings() {
     for settings in [
         Settings::default(),
         Settings { workers: 5, nodes: 7, clients: 3, operations: 40, requests: 300, ..Settings::default() },
@@ -98,7 +98,7 @@ fn every_operation_is_carried_out_once_whatever_the_settings() {
         let Settings { requests, operations, nodes, .. } = report.settings;
         for run in [&report.with, &report.without] {
             assert_eq!((run.requests, run.passed_whole), (u64::from(requests), 0));
-            assert_eq!(carried_out(run), u64::from(requests) * u64::from(operations));
+            assert_eq!(executed(run), u64::from(requests) * u64::from(operations));
             assert_eq!(run.batches.sizes.iter().map(|(_, count)| count).sum::<u64>(), run.batches.count);
             assert_eq!(run.nodes.len(), if nodes > 0 { usize::from(nodes) } else { 3 });
         }
@@ -107,14 +107,14 @@ fn every_operation_is_carried_out_once_whatever_the_settings() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_day_and_another_one_another() {
+fn the_same_seed_gives_the_same_run_and_another_seed_another_run() {
     let [first, again, other] = [1, 1, 2].map(|seed| run(Settings { seed, ..Settings::default() }));
     assert_eq!(first, again);
     assert_ne!(first.with.latency, other.with.latency);
 }
 
 #[test]
-fn holding_makes_batches_larger_the_longer_it_lasts() {
+fn longer_holding_makes_larger_batches() {
     let held = |interval| {
         let settings = Settings { early_release: false, interval, rate: 1000.0, ..Settings::default() };
         run(settings).with.batches.operations
@@ -123,12 +123,12 @@ fn holding_makes_batches_larger_the_longer_it_lasts() {
 }
 
 #[test]
-fn requests_that_pass_on_whole_are_carried_out_as_without_the_filter() {
+fn a_simulation_of_requests_that_pass_through_is_rejected() {
     let (cluster, _) = sample();
     let body = "{\"index\":{\"_index\":\"logs\",\"_id\":\"1\"}}\n{}\n";
     let settings = Settings { operations: 1, requests: 100, ..Settings::default() };
     let report = simulate(&cluster, "/_bulk?pipeline=p", body.as_bytes(), &settings);
-    assert!(report.is_err(), "nothing is understood of it");
+    assert!(report.is_err(), "the filter parses none of its operations");
     let off = Cluster::new(&sample::state(), r#"{"limits":{"max_request":"10b"}}"#).unwrap();
     assert!(simulate(&off, "/_bulk", body.as_bytes(), &settings).is_err());
 }

@@ -4,19 +4,19 @@ use std::fmt;
 use anyhow::Result;
 use bulk_reshuffle_stack::Envoy;
 
-/// What the filter has counted.
+/// The filter's counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     /// Requests that were split and merged.
     pub merged: u64,
-    /// Batches that went to the nodes.
+    /// Batches that were sent to the nodes.
     pub batches: u64,
-    /// Requests that passed through whole, by reason.
+    /// Requests that passed through, by reason.
     pub passed_through: BTreeMap<String, u64>,
 }
 
 impl Activity {
-    /// As Envoy's statistics say.
+    /// Reads the counters from Envoy's statistics.
     pub async fn read(envoy: &Envoy) -> Result<Self> {
         const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total.upstream.";
         const PASSED_THROUGH: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
@@ -31,7 +31,7 @@ impl Activity {
         })
     }
 
-    /// The growth from an earlier moment on.
+    /// Returns the growth since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         let growth = |(reason, count): (&String, &u64)| {
             let grown = count.saturating_sub(earlier.passed_through.get(reason).copied().unwrap_or(0));
@@ -52,7 +52,7 @@ impl fmt::Display for Activity {
         let passed = if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") };
         write!(
             formatter,
-            "{} requests split and merged into {} batches, passed on whole: {passed}",
+            "{} requests split and merged into {} batches, passed through: {passed}",
             self.merged, self.batches
         )
     }

@@ -1,4 +1,4 @@
-//! Runs the scripts in `k6/`, with what they need around them.
+//! Runs the scripts in `k6/`, and starts the cluster and the Envoy that they need.
 
 mod activity;
 mod script;

@@ -1,5 +1,5 @@
-//! Runs a k6 script: against the given addresses, or else against a three-node cluster behind Envoy with the filter,
-//! which it starts and ends.
+//! Runs a k6 script against the given addresses, or against a three-node cluster behind Envoy with the filter, which it
+//! starts and stops.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ async fn run() -> Result<ExitCode> {
     let (name, target) = match arguments.as_slice() {
         [name] => (name, None),
         [name, target] => (name, Some(target)),
-        _ => bail!("which one? make k6 SCRIPT=small; there are {}", Script::names(&tools)?.join(", ")),
+        _ => bail!("expected one script, as in `make k6 SCRIPT=small`: one of {}", Script::names(&tools)?.join(", ")),
     };
     let script = Script::find(&tools, name)?;
     let results = results(&tools.root, script.name())?;
@@ -38,9 +38,9 @@ async fn run() -> Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Runs the script against a cluster of its own.
+/// Starts a cluster and Envoy, and runs the script against them.
 async fn run_on_site(tools: &Tools, script: &Script, results: &Path) -> Result<ExitStatus> {
-    eprintln!("starting three OpenSearch nodes and Envoy with the filter; name another target by TARGET=http://…");
+    eprintln!("starting three OpenSearch nodes and Envoy with the filter; set TARGET=http://… to use another target");
     let run_dir = tools.root.join(".run/k6");
     let site = tokio::select! {
         site = Site::start(tools, &run_dir, Profile::Throughput, FilterConfig::Shipped) => site?,
@@ -53,7 +53,7 @@ async fn run_on_site(tools: &Tools, script: &Script, results: &Path) -> Result<E
     Ok(status)
 }
 
-/// The script with the parameters that this process was given.
+/// Returns the script's command with this process's environment.
 fn command(script: &Script, target: &str, results: &Path) -> Command {
     let mut command = script.command(target, results, std::env::vars_os());
     if !std::io::stdout().is_terminal() {
@@ -62,7 +62,7 @@ fn command(script: &Script, target: &str, results: &Path) -> Command {
     command
 }
 
-/// Runs k6 to its end. It hears of Ctrl-C itself, ends the load in order and still tells how it went.
+/// Runs k6 until it ends. On Ctrl-C, k6 also gets the signal, ends the load in order and still prints its summary.
 async fn finish(mut command: Command) -> Result<ExitStatus> {
     let mut child = command.kill_on_drop(true).spawn().context("cannot start k6")?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
@@ -77,15 +77,15 @@ async fn finish(mut command: Command) -> Result<ExitStatus> {
 
 fn forward_end(child: &Child) -> Result<()> {
     let pid = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
-    // Without a pid it has ended already.
+    // Without a pid, k6 has already ended.
     pid.map_or(Ok(()), |pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM))?;
     Ok(())
 }
 
-/// `k6/results/<script>-<time>`.
+/// Returns `k6/results/<script>-<time>`, and creates the folder.
 fn results(root: &Path, script: &str) -> Result<PathBuf> {
     let folder = root.join("k6/results");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "");
     Ok(folder.join(format!("{script}-{time}")))
 }
@@ -98,6 +98,6 @@ fn tell(status: ExitStatus, results: &Path) {
     }
     if !status.success() {
         let failed = console::style("k6 failed:").for_stderr().red();
-        eprintln!("\n{failed} ✗ above, or the error, says what was wrong; the figures are worth nothing");
+        eprintln!("\n{failed} see the error or the ✗ above; the figures are not valid");
     }
 }

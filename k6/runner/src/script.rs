@@ -14,7 +14,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// The names of all scripts, in alphabetical order.
+    /// Returns the names of all scripts in alphabetical order.
     pub fn names(tools: &Tools) -> Result<Vec<String>> {
         let folder = tools.root.join("k6");
         let files = folder.read_dir().with_context(|| format!("cannot read {}", folder.display()))?;
@@ -26,18 +26,18 @@ impl Script {
         Ok(names)
     }
 
-    /// The script of this name; an error names those that there are.
+    /// Returns the script with a name, or an error that lists all scripts.
     pub fn find(tools: &Tools, name: &str) -> Result<Self> {
         let names = Self::names(tools)?;
         if !names.iter().any(|known| known == name) {
-            bail!("there is no script {name:?}: give SCRIPT one of {}", names.join(", "));
+            bail!("there is no script {name:?}: set SCRIPT to one of {}", names.join(", "));
         }
         let path = tools.root.join("k6").join(name).with_extension("js");
         Ok(Self { name: name.into(), path, k6: tools.folder("k6")?.join("k6") })
     }
 
-    /// The command that runs it against these addresses (separated by commas), with these environment variables for
-    /// its other parameters and for k6's own. It writes `<results>.html` and `<results>.json`.
+    /// Returns the command that runs the script against comma-separated addresses. The environment variables are the
+    /// script's other parameters and k6's own. The script writes `<results>.html` and `<results>.json`.
     pub fn command<N, V>(&self, target: &str, results: &Path, environment: impl IntoIterator<Item = (N, V)>) -> Command
     where
         N: AsRef<OsStr>,
@@ -45,22 +45,22 @@ impl Script {
     {
         let mut command = Command::new(&self.k6);
         command
-            // Without an interface for remote control: its port may be taken.
+            // Disable the interface for remote control, because its port may be in use.
             .args(["run", "--address", ""])
             .arg(&self.path)
             .env_clear()
-            // Without a live page, unless the environment gives it a port; with a report even of a few seconds.
+            // No live page, unless the environment sets its port; a report even for runs of a few seconds.
             .envs([("K6_WEB_DASHBOARD", "true"), ("K6_WEB_DASHBOARD_PORT", "-1"), ("K6_WEB_DASHBOARD_PERIOD", "1s")])
             .envs(environment)
             .env("K6_WEB_DASHBOARD_EXPORT", results.with_extension("html"))
-            // k6 would tell its makers of every run, and fetch extensions by itself.
+            // By default, k6 reports every run to its makers and fetches extensions automatically.
             .envs([("K6_NO_USAGE_REPORT", "true"), ("K6_AUTO_EXTENSION_RESOLUTION", "false")])
             .env("TARGET", target)
             .env("RESULTS", results);
         command
     }
 
-    /// Its name, without the extension.
+    /// Returns the script's name without the extension.
     pub fn name(&self) -> &str {
         &self.name
     }

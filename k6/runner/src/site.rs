@@ -8,7 +8,7 @@ use crate::activity::Activity;
 
 const STATE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Three nodes of OpenSearch and Envoy with the filter in front of them, on free ports. Dropping it ends them all.
+/// Three OpenSearch nodes behind Envoy with the filter, on free ports. Dropping it kills all processes.
 #[derive(Debug)]
 pub struct Site {
     cluster: Cluster,
@@ -16,9 +16,9 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts everything; returns when the filter knows the cluster's state.
+    /// Starts everything and returns when the filter has the cluster's state.
     pub async fn start(tools: &Tools, run_dir: &Path, profile: Profile, filter: FilterConfig) -> Result<Self> {
-        // Before a minute goes into the nodes.
+        // Fail before the nodes start, which takes up to a minute.
         tools.wasm()?;
         let cluster = Cluster::start(tools, ClusterOptions { profile, ..ClusterOptions::new(run_dir) }).await?;
         let options = EnvoyOptions { filter, ..EnvoyOptions::new(run_dir).in_front_of(&cluster) };
@@ -28,22 +28,22 @@ impl Site {
         Ok(site)
     }
 
-    /// Where clients find Envoy.
+    /// Returns Envoy's URL for clients.
     pub fn target(&self) -> String {
         self.envoy.url("")
     }
 
-    /// The Envoy with the filter.
+    /// Returns the Envoy with the filter.
     pub fn envoy(&self) -> &Envoy {
         &self.envoy
     }
 
-    /// What the filter has done so far.
+    /// Reads the filter's counters.
     pub async fn activity(&self) -> Result<Activity> {
         Activity::read(&self.envoy).await
     }
 
-    /// Ends Envoy and the nodes.
+    /// Stops Envoy and the nodes.
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await
@@ -52,8 +52,8 @@ impl Site {
     async fn wait_for_state(&self) -> Result<()> {
         let url = self.envoy.url("/_bulk");
         let client = Client::new();
-        wait::until(STATE_LIMIT, "the filter does not learn the cluster's state", async || {
-            // An empty request passes through whole, and makes the worker look at the state.
+        wait::until(STATE_LIMIT, "the filter loads the cluster's state", async || {
+            // An empty request passes through, and makes the worker query the state.
             client.post_ndjson(&url, "\n").await?;
             let loads = self.envoy.counter("wasmcustom.bulk_reshuffle_state_loads_total").await?;
             Ok((loads > 0).then_some(()))

@@ -1,4 +1,4 @@
-//! Every script, with small numbers, against a real cluster behind the real Envoy with the filter.
+//! Tests of every script, with small parameters, against a real cluster behind a real Envoy with the filter.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod run;
@@ -16,11 +16,11 @@ use crate::run::Run;
 struct Case {
     script: &'static str,
     parameters: &'static [(&'static str, &'static str)],
-    /// How many operations it sends, by phase.
+    /// The expected number of operations, by phase.
     phases: &'static [(&'static str, RangeInclusive<u64>)],
-    /// How many documents there are at the end, by index.
+    /// The expected number of documents at the end, by index.
     indices: &'static [(&'static str, RangeInclusive<u64>)],
-    /// How many bytes one operation has on average, with its share of the request's head.
+    /// The expected average bytes of an operation, including its share of the request's head.
     bytes: RangeInclusive<u64>,
 }
 
@@ -70,12 +70,12 @@ const CASES: &[Case] = &[
 ];
 
 #[tokio::test]
-async fn every_script_finds_every_answer_right() {
+async fn every_script_accepts_every_answer() {
     let tools = Tools::find().unwrap();
     let cases: Vec<&str> = CASES.iter().map(|case| case.script).collect();
-    assert_eq!(cases, Script::names(&tools).unwrap(), "the scripts that are tested, and those that there are");
+    assert_eq!(cases, Script::names(&tools).unwrap(), "the tested scripts must be all scripts");
     let run_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("k6");
-    // A script may be over in less than the second after which the shipped filter looks for new indices once more.
+    // A script may end within a second, which is shorter than the shipped filter's interval to look for new indices.
     let filter = FilterConfig::Merged(json!({"cluster_state": {"refresh": "100ms"}}));
     let site = Site::start(&tools, &run_dir, Profile::Fast, filter).await.unwrap();
     for case in CASES {
@@ -103,10 +103,10 @@ impl Case {
         }
         let operations = run.figure("bulk_operations", "count");
         let bytes = run.figure("data_sent", "count") / operations;
-        assert!(self.bytes.contains(&bytes), "{}: {bytes} bytes for an operation", self.script);
-        // The one that takes as long on any machine: k6 writes no report of a run that is over at once.
+        assert!(self.bytes.contains(&bytes), "{}: {bytes} bytes per operation", self.script);
+        // k6 writes no report of a very short run, and only this script's duration does not depend on the machine.
         if self.script == "concurrency" {
-            assert!(run.report().contains("<title>k6 report"), "no report");
+            assert!(run.report().contains("<title>k6 report"), "the report is missing");
         }
 
         let activity = site.activity().await.unwrap().since(&before);
@@ -114,7 +114,7 @@ impl Case {
         let requests = run.figure("bulk_duration", "count");
         let passed: u64 = activity.passed_through.values().sum();
         let introduction = 1;
-        assert_eq!(activity.merged + passed, introduction + requests, "requests at the filter, and sent");
+        assert_eq!(activity.merged + passed, introduction + requests, "the filter must count every request");
         assert!(activity.merged > 0, "nothing was split");
     }
 }

@@ -1,4 +1,4 @@
-//! A script that cannot fail proves nothing: here a scripted node gives wrong answers of every kind.
+//! Tests that the scripts can fail: a scripted node returns every kind of wrong answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod run;
@@ -23,14 +23,14 @@ const EXCEPTION: i32 = 107;
 const CHECKS: [&str; 5] =
     ["status is 200", "one item for each", "action, index and id", "status that its", "`errors` says"];
 
-/// A node that lets the script make its index, carries out bulk requests, and counts so many documents.
+/// Starts a node that accepts the script's index and its bulk requests, and reports this number of documents.
 async fn node(counted: u64) -> FakeCluster {
     let cluster = FakeCluster::start(ClusterScript::new(1)).await.unwrap();
-    cluster.react_to_questions(move |request| Some(question(request, counted)));
+    cluster.react_to_questions(move |request| Some(other_request(request, counted)));
     cluster
 }
 
-fn question(request: &Recorded, counted: u64) -> Reaction {
+fn other_request(request: &Recorded, counted: u64) -> Reaction {
     let path = request.path().to_owned();
     match (request.method.as_str(), path.strip_prefix(INDEX).unwrap_or(&path)) {
         ("GET", "/_mapping") => Reaction::refusal(404, "index_not_found_exception", "no such index"),
@@ -46,7 +46,7 @@ async fn run_with(cluster: &FakeCluster, parameters: &[(&str, &str)]) -> Run {
     Run::of(&Tools::find().unwrap(), "bulk-size", &format!("http://{address}"), parameters.iter().copied()).await
 }
 
-/// The script must not be content with this reaction to its second request; returns what it printed.
+/// Checks that the script fails for this reaction to its second request, and returns its output.
 async fn failure(react: impl Fn(&Recorded) -> Reaction + Send + Sync + 'static) -> String {
     let cluster = node(10).await;
     cluster.react(move |request| if is_second(request) { react(request) } else { Reaction::items() });
@@ -59,7 +59,7 @@ fn is_second(request: &Recorded) -> bool {
     request.text().contains(r#""_id":"0100006""#)
 }
 
-/// The same for changed items; these of the checks must fail, and no others.
+/// Checks that exactly these checks of the script fail for changed items, and returns the output.
 async fn items_failure(change: impl Fn(&mut Vec<Value>) + Send + Sync + Clone + 'static, failed: &[&str]) -> String {
     let output = failure(move |_| Reaction::Items(Items::default().change(change.clone()))).await;
     assert_failed(&output, failed);
@@ -74,7 +74,7 @@ fn assert_failed(output: &str, failed: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_good_answer_is_good() {
+async fn a_correct_answer_is_accepted() {
     let cluster = node(10).await;
     let run = run_with(&cluster, PARAMETERS).await;
     assert_eq!(run.code, Some(GOOD), "{}", run.output);
@@ -83,20 +83,20 @@ async fn a_good_answer_is_good() {
 }
 
 #[tokio::test]
-async fn items_that_changed_places() {
+async fn swapped_items_are_detected() {
     let output = items_failure(|items| items.swap(1, 3), &["action, index and id"]).await;
     assert!(output.contains("item 1 is"), "{output}");
 }
 
 #[tokio::test]
-async fn an_item_of_another_action_or_index() {
+async fn an_item_of_another_action_or_index_is_detected() {
     let of_action = |items: &mut Vec<Value>| items[4] = json!({"index": items[4]["create"].clone()});
     items_failure(of_action, &["action, index and id", "status that its"]).await;
     items_failure(|items| items[0]["create"]["_index"] = json!("other"), &["action, index and id"]).await;
 }
 
 #[tokio::test]
-async fn an_item_too_few_or_too_many() {
+async fn a_missing_or_an_extra_item_is_detected() {
     let after = ["one item for each", "action, index and id", "status that its", "`errors` says"];
     let output = items_failure(|items| drop(items.pop()), &after).await;
     assert!(output.contains("4 items for 5 operations"), "{output}");
@@ -104,7 +104,7 @@ async fn an_item_too_few_or_too_many() {
 }
 
 #[tokio::test]
-async fn an_item_that_failed() {
+async fn a_failed_item_is_detected() {
     let refuse = |items: &mut Vec<Value>| {
         items[2]["create"]["status"] = json!(429);
         items[2]["create"]["error"] = json!({"type": "rejected_execution_exception"});
@@ -115,7 +115,7 @@ async fn an_item_that_failed() {
 }
 
 #[tokio::test]
-async fn items_that_are_none() {
+async fn null_items_are_detected() {
     let failed = ["action, index and id", "status that its"];
     let output = items_failure(|items| items[3] = Value::Null, &failed).await;
     assert!(output.contains("item 3 is null"), "{output}");
@@ -123,12 +123,12 @@ async fn items_that_are_none() {
 }
 
 #[tokio::test]
-async fn a_document_that_was_there_already() {
+async fn an_existing_document_is_detected() {
     items_failure(|items| items[0]["create"]["status"] = json!(200), &["status that its"]).await;
 }
 
 #[tokio::test]
-async fn a_flag_that_denies_the_items() {
+async fn a_wrong_errors_flag_is_detected() {
     let output = failure(|request| {
         let items: Vec<Value> = request
             .operations()
@@ -142,7 +142,7 @@ async fn a_flag_that_denies_the_items() {
 }
 
 #[tokio::test]
-async fn no_bulk_answer() {
+async fn an_answer_that_is_not_a_bulk_answer_is_detected() {
     let output = failure(|_| Reaction::refusal(503, "unavailable", "not now")).await;
     assert!(output.contains("status 503") && output.contains("not now"), "{output}");
     let output = failure(|_| Reaction::raw("<html>a proxy's page</html>")).await;
@@ -152,7 +152,7 @@ async fn no_bulk_answer() {
 }
 
 #[tokio::test]
-async fn documents_that_are_missing_or_too_many() {
+async fn a_wrong_number_of_documents_is_detected() {
     for (counted, expected) in [(9, "✗ k6-bulk-size-5: 10 documents acknowledged, 9 counted"), (11, ", 11 counted")] {
         let cluster = node(counted).await;
         let run = run_with(&cluster, PARAMETERS).await;
@@ -163,11 +163,11 @@ async fn documents_that_are_missing_or_too_many() {
 }
 
 #[tokio::test]
-async fn documents_that_cannot_be_counted() {
+async fn a_failed_count_is_detected() {
     let cluster = node(10).await;
     cluster.react_to_questions(|request| match request.path().ends_with("/_count") {
         true => Some(Reaction::refusal(500, "broken", "no count today")),
-        false => Some(question(request, 10)),
+        false => Some(other_request(request, 10)),
     });
     let run = run_with(&cluster, PARAMETERS).await;
     assert!(run.code.is_some_and(|code| code != GOOD), "{}", run.output);
@@ -175,11 +175,11 @@ async fn documents_that_cannot_be_counted() {
 }
 
 #[tokio::test]
-async fn an_index_of_somebody_else_is_left_alone() {
+async fn a_foreign_index_is_not_changed() {
     let cluster = node(10).await;
     cluster.react_to_questions(|request| match request.path().ends_with("/_mapping") {
         true => Some(Reaction::raw(json!({"k6-bulk-size-5": {"mappings": {}}}).to_string())),
-        false => Some(question(request, 10)),
+        false => Some(other_request(request, 10)),
     });
     let run = run_with(&cluster, PARAMETERS).await;
     assert_eq!(run.code, Some(EXCEPTION), "{}", run.output);
@@ -189,7 +189,7 @@ async fn an_index_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_target() {
+async fn a_target_without_a_server_is_reported() {
     let target = format!("http://{}", port::loopback(port::free().unwrap()));
     let run = Run::of(&Tools::find().unwrap(), "small", &target, [("WARM_UP", "0")]).await;
     assert_eq!(run.code, Some(EXCEPTION), "{}", run.output);
@@ -197,7 +197,7 @@ async fn nobody_at_the_target() {
 }
 
 #[tokio::test]
-async fn parameters_that_make_no_sense() {
+async fn invalid_parameters_are_rejected() {
     let cluster = node(10).await;
     for (name, value, expected) in [
         ("SIZES", "1,many", "give a whole number from 1 to 100000"),
@@ -212,7 +212,7 @@ async fn parameters_that_make_no_sense() {
 }
 
 #[tokio::test]
-async fn the_seed_decides_what_is_written() {
+async fn the_seed_determines_the_documents() {
     let mut written: Vec<BTreeSet<String>> = Vec::new();
     for seed in ["7", "7", "8"] {
         let cluster = node(10).await;

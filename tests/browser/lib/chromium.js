@@ -1,5 +1,5 @@
 'use strict'
-// The fetched Chromium: one for all tests of a file.
+// The fetched Chromium, shared by all tests of a file.
 
 const { mkdtempSync, rmSync } = require('node:fs')
 const { tmpdir } = require('node:os')
@@ -27,7 +27,7 @@ async function start () {
   return { browser, home }
 }
 
-// Said here, for what is said during a test counts for that test.
+// Registered at the top level, because a hook that is registered during a test belongs to that test.
 after(async () => {
   if (!started) return
   const { browser, home } = await started

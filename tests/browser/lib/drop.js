@@ -1,10 +1,10 @@
 'use strict'
-// Files from the desktop, dropped on a page.
+// Drops files on a page, as from the desktop.
 
 const { readFileSync } = require('node:fs')
 const { basename } = require('node:path')
 
-/// Drops the files at these paths, all at once, on the element.
+/// Drops the files at these paths on an element in one operation.
 exports.drop = async function drop (page, selector, ...paths) {
   const files = paths.map((path) => ({ name: basename(path), base64: readFileSync(path, 'base64') }))
   const dataTransfer = await page.evaluateHandle((files) => {

@@ -1,11 +1,11 @@
 'use strict'
-// A page under test. It fails its test if it reports an error, breaks its own content security policy, or asks anybody
-// but its own server for anything.
+// A page under test. The test fails if the page reports an error, violates its content security policy, or sends a
+// request to another server.
 
 const assert = require('node:assert/strict')
 const { browser } = require('./chromium')
 
-/// Opens the page in a window of its own, until the test ends.
+/// Opens the page in a new window until the test ends.
 exports.open = async function open (test, url, { width = 1280, height = 800, dark = false } = {}) {
   const context = await (await browser()).newContext({
     viewport: { width, height },
@@ -19,7 +19,7 @@ exports.open = async function open (test, url, { width = 1280, height = 800, dar
   await watch(page, new URL(url).origin, complaints)
   test.after(async () => {
     await context.close()
-    assert.deepEqual(complaints, [], 'the page is not without errors, or asked for something elsewhere')
+    assert.deepEqual(complaints, [], 'the page reported errors, or sent requests to another server')
   })
   const answer = await page.goto(url)
   assert.equal(answer.status(), 200, url)

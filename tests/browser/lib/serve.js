@@ -14,7 +14,7 @@ const TYPES = {
   '.wasm': 'application/wasm'
 }
 
-/// Serves the folder on loopback until the test ends; returns the address of its index.html.
+/// Serves the folder on loopback until the test ends, and returns the address of its index.html.
 exports.serve = async function serve (test, folder) {
   const server = createServer(async (request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, 'http://localhost').pathname))

@@ -1,5 +1,5 @@
 'use strict'
-// The explorer, with its own sample and with files that are dropped on it.
+// Tests of the explorer, with its own sample and with dropped files.
 
 const assert = require('node:assert/strict')
 const { once } = require('node:events')
@@ -15,26 +15,26 @@ const { picture } = require('../lib/picture')
 const { serve } = require('../lib/serve')
 
 const { EXPLORER, EXPECTED, EXPORTED, STATE, BODY, BROKEN } = process.env
-// What core says of these files, natively.
+// The native engine's results for these files.
 const { configuration, explanation, forwarding, broken } = JSON.parse(readFileSync(EXPECTED, 'utf8'))
 const count = (number) => number.toLocaleString('en')
 const percent = (share) => `${Math.round(share * 100)} %`
 
-/// The page, once it has simulated what it shows.
+/// Opens the page and waits until it has finished the simulation.
 async function explorer (t, options) {
   const page = await open(t, await serve(t, EXPLORER), options)
   await simulated(page)
   return page
 }
 
-/// Waits until the page says this of the request.
+/// Waits until the page shows this text about the request.
 const says = (page, text) => page.locator('#verdict', { hasText: text }).waitFor()
 
-/// The cells of a table, row by row.
+/// Returns the cells of a table, row by row.
 const rows = (page, id) => page.locator(`#${id} tbody tr`).evaluateAll((rows) =>
   rows.map((row) => [...row.cells].map((cell) => cell.textContent)))
 
-test('it shows something at once', async (t) => {
+test('the page shows its sample on start', async (t) => {
   const page = await explorer(t, { width: 1100, height: 1000 })
   await says(page, '600 operations, 72.1 kB, leave in 3 batches.')
   assert.equal((await rows(page, 'nodes')).length, 3)
@@ -42,7 +42,7 @@ test('it shows something at once', async (t) => {
   await picture(page, 'explorer')
 })
 
-test('what it shows of dropped files is what core says', async (t) => {
+test('dropped files give the results of the native engine', async (t) => {
   const page = await explorer(t)
   await drop(page, '#drop', STATE, BODY)
   await says(page, `${count(explanation.operations)} operations,`)
@@ -64,7 +64,7 @@ test('what it shows of dropped files is what core says', async (t) => {
   })
 })
 
-test('a compressed body is the same body', async (t) => {
+test('a compressed body gives the same result', async (t) => {
   const page = await explorer(t)
   const files = [{ name: 'body.gz', mimeType: 'application/gzip', buffer: gzipSync(readFileSync(BODY)) }]
   await page.locator('#state-file').setInputFiles(STATE)
@@ -73,7 +73,7 @@ test('a compressed body is the same body', async (t) => {
   await says(page, `${count(explanation.operations)} operations,`)
 })
 
-test('it says why a request passes on whole, and what is no state', async (t) => {
+test('the page shows why a request passes through, and why a state is invalid', async (t) => {
   const page = await explorer(t)
   await drop(page, '#drop', BROKEN)
   const { reason, text, line } = broken.because
@@ -85,16 +85,16 @@ test('it says why a request passes on whole, and what is no state', async (t) =>
   await page.getByRole('alert').filter({ hasText: 'missing field' }).waitFor()
 })
 
-test('it can be used with the keyboard alone', async (t) => {
+test('the page can be used with only the keyboard', async (t) => {
   const page = await explorer(t)
-  // Wherever the focus goes it goes on from there by the tabulator key.
+  // Press the tab key until the focus reaches the element.
   const reach = async (what) => {
     for (let steps = 0; steps < 150; steps++) {
       await page.keyboard.press('Tab')
       const found = await page.evaluate(() => `${document.activeElement.textContent} ${document.activeElement.getAttribute('aria-label')} ${document.activeElement.name}`)
       if (found.includes(what)) return
     }
-    assert.fail(`the tabulator key never leads to ${what}`)
+    assert.fail(`the tab key does not reach ${what}`)
   }
   await reach('Skip to the figures')
   await page.keyboard.press('Enter')
@@ -119,7 +119,7 @@ test('it can be used with the keyboard alone', async (t) => {
   await page.getByText('Page 2 of 12').waitFor()
 })
 
-test('operations can be looked for', async (t) => {
+test('operations can be searched', async (t) => {
   const page = await explorer(t)
   await page.getByLabel('Only those with').fill('o-176')
   await page.getByText('1 operation', { exact: true }).waitFor()
@@ -127,7 +127,7 @@ test('operations can be looked for', async (t) => {
 })
 
 for (const [name, options] of Object.entries({ dark: { dark: true }, phone: { width: 360, height: 740 }, 'dark-phone': { width: 360, height: 740, dark: true } })) {
-  test(`it is legible and fits: ${name}`, async (t) => {
+  test(`the page is legible and fits: ${name}`, async (t) => {
     const page = await explorer(t, options)
     await page.locator('#operations button').first().click()
     await checkAccessibility(page)
@@ -140,7 +140,7 @@ for (const [name, options] of Object.entries({ dark: { dark: true }, phone: { wi
   })
 }
 
-test('it takes what a running filter tells', async (t) => {
+test('the page loads the data of a running filter', async (t) => {
   const told = { state: readFileSync(EXPORTED), sample: readFileSync(BODY), status: JSON.stringify({ configuration }) }
   const filter = createServer(({ url }, response) => response.end(told[url.replace('/admin/', '')]))
   await once(filter.listen(0, '127.0.0.1'), 'listening')

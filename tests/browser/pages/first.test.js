@@ -1,5 +1,5 @@
 'use strict'
-// What the tests of all pages rely on, with a page that does next to nothing.
+// Tests of the test library itself, with a minimal page.
 
 const assert = require('node:assert/strict')
 const { readFileSync, statSync } = require('node:fs')
@@ -13,7 +13,7 @@ const { serve } = require('../lib/serve')
 
 const FOLDER = join(__dirname, 'first')
 
-test('a page gets the files that are dropped on it', async (t) => {
+test('a page gets dropped files', async (t) => {
   const page = await open(t, await serve(t, FOLDER))
   await drop(page, 'main', join(FOLDER, 'page.js'))
   const expected = `page.js: ${readFileSync(join(FOLDER, 'page.js'), 'utf8').length} characters`
@@ -22,7 +22,7 @@ test('a page gets the files that are dropped on it', async (t) => {
   assert.ok(statSync(await picture(page, 'first')).size > 1000)
 })
 
-test('what is wrong with a page is found', async (t) => {
+test('errors of a page are detected', async (t) => {
   const complaints = await complaintsOf(t, async (page) => {
     const thrown = page.waitForEvent('pageerror')
     await page.evaluate(async () => {
@@ -39,13 +39,13 @@ test('what is wrong with a page is found', async (t) => {
   }
 })
 
-test('barriers in a page are found', async (t) => {
+test('accessibility violations of a page are detected', async (t) => {
   const page = await open(t, await serve(t, FOLDER))
   await page.evaluate(() => document.querySelector('main').append(document.createElement('button')))
   await assert.rejects(checkAccessibility(page), /critical: Buttons must have discernible text \(button-name\) at button/)
 })
 
-/// The error with which the test of a page would fail.
+/// Returns the error with which the test of a page would fail.
 async function complaintsOf (t, misbehave) {
   const ends = []
   const page = await open({ after: (end) => ends.push(end) }, await serve(t, FOLDER))

@@ -1,5 +1,5 @@
 'use strict'
-// The live page while clients write.
+// Tests of the live page while clients write.
 
 const assert = require('node:assert/strict')
 const { test } = require('node:test')
@@ -9,13 +9,13 @@ const { picture } = require('../lib/picture')
 
 const URL = process.env.PAGE_URL
 
-/// Waits until the page has rates, and some history in its charts.
+/// Waits until the page shows rates, and some history in its charts.
 async function settled (page) {
   await page.getByText('Refreshed every 2 s').waitFor()
   await page.waitForFunction(() => document.querySelector('#tiles polyline').getAttribute('points').split(' ').length > 6)
 }
 
-test('it tells of each node what is held, on its way and how large batches are', async (t) => {
+test('the page shows held requests, requests in flight and batch sizes for each node', async (t) => {
   const page = await open(t, URL, { width: 1200, height: 1000 })
   await settled(page)
   const rows = page.locator('#nodes tbody tr')
@@ -34,19 +34,19 @@ test('it tells of each node what is held, on its way and how large batches are',
   const words = await page.locator('#passed tbody th').allInnerTexts()
   assert.ok(words.some((words) => words.includes('pipeline') && words.includes('which may change where documents go')))
   const reasons = words.map((words) => words.split('\n')[0])
-  // Before the state was known, some passed for another reason.
+  // Before the state was known, requests passed through for another reason.
   assert.deepEqual(reasons.filter((reason) => reason !== 'no_state').sort(), ['parameter', 'pipeline'])
   assert.equal(await page.locator('#notices li').count(), 0)
   await checkAccessibility(page)
   await picture(page, 'live', { fullPage: true })
 })
 
-test('its numbers go on by themselves, until it is told to pause', async (t) => {
+test('the numbers refresh automatically until the page is paused', async (t) => {
   const page = await open(t, URL)
   await settled(page)
   const first = await page.locator('#passed tbody td').first().innerText()
   await page.waitForFunction((first) => document.querySelector('#passed tbody td').innerText !== first, first)
-  // By keyboard, as by mouse.
+  // Use the keyboard instead of the mouse.
   await page.keyboard.press('Tab')
   await page.keyboard.press('Enter')
   await page.getByText('Paused').waitFor()
@@ -55,7 +55,7 @@ test('its numbers go on by themselves, until it is told to pause', async (t) => 
   await page.getByText('Refreshed every 2 s').waitFor()
 })
 
-test('it fits on a phone, also at night', async (t) => {
+test('the page fits on a phone, in dark mode', async (t) => {
   const page = await open(t, URL, { width: 360, height: 740, dark: true })
   await settled(page)
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
@@ -64,7 +64,7 @@ test('it fits on a phone, also at night', async (t) => {
   await picture(page, 'live-phone', { fullPage: true })
 })
 
-test('it shows the configuration without what is secret', async (t) => {
+test('the page shows the configuration without secrets', async (t) => {
   const page = await open(t, URL)
   await page.getByText('Refreshed every 2 s').waitFor()
   await page.getByText('What is followed now').click()

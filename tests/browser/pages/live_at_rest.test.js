@@ -1,5 +1,5 @@
 'use strict'
-// The live page when all clients have their answers: what it shows is what Envoy has counted.
+// Tests of the live page when all clients have their answers: the page matches Envoy's counters.
 
 const assert = require('node:assert/strict')
 const { test } = require('node:test')
@@ -7,7 +7,7 @@ const { open } = require('../lib/page')
 
 const PREFIX = 'wasmcustom.bulk_reshuffle_'
 
-test('it shows what Envoy has counted', async (t) => {
+test('the page matches the counters of Envoy', async (t) => {
   const { stats } = await (await fetch(process.env.STATS_URL)).json()
   const counted = new Map(stats.filter(({ name }) => name?.startsWith(PREFIX)).map(({ name, value }) => [name.slice(PREFIX.length), value]))
   const page = await open(t, process.env.PAGE_URL)

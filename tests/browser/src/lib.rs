@@ -1,8 +1,7 @@
-//! Opens the project's web pages in a real Chromium.
+//! Tests the project's web pages in a real Chromium.
 //!
-//! What a page must show is said in JavaScript, in `pages/NAME.test.js`, with what `lib` has for it. What is behind the
-//! page (a cluster, an Envoy, the numbers that core computes) is started in Rust, in `tests/pages/NAME.rs`, which hands
-//! the script its address:
+//! `pages/NAME.test.js` checks in JavaScript what a page shows, with the helpers in `lib`. `tests/pages/NAME.rs` starts
+//! the backend in Rust (a cluster, an Envoy, the engine's expected results), and passes its address to the script:
 //!
 //! ```no_run
 //! # async fn example(url: &str) -> anyhow::Result<()> {
@@ -21,14 +20,14 @@ use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::Tools;
 use tokio::process::Command;
 
-/// Far more than any of them takes, even on a busy machine.
+/// The time limit of a script, which is generous even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs `tests/browser/pages/NAME.test.js` with these environment variables, and shows what its tests say.
+/// Runs `tests/browser/pages/NAME.test.js` with these environment variables, and prints its output.
 ///
 /// # Errors
 ///
-/// If Node or the browser was not fetched, or a test of the script fails: then with all that it wrote.
+/// If Node or the browser was not fetched, or if a test of the script fails. Then the error has the script's output.
 pub async fn look_at(tools: &Tools, name: &str, variables: &[(&str, &str)]) -> Result<()> {
     let script = Path::new("tests/browser/pages").join(name).with_extension("test.js");
     let mut command = Command::new(tools.folder("node")?.join("bin/node"));
@@ -36,14 +35,14 @@ pub async fn look_at(tools: &Tools, name: &str, variables: &[(&str, &str)]) -> R
         .args(["--test", "--test-reporter=spec"])
         .arg(&script)
         .current_dir(&tools.root)
-        // Without the caller's environment: a proxy that it names, for one, is not meant here.
+        // The script must not inherit the caller's environment, for example its proxy.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("NODE_PATH", tools.folder("browser")?.join("node_modules"))
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let output = tokio::time::timeout(LIMIT, command.output()).await.context("the browser's test does not end")??;
+    let output = tokio::time::timeout(LIMIT, command.output()).await.context("the browser test timed out")??;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{}:\n{said}{}", script.display(), String::from_utf8_lossy(&output.stderr));
     println!("{said}");

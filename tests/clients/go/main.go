@@ -15,7 +15,7 @@ import (
 const (
 	workers    = 4
 	flushBytes = 2000
-	// What the indexer itself reads of an answer, and what the report needs.
+	// The fields of an answer that the indexer reads and that the report needs.
 	filterPath = "errors,items.*.status,items.*.error,items.*._id,items.*.result"
 )
 
@@ -32,7 +32,7 @@ type options struct {
 	compress, filterPath bool
 }
 
-// What an indexer does: it takes all operations, reports each, and counts.
+// An indexer sends all operations, reports each of them, and returns its own counts.
 type indexer func(options, []operation, *reports) (counts, error)
 
 type counts struct {
@@ -42,7 +42,7 @@ type counts struct {
 
 func main() {
 	compress := flag.Bool("compress", false, "compress the requests")
-	path := flag.Bool("filter-path", false, "ask for a part of the answers")
+	path := flag.Bool("filter-path", false, "request only a part of the answers")
 	flag.Parse()
 	log.SetFlags(0)
 	if flag.NArg() != 4 {
@@ -87,7 +87,7 @@ func (o operation) id() string {
 	return *o.ID
 }
 
-// The lines that follow the action; none for a delete.
+// body returns the line that follows the action line; none for a delete.
 func (o operation) body() *bytes.Reader {
 	switch o.Action {
 	case "delete":
@@ -99,7 +99,7 @@ func (o operation) body() *bytes.Reader {
 	}
 }
 
-// reports prints one at a time: the workers report at the same time.
+// reports prints the reports of concurrent workers, one line after the other.
 type reports struct{ mutex sync.Mutex }
 
 func (r *reports) item(of operation, id string, status int, errorType string) {
@@ -110,7 +110,7 @@ func (r *reports) item(of operation, id string, status int, errorType string) {
 	r.print(map[string]any{"n": of.N, "action": of.Action, "id": id, "status": status, "error": kind})
 }
 
-// failure is for errors that are nobody's item.
+// failure reports an error that does not belong to an item.
 func (r *reports) failure(_ context.Context, err error) {
 	log.Print(err)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/opensearch-project/opensearch-go/v4/opensearchutil"
 )
 
-// This indexer has no way to ask for a part of the answers.
+// openSearchIndexer cannot request a part of the answers, because the client has no such option.
 func openSearchIndexer(to options, operations []operation, reports *reports) (counts, error) {
 	background := context.Background()
 	client, err := opensearchapi.NewClient(opensearchapi.Config{Client: opensearch.Config{

@@ -6,7 +6,7 @@ const { parseArgs } = require('node:util')
 
 const CONCURRENCY = 4
 const FLUSH_BYTES = 2000
-// What the helper itself reads of an answer, and what the report needs.
+// The fields of an answer that the helper reads and that the report needs.
 const FILTER_PATH = 'errors,items.*.status,items.*.error,items.*._id'
 
 const clients = {
@@ -25,7 +25,7 @@ async function main () {
   const stats = await client.helpers.bulk({
     datasource: operations,
     onDocument: (operation) => lines(index, operation),
-    // The helper of OpenSearch's client tells of failures only.
+    // The helper of OpenSearch's client reports failures only.
     ...(name === 'elasticsearch' && {
       onSuccess: ({ result, document }) => {
         const [[action, item]] = Object.entries(result)

@@ -1,4 +1,4 @@
-"""Sends operations with the helpers of elasticsearch-py or opensearch-py, whichever is installed. See ../README.md."""
+"""Sends operations with the helpers of the installed client, elasticsearch-py or opensearch-py. See ../README.md."""
 
 import argparse
 import asyncio
@@ -15,7 +15,7 @@ except ImportError:
 
 CHUNK = 25
 THREADS = 4
-# What the helpers themselves read of an answer, and what the report needs.
+# The fields of an answer that the helpers read and that the report needs.
 FILTER_PATH = "errors,items.*.status,items.*.error,items.*._id"
 
 
@@ -54,7 +54,7 @@ def action(index, operation):
     return made
 
 
-# --- the helpers; each gives the numbers of operations that succeeded and failed
+# --- the helpers; each returns the numbers of operations that succeeded and failed
 
 def bulk(arguments, _, actions, options):
     succeeded, errors = helpers.bulk(client(arguments), actions, **options)
@@ -106,7 +106,7 @@ def async_client(arguments):
 
 
 def report_all(operations, results):
-    """The helpers yield one result for each operation, in the operations' order."""
+    """Reports the results, of which the helpers yield one for each operation, in order."""
     counts = {True: 0, False: 0}
     for operation, (is_ok, result) in zip(operations, results):
         counts[is_ok] += 1

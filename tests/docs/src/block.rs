@@ -3,43 +3,42 @@
 pub struct Block {
     /// The page's path.
     pub page: String,
-    /// The line of the page in which it begins.
+    /// The page's line with the opening fence.
     pub line: usize,
-    /// What the fence says it is: `sh` for commands, `console` for commands after `$ ` and what they print.
+    /// The language of the fence: `sh` for commands, `console` for commands after `$ ` with their output.
     pub language: String,
-    /// What is in it.
+    /// The block's content.
     pub text: String,
 }
 
-/// What ends a command within a line.
+/// The shell operators that end a command within a line.
 const OPERATORS: [&str; 5] = ["&&", "||", "|", ";", "&"];
 
 /// A call of `make`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Make {
-    /// What it is asked for.
+    /// The targets.
     pub targets: Vec<String>,
-    /// `NAME=value`.
+    /// The variables, as `NAME=value`.
     pub variables: Vec<String>,
-    /// Whether there is nothing else in the command.
+    /// Whether the command consists of this call only.
     pub is_all: bool,
 }
 
-/// One command, perhaps over several lines.
+/// A command, which may have several lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Command {
-    /// As a shell gets it.
+    /// The text for the shell.
     pub text: String,
-    /// What it prints, as the page has it; empty if the page does not say. `…` stands for anything, and any number for
-    /// any other.
+    /// The output in the page; empty if the page has none. `…` matches any text, and a number matches any other number.
     pub prints: String,
 }
 
 impl Block {
-    /// Its commands; none if it is something else.
+    /// Returns the block's commands; none if its language is not a shell's.
     pub fn commands(&self) -> Vec<Command> {
         let mut commands: Vec<Command> = Vec::new();
-        let mut goes_on = false;
+        let mut continues = false;
         for line in self.text.lines() {
             let begin = match self.language.as_str() {
                 "sh" => Some(line).filter(|line| !line.trim().is_empty()),
@@ -47,30 +46,30 @@ impl Block {
                 _ => return commands,
             };
             match (begin, commands.last_mut()) {
-                (_, Some(command)) if goes_on => command.text += &format!("\n{line}"),
+                (_, Some(command)) if continues => command.text += &format!("\n{line}"),
                 (Some(text), _) => commands.push(Command { text: text.into(), ..Command::default() }),
                 (None, Some(command)) if self.language == "console" => command.prints += &format!("{line}\n"),
                 (None, _) => continue,
             }
-            let is_command = goes_on || begin.is_some();
-            goes_on = is_command && (line.ends_with('\\') || line.ends_with('|'));
+            let is_command = continues || begin.is_some();
+            continues = is_command && (line.ends_with('\\') || line.ends_with('|'));
         }
         commands
     }
 
-    /// Where it is, for messages.
+    /// Returns the block's page and line, for messages.
     pub fn place(&self) -> String {
         format!("{}:{}", self.page, self.line)
     }
 }
 
 impl Command {
-    /// Its words, without comments; none if a shell could not read it.
+    /// Returns the command's words without comments; none if a shell cannot parse it.
     pub fn words(&self) -> Vec<String> {
         shlex::split(&self.text).unwrap_or_default()
     }
 
-    /// What `make` is asked for; none if this does not begin with `make`.
+    /// Returns the call of `make`; `None` if the command does not begin with `make`.
     pub fn make(&self) -> Option<Make> {
         let words = self.words();
         let rest = words.strip_prefix(&["make".to_owned()])?;
@@ -95,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn commands_go_on_over_lines() {
+    fn a_command_can_have_several_lines() {
         assert_eq!(commands("sh", "a |\n  b\n\nc # d\n"), [command("a |\n  b", ""), command("c # d", "")]);
     }
 
     #[test]
-    fn a_console_shows_what_commands_print() {
+    fn a_console_block_has_commands_and_their_output() {
         assert_eq!(
             commands("console", "$ a \\\n  b\nx |\ny\n$ c\n"),
             [command("a \\\n  b", "x |\ny\n"), command("c", "")]
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_from_variables_and_comments() {
+    fn targets_variables_and_comments_are_distinguished() {
         let make = |text| command(text, "").make();
         let bench = Make { targets: vec!["bench".into()], variables: vec!["TARGETS=a, b".into()], is_all: true };
         assert_eq!(make("make bench TARGETS='a, b' # or: make it"), Some(bench.clone()));

@@ -1,24 +1,24 @@
 use crate::block::Block;
 
-/// Commands that need more than this machine, and what runs them instead.
+/// A block of commands that cannot run on this machine as it is, and the test that covers it.
 #[derive(Debug)]
 pub struct Elsewhere {
     /// The page.
     pub page: &'static str,
-    /// How the block begins.
+    /// The beginning of the block.
     pub begins: &'static str,
-    /// What it needs.
+    /// The requirements of the commands.
     pub needs: &'static str,
-    /// The file with the test that does the same with what there is.
+    /// The file with the test that covers the commands.
     pub file: &'static str,
-    /// The function in it.
+    /// The test's function.
     pub test: &'static str,
-    /// The target that runs it.
+    /// The target of `make` that runs the test.
     pub target: &'static str,
 }
 
 impl Elsewhere {
-    /// Whether this is about the block.
+    /// Reports whether this entry is about a block.
     pub fn is_of(&self, block: &Block) -> bool {
         let first = block.commands().into_iter().next();
         block.page == self.page && first.is_some_and(|command| command.text.starts_with(self.begins))
@@ -26,9 +26,9 @@ impl Elsewhere {
 }
 
 const KUBERNETES: &str = "a Kubernetes cluster with Istio";
-const REGISTRY: &str = "a registry of one's own";
+const REGISTRY: &str = "your own registry";
 
-/// Every block of commands that `make test-docs` does not run.
+/// All blocks of commands that `make test-docs` does not run.
 pub const ELSEWHERE: [Elsewhere; 23] = [
     in_istio("README.md", "kubectl create namespace search"),
     in_istio("istio/README.md", "kubectl create namespace search"),
@@ -76,23 +76,23 @@ pub const ELSEWHERE: [Elsewhere; 23] = [
         begins: "make explorer",
         needs: "a browser",
         file: "tests/browser/tests/pages/explorer.rs",
-        test: "the_explorer_shows_what_core_says",
+        test: "the_explorer_shows_the_engines_results",
         target: "test-browser",
     },
     Elsewhere {
         page: "examples/explorer/README.md",
         begins: "npm pack",
-        needs: "npm, and a project of one's own",
+        needs: "npm, and your own project",
         file: "examples/explorer/tests/package.rs",
-        test: "the_package_installs_and_says_what_core_says",
+        test: "the_package_installs_and_returns_the_engines_results",
         target: "test-explorer",
     },
     Elsewhere {
         page: "examples/observability/README.md",
         begins: "prometheus --config.file=examples/observability/prometheus.yaml",
-        needs: "minutes to compile Prometheus, and never ends",
+        needs: "minutes to compile Prometheus, and does not end",
         file: "tests/observability/tests/observability/live.rs",
-        test: "the_dashboard_and_the_alerts_see_what_real_envoys_tell",
+        test: "the_dashboard_and_the_alerts_work_with_real_envoys",
         target: "test-observability",
     },
     Elsewhere {
@@ -135,7 +135,7 @@ const fn in_istio(page: &'static str, begins: &'static str) -> Elsewhere {
         begins,
         needs: KUBERNETES,
         file: "tests/istio/tests/full/main.rs",
-        test: "what_kubectl_applies_carries_traffic",
+        test: "manifests_that_kubectl_applies_handle_traffic",
         target: "test-istio-full",
     }
 }

@@ -1,8 +1,8 @@
-//! Holds the project's pages to what they say.
+//! Tests the project's pages.
 //!
-//! [`Page`] reads a Markdown file: its links, its anchors, and its [`Block`]s of commands. What a command is run by is
-//! said in one place: a target of `make` by the [`Makefile`], what needs more than this machine by [`ELSEWHERE`], and
-//! everything else by `make test-docs`, which runs it as it stands there.
+//! [`Page`] reads a Markdown file: its links, its anchors, and its [`Block`]s of commands. Each command is covered in
+//! one place: targets of `make` by the [`Makefile`], commands that need more than this machine by [`ELSEWHERE`], and
+//! all others by `make test-docs`, which runs them unchanged.
 
 mod block;
 mod elsewhere;
@@ -16,7 +16,7 @@ pub use page::Page;
 
 use std::path::{Path, PathBuf};
 
-/// The checkout.
+/// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Targets that `.ci/run` leaves out, and why that is no gap.
+/// Targets that `.ci/run` does not make, with the reasons.
 pub const OUTSIDE_CI: [(&str, Need); 17] = [
     ("help", Need::RunBy("tests/docs/tests/help.rs", "every_target_is_in_the_help")),
     ("up", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
@@ -14,7 +14,7 @@ pub const OUTSIDE_CI: [(&str, Need); 17] = [
         "differential",
         Need::RunBy("tests/e2e/tests/differential/main.rs", "the_filter_answers_what_the_cluster_answers"),
     ),
-    ("k6", Need::RunBy("k6/runner/tests/scripts.rs", "every_script_finds_every_answer_right")),
+    ("k6", Need::RunBy("k6/runner/tests/scripts.rs", "every_script_accepts_every_answer")),
     ("test-shippers-full", Need::Reason("compiles Filebeat, and runs shippers that no registry has")),
     ("test-observability", Need::Reason("compiles Prometheus first, for three minutes")),
     ("test-istio-full", Need::Reason("compiles Kubernetes' API server and the rest of Istio, for ten minutes")),
@@ -25,24 +25,24 @@ pub const OUTSIDE_CI: [(&str, Need); 17] = [
     ("bench-vm", Need::Reason("measures, by the same routines")),
     ("bench-state", Need::Reason("measures; its tests are among `make test`")),
     ("bench-growth", Need::Reason("measures; its tests are among `make test`")),
-    ("clean", Need::Reason("removes what the others have made")),
+    ("clean", Need::Reason("removes the results of other targets")),
 ];
 
-/// Why a target needs not be in `.ci/run`.
+/// The reason why `.ci/run` does not need a target.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {
-    /// This file has this test, which does the same.
+    /// A test covers the target: its file and its function.
     RunBy(&'static str, &'static str),
-    /// It is for people.
+    /// A reason for readers.
     Reason(&'static str),
 }
 
 /// The targets of the checkout's `Makefile`.
 #[derive(Debug)]
 pub struct Makefile {
-    /// What each target needs made first.
+    /// The prerequisites of each target.
     targets: BTreeMap<String, Vec<String>>,
-    /// The targets that `.ci/run` asks for.
+    /// The targets that `.ci/run` makes.
     ci: BTreeSet<String>,
 }
 
@@ -66,17 +66,17 @@ impl Makefile {
         Ok(Self { targets, ci })
     }
 
-    /// All targets that one may ask for.
+    /// Returns all phony targets.
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         self.targets.keys().map(String::as_str)
     }
 
-    /// Whether there is such a target.
+    /// Reports whether a target exists.
     pub fn has(&self, target: &str) -> bool {
         self.targets.contains_key(target)
     }
 
-    /// Whether `.ci/run` makes it, by itself or for something else.
+    /// Reports whether `.ci/run` makes a target, directly or as a prerequisite.
     pub fn is_in_ci(&self, target: &str) -> bool {
         self.ci.contains(target)
             || self.targets.iter().any(|(other, needs)| needs.iter().any(|need| need == target) && self.is_in_ci(other))

@@ -8,29 +8,29 @@ use comrak::{Anchorizer, Arena, Options, parse_document};
 
 use crate::block::Block;
 
-/// Folders that hold nothing of ours.
+/// Folders without pages of this project.
 const FOREIGN: [&str; 3] = ["target", "dist", "node_modules"];
 
-/// The one hidden folder that holds pages.
+/// The only hidden folder with pages.
 const HOSTING: &str = ".github";
 
 /// A Markdown file.
 #[derive(Debug)]
 pub struct Page {
-    /// Where it is, from the checkout's root.
+    /// The path relative to the checkout's root.
     pub path: String,
-    /// Where its links lead, as they are written.
+    /// The links' targets, as written.
     pub links: Vec<String>,
-    /// What follows `#` in a link to one of its headings.
+    /// The headings' anchors, without `#`.
     pub anchors: BTreeSet<String>,
-    /// Its fenced blocks.
+    /// The fenced blocks.
     pub blocks: Vec<Block>,
-    /// What stands between backticks in its text.
+    /// The inline code.
     pub codes: Vec<String>,
 }
 
 impl Page {
-    /// All pages of the checkout, by their paths.
+    /// Reads all pages of the checkout, sorted by path.
     pub fn all(root: &Path) -> Result<Vec<Self>> {
         let mut paths = Vec::new();
         collect(root, &mut paths)?;
@@ -44,7 +44,7 @@ impl Page {
         Ok(Self::parse(path, &text))
     }
 
-    /// Reads a text as the page at this path.
+    /// Parses a text as the page at a path.
     pub fn parse(path: String, text: &str) -> Self {
         let mut page = Self { path, links: vec![], anchors: BTreeSet::new(), blocks: vec![], codes: vec![] };
         let arena = Arena::new();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_read() {
+    fn a_page_has_anchors_links_code_and_blocks() {
         let text = "# What `it` does\n\n[there](a.md#b) and `make it`\n\n1. first\n\n   ```sh\n   make\n   ```\n";
         let page = Page::parse("a/README.md".into(), text);
         assert_eq!(page.anchors, ["what-it-does".to_owned()].into());

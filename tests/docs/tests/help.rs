@@ -1,4 +1,4 @@
-//! `make help` tells of everything that can be made, in a window of 100 columns.
+//! Checks that `make help` lists every target and fits into 100 columns.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::process::Command;
@@ -30,7 +30,7 @@ fn every_target_is_in_the_help() {
 }
 
 #[test]
-fn its_examples_can_be_made() {
+fn the_examples_have_known_targets_and_variables() {
     let (help, makefile) = (help(), Makefile::read(&root()).unwrap());
     let examples = help.split("\nFor example\n").nth(1).unwrap();
     for example in examples.lines() {
@@ -44,7 +44,7 @@ fn its_examples_can_be_made() {
 }
 
 #[test]
-fn the_help_fits_the_window() {
+fn the_help_fits_into_100_columns() {
     let help = help();
     let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > COLUMNS).collect();
     assert!(long.is_empty(), "{}", long.join("\n"));

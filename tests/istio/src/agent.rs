@@ -17,8 +17,8 @@ use crate::proxy::Kind;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Istio's agent in a pod, with the Envoy that it has started: it gets certificates from istiod's CA, fetches modules,
-/// and hands on what istiod delivers. Dropping it kills both.
+/// Istio's agent in a pod, and the Envoy that it starts. The agent gets certificates from istiod's CA, fetches modules
+/// and forwards istiod's configuration to Envoy. Dropping it kills both processes.
 #[derive(Debug)]
 pub struct Agent {
     process: Process,
@@ -29,8 +29,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts it with two workers, in a pod that the API server knows; returns when Envoy answers. It need not have all
-    /// of its configuration then, nor listen: see [`Agent::wait_listening`].
+    /// Starts the agent in a pod that the API server knows, with two Envoy workers, and returns when Envoy answers.
+    /// Envoy may not have its whole configuration or listen yet: see [`Agent::wait_listening`].
     pub async fn start(
         tools: &Tools,
         run_dir: &Path,
@@ -72,27 +72,27 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Where it takes connections from clients.
+    /// Returns the address of the listener for clients.
     pub fn listener(&self) -> SocketAddr {
         self.listener
     }
 
-    /// Where its Envoy is administered.
+    /// Returns the address of Envoy's administration interface.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// The process of the agent.
+    /// Returns the agent's process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Everything that the agent and its Envoy logged so far.
+    /// Returns everything that the agent and Envoy have logged so far.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Counters and gauges whose names match a regular expression somewhere.
+    /// Returns the counters and gauges whose names contain a match of a regular expression.
     pub async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
         let url = format!("http://{}/stats?format=json&filter={regex}", self.admin);
         let answer = self.client.get_json(&url).await?;
@@ -101,15 +101,15 @@ impl Agent {
         Ok(stats.iter().filter_map(number).collect())
     }
 
-    /// What Prometheus gets from this pod.
+    /// Returns the metrics that Prometheus scrapes from this pod.
     pub async fn metrics(&self) -> Result<String> {
         let url = format!("http://{}/stats/prometheus", self.status);
         Ok(self.client.get(&url).await?.ok()?.text())
     }
 
-    /// Waits until it takes connections from clients.
+    /// Waits until Envoy accepts connections from clients.
     pub async fn wait_listening(&self) -> Result<()> {
-        wait::until(LIMIT, "the proxy does not listen", async || {
+        wait::until(LIMIT, "the proxy listens", async || {
             self.process.ensure_running()?;
             Ok(TcpStream::connect(self.listener).await.ok())
         })
@@ -118,14 +118,14 @@ impl Agent {
         .with_context(|| self.process.log_extract())
     }
 
-    /// Ends it, and its Envoy.
+    /// Stops the agent and its Envoy.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 
     async fn wait_ready(&self) -> Result<()> {
         let url = format!("http://{}/server_info", self.admin);
-        wait::until(LIMIT, "the agent's Envoy does not answer", async || {
+        wait::until(LIMIT, "the agent's Envoy answers", async || {
             self.process.ensure_running()?;
             Ok(self.client.get(&url).await.and_then(|response| response.ok()).ok())
         })
@@ -135,8 +135,8 @@ impl Agent {
     }
 }
 
-/// Runs the agent where `/var/lib` is its own: it keeps modules in a folder there that cannot be changed. The Envoy
-/// that it starts ends with it, however it ends.
+/// Returns a command that runs the agent with a private `/var/lib`, because the agent keeps modules in a folder there
+/// that cannot be configured. Envoy ends with the agent, however the agent ends.
 fn private_command(tools: &Tools) -> Result<Command> {
     const ENTER: &str = "mount -t tmpfs tmpfs /var/lib && mkdir -p /var/lib/istio/data && exec \"$@\"";
     let unshare = || {
@@ -150,9 +150,9 @@ fn private_command(tools: &Tools) -> Result<Command> {
     let probe = unshare().arg("true").output().context("cannot run unshare (of util-linux)")?;
     ensure!(
         probe.status.success(),
-        "Istio's agent needs a /var/lib of its own, and no mount namespace can be made here: {}Run this as root, or \
-         allow user namespaces (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0); in a container of \
-         Docker's, start that with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
+        "Istio's agent needs a private /var/lib, but creating a mount namespace failed: {}Run this as root, or allow \
+         user namespaces (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0). In a Docker container, \
+         start the container with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
         String::from_utf8_lossy(&probe.stderr)
     );
     let mut command = unshare();
@@ -160,7 +160,7 @@ fn private_command(tools: &Tools) -> Result<Command> {
     Ok(command)
 }
 
-/// What the kubelet and Istio's image would have put into the pod.
+/// Writes the files that the kubelet and Istio's image put into a pod.
 async fn write_files(tools: &Tools, run_dir: &Path, pod: &Pod, api: &ApiServer) -> Result<()> {
     let folder = |path: &str| -> Result<PathBuf> {
         let folder = run_dir.join(path);
@@ -176,7 +176,7 @@ async fn write_files(tools: &Tools, run_dir: &Path, pod: &Pod, api: &ApiServer) 
     fs::write(folder("var/run/secrets/tokens")?.join("istio-token"), token.trim())?;
     let root = ["get", "configmap", "istio-ca-root-cert", "--output=jsonpath={.data.root-cert\\.pem}"];
     let root = [&root[..], &namespace].concat();
-    let root = wait::until(LIMIT, "istiod gives the namespace its CA's certificate", async || {
+    let root = wait::until(LIMIT, "istiod writes its CA's certificate into the namespace", async || {
         Ok(api.kubectl(&root).await.ok())
     })
     .await?;
@@ -193,7 +193,7 @@ fn proxy_config(tools: &Tools, discovery: &str, admin: SocketAddr, status: Socke
         "proxyAdminPort": admin.port(),
         "statusPort": status.port(),
         "terminationDrainDuration": "1s",
-        // What Istio has its proxies count by itself does not tell what was delivered, nor over what.
+        // Istio's default statistics include neither the delivered configurations nor the TLS of listeners.
         "proxyStatsMatcher": {"inclusionRegexps": [".*extension_config_discovery.*", r"listener\..*ssl.*"]},
     })
 }

@@ -14,11 +14,11 @@ use crate::pod::Pod;
 
 const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// For one call of kubectl.
+/// The time limit of one kubectl call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// Kubernetes' API server with its store, and nobody who acts on what they are told: no controllers, no kubelets.
-/// Dropping it kills both.
+/// Kubernetes' API server with etcd as its store, but without controllers and kubelets. Dropping it kills both
+/// processes.
 #[derive(Debug)]
 pub struct ApiServer {
     server: Process,
@@ -28,7 +28,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts both; returns when they answer.
+    /// Starts both processes and returns when they answer.
     pub async fn start(tools: &Tools, run_dir: &Path) -> Result<Self> {
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
         let (store, address) = (format!("http://{}", port::loopback(port::free()?)), port::loopback(port::free()?));
@@ -49,7 +49,7 @@ impl ApiServer {
             .args(["--service-account-key-file=accounts.pub", "--service-account-signing-key-file=accounts.key"])
             .args(["--service-account-issuer=https://kubernetes.default.svc"])
             .args(["--api-audiences=kubernetes.default.svc,istio-ca", "--service-cluster-ip-range=10.96.0.0/16"])
-            // It would want service accounts to have been made by a controller.
+            // This plugin requires service accounts that a controller has created.
             .args(["--disable-admission-plugins=ServiceAccount", "--allow-privileged=true"])
             .current_dir(run_dir);
         let log = run_dir.join("kube-apiserver.log");
@@ -60,21 +60,21 @@ impl ApiServer {
         Ok(started)
     }
 
-    /// What clients need to reach it.
+    /// Returns the path of the kubeconfig for clients.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Runs kubectl; returns what it prints. An error, with all it says, if it fails.
+    /// Runs kubectl and returns its output. If kubectl fails, the error has its whole error output.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         self.kubectl_with(arguments, "").await
     }
 
-    /// The same with an input (`--filename=-`).
+    /// Runs kubectl with an input (`--filename=-`).
     pub async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String> {
         let mut command = tokio::process::Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).kill_on_drop(true);
-        // It keeps what it has learnt of the server there.
+        // kubectl caches what it discovers about the server there.
         command.env("HOME", self.kubeconfig.with_file_name("home"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut stdin = child.stdin.take().context("no input")?;
@@ -91,38 +91,38 @@ impl ApiServer {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// `kubectl apply`, as a user does it.
+    /// Runs `kubectl apply`, as a user does.
     pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
         self.kubectl_with(&["apply", "--filename=-"], &manifests.yaml()).await.map(|_| ())
     }
 
-    /// Removes what was applied.
+    /// Deletes the resources of these manifests.
     pub async fn delete(&self, manifests: &Manifests) -> Result<()> {
         self.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &manifests.yaml()).await.map(|_| ())
     }
 
-    /// Has the server look at resources as if they were applied: schemas, rules in CRDs, webhooks. A field that it does
-    /// not know is an error. Returns how many there are.
+    /// Validates resources by a dry run on the server: schemas, rules in CRDs, webhooks. An unknown field is an error.
+    /// Returns the number of resources.
     pub async fn check(&self, yaml: &str) -> Result<usize> {
         let arguments = ["apply", "--dry-run=server", "--validate=strict", "--output=name", "--filename=-"];
         Ok(self.kubectl_with(&arguments, yaml).await?.lines().count())
     }
 
-    /// Makes kinds of resources known; returns when the server has them.
+    /// Defines kinds of resources and returns when the server serves them.
     pub async fn define(&self, kinds: &str) -> Result<()> {
-        // Some are too large to be remembered in an annotation, as plain `apply` does.
+        // Some are too large for the annotation in which a client-side `apply` stores them.
         self.kubectl_with(&["apply", "--server-side", "--filename=-"], kinds).await?;
         let limit = format!("--timeout={}s", CALL_LIMIT.as_secs());
         self.kubectl(&["wait", "crd", "--all", "--for=condition=Established", &limit]).await.map(|_| ())
     }
 
-    /// Makes a namespace, and the account that pods have in it.
+    /// Creates a namespace and the service account of its pods.
     pub async fn add_namespace(&self, name: &str) -> Result<()> {
         self.kubectl(&["create", "namespace", name]).await?;
         self.kubectl(&["create", "serviceaccount", "default", "--namespace", name]).await.map(|_| ())
     }
 
-    /// Makes a pod that runs and is ready, as far as anybody here can tell.
+    /// Creates a pod with the status of a running, ready pod.
     pub async fn add_pod(&self, pod: &Pod) -> Result<()> {
         let object = pod.object();
         self.apply(&Manifests::read(&object.to_string())?).await?;
@@ -132,14 +132,14 @@ impl ApiServer {
         self.kubectl(&[&patch[..], &pod[..]].concat()).await.map(|_| ())
     }
 
-    /// Ends both.
+    /// Stops both processes.
     pub async fn stop(self) -> Result<()> {
         self.server.stop().await?;
         self.etcd.stop().await
     }
 
     async fn wait_ready(&self) -> Result<()> {
-        wait::until(START_LIMIT, "the API server is not ready", async || {
+        wait::until(START_LIMIT, "the API server is ready", async || {
             self.etcd.ensure_running()?;
             self.server.ensure_running()?;
             Ok(self.kubectl(&["get", "--raw=/readyz"]).await.ok())
@@ -162,7 +162,7 @@ fn start_etcd(tools: &Tools, run_dir: &Path, clients: &str) -> Result<Process> {
     Process::start("etcd", command, &run_dir.join("etcd.log"), Lifetime::WithParent)
 }
 
-/// JSON is YAML, too.
+/// Returns a kubeconfig as JSON, which is also valid YAML.
 fn kubeconfig_for(server: &str, token: &str) -> Value {
     json!({
         "apiVersion": "v1",

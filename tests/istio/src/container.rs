@@ -1,14 +1,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where a program runs as in a container: with files and folders at places that it cannot be told, such as `/certs`,
-/// in a root folder of its own that has everything else of the machine. It ends with whoever started it.
+/// A private root folder for a program, as in a container. It has everything of the machine, and files and folders at
+/// paths that cannot be configured, such as `/certs`. The program ends with the process that started it.
 #[derive(Debug, Clone, Default)]
 pub struct Container {
     mounts: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Its arguments: an empty folder, pairs of a place and what is to be there, `--`, the program and its arguments.
+/// The script that enters the root. Its arguments: an empty folder, pairs of a path and the source to mount there,
+/// `--`, the program and its arguments.
 const ENTER: &str = r#"
 root=$1
 shift
@@ -30,14 +31,15 @@ exec chroot "$root" "$@"
 "#;
 
 impl Container {
-    /// Puts a file in place of another one, or a folder anywhere.
+    /// Mounts a file over an existing file, or a folder at any path.
     #[must_use]
     pub fn with(mut self, place: &str, source: &Path) -> Self {
         self.mounts.push((place.into(), source.into()));
         self
     }
 
-    /// What runs a program there, without arguments yet. `root` is an empty folder. All paths are absolute.
+    /// Returns the command that runs a program in this root, without the program's arguments. `root` is an empty
+    /// folder. All paths are absolute.
     pub fn command(&self, root: &Path, program: &Path) -> Command {
         let mut command = Command::new("unshare");
         if !rustix::process::geteuid().is_root() {

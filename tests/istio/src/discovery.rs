@@ -11,10 +11,10 @@ use crate::manifests::{Manifests, yaml};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// No sidecars are injected and there is no CA, so nothing here is encrypted.
+/// The mesh configuration. There are no injected sidecars and there is no CA, so nothing is encrypted.
 const MESH: &str = "rootNamespace: istio-system\ningressControllerMode: \"OFF\"\nenableAutoMtls: false\n";
 
-/// istiod's server of configurations. Dropping it kills it.
+/// istiod's xDS server. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Discovery {
     process: Process,
@@ -25,7 +25,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Starts it with these resources; returns when it serves them.
+    /// Starts the server with these resources and returns when it serves them.
     pub async fn start(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
         let (address, control) = (port::loopback(port::free()?), port::loopback(port::free()?));
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
@@ -35,7 +35,7 @@ impl Discovery {
         command
             .args(["-address", &address.to_string(), "-control", &control.to_string()])
             .args(["-istio", "istio.yaml", "-kubernetes", "kubernetes.yaml", "-mesh", "mesh.yaml"])
-            // Two filters that only Istio's own build of Envoy has.
+            // Only Istio's own build of Envoy has these two filters.
             .env("PILOT_ENABLE_METADATA_EXCHANGE", "false")
             .env("PILOT_ENABLE_ALPN_FILTER", "false")
             .current_dir(run_dir);
@@ -45,37 +45,37 @@ impl Discovery {
         Ok(discovery)
     }
 
-    /// Where proxies get their configuration.
+    /// Returns the address at which proxies get their configuration.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Everything that it logged so far.
+    /// Returns everything that the server has logged so far.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Makes these the resources, as `kubectl apply --prune` would; proxies get what has changed. An error if Istio does
-    /// not take them; then nothing has changed.
+    /// Replaces all resources, as `kubectl apply --prune` does; proxies get the changes. If Istio rejects them, this is
+    /// an error and nothing changes.
     pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
         write(&self.run_dir, manifests)?;
         let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
         answer.ok().map(|_| ())
     }
 
-    /// Kills it: nobody serves proxies then.
+    /// Kills the server; proxies are then without one.
     pub fn kill(&self) -> Result<()> {
         self.process.kill()
     }
 
-    /// Ends it, if it still runs.
+    /// Stops the server if it still runs.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 
     async fn wait_ready(&self) -> Result<()> {
         let url = format!("http://{}/debug/syncz", self.control);
-        wait::until(START_LIMIT, "istiod is not ready", async || {
+        wait::until(START_LIMIT, "istiod is ready", async || {
             self.process.ensure_running()?;
             Ok(self.client.get(&url).await.and_then(|response| response.ok()).ok())
         })
@@ -84,7 +84,7 @@ impl Discovery {
     }
 }
 
-/// Writes the files that it reads.
+/// Writes the files that the server reads.
 fn write(run_dir: &Path, manifests: &Manifests) -> Result<()> {
     let (istio, kubernetes) = manifests.parts();
     fs::write(run_dir.join("istio.yaml"), yaml(istio))?;

@@ -18,16 +18,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const NAMESPACE: &str = "envoy-gateway-system";
 
-/// Where it serves proxies. It cannot be told another port, nor to listen on loopback only.
+/// The xDS address of Envoy Gateway. Neither the port nor the interfaces can be configured.
 const DISCOVERY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 18_000);
 
-/// Where its proxies are administered.
+/// The administration interface of its proxies.
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 19_000);
 
-/// What proxies call it, with and without the dot of a name that is complete.
+/// The name by which proxies reach Envoy Gateway; they also use it with a trailing dot.
 const HOST: &str = "envoy-gateway.envoy-gateway-system.svc.cluster.local";
 
-/// Envoy Gateway, which makes what the API server has into a configuration of its proxies. Dropping it kills it.
+/// Envoy Gateway, which translates the API server's resources into the configuration of its proxies. Dropping it kills
+/// the process.
 #[derive(Debug)]
 pub struct EnvoyGateway {
     process: Process,
@@ -35,8 +36,8 @@ pub struct EnvoyGateway {
 }
 
 impl EnvoyGateway {
-    /// Starts it; returns when it serves proxies. The API server has to know its resources by then. It takes fixed ports
-    /// of all addresses, so it needs a network of its own.
+    /// Starts Envoy Gateway and returns when it serves proxies. Its resources must be defined in the API server before.
+    /// It binds fixed ports on all addresses, so it needs a private network namespace.
     pub async fn start(tools: &Tools, run_dir: &Path, api: &ApiServer) -> Result<Self> {
         let program = tools.folder("envoy-gateway")?.join("envoy-gateway");
         let folder = |name: &str| make_folder(&run_dir.join(name));
@@ -57,7 +58,7 @@ impl EnvoyGateway {
                 "leaderElection": {"disable": true}, "proxyTopologyInjector": {"disabled": true},
             }},
             "extensionApis": {"enableEnvoyPatchPolicy": true},
-            // Else at the ports of the proxy, which is in another pod elsewhere.
+            // The default ports are those of the proxy, which runs in another pod in a cluster.
             "admin": {"address": {"host": "127.0.0.1", "port": 19_100}},
             "telemetry": {"metrics": {"prometheus": {"disable": true}}},
         });
@@ -70,7 +71,7 @@ impl EnvoyGateway {
             .arg(file)
             .env("KUBECONFIG", api.kubeconfig())
             .env("ENVOY_GATEWAY_NAMESPACE", NAMESPACE)
-            // It keeps modules there.
+            // Envoy Gateway keeps modules there.
             .env("HOME", folder("home")?);
         let log = run_dir.join("envoy-gateway.log");
         let process = Process::start("Envoy Gateway", command, &log, Lifetime::WithParent)?;
@@ -79,8 +80,8 @@ impl EnvoyGateway {
         Ok(gateway)
     }
 
-    /// Starts the Envoy that it has planned for a Gateway, as a kubelet would; returns when that listens at `port`.
-    /// `hosts` are names that it can look up.
+    /// Starts the Envoy of a Gateway's Deployment, as a kubelet does, and returns when Envoy listens at `port`. `hosts`
+    /// are the names that Envoy can resolve.
     pub async fn start_proxy(
         &self,
         tools: &Tools,
@@ -102,10 +103,11 @@ impl EnvoyGateway {
             .with("/sds", &folder("sds")?)
             .with("/etc/hosts", &host_file);
         let mut command = place.command(&folder("root")?, &tools.envoy);
-        let arguments = container.get("args").and_then(Value::as_array).context("a container without arguments")?;
+        let arguments =
+            container.get("args").and_then(Value::as_array).context("the Envoy container has no arguments")?;
         for argument in arguments.iter().filter_map(Value::as_str) {
             let argument = argument.replace("$(ENVOY_POD_NAME)", gateway).replace("$(ENVOY_SERVICE_ZONE)", "");
-            // A file of hosts has no names that end with a dot.
+            // A hosts file cannot have names with a trailing dot.
             command.arg(argument.replace(&format!("{HOST}."), HOST));
         }
         command.args(["--disable-hot-restart", "--concurrency", "2"]);
@@ -117,34 +119,38 @@ impl EnvoyGateway {
         Ok(proxy)
     }
 
-    /// The name of the Deployment that it has made for a Gateway, and the container in it that is Envoy.
+    /// Returns the name of the Deployment of a Gateway, and its container that runs Envoy.
     async fn planned(&self, api: &ApiServer, gateway: &str) -> Result<(String, Value)> {
         let label = format!("gateway.envoyproxy.io/owning-gateway-name={gateway}");
         let get = ["get", "deployments", "--namespace", NAMESPACE, "--selector", &label, "--output=json"];
-        let deployment = wait::until(LIMIT, "Envoy Gateway has made no Deployment", async || {
+        let deployment = wait::until(LIMIT, "Envoy Gateway creates a Deployment", async || {
             self.process.ensure_running()?;
             let list: Value = serde_json::from_str(&api.kubectl(&get).await?)?;
             Ok(list.pointer("/items/0").cloned())
         })
         .await
         .with_context(|| self.process.log_extract())?;
-        let name = deployment.pointer("/metadata/name").and_then(Value::as_str).context("no name")?.to_owned();
+        let name = deployment
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .context("the Deployment has no name")?
+            .to_owned();
         let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-        let containers = containers.context("no containers")?;
+        let containers = containers.context("the Deployment has no containers")?;
         let envoy = containers
             .iter()
             .find(|container| container.get("name").is_some_and(|name| name == "envoy"))
-            .context("no Envoy")?;
+            .context("the Deployment has no Envoy container")?;
         Ok((name, envoy.clone()))
     }
 
-    /// Ends it.
+    /// Stops Envoy Gateway.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 
     async fn wait_ready(&self) -> Result<()> {
-        wait::until(LIMIT, "Envoy Gateway does not serve proxies", async || {
+        wait::until(LIMIT, "Envoy Gateway serves proxies", async || {
             self.process.ensure_running()?;
             Ok(TcpStream::connect(DISCOVERY).await.ok())
         })
@@ -154,7 +160,7 @@ impl EnvoyGateway {
     }
 }
 
-/// The Envoy of a Gateway. Dropping it kills it.
+/// The Envoy of a Gateway. Dropping it kills the process.
 #[derive(Debug)]
 pub struct GatewayProxy {
     process: Process,
@@ -163,33 +169,33 @@ pub struct GatewayProxy {
 }
 
 impl GatewayProxy {
-    /// Where it takes connections from clients.
+    /// Returns the address of the listener for clients.
     pub fn listener(&self) -> SocketAddr {
         self.listener
     }
 
-    /// Where it is administered.
+    /// Returns the address of Envoy's administration interface.
     pub fn admin(&self) -> SocketAddr {
         ADMIN
     }
 
-    /// Its process.
+    /// Returns Envoy's process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// All that it was given.
+    /// Returns Envoy's whole configuration.
     pub async fn configuration(&self) -> Result<String> {
         Ok(self.client.get(&format!("http://{ADMIN}/config_dump")).await?.ok()?.text())
     }
 
-    /// Ends it.
+    /// Stops Envoy.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 
     async fn wait_listening(&self) -> Result<()> {
-        wait::until(LIMIT, "the gateway does not listen", async || {
+        wait::until(LIMIT, "the gateway listens", async || {
             self.process.ensure_running()?;
             Ok(TcpStream::connect(self.listener).await.ok())
         })
@@ -204,7 +210,7 @@ fn make_folder(folder: &Path) -> Result<PathBuf> {
     Ok(folder.to_path_buf())
 }
 
-/// A file for each entry of a Secret.
+/// Writes a file for each entry of a Secret.
 async fn write_secret(api: &ApiServer, name: &str, folder: &Path) -> Result<()> {
     for (entry, value) in data(api, "secret", name).await? {
         fs::write(folder.join(entry), STANDARD.decode(value)?)?;
@@ -212,7 +218,7 @@ async fn write_secret(api: &ApiServer, name: &str, folder: &Path) -> Result<()> 
     Ok(())
 }
 
-/// A file for each entry of a ConfigMap.
+/// Writes a file for each entry of a ConfigMap.
 async fn write_config_map(api: &ApiServer, name: &str, folder: &Path) -> Result<()> {
     for (entry, value) in data(api, "configmap", name).await? {
         fs::write(folder.join(entry), value)?;

@@ -13,17 +13,17 @@ use crate::manifests::Manifests;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Where istiod lives.
+/// The namespace of istiod.
 pub const NAMESPACE: &str = "istio-system";
 
-/// The webhook by which istiod looks at everything that is applied.
+/// The webhook by which istiod validates applied resources.
 const VALIDATOR: &str = "istio-validator";
 
-/// What its certificate calls it besides its name in a cluster.
+/// An additional name in istiod's certificate, beside its name in a cluster.
 const HOST: &str = "localhost";
 
-/// istiod: it delivers what the API server has, signs certificates of the mesh, and refuses what is wrong. Dropping it
-/// kills it.
+/// istiod: delivers the API server's resources to proxies, signs the mesh's certificates and rejects invalid resources.
+/// Dropping it kills the process.
 #[derive(Debug)]
 pub struct Istiod {
     process: Process,
@@ -32,8 +32,8 @@ pub struct Istiod {
 }
 
 impl Istiod {
-    /// Starts it; returns when it serves proxies and the API server asks it about what is applied. The API server has
-    /// to know Istio's resources by then, and the namespace.
+    /// Starts istiod and returns when it serves proxies and validates applied resources. Istio's resources and the
+    /// namespace must exist in the API server before.
     pub async fn start(tools: &Tools, run_dir: &Path, api: &ApiServer) -> Result<Self> {
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
         let free = || port::free().map(port::loopback);
@@ -60,7 +60,7 @@ impl Istiod {
             .envs([("REVISION", "default"), ("ENABLE_LEADER_ELECTION", "false")])
             .envs([("INJECT_ENABLED", "false"), ("PILOT_ENABLE_GATEWAY_API", "false")])
             .envs([("VALIDATION_WEBHOOK_CONFIG_NAME", VALIDATOR), ("ISTIOD_CUSTOM_HOST", HOST)])
-            // Two filters that only Istio's own build of Envoy has.
+            // Only Istio's own build of Envoy has these two filters.
             .envs([("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")])
             .current_dir(run_dir);
         let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
@@ -70,24 +70,25 @@ impl Istiod {
         Ok(istiod)
     }
 
-    /// Where proxies get their configuration and their certificates, by TLS: `localhost`, as its own certificate says.
+    /// Returns the address at which proxies get their configuration and certificates over TLS. The host is `localhost`,
+    /// as in istiod's own certificate.
     pub fn address(&self) -> String {
         format!("{HOST}:{}", self.address.port())
     }
 
-    /// Everything that it logged so far.
+    /// Returns everything that istiod has logged so far.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Ends it.
+    /// Stops istiod.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 
     async fn wait_ready(&self) -> Result<()> {
         let client = Client::new();
-        wait::until(START_LIMIT, "istiod is not ready", async || {
+        wait::until(START_LIMIT, "istiod is ready", async || {
             self.process.ensure_running()?;
             Ok(client.get(&self.ready_url).await.and_then(|response| response.ok()).ok())
         })
@@ -96,8 +97,8 @@ impl Istiod {
         .with_context(|| self.process.log_extract())
     }
 
-    /// Has the API server ask istiod. It lets everything pass until istiod has put in the certificate of its CA and
-    /// seen that it is asked.
+    /// Configures istiod as the API server's validating webhook. The API server accepts everything until istiod has
+    /// added its CA's certificate and has received a first call.
     async fn validate_by(&self, api: &ApiServer, webhook: SocketAddr) -> Result<()> {
         let groups = ["security.istio.io", "networking.istio.io", "telemetry.istio.io", "extensions.istio.io"];
         let configuration = json!({
@@ -120,7 +121,7 @@ impl Istiod {
         });
         api.apply(&Manifests::read(&configuration.to_string())?).await?;
         let policy = ["get", "validatingwebhookconfiguration", VALIDATOR, "--output=jsonpath={..failurePolicy}"];
-        wait::until(START_LIMIT, "istiod looks at what is applied", async || {
+        wait::until(START_LIMIT, "istiod validates applied resources", async || {
             self.process.ensure_running()?;
             Ok((api.kubectl(&policy).await? == "Fail").then_some(()))
         })

@@ -1,6 +1,6 @@
-//! Istio before a real cluster. Without Kubernetes: istiod's own server, fed from files, configures a real Envoy as a
-//! gateway or as a sidecar. Or all of it: the API server, istiod, and in each pod Istio's agent with its Envoy. Every
-//! pod has a loopback address of its own, so that all ports are as the manifests say.
+//! Istio in front of a real cluster, in one of two setups. Without Kubernetes, istiod's own server reads files and
+//! configures a real Envoy as a gateway or a sidecar. The full setup has the API server, istiod, and Istio's agent with
+//! its Envoy in each pod. Every pod has its own loopback address, so all ports are those of the manifests.
 
 mod agent;
 mod api_server;

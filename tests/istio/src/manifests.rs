@@ -6,57 +6,57 @@ use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 
-/// Resources as `kubectl apply` would get them.
+/// Resources in the form that `kubectl apply` takes.
 #[derive(Debug, Clone, Default)]
 pub struct Manifests(Vec<Value>);
 
 impl Manifests {
-    /// What kustomize makes of a folder.
+    /// Builds a folder with kustomize.
     pub fn build(tools: &Tools, folder: &Path) -> Result<Self> {
         let output = Command::new(tools.folder("kustomize")?.join("kustomize")).arg(folder).output()?;
         ensure!(output.status.success(), "{}: {}", folder.display(), String::from_utf8_lossy(&output.stderr));
         Self::read(std::str::from_utf8(&output.stdout)?).with_context(|| folder.display().to_string())
     }
 
-    /// Several YAML documents.
+    /// Reads a text of YAML documents.
     pub fn read(yaml: &str) -> Result<Self> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
         Ok(Self(documents.into_iter().filter(|document| !document.is_null()).collect()))
     }
 
-    /// All resources of this kind.
+    /// Returns all resources of this kind.
     pub fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
         self.0.iter().filter(move |one| one["kind"] == kind)
     }
 
-    /// All resources of this kind, to be changed.
+    /// Returns all resources of this kind for changes.
     pub fn all_mut(&mut self, kind: &str) -> impl Iterator<Item = &mut Value> {
         self.0.iter_mut().filter(move |one| one["kind"] == kind)
     }
 
-    /// All of them as text.
+    /// Returns all resources as YAML.
     pub fn yaml(&self) -> String {
         yaml(&self.0)
     }
 
-    /// Writes them to a file.
+    /// Writes all resources to a file.
     pub fn write(&self, path: &Path) -> Result<()> {
         std::fs::write(path, yaml(&self.0)).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Adds these.
+    /// Adds resources.
     #[must_use]
     pub fn with(mut self, more: impl IntoIterator<Item = Value>) -> Self {
         self.0.extend(more);
         self
     }
 
-    /// Takes the filter from a file instead of wherever the manifests say.
+    /// Replaces the filter's location in the manifests with a file.
     pub fn set_module(&mut self, wasm: &Path) -> Result<()> {
         self.set_code(&format!("file://{}", wasm.display()), &json!({"local": {"filename": wasm}}))
     }
 
-    /// Takes the filter from this address.
+    /// Replaces the filter's location in the manifests with a URL.
     pub fn set_module_url(&mut self, url: &str) -> Result<()> {
         let sha256 = "0".repeat(64);
         let uri = json!({"uri": url, "timeout": "1s", "cluster": "unused"});
@@ -72,12 +72,12 @@ impl Manifests {
             }
             places += replace(value, "code", code);
         }
-        ensure!(places > 0, "no manifest names the filter");
+        ensure!(places > 0, "no manifest has the location of the filter's module");
         Ok(())
     }
 
-    /// Lets a gateway and a sidecar listen at a pod's address, and only there: nothing here redirects what clients send
-    /// elsewhere, and pods share their ports.
+    /// Binds the listeners of gateways and sidecars to a pod's address only. Clients connect to that address directly,
+    /// because nothing here redirects traffic, and all pods use the same ports.
     pub fn listen_at(&mut self, address: Ipv4Addr) -> Result<()> {
         let address = json!(address.to_string());
         for gateway in self.all_mut("Gateway") {
@@ -86,7 +86,7 @@ impl Manifests {
             }
         }
         for sidecar in self.all_mut("Sidecar") {
-            // Those without a port listen nowhere.
+            // Egress entries without a port have no listener.
             for listener in list_mut(sidecar, "/spec/egress")?.iter_mut().filter(|one| one.get("port").is_some()) {
                 set(listener, "captureMode", &json!("NONE"));
                 set(listener, "bind", &address);
@@ -95,7 +95,7 @@ impl Manifests {
         Ok(())
     }
 
-    /// Puts these fields into the filter's configuration, wherever the manifests have it.
+    /// Sets fields in every configuration of the filter in the manifests.
     pub fn configure(&mut self, fields: &Value) -> Result<()> {
         let mut found = false;
         for value in &mut self.0 {
@@ -108,40 +108,40 @@ impl Manifests {
         Ok(())
     }
 
-    /// Those that are Istio's, and the others.
+    /// Splits the resources into Istio's and all others.
     pub(crate) fn parts(&self) -> (Vec<&Value>, Vec<&Value>) {
         self.0.iter().partition(|one| is_istio(one))
     }
 }
 
-/// All YAML files of a folder.
+/// Returns all YAML files of a folder as one text.
 pub fn yaml_in(folder: &Path) -> Result<String> {
     let mut texts = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let file = entry?.path();
         if file.extension().is_some_and(|extension| extension == "yaml") {
             let text = std::fs::read_to_string(&file)?;
-            // Some are templates, whose conditions stand on lines of their own.
+            // Some files are templates, whose conditions are on separate lines.
             texts.push(text.lines().filter(|line| !line.starts_with("{{")).collect::<Vec<_>>().join("\n"));
         }
     }
     Ok(texts.join("\n---\n"))
 }
 
-/// JSON is YAML, too.
+/// Returns the resources as YAML, each as a JSON document, which is valid YAML.
 pub(crate) fn yaml<'a>(resources: impl IntoIterator<Item = &'a Value>) -> String {
-    // Without the comments Kubernetes' reader would take all of it for JSON.
+    // Without the comments, Kubernetes' reader treats the whole text as JSON.
     let document = |one: &Value| format!("# {}\n{one}", one["kind"]);
     resources.into_iter().map(document).collect::<Vec<_>>().join("\n---\n")
 }
 
-/// Whether Istio has defined this kind of resource.
+/// Reports whether a resource is of a kind that Istio defines.
 fn is_istio(resource: &Value) -> bool {
     let group = resource["apiVersion"].as_str().and_then(|version| version.split('/').next());
     group.is_some_and(|group| group.ends_with("istio.io"))
 }
 
-/// Where a WasmPlugin or a TrafficExtension says where the module is.
+/// Returns the field of a WasmPlugin or a TrafficExtension that has the module's URL.
 fn url_of_module(resource: &mut Value) -> Option<&mut Value> {
     match resource["kind"].as_str()? {
         "WasmPlugin" => resource.pointer_mut("/spec/url"),
@@ -152,7 +152,7 @@ fn url_of_module(resource: &mut Value) -> Option<&mut Value> {
 
 fn list_mut<'a>(resource: &'a mut Value, pointer: &str) -> Result<&'a mut Vec<Value>> {
     let list = resource.pointer_mut(pointer).and_then(Value::as_array_mut);
-    list.with_context(|| format!("a resource without {pointer}"))
+    list.with_context(|| format!("a resource has no {pointer}"))
 }
 
 fn set(value: &mut Value, field: &str, to: &Value) {
@@ -161,7 +161,7 @@ fn set(value: &mut Value, field: &str, to: &Value) {
     }
 }
 
-/// Replaces all fields of this name, however deep. Returns how many there were.
+/// Replaces all fields of this name at any depth and returns their number.
 fn replace(value: &mut Value, name: &str, by: &Value) -> usize {
     match value {
         Value::Object(fields) => fields
@@ -179,7 +179,7 @@ fn replace(value: &mut Value, name: &str, by: &Value) -> usize {
     }
 }
 
-/// The filter's configurations in a resource: an object in a WasmPlugin, a text of JSON in an EnvoyFilter.
+/// Returns the filter's configurations in a resource: an object in a WasmPlugin, JSON text in an EnvoyFilter.
 fn configurations(resource: &mut Value) -> Vec<&mut Value> {
     match resource["kind"].as_str() {
         Some("WasmPlugin") => resource.pointer_mut("/spec/pluginConfig").into_iter().collect(),
@@ -197,7 +197,7 @@ fn configurations(resource: &mut Value) -> Vec<&mut Value> {
 }
 
 fn change(configuration: &mut Value, fields: &Value) -> Result<()> {
-    let fields = fields.as_object().context("no object")?.clone();
+    let fields = fields.as_object().context("the fields are not an object")?.clone();
     match configuration {
         Value::Object(object) => object.extend(fields),
         Value::String(text) => {
@@ -205,7 +205,7 @@ fn change(configuration: &mut Value, fields: &Value) -> Result<()> {
             object.extend(fields);
             *text = Value::Object(object).to_string();
         }
-        other => bail!("{other} is no configuration"),
+        other => bail!("{other} is not a configuration"),
     }
     Ok(())
 }
@@ -234,7 +234,7 @@ spec:
 ";
 
     #[test]
-    fn the_module_comes_from_a_file_wherever_it_is_named() {
+    fn the_module_location_is_replaced_in_every_kind_of_manifest() {
         let mut manifests = Manifests::read(&format!("{PLUGIN}---{FILTER}")).unwrap();
         manifests.set_module(Path::new("/filter.wasm")).unwrap();
         assert_eq!(manifests.0[0]["spec"]["url"], "file:///filter.wasm");
@@ -243,7 +243,7 @@ spec:
     }
 
     #[test]
-    fn the_configuration_changes_as_an_object_and_as_text() {
+    fn the_configuration_changes_both_as_an_object_and_as_text() {
         for (manifest, pointer) in [
             (PLUGIN, "/spec/pluginConfig"),
             (FILTER, "/spec/configPatches/1/patch/value/typed_config/config/configuration/value"),

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-/// In each block, whoever listens here owns the block.
+/// The address and port in each block whose listener owns the block.
 const OWNER: (u8, u16) = (254, 15_999);
 
 /// A block of loopback addresses that no other test uses.
@@ -15,13 +15,13 @@ pub struct Network {
 }
 
 impl Network {
-    /// A free block.
+    /// Finds a free block and reserves it.
     pub fn find() -> Result<Self> {
-        // Test programs that run at the same time begin at different places.
+        // Concurrent test programs start at different blocks.
         let offset = std::process::id().wrapping_mul(97);
         for step in 0..u32::from(u16::MAX) / 2 {
             let [_, _, first, second] = offset.wrapping_add(step).to_be_bytes();
-            // Upper half: whoever picks loopback addresses by hand, picks low ones.
+            // Use the upper half: loopback addresses that people choose by hand are usually low.
             let block = [127, first | 0x80, second];
             if let Ok(owner) = TcpListener::bind(in_block(block, OWNER)) {
                 return Ok(Self { block, next: AtomicU8::new(1), _owner: owner });
@@ -30,7 +30,7 @@ impl Network {
         bail!("found no free loopback addresses")
     }
 
-    /// An address that nobody else has been given.
+    /// Returns an address of the block that was not returned before.
     pub fn address(&self) -> Result<Ipv4Addr> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < OWNER.0).then(|| host(self.block, number)).context("the block has no more addresses")

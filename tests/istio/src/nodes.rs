@@ -8,30 +8,30 @@ use bulk_reshuffle_e2e::load;
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools};
 use serde_json::{Value, json};
 
-/// Far more than anything here takes, even on a busy machine.
+/// A generous time limit, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Three real nodes in the places of a StatefulSet's pods. Dropping them kills them.
+/// Three real nodes at the addresses of a StatefulSet's pods. Dropping them kills the processes.
 #[derive(Debug)]
 pub struct Nodes {
-    /// Who asks them.
+    /// The client for requests to the nodes.
     pub client: Client,
-    /// The nodes themselves.
+    /// The cluster of the nodes.
     pub cluster: Cluster,
 }
 
 impl Nodes {
-    /// Where nodes listen.
+    /// The HTTP port of every node.
     pub const PORT: u16 = 9200;
 
-    /// Starts them at these addresses.
+    /// Starts the nodes at these addresses.
     pub async fn start(tools: &Tools, run_dir: PathBuf, hosts: Vec<Ipv4Addr>) -> Result<Self> {
         let mut options = ClusterOptions::new(run_dir);
         (options.http_ports, options.http_hosts) = (vec![Self::PORT; hosts.len()], hosts);
         Ok(Self { client: Client::new(), cluster: Cluster::start(tools, options).await? })
     }
 
-    /// Makes an index of six shards without copies, in place of one of that name.
+    /// Creates an index of six primary shards without replicas, and replaces an existing index of that name.
     pub async fn make_index(&self, name: &str) -> Result<()> {
         let url = self.url(&format!("/{name}"))?;
         self.client.delete(&url).await?;
@@ -44,21 +44,21 @@ impl Nodes {
         self.cluster.wait_green(LIMIT).await
     }
 
-    /// How many of an index's documents each node has.
+    /// Returns the number of an index's documents on each node.
     pub async fn documents_by_node(&self, index: &str) -> Result<BTreeMap<String, u64>> {
         self.client.post_json(&self.url(&format!("/{index}/_refresh"))?, &json!({})).await?.ok()?;
         let shards = self.client.get_json(&self.url(&format!("/_cat/shards/{index}?format=json&h=node,docs"))?).await?;
         let mut counts = BTreeMap::new();
-        for shard in shards.as_array().context("no shards")? {
+        for shard in shards.as_array().context("the answer has no shards")? {
             let text = |field| shard.get(field).and_then(Value::as_str);
-            let (node, count) = text("node").zip(text("docs")).context("a shard is nowhere")?;
+            let (node, count) = text("node").zip(text("docs")).context("a shard is not allocated")?;
             let documents: &mut u64 = counts.entry(node.to_owned()).or_default();
             *documents += count.parse::<u64>()?;
         }
         Ok(counts)
     }
 
-    /// Ids and numbers of all documents of an index.
+    /// Returns the ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
         load::documents(&self.client, &self.url("")?, index).await
     }

@@ -2,7 +2,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Map, Value, json};
 
-/// A pod, as its controller, the scheduler and the kubelet would have made it.
+/// A pod in the state in which its controller, the scheduler and the kubelet leave it.
 #[derive(Debug, Clone)]
 pub struct Pod {
     /// `metadata.name`.
@@ -13,17 +13,17 @@ pub struct Pod {
     pub labels: Map<String, Value>,
     /// `status.podIP`.
     pub address: Ipv4Addr,
-    /// Whether its probes say that it works.
+    /// Whether the pod's readiness probes succeed.
     pub is_ready: bool,
 }
 
 impl Pod {
-    /// A pod with these labels that is ready.
+    /// Creates a ready pod with these labels.
     pub fn new(namespace: &str, name: &str, labels: Map<String, Value>, address: Ipv4Addr) -> Self {
         Self { name: name.into(), namespace: namespace.into(), labels, address, is_ready: true }
     }
 
-    /// A pod of a StatefulSet: its template's labels, and those that the controller adds.
+    /// Creates a pod of a StatefulSet, with the labels of the template and those that the controller adds.
     pub fn of_stateful_set(
         namespace: &str,
         set: &str,
@@ -37,7 +37,7 @@ impl Pod {
         Self::new(namespace, &name, labels, address)
     }
 
-    /// The object, running.
+    /// Returns the Kubernetes object of the running pod.
     pub fn object(&self) -> Value {
         let address = self.address.to_string();
         json!({
@@ -54,7 +54,7 @@ impl Pod {
         })
     }
 
-    /// What the endpoints controller makes of a service's pods.
+    /// Returns the EndpointSlice that the controller creates for a service's pods.
     pub fn endpoint_slice(service: &str, port_name: &str, port: u16, pods: &[Self]) -> Value {
         let endpoints: Vec<Value> = pods.iter().map(Self::endpoint).collect();
         json!({

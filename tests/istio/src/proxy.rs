@@ -12,26 +12,26 @@ use crate::pod::Pod;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a proxy is for.
+/// The role of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// On its own, in front of services.
+    /// A standalone proxy in front of services.
     Gateway,
-    /// Beside an application.
+    /// A proxy beside an application.
     Sidecar,
 }
 
-/// An Envoy in a pod, which has everything from istiod.
+/// An Envoy in a pod that gets its whole configuration from istiod.
 #[derive(Debug)]
 pub struct Proxy {
-    /// The Envoy itself.
+    /// The running Envoy.
     pub envoy: Envoy,
     listener: SocketAddr,
 }
 
 impl Proxy {
-    /// Starts it with two workers; returns when it has all of its configuration. It need not listen then:
-    /// see [`Proxy::wait_listening`].
+    /// Starts Envoy with two workers and returns when it has its whole configuration. It may not listen yet: see
+    /// [`Proxy::wait_listening`].
     pub async fn start(
         tools: &Tools,
         run_dir: &Path,
@@ -45,35 +45,35 @@ impl Proxy {
         options.filter = FilterConfig::Removed;
         options.concurrency = 2;
         let (node, xds) = (node(kind, pod), discovery.address());
-        // Of the shipped configuration only the place of the administration interface remains.
+        // Only the administration interface of the shipped configuration remains.
         let options = options.edit(move |config| {
-            let admin = config.get("admin").context("no administration interface")?.clone();
+            let admin = config.get("admin").context("the configuration has no administration interface")?.clone();
             *config = bootstrap(&node, &admin, xds);
             Ok(())
         });
         Ok(Self { envoy: Envoy::start(tools, options).await?, listener: SocketAddr::from((pod.address, port)) })
     }
 
-    /// The URL of a path (`/…`) at the listener.
+    /// Returns the URL of a path (`/…`) at the listener.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.listener)
     }
 
-    /// Where it takes connections from clients.
+    /// Returns the address of the listener for clients.
     pub fn listener(&self) -> SocketAddr {
         self.listener
     }
 
-    /// Waits until it takes connections from clients.
+    /// Waits until Envoy accepts connections from clients.
     pub async fn wait_listening(&self) -> Result<()> {
-        wait::until(LIMIT, "the proxy does not listen", async || Ok(TcpStream::connect(self.listener).await.ok()))
+        wait::until(LIMIT, "the proxy listens", async || Ok(TcpStream::connect(self.listener).await.ok()))
             .await
             .map(|_| ())
             .with_context(|| self.envoy.process().log_extract())
     }
 }
 
-/// What tells istiod whose configuration is asked for.
+/// Returns the node object by which istiod selects the proxy's configuration.
 fn node(kind: Kind, pod: &Pod) -> Value {
     let Pod { name, namespace, labels, address, .. } = pod;
     let kind = match kind {
@@ -97,7 +97,7 @@ fn node(kind: Kind, pod: &Pod) -> Value {
     })
 }
 
-/// What the proxy begins with: where istiod is.
+/// Returns the bootstrap configuration, which has only istiod's address.
 fn bootstrap(node: &Value, admin: &Value, xds: SocketAddr) -> Value {
     const HTTP_2: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
     let by_ads = json!({"ads": {}, "initial_fetch_timeout": "0s", "resource_api_version": "V3"});

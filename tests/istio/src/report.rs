@@ -4,22 +4,22 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-/// Manifests in rows, with how they were delivered and what their traffic proved.
+/// A table of tests. Each row has the manifests, their delivery, the evidence of their traffic and the duration.
 #[derive(Debug)]
 pub struct Report {
     rows: Vec<[String; 4]>,
     failures: Vec<String>,
-    /// What a row must have in its first two cells to be looked at.
+    /// The text that a row's first two cells must contain; other rows are skipped.
     wanted: String,
 }
 
 impl Report {
-    /// Of all rows, or of those that have the text of the environment variable ROWS.
+    /// Creates a report of all rows, or of those that contain the text of the environment variable ROWS.
     pub fn wanted() -> Self {
         Self { rows: Vec::new(), failures: Vec::new(), wanted: env::var("ROWS").unwrap_or_default() }
     }
 
-    /// Runs a test and adds how it went.
+    /// Runs a test and adds its row.
     pub async fn add(&mut self, manifests: &str, delivery: &str, test: impl Future<Output = Result<String>>) {
         if !format!("{manifests}, {delivery}").contains(&self.wanted) {
             return;
@@ -34,7 +34,7 @@ impl Report {
         self.rows.push([manifests.to_owned(), delivery.to_owned(), proven, took]);
     }
 
-    /// An error if there is one in any row.
+    /// Returns an error if any row failed.
     pub fn result(&self) -> Result<()> {
         ensure!(self.failures.is_empty(), "{} failures:\n{}", self.failures.len(), self.failures.join("\n"));
         Ok(())
@@ -43,7 +43,7 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(to, "| manifests | delivery | proven by traffic | |\n|---|---|---|--:|")?;
+        writeln!(to, "| manifests | delivery | evidence | duration |\n|---|---|---|--:|")?;
         self.rows.iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))
     }
 }

@@ -17,56 +17,57 @@ const CLIENTS: usize = 16;
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 12;
 
-/// Far more than anything here takes, even on a busy machine.
+/// A generous time limit, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A proxy with the filter in front of nodes: requests through it, where their documents went, and what it counted.
-#[expect(async_fn_in_trait, reason = "whoever runs it waits for it on the same thread")]
+/// A proxy with the filter in front of nodes: sends requests through it, and checks its counters and the nodes'
+/// documents.
+#[expect(async_fn_in_trait, reason = "callers await it on the same thread")]
 pub trait Traffic {
-    /// What clients call the cluster.
+    /// The host name that clients use for the cluster.
     const SERVICE: &str = "es-http.search.svc.cluster.local:9200";
 
-    /// So many that hardly ever all of them belong to the same of a proxy's workers.
+    /// Enough connections that they rarely all belong to the same worker.
     const CONNECTIONS: u64 = 16;
 
-    /// Where the documents go.
+    /// Returns the nodes behind the proxy.
     fn nodes(&self) -> &Nodes;
 
-    /// Where the proxy takes connections from clients.
+    /// Returns the address of the proxy's listener for clients.
     fn listener(&self) -> SocketAddr;
 
-    /// Where it is administered.
+    /// Returns the address of the proxy's administration interface.
     fn admin(&self) -> SocketAddr;
 
-    /// The proxy, or what has started it.
+    /// Returns the process of the proxy or of its launcher.
     fn process(&self) -> &Process;
 
-    /// What Envoy calls the upstream of a node: by default as Istio does.
+    /// Returns Envoy's name of a node's upstream; the default is Istio's name.
     fn upstream(node: &str) -> String {
         format!("outbound|9200||{node}.es.internal")
     }
 
-    /// The URL of a path (`/…`) at the listener.
+    /// Returns the URL of a path (`/…`) at the listener.
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.listener())
     }
 
-    /// Counters and gauges whose names match a regular expression somewhere.
+    /// Returns the counters and gauges whose names contain a match of a regular expression.
     async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
         stats(&self.nodes().client, self.admin(), regex).await
     }
 
-    /// The sum of all counters whose names match.
+    /// Returns the sum of all counters whose names contain a match of a regular expression.
     async fn sum(&self, regex: &str) -> Result<u64> {
         Ok(self.stats_with(regex).await?.values().sum())
     }
 
-    /// A counter of the filter's, over all labels that are not part of the name.
+    /// Returns a counter of the filter, summed over all labels that are not part of the name.
     async fn counted(&self, name: &str) -> Result<u64> {
         self.sum(&format!("bulk_reshuffle_{name}")).await
     }
 
-    /// A counter of the filter's by label: upstream or reason.
+    /// Returns a counter of the filter by a label: upstream or reason.
     async fn counted_by(&self, name: &str, label: &str) -> Result<BTreeMap<String, u64>> {
         let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.{label}.");
         let stats = self.stats_with(&format!("bulk_reshuffle_{name}_total")).await?;
@@ -74,24 +75,24 @@ pub trait Traffic {
         Ok(stats.into_iter().filter_map(labelled).collect())
     }
 
-    /// How often the proxy has taken a new configuration of the filter, and how often it has refused one.
+    /// Returns how many configurations of the filter the proxy has accepted, and how many it has rejected.
     async fn deliveries(&self) -> Result<(u64, u64)> {
         let taken = self.sum("extension_config_discovery.*update_success").await?;
         Ok((taken, self.sum("extension_config_discovery.*update_rejected").await?))
     }
 
-    /// Waits until the proxy has taken a configuration since then.
+    /// Waits until the proxy has accepted a configuration since these counts.
     async fn wait_taken(&self, since: (u64, u64)) -> Result<()> {
         let taken = async || Ok((self.deliveries().await?.0 > since.0).then_some(()));
-        wait::until(LIMIT, "the proxy takes the configuration", taken)
+        wait::until(LIMIT, "the proxy accepts the configuration", taken)
             .await
             .with_context(|| self.process().log_extract())
     }
 
-    /// Waits until the proxy has refused so many configurations.
+    /// Waits until the proxy has rejected this number of configurations.
     async fn wait_refused(&self, count: u64) -> Result<()> {
         let refused = async || Ok((self.deliveries().await?.1 >= count).then_some(()));
-        wait::until(LIMIT, "the proxy refuses the configuration", refused)
+        wait::until(LIMIT, "the proxy rejects the configuration", refused)
             .await
             .with_context(|| self.process().log_extract())
     }
@@ -102,7 +103,7 @@ pub trait Traffic {
         wait::until(LIMIT, "every worker splits requests", async || {
             let before = self.counted(MERGED).await?;
             for _ in 0..Self::CONNECTIONS {
-                // A connection belongs to one worker, so each try needs a new one.
+                // A connection belongs to one worker, so each attempt needs a new connection.
                 self.bulk(&Client::new(), lines::delete(index, "nothing")).await?;
             }
             Ok((self.counted(MERGED).await? == before + Self::CONNECTIONS).then_some(()))
@@ -111,8 +112,8 @@ pub trait Traffic {
         .with_context(|| self.process().log_extract())
     }
 
-    /// Sends many requests at once. Each document's own item must come back, and each pod must have got what belongs
-    /// to its node, in fewer batches than there were shares.
+    /// Sends many concurrent requests. Every document's own item must come back, and each pod must get exactly its
+    /// node's documents, in fewer batches than shares.
     async fn check_split(&self, index: &str) -> Result<String> {
         const COUNTERS: [&str; 3] = ["batches", "batch_requests", "batch_operations"];
         let before = self.by_upstream(COUNTERS).await?;
@@ -130,35 +131,36 @@ pub trait Traffic {
         ))
     }
 
-    /// Sends as many; all documents must be there, wherever.
+    /// Sends the same requests; all documents must be indexed, on any node.
     async fn check_sent(&self, index: &str) -> Result<()> {
         self.send(index).await?;
         self.found(index).await.map(|_| ())
     }
 
-    /// Sends as many, which must pass on whole.
+    /// Sends the same requests, which must all pass through unsplit.
     async fn check_pass(&self, index: &str) -> Result<()> {
         let before = self.counted("batches_total").await?;
         self.check_sent(index).await?;
-        ensure!(self.counted("batches_total").await? == before, "they were split");
+        ensure!(self.counted("batches_total").await? == before, "the requests were split, but must pass through");
         Ok(())
     }
 
-    /// Sends as many; all that belongs to this node must go by way of any of them. Returns how much that was.
+    /// Sends the same requests; all operations for this node must go to the `any` upstream. Returns their number.
     async fn check_diverted(&self, index: &str, node: &str) -> Result<u64> {
         let before = self.by_upstream(["batch_operations"]).await?;
         self.send(index).await?;
         let found = self.found(index).await?;
         let [operations] = growth(&before, &self.by_upstream(["batch_operations"]).await?);
         ensure!(operations.get(&Self::upstream("any")) == found.get(node), "sent {operations:?}, found {found:?}");
-        found.get(node).copied().context("it has none")
+        found.get(node).copied().context("the node has no documents")
     }
 
-    /// Waits until a policy denies bulk requests to the path of an index. Then it must deny them whether they would be
-    /// split or pass through whole, nothing of them may reach the nodes, and requests to `/_bulk` are split as before.
+    /// Waits until a policy denies bulk requests to the path of an index. Then the policy must deny them whether they
+    /// would be split or pass through, none of their documents may reach the nodes, and requests to `/_bulk` are still
+    /// split.
     async fn check_denied(&self, index: &str) -> Result<String> {
         let denied = format!("/{index}/_bulk");
-        // Each worker, and each node behind it, may learn of the policy at another time.
+        // Each worker, and each node behind it, may get the policy at a different time.
         let deletes: String = (0..DOCUMENTS).map(|number| lines::delete(index, &format!("denied-{number}"))).collect();
         wait::until(LIMIT, "every proxy denies the path", async || {
             Ok(self.find_allowed(&denied, &deletes).await?.is_none().then_some(()))
@@ -172,12 +174,15 @@ pub trait Traffic {
             }
         }
         let found = self.nodes().documents(index).await?;
-        ensure!(!found.iter().any(|(id, _)| id.starts_with("denied-")), "documents came through: {found:?}");
+        ensure!(
+            !found.iter().any(|(id, _)| id.starts_with("denied-")),
+            "documents of denied requests were indexed: {found:?}"
+        );
         self.wait_splitting(index).await?;
-        Ok(format!("403 for {denied}, split or whole; requests to /_bulk are split"))
+        Ok(format!("403 for {denied}, whether split or passed through; requests to /_bulk are split"))
     }
 
-    /// Sends a bulk request on many connections; returns the first answer that does not deny it.
+    /// Sends a bulk request on many connections and returns the first answer that does not deny it.
     async fn find_allowed(&self, path: &str, body: &str) -> Result<Option<Response>> {
         for _ in 0..Self::CONNECTIONS {
             // A connection belongs to one worker.
@@ -189,25 +194,26 @@ pub trait Traffic {
         Ok(None)
     }
 
-    /// Sends a bulk request, as a client does that calls the cluster by its name.
+    /// Sends a bulk request with the cluster's host name.
     async fn bulk(&self, client: &Client, body: impl Into<Bytes>) -> Result<Response> {
         self.bulk_to(client, "/_bulk", body).await
     }
 
-    /// The same to another path.
+    /// Sends a bulk request to another path.
     async fn bulk_to(&self, client: &Client, path: &str, body: impl Into<Bytes>) -> Result<Response> {
         client.send(request(&self.url(path), Self::SERVICE, body.into())?).await
     }
 
-    /// Each client sends one request after the other, all clients at once; every document's own item must come back.
+    /// Sends requests from concurrent clients, each one request after the other. Every document's own item must come
+    /// back.
     async fn send(&self, index: &str) -> Result<()> {
         let (mut clients, host) = (JoinSet::new(), Self::SERVICE);
         for client in 0..CLIENTS {
             let (connection, url, index) = (self.nodes().client.clone(), self.url("/_bulk"), index.to_owned());
             clients.spawn(async move {
-                for turn in 0..REQUESTS {
-                    let ids: Vec<String> = (0..DOCUMENTS).map(|number| format!("{client}-{turn}-{number}")).collect();
-                    let body: String = ids.iter().map(|id| lines::index(&index, id, turn as u64)).collect();
+                for round in 0..REQUESTS {
+                    let ids: Vec<String> = (0..DOCUMENTS).map(|number| format!("{client}-{round}-{number}")).collect();
+                    let body: String = ids.iter().map(|id| lines::index(&index, id, round as u64)).collect();
                     let items = Item::read_all(&connection.send(request(&url, host, body.into())?).await?)?;
                     let answered: Vec<(&str, u64)> = items.iter().map(|item| (item.id.as_str(), item.status)).collect();
                     let expected: Vec<(&str, u64)> = ids.iter().map(|id| (id.as_str(), 201)).collect();
@@ -217,19 +223,20 @@ pub trait Traffic {
             });
         }
         while let Some(client) = clients.join_next().await {
-            client.context("a client gave up")??;
+            client.context("a client panicked")??;
         }
         Ok(())
     }
 
-    /// How many of an index's documents each node has, which must be all that are sent by [`send`](Self::send).
+    /// Returns the number of an index's documents on each node. Together they must be all documents that
+    /// [`send`](Self::send) sends.
     async fn found(&self, index: &str) -> Result<Counts> {
         let found = self.nodes().documents_by_node(index).await?;
         ensure!(found.values().sum::<u64>() == (CLIENTS * REQUESTS * DOCUMENTS) as u64, "found {found:?}");
         Ok(found)
     }
 
-    /// Several counters, each by upstream.
+    /// Returns several counters, each by upstream.
     async fn by_upstream<const N: usize>(&self, names: [&str; N]) -> Result<[Counts; N]> {
         let mut counts = [const { Counts::new() }; N];
         for (name, counts) in names.iter().zip(&mut counts) {
@@ -239,7 +246,7 @@ pub trait Traffic {
     }
 }
 
-/// Counters and gauges of the Envoy that is administered there, whose names match a regular expression somewhere.
+/// Returns the counters and gauges at an administration interface whose names contain a match of a regular expression.
 pub async fn stats(client: &Client, admin: SocketAddr, regex: &str) -> Result<Counts> {
     let answer = client.get_json(&format!("http://{admin}/stats?format=json&filter={regex}")).await?;
     let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;

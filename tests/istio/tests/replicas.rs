@@ -1,4 +1,4 @@
-//! `istio/examples/gateway`: which of its pods a client's sidecar chooses.
+//! Tests of `istio/examples/gateway`: the choice of a gateway pod by a client's sidecar.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const NAMESPACE: &str = "search";
 const SERVICE: &str = "es-gateway";
 const PORT: u16 = 9200;
 
-/// Stands for a pod of the gateway: answers each request with the pod's address.
+/// Starts a server in place of a gateway pod; it answers each request with the pod's address.
 async fn serve(address: Ipv4Addr) -> Result<()> {
     let listener = TcpListener::bind((address, PORT)).await?;
     tokio::spawn(async move {
@@ -31,19 +31,19 @@ async fn serve(address: Ipv4Addr) -> Result<()> {
 async fn answer(mut connection: TcpStream, text: String) -> Result<()> {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
-        ensure!(connection.read_buf(&mut request).await? > 0, "the client hung up");
+        ensure!(connection.read_buf(&mut request).await? > 0, "the client closed the connection");
     }
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", text.len());
     Ok(connection.write_all(format!("{head}{text}").as_bytes()).await?)
 }
 
-/// What Kubernetes knows of the gateway with these pods, and of its client, whose sidecar listens here.
+/// Returns the Kubernetes objects of the gateway with these pods, and of its client with a sidecar.
 fn objects(manifests: &Manifests, pods: &[Pod], client: &Pod) -> Result<Vec<Value>> {
-    let mut service = manifests.all("Service").next().context("no Service")?.clone();
+    let mut service = manifests.all("Service").next().context("the example has no Service")?.clone();
     service["spec"]["clusterIP"] = json!("10.96.0.2");
     let egress = json!({
         "port": {"number": PORT, "protocol": "HTTP", "name": "http"},
-        // Nothing here redirects what a client sends elsewhere.
+        // Clients connect to the sidecar directly, because nothing here redirects their traffic.
         "captureMode": "NONE",
         "bind": client.address.to_string(),
         "hosts": ["./*"],
@@ -59,7 +59,7 @@ fn objects(manifests: &Manifests, pods: &[Pod], client: &Pod) -> Result<Vec<Valu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clients_sidecar_chooses_a_pod_by_the_caller_and_another_one_if_that_is_gone() -> Result<()> {
+async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_down() -> Result<()> {
     const CALLERS: usize = 16;
     const REQUESTS: usize = 4;
     let (tools, network, folder) = (Tools::find()?, Network::find()?, tempfile::tempdir()?);
@@ -69,7 +69,7 @@ async fn a_clients_sidecar_chooses_a_pod_by_the_caller_and_another_one_if_that_i
         let labels = Map::from_iter([("app".to_owned(), json!(app))]);
         Ok(Pod::new(NAMESPACE, name, labels, network.address()?))
     };
-    // The last one is there for Kubernetes, but nobody listens.
+    // The last pod exists in Kubernetes, but does not listen.
     let pods = [pod("gateway-0", "gateway")?, pod("gateway-1", "gateway")?, pod("gateway-2", "gateway")?];
     for pod in &pods[..2] {
         serve(pod.address).await?;
@@ -92,12 +92,12 @@ async fn a_clients_sidecar_chooses_a_pod_by_the_caller_and_another_one_if_that_i
             let answer = Client::new().send(request.body("".into())?).await?;
             of_caller.insert(answer.ok()?.text());
         }
-        ensure!(of_caller.len() == 1, "caller {caller} is in {of_caller:?}");
+        ensure!(of_caller.len() == 1, "the requests of caller {caller} went to several pods: {of_caller:?}");
         chosen.extend(of_caller);
     }
-    ensure!(chosen.len() == 2, "all callers are in {chosen:?}");
+    ensure!(chosen.len() == 2, "the callers are not spread over two pods: {chosen:?}");
     let stats = sidecar.envoy.stats_with("es-gateway.*upstream_cx_connect_fail$").await?;
-    ensure!(stats.values().sum::<u64>() > 0, "nobody was sent to the pod that is gone: {stats:?}");
+    ensure!(stats.values().sum::<u64>() > 0, "the sidecar did not try the pod that is down: {stats:?}");
     sidecar.envoy.stop().await?;
     discovery.stop().await
 }

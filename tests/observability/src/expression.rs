@@ -2,19 +2,19 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What an expression asks Prometheus for.
+/// A selector of series in a PromQL expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector {
     /// The metric's name.
     pub metric: String,
-    /// Labels of which it must have a certain value.
+    /// Labels that must have a certain value.
     pub exact: Vec<(String, String)>,
-    /// Labels that the expression uses, for that or to tell series apart.
+    /// Labels that the expression uses to select, group or match series.
     pub labels: BTreeSet<String>,
 }
 
 impl Selector {
-    /// All of an expression that Prometheus has parsed: `GET /api/v1/parse_query`.
+    /// Returns all selectors of an expression that Prometheus has parsed: `GET /api/v1/parse_query`.
     pub fn all(syntax_tree: &Value) -> Vec<Self> {
         let mut found = Vec::new();
         collect(syntax_tree, &BTreeSet::new(), &mut found);
@@ -22,7 +22,7 @@ impl Selector {
     }
 }
 
-/// What is grouped or matched by a label has to have it, however deep inside it is.
+/// Collects selectors. If an expression is grouped or matched by a label, all selectors inside it use the label.
 fn collect(node: &Value, used_outside: &BTreeSet<String>, found: &mut Vec<Selector>) {
     let mut used = used_outside.clone();
     for place in ["/grouping", "/matching/labels", "/matching/include"] {
@@ -65,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_groups_outside_counts_for_what_is_inside() {
+    fn outer_grouping_labels_apply_to_inner_selectors() {
         // sum by (a) (rate(m{b="1",c=~"x"}[5m])) / on (a) n
         let matcher = |name: &str, kind: &str, value: &str| json!({"name": name, "type": kind, "value": value});
         let rate = json!({"type": "call", "args": [{"type": "matrixSelector", "name": "m", "matchers": [

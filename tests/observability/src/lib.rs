@@ -1,5 +1,5 @@
-//! The dashboard and the alerts of `examples/observability` before a real Prometheus, which scrapes real Envoys: one in
-//! front of a real cluster, and two in front of nodes that give all the trouble there can be.
+//! Tests the dashboard and the alerts of `examples/observability` with a real Prometheus that scrapes real Envoys. One
+//! Envoy is in front of a real cluster, and two are in front of nodes with every kind of failure.
 
 mod dashboard;
 mod expression;
@@ -18,7 +18,7 @@ pub use trouble::Trouble;
 
 use std::path::{Path, PathBuf};
 
-/// A file of `examples/observability`.
+/// Returns the path of a file of `examples/observability`.
 pub fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/observability").join(name)
 }

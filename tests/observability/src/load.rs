@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 
-/// Clients that send one request after the other.
+/// Concurrent clients, each of which sends one request after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     is_over: Arc<AtomicBool>,
@@ -13,7 +13,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// One more of them, which is asked for its first request, its second one ….
+    /// Adds a client. `request` sends the client's request with a given number, from 0 on.
     pub(crate) fn client<F>(&mut self, request: impl Fn(usize) -> F + Send + 'static)
     where
         F: Future<Output = Result<()>> + Send,
@@ -30,11 +30,11 @@ impl Load {
         });
     }
 
-    /// Ends all of them, once each is answered.
+    /// Stops all clients after their current requests.
     pub(crate) async fn end(mut self) -> Result<()> {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(client) = self.clients.join_next().await {
-            client?.context("a client gave up")?;
+            client?.context("a client failed")?;
         }
         Ok(())
     }

@@ -13,21 +13,21 @@ use crate::example;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Sooner than shipped: a test has no time.
+/// The scrape interval, which is shorter than the shipped one to keep the test short.
 const INTERVAL: &str = "1s";
 
-/// Envoys that are scraped alike.
+/// Envoys with the same scrape configuration.
 #[derive(Debug)]
 pub struct Job {
-    /// Its name.
+    /// The job's name.
     pub name: &'static str,
-    /// Where the Envoys are administered.
+    /// The Envoys' administration interfaces.
     pub targets: Vec<SocketAddr>,
-    /// `metric_relabel_configs`, if there are to be any.
+    /// `metric_relabel_configs`, if any.
     pub relabel: Option<Value>,
 }
 
-/// A real Prometheus with the shipped configuration and alerts. Dropping it kills it.
+/// A real Prometheus with the shipped configuration and alerts. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Prometheus {
     process: Process,
@@ -36,10 +36,10 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it for these instead of the shipped targets.
+    /// Starts Prometheus with these jobs instead of the shipped targets.
     pub async fn start(tools: &Tools, run_dir: &Path, jobs: &[Job]) -> Result<Self> {
         let config = run_dir.join("prometheus.json");
-        // JSON is YAML.
+        // JSON is valid YAML.
         fs::write(&config, configuration(jobs)?.to_string())?;
         let port = port::free()?;
         let mut command = Command::new(tools.folder("prometheus")?.join("prometheus"));
@@ -50,7 +50,7 @@ impl Prometheus {
             .arg("--log.level=warn");
         let process = Process::start("prometheus", command, &run_dir.join("prometheus.log"), Lifetime::WithParent)?;
         let prometheus = Self { process, client: Client::new(), port };
-        wait::until(START_LIMIT, "Prometheus is not ready", async || {
+        wait::until(START_LIMIT, "Prometheus is ready", async || {
             prometheus.process.ensure_running()?;
             let answer = prometheus.client.get(&prometheus.url("/-/ready", &[])).await;
             Ok(answer.and_then(|answer| answer.ok()).ok())
@@ -59,42 +59,42 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// What there is now of an expression: each series' labels, and its value.
+    /// Evaluates an expression and returns each series' labels and value.
     pub async fn query(&self, expression: &str) -> Result<Vec<(Map<String, Value>, f64)>> {
         let data = self.data("/api/v1/query", &[("query", expression)]).await?;
-        let result = data.get("result").and_then(Value::as_array).context("no result")?;
+        let result = data.get("result").and_then(Value::as_array).context("the answer has no result")?;
         let series = |one: &Value| {
             let value = one.pointer("/value/1")?.as_str()?.parse().ok()?;
             Some((one.get("metric")?.as_object()?.clone(), value))
         };
-        result.iter().map(|one| series(one).with_context(|| format!("no series: {one}"))).collect()
+        result.iter().map(|one| series(one).with_context(|| format!("not a series: {one}"))).collect()
     }
 
-    /// The labels of all series that there have been of a selector.
+    /// Returns the labels of all series that a selector has matched so far.
     pub async fn series(&self, selector: &str) -> Result<Vec<Map<String, Value>>> {
         let data = self.data("/api/v1/series", &[("match[]", selector)]).await?;
         Ok(serde_json::from_value(data)?)
     }
 
-    /// How Prometheus itself reads an expression.
+    /// Parses an expression with Prometheus.
     pub async fn parse(&self, expression: &str) -> Result<Value> {
         self.data("/api/v1/parse_query", &[("query", expression)]).await
     }
 
-    /// The alerts that are pending or fire, as Prometheus tells of them.
+    /// Returns the pending and firing alerts.
     pub async fn alerts(&self) -> Result<Vec<Value>> {
         let data = self.data("/api/v1/alerts", &[]).await?;
-        data.get("alerts").and_then(Value::as_array).cloned().context("no alerts")
+        data.get("alerts").and_then(Value::as_array).cloned().context("the answer has no alerts")
     }
 
-    /// The rules, with what came of them last.
+    /// Returns the rules with their last evaluation.
     pub async fn rules(&self) -> Result<Vec<Value>> {
         let data = self.data("/api/v1/rules", &[]).await?;
-        let groups = data.get("groups").and_then(Value::as_array).context("no groups")?;
+        let groups = data.get("groups").and_then(Value::as_array).context("the answer has no groups")?;
         Ok(groups.iter().filter_map(|group| group.get("rules")?.as_array()).flatten().cloned().collect())
     }
 
-    /// Ends it.
+    /// Stops Prometheus.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
@@ -103,7 +103,7 @@ impl Prometheus {
         let answer = self.client.get(&self.url(path, parameters)).await?;
         let mut json = answer.json()?;
         ensure!(json.get("status").is_some_and(|status| status == "success"), "{parameters:?}: {json}");
-        json.get_mut("data").map(Value::take).context("no data")
+        json.get_mut("data").map(Value::take).context("the answer has no data")
     }
 
     fn url(&self, path: &str, parameters: &[(&str, &str)]) -> String {
@@ -114,7 +114,7 @@ impl Prometheus {
     }
 }
 
-/// The shipped configuration with other targets.
+/// Returns the shipped configuration with other targets.
 fn configuration(jobs: &[Job]) -> Result<Value> {
     let text = fs::read_to_string(example("prometheus.yaml"))?;
     let mut config: Value = serde_saphyr::from_str(&text)?;

@@ -10,10 +10,10 @@ use crate::load::Load;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Enough clients for batches of several requests.
+/// The number of clients, enough for batches of several requests.
 const CLIENTS: usize = 12;
 
-/// A real cluster with Envoy as shipped in front of it, under load.
+/// A real cluster behind Envoy with the shipped configuration, under load.
 #[derive(Debug)]
 pub struct Site {
     load: Load,
@@ -23,7 +23,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts it; returns once the filter splits.
+    /// Starts the cluster, Envoy and the load, and returns when the filter splits requests.
     pub async fn start(tools: &Tools) -> Result<Self> {
         let run_dir = tempfile::tempdir()?;
         let cluster = Cluster::start(tools, ClusterOptions::new(run_dir.path())).await?;
@@ -32,7 +32,7 @@ impl Site {
         let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
         Client::new().put_json(&envoy.url("/books"), &settings).await?.ok()?;
         let url = envoy.url("/books/_bulk");
-        wait::until(LIMIT, "the filter splits", async || {
+        wait::until(LIMIT, "the filter splits requests", async || {
             bulk(&Client::new(), &url, 0, 3).await?;
             let merged = envoy.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await?;
             Ok((merged > 0).then_some(()))
@@ -50,12 +50,12 @@ impl Site {
         Ok(Self { load, envoy, cluster, _run_dir: run_dir })
     }
 
-    /// Where Envoy is administered.
+    /// Returns the address of Envoy's administration interface.
     pub fn admin(&self) -> SocketAddr {
         self.envoy.admin()
     }
 
-    /// Ends all of it.
+    /// Stops everything.
     pub async fn stop(self) -> Result<()> {
         self.load.end().await?;
         self.envoy.stop().await?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::load::Load;
 
-/// How Envoy's clusters are called in Istio's proxies, by their names elsewhere.
+/// The names of Envoy's clusters, each with its name in Istio's proxies.
 const IN_MESH: [(&str, &str); 4] = [
     ("es", "outbound|9200||any.es.internal"),
     ("es-0", "outbound|9200||es-0.es.internal"),
@@ -17,15 +17,17 @@ const IN_MESH: [(&str, &str); 4] = [
     ("es-2", "outbound|9200||es-2.es.internal"),
 ];
 
-/// Longer than anything takes but what a dead VM held.
+/// The timeout of a request. Only requests that a dead VM held take longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Of [`MEMORY`] that a request takes which is never answered, and one for which there is no room then.
+/// The filter's memory limit.
 const MEMORY: usize = 1 << 20;
+/// The size of a request that is never answered.
 const MOST: usize = MEMORY / 100 * 87;
+/// The size of a request that does not fit into the remaining memory.
 const MUCH: usize = MEMORY / 2;
 
-/// Envoy in front of nodes that refuse, break off, lie and hang, under load: whatever the filter can count, it counts.
+/// Envoy under load, in front of nodes that refuse, reset, hang and send wrong answers, so that all counters grow.
 #[derive(Debug)]
 pub struct Trouble {
     load: Load,
@@ -33,8 +35,8 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Starts it with this compiled filter. In a mesh upstreams are called as Istio calls them, and Envoy makes no labels
-    /// of names.
+    /// Starts Envoy with a compiled filter. In a mesh, the upstreams have Istio's names, and Envoy does not turn parts
+    /// of metric names into labels.
     pub async fn start(wasm: PathBuf, is_mesh: bool) -> Result<Self> {
         let name =
             |name: &'static str| IN_MESH.iter().find(|(plain, _)| is_mesh && *plain == name).map_or(name, |it| it.1);
@@ -49,7 +51,7 @@ impl Trouble {
         let scene = options.edit(move |config| if is_mesh { rename(config) } else { Ok(()) }).start().await?;
         scene.cluster.react(react);
         scene.cluster.react_to_questions(answer);
-        // Settings are asked for with a new state only.
+        // The filter queries settings only with a new state.
         scene.cluster.change(|_| {});
         let mut load = Load::default();
         for body in bodies(&scene)? {
@@ -60,7 +62,7 @@ impl Trouble {
                     let url = if number % 4 == client { piped.clone() } else { url.clone() };
                     let (http, body) = (http.clone(), body.clone());
                     async move {
-                        // What becomes of it is not what this is about.
+                        // The outcome of the request does not matter.
                         http.post_ndjson(&url, body).await.ok();
                         Ok(())
                     }
@@ -70,35 +72,35 @@ impl Trouble {
         Ok(Self { load, scene })
     }
 
-    /// Where Envoy is administered.
+    /// Returns the address of Envoy's administration interface.
     pub fn admin(&self) -> SocketAddr {
         self.scene.envoy.admin()
     }
 
-    /// Ends the load, and lets the VM die.
+    /// Stops the load and kills the VM.
     pub async fn kill_vm(&mut self) -> Result<()> {
         std::mem::take(&mut self.load).end().await?;
-        // The second one gets another VM; what answers the first does not count.
+        // The second request gets a new VM. The first one's answer does not matter.
         for headers in [&[("x-forced-trap", "1")][..], &[]] {
             self.scene.bulk_with("/_bulk", headers, "\n").await.ok();
         }
         Ok(())
     }
 
-    /// Ends all of it.
+    /// Stops everything.
     pub async fn stop(self) -> Result<()> {
         self.load.end().await?;
         self.scene.envoy.stop().await
     }
 }
 
-/// What the cluster says of itself. Operations on `series` have no node that the filter could know.
+/// Returns the scripted cluster. The filter cannot route operations on `series`.
 fn script() -> ClusterScript {
     let index = |name: &str| Index::new(name, [0, 1, 2]);
     ClusterScript::three_nodes().index(index("lies")).index(index("series").setting("mode", "another"))
 }
 
-/// What the clients send, each of them always the same.
+/// Returns the clients' bodies. Each client always sends the same body.
 fn bodies(scene: &Scene) -> Result<Vec<String>> {
     let script = scene.cluster.script();
     let id = |index: &str, node| script.ids(index, node)?.next().context("no id");
@@ -107,7 +109,7 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
         lines::index("books", &first, 1),
         lines::index("books", &second, 1),
         lines::index("books", &third, 1),
-        // May not be sent twice.
+        // The filter must not retry this operation.
         lines::with_source("update", "books", &second, r#"{"script":{"source":"broken"}}"#),
         lines::with_source("index", "books", &first, r#"{"text":"offence"}"#),
         [
@@ -126,7 +128,7 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
     ])
 }
 
-/// What the nodes make of a bulk request.
+/// Returns the nodes' reaction to a bulk request.
 fn react(request: &Recorded) -> Reaction {
     let text = request.text();
     match () {
@@ -141,7 +143,7 @@ fn react(request: &Recorded) -> Reaction {
     }
 }
 
-/// What they say to questions, where it is not the truth.
+/// Returns the nodes' reaction to other requests, unless it is the scripted cluster's own.
 fn answer(request: &Recorded) -> Option<Reaction> {
     if request.path() == "/_cluster/settings" {
         let settings = json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": {"interval": "never"}}}}});
@@ -150,9 +152,9 @@ fn answer(request: &Recorded) -> Option<Reaction> {
     (fastrand::u8(..) < 64).then(|| Reaction::refusal(503, "unavailable_exception", "not now"))
 }
 
-/// As in Istio's proxies.
+/// Renames the clusters as in Istio's proxies.
 fn rename(config: &mut Value) -> Result<()> {
-    let config_object = config.as_object_mut().context("no configuration")?;
+    let config_object = config.as_object_mut().context("the configuration is not an object")?;
     config_object.remove("stats_config").context("no stats_config")?;
     let text = IN_MESH.iter().fold(config.to_string(), |text, (plain, in_mesh)| {
         text.replace(&format!("\"{plain}\""), &format!("\"{in_mesh}\""))

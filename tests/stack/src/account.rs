@@ -11,19 +11,20 @@ use anyhow::{Context, Result};
 /// The ids of `nobody` (on Debian `nogroup`).
 const NOBODY: u32 = 65_534;
 
-/// Search servers refuse to run as root, so root starts them as `nobody`; anybody else starts them as himself.
+/// The account of the search nodes. Search servers refuse to run as root, so a root user starts them as `nobody`, and
+/// any other user under their own account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Account {
     is_nobody: bool,
 }
 
 impl Account {
-    /// The account that this process's search nodes get.
+    /// Returns the account of this process's search nodes.
     pub(crate) fn of_nodes() -> Self {
         Self { is_nobody: rustix::process::geteuid().is_root() }
     }
 
-    /// Makes the command run under this account.
+    /// Sets a command to run under this account.
     pub(crate) fn apply(self, command: &mut Command) {
         if self.is_nobody {
             // Setting a user id as root also drops root's other groups.
@@ -31,7 +32,7 @@ impl Account {
         }
     }
 
-    /// Whether the account reaches the folder: may read it and pass through all the folders above.
+    /// Reports whether the account can read the folder and traverse all its parent folders.
     pub(crate) fn reaches(self, folder: &Path) -> bool {
         const READ_AND_PASS: u32 = 0o005;
         const PASS: u32 = 0o001;
@@ -43,12 +44,13 @@ impl Account {
         allows(&folder, READ_AND_PASS) && folder.ancestors().skip(1).all(|parent| allows(parent, PASS))
     }
 
-    /// Gives the folder and everything in it to the account.
+    /// Changes the owner of the folder and everything in it to the account.
     pub(crate) fn own(self, folder: &Path) -> Result<()> {
         if !self.is_nobody {
             return Ok(());
         }
-        chown(folder, Some(NOBODY), Some(NOBODY)).with_context(|| format!("cannot hand over {}", folder.display()))?;
+        chown(folder, Some(NOBODY), Some(NOBODY))
+            .with_context(|| format!("cannot change the owner of {}", folder.display()))?;
         if folder.is_dir() {
             for entry in fs::read_dir(folder)? {
                 self.own(&entry?.path())?;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::pieces::Pieces;
 
-/// Keeps connections alive and reuses them; clones share them. Belongs to the tokio runtime that first used it.
+/// An HTTP client that reuses its connections; clones share them. It belongs to the tokio runtime that first used it.
 #[derive(Debug, Clone)]
 pub struct Client {
     connections: Connections<HttpConnector, Pieces>,
@@ -23,7 +23,7 @@ pub struct Client {
     host: Option<String>,
 }
 
-/// A response, read to its end.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status code.
@@ -41,12 +41,12 @@ impl Default for Client {
 }
 
 impl Client {
-    /// A client with a time-out of 60 s for a whole exchange.
+    /// Creates a client with a timeout of 60 s for a whole exchange.
     pub fn new() -> Self {
         Self::connecting_by(HttpConnector::new())
     }
 
-    /// The same, with connections that come from this address of the machine.
+    /// Creates a client whose connections have this source address.
     pub fn at(address: IpAddr) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_local_address(Some(address));
@@ -62,13 +62,13 @@ impl Client {
         }
     }
 
-    /// The same connections with another time-out.
+    /// Returns a client with the same connections and another timeout.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Self { timeout, ..self.clone() }
     }
 
-    /// The same connections, for requests that ask for this host, wherever they are sent.
+    /// Returns a client with the same connections that sets this `Host` header on every request.
     #[must_use]
     pub fn asking_for(&self, host: &str) -> Self {
         Self { host: Some(host.to_owned()), ..self.clone() }
@@ -79,7 +79,7 @@ impl Client {
         self.exchange(request.map(Pieces::whole)).await
     }
 
-    /// Sends any request, its body chunked as it is here.
+    /// Sends any request, with each element of its body as a separate chunk.
     pub async fn send_chunked(&self, request: Request<Vec<Bytes>>) -> Result<Response> {
         self.exchange(request.map(Pieces::chunked)).await
     }
@@ -101,37 +101,37 @@ impl Client {
         }
     }
 
-    /// `GET url`.
+    /// Sends `GET url`.
     pub async fn get(&self, url: &str) -> Result<Response> {
         self.call(Method::GET, url, None, Bytes::new()).await
     }
 
-    /// `DELETE url`.
+    /// Sends `DELETE url`.
     pub async fn delete(&self, url: &str) -> Result<Response> {
         self.call(Method::DELETE, url, None, Bytes::new()).await
     }
 
-    /// `POST url` with a body of the given content type.
+    /// Sends `POST url` with a body of the given content type.
     pub async fn post(&self, url: &str, content_type: &str, body: impl Into<Bytes>) -> Result<Response> {
         self.call(Method::POST, url, Some(content_type), body.into()).await
     }
 
-    /// `POST url` with an NDJSON body, as `_bulk` takes it.
+    /// Sends `POST url` with an NDJSON body, as for `_bulk`.
     pub async fn post_ndjson(&self, url: &str, body: impl Into<Bytes>) -> Result<Response> {
         self.post(url, "application/x-ndjson", body).await
     }
 
-    /// `POST url` with a JSON body.
+    /// Sends `POST url` with a JSON body.
     pub async fn post_json(&self, url: &str, body: &Value) -> Result<Response> {
         self.post(url, "application/json", body.to_string()).await
     }
 
-    /// `PUT url` with a JSON body.
+    /// Sends `PUT url` with a JSON body.
     pub async fn put_json(&self, url: &str, body: &Value) -> Result<Response> {
         self.call(Method::PUT, url, Some("application/json"), body.to_string().into()).await
     }
 
-    /// `GET url` that must be answered by 200 and JSON.
+    /// Sends `GET url` and returns the JSON of the answer, whose status must be 2xx.
     pub async fn get_json(&self, url: &str) -> Result<Value> {
         self.get(url).await?.ok().with_context(|| format!("GET {url}"))?.json()
     }
@@ -146,17 +146,17 @@ impl Client {
 }
 
 impl Response {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_slice(&self.body).with_context(|| format!("not JSON: {}", self.text()))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The response itself if its status is 2xx, else an error with the body.
+    /// Returns the response if its status is 2xx, otherwise an error with the body.
     pub fn ok(self) -> Result<Self> {
         if !self.status.is_success() {
             bail!("{}: {}", self.status, self.text());

@@ -1,4 +1,4 @@
-//! A cluster of search nodes, each a process of its own.
+//! A cluster of search nodes, each in a separate process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -18,46 +18,46 @@ use crate::tools::Tools;
 use crate::wait;
 use crate::workspace::Workspace;
 
-/// A cold start on a busy machine; on an idle one it is a few seconds.
+/// The time limit of a cold start on a busy machine. On an idle machine it takes a few seconds.
 const START_LIMIT: Duration = Duration::from_secs(180);
 
-/// From a kill to the end of the process, memory and all.
+/// The time limit from a kill to the complete end of the process.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// How the nodes' JVMs are set up.
+/// The setup of the nodes' JVMs.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Profile {
-    /// Starts soon and stays small: as little heap as the server needs (256 or 384 MiB), the quick compiler only, the
-    /// serial collector.
+    /// A quick start and little memory: the smallest heap that the server needs (256 or 384 MiB), the C1 compiler only,
+    /// the serial collector.
     #[default]
     Fast,
-    /// For measuring: 512 MiB of heap, both compilers, G1. Let it warm up.
+    /// For benchmarks: a heap of 512 MiB, both compilers, G1. It needs a warm-up.
     Throughput,
 }
 
-/// How a cluster is started.
+/// The options of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
-    /// What the nodes run.
+    /// The server that the nodes run.
     pub distribution: Distribution,
-    /// The number of nodes; they are called `es-0`, `es-1` …, with `node.attr.zone` `z0`, `z1` ….
+    /// The number of nodes. They are named `es-0`, `es-1` …, with `node.attr.zone` `z0`, `z1` ….
     pub nodes: usize,
-    /// The nodes' HTTP ports; empty: free ones.
+    /// The nodes' HTTP ports; free ports if empty.
     pub http_ports: Vec<u16>,
-    /// The loopback addresses at which the nodes have these ports; empty: 127.0.0.1 for all.
+    /// The loopback addresses of the nodes' HTTP ports; 127.0.0.1 for all nodes if empty.
     pub http_hosts: Vec<Ipv4Addr>,
-    /// Where logs and data go. What an earlier cluster left there is replaced.
+    /// The folder for logs and data. The files of an earlier cluster are replaced.
     pub run_dir: PathBuf,
-    /// How the JVMs are set up.
+    /// The setup of the JVMs.
     pub profile: Profile,
-    /// More lines for every node's `opensearch.yml` or `elasticsearch.yml`.
+    /// More settings for every node's `opensearch.yml` or `elasticsearch.yml`.
     pub settings: Map<String, Value>,
     /// Whether the nodes may outlive this process.
     pub lifetime: Lifetime,
 }
 
 impl ClusterOptions {
-    /// Three nodes of OpenSearch 2 on free ports, profile [`Profile::Fast`].
+    /// Returns the default options: three nodes of OpenSearch 2 on free ports with [`Profile::Fast`].
     pub fn new(run_dir: impl Into<PathBuf>) -> Self {
         Self {
             distribution: Distribution::default(),
@@ -73,7 +73,7 @@ impl ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Where each node answers.
+    /// Returns each node's HTTP address.
     fn http_addresses(&self) -> Result<Vec<SocketAddr>> {
         let ports = match self.http_ports.len() {
             0 => port::free_ports(self.nodes)?,
@@ -95,7 +95,7 @@ pub struct Cluster {
     nodes: Vec<Node>,
     options: ClusterOptions,
     client: Client,
-    // After the nodes: they use it until they are gone.
+    // Dropped after the nodes, which use it until they end.
     workspace: Workspace,
 }
 
@@ -121,37 +121,37 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The number of nodes, running or not.
+    /// Returns the number of nodes, running or not.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether the cluster has no node at all.
+    /// Reports whether the cluster has no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The node's name.
+    /// Returns a node's name.
     pub fn node_name(&self, index: usize) -> Result<&str> {
         Ok(&self.node(index)?.name)
     }
 
-    /// `http://<address>:<port>` of the node.
+    /// Returns a node's URL: `http://<address>:<port>`.
     pub fn base_url(&self, index: usize) -> Result<String> {
         Ok(format!("http://{}", self.http_addr(index)?))
     }
 
-    /// The node's HTTP address.
+    /// Returns a node's HTTP address.
     pub fn http_addr(&self, index: usize) -> Result<SocketAddr> {
         Ok(self.node(index)?.http)
     }
 
-    /// Name and HTTP address of all nodes.
+    /// Returns the names and HTTP addresses of all nodes.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
         self.nodes.iter().map(|node| (node.name.as_str(), node.http))
     }
 
-    /// The process of a node, if it was not killed.
+    /// Returns a node's process; an error if the node was killed.
     pub fn process(&self, index: usize) -> Result<&Process> {
         let node = self.node(index)?;
         node.process.as_ref().with_context(|| format!("{} does not run", node.name))
@@ -160,10 +160,10 @@ impl Cluster {
     /// Waits until all nodes are in the cluster and all shards are allocated.
     pub async fn wait_green(&self, limit: Duration) -> Result<()> {
         let query = format!("wait_for_status=green&wait_for_nodes={}&timeout=1s", self.running().count());
-        self.wait_healthy(limit, &query, "a green cluster").await
+        self.wait_healthy(limit, &query, "the cluster is green").await
     }
 
-    /// Kills a node (SIGKILL); returns when its process is gone.
+    /// Kills a node (SIGKILL) and returns when its process has ended.
     pub fn kill(&mut self, index: usize) -> Result<()> {
         match self.node_mut(index)?.process.take() {
             Some(process) => process.kill(),
@@ -171,30 +171,31 @@ impl Cluster {
         }
     }
 
-    /// Starts a killed node again, on the same ports and data; returns when it has joined.
+    /// Starts a killed node again with the same ports and data, and returns when it has joined.
     pub async fn restart(&mut self, index: usize) -> Result<()> {
         self.kill(index)?;
         let address = self.node(index)?.http;
-        // A launcher is gone before the server that it has started.
-        wait::until(END_LIMIT, "the killed node's port", async || Ok(port::ensure_free_at(address).ok())).await?;
+        // A launcher ends before the server that it started.
+        wait::until(END_LIMIT, "the killed node's port is free", async || Ok(port::ensure_free_at(address).ok()))
+            .await?;
         let Self { nodes, options, workspace, .. } = self;
         nodes.get_mut(index).context("no such node")?.start(workspace, options)?;
         self.wait_joined().await
     }
 
-    /// Stops the node's process in its tracks (SIGSTOP): connections stay open, nothing is answered.
+    /// Pauses a node's process (SIGSTOP): its connections stay open, but it does not answer.
     pub fn pause(&self, index: usize) -> Result<()> {
         self.process(index)?.signal(Signal::STOP)
     }
 
-    /// Lets a paused node go on.
+    /// Resumes a paused node.
     pub fn resume(&self, index: usize) -> Result<()> {
         self.process(index)?.signal(Signal::CONT)
     }
 
-    /// Ends all nodes.
+    /// Stops all nodes.
     pub async fn stop(mut self) -> Result<()> {
-        // All at once: each takes its time.
+        // Terminate all nodes first, so that they end in parallel.
         for (_, process) in self.running() {
             process.terminate()?;
         }
@@ -206,7 +207,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Lets go of a cluster that was started with [`Lifetime::Independent`].
+    /// Releases a cluster that was started with [`Lifetime::Independent`], which continues to run.
     pub fn leave_running(self) {
         self.nodes.into_iter().filter_map(|node| node.process).for_each(Process::leave_running);
         self.workspace.keep();
@@ -214,10 +215,10 @@ impl Cluster {
 
     async fn wait_joined(&self) -> Result<()> {
         let query = format!("wait_for_nodes={}&timeout=1s", self.running().count());
-        self.wait_healthy(START_LIMIT, &query, "the nodes have not found each other").await
+        self.wait_healthy(START_LIMIT, &query, "the nodes have found each other").await
     }
 
-    /// Waits until every running node gives a good answer about the cluster's health.
+    /// Waits until every running node confirms the cluster's health.
     async fn wait_healthy(&self, limit: Duration, query: &str, what: &str) -> Result<()> {
         let client = self.client.with_timeout(Duration::from_secs(5));
         for (node, process) in self.running() {

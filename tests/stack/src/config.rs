@@ -1,4 +1,4 @@
-//! The Envoy configuration to start: the shipped one, with other addresses.
+//! Envoy's configuration: the shipped file with other addresses.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -7,17 +7,17 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
-/// What becomes of the bulk-reshuffle filter in the configuration.
+/// The bulk-reshuffle filter in the configuration.
 #[derive(Debug, Clone, Default)]
 pub enum FilterConfig {
     /// As shipped.
     #[default]
     Shipped,
-    /// With another configuration of its own.
+    /// With another filter configuration.
     Value(Value),
-    /// As shipped, with these fields besides or instead.
+    /// As shipped, with these fields added or replaced.
     Merged(Value),
-    /// Left out: plain Envoy.
+    /// Removed: plain Envoy.
     Removed,
 }
 
@@ -31,20 +31,20 @@ impl Config {
     /// Reads a YAML file.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let value = serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+        let value = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
         Ok(Self(value))
     }
 
-    /// Replaces the port of the (first) listener and that of the administration interface.
+    /// Sets the ports of the first listener and of the administration interface.
     pub(crate) fn set_ports(&mut self, listener: u16, admin: u16) -> Result<()> {
         *self.at("/static_resources/listeners/0/address/socket_address/port_value")? = listener.into();
         *self.at("/admin/address/socket_address/port_value")? = admin.into();
         Ok(())
     }
 
-    /// Makes these the clusters, each with these endpoints. A cluster that the file does not know is made after its
-    /// first one; one that the file knows and the list does not is left out. An endpoint that the file calls by a DNS
-    /// name keeps it, for TLS, at its new address.
+    /// Replaces the clusters and their endpoints. A cluster that is not in the file is a copy of the file's first
+    /// cluster; a cluster that is not in the list is removed. An endpoint whose address in the file is a DNS name keeps
+    /// that name, for TLS, at its new address.
     pub(crate) fn set_clusters(&mut self, wanted: &[(String, Vec<SocketAddr>)]) -> Result<()> {
         let clusters = self.list("/static_resources/clusters")?;
         let model = clusters.first().cloned().context("the configuration has no cluster")?;
@@ -64,7 +64,7 @@ impl Config {
         Ok(())
     }
 
-    /// Points the filter to the compiled file and applies what was asked for it.
+    /// Sets the filter's module to the compiled file and applies the requested change.
     pub(crate) fn set_filter(&mut self, filter: &FilterConfig, wasm: impl FnOnce() -> Result<String>) -> Result<()> {
         let filters = self.list(HTTP_FILTERS)?;
         let is_wasm = |filter: &Value| filter.pointer("/typed_config/@type").is_some_and(|found| found == WASM);
@@ -79,7 +79,7 @@ impl Config {
         match filter {
             FilterConfig::Value(value) => *configuration = value.to_string().into(),
             FilterConfig::Merged(fields) => {
-                let text = configuration.as_str().context("the filter's configuration is no text")?;
+                let text = configuration.as_str().context("the filter's configuration is not a string")?;
                 let mut value: Value = serde_json::from_str(text)?;
                 merge(&mut value, fields);
                 *configuration = value.to_string().into();
@@ -97,7 +97,7 @@ impl Config {
     fn list(&mut self, pointer: &str) -> Result<&mut Vec<Value>> {
         match self.at(pointer)? {
             Value::Array(list) => Ok(list),
-            _ => bail!("{pointer} in the configuration is no list"),
+            _ => bail!("{pointer} in the configuration is not a list"),
         }
     }
 }
@@ -106,7 +106,7 @@ const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filter
 
 const ENDPOINTS: &str = "/load_assignment/endpoints/0/lb_endpoints";
 
-/// Puts fields into an object, and into the objects in it; everything else is replaced.
+/// Merges fields into an object and its nested objects; replaces all other values.
 fn merge(value: &mut Value, fields: &Value) {
     match (value, fields) {
         (Value::Object(object), Value::Object(fields)) => {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_replaces_what_is_said_and_keeps_the_rest() {
+    fn merging_replaces_the_given_fields_and_keeps_the_rest() {
         let mut value = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
         merge(
             &mut value,

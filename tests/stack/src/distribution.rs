@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
-/// A release of a search server. To add one: a row in `tests/tools/fetch.py`, one here, and whatever is particular to
-/// it in the functions below.
+/// A release of a search server. To add one, add a row to `tests/tools/fetch.py`, a variant here, and the release's
+/// specifics to the functions below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Distribution {
-    /// Elasticsearch 7.10.2, the last one under the Apache licence.
+    /// Elasticsearch 7.10.2, the last release under the Apache licence.
     Elasticsearch7_10,
     /// Elasticsearch 7.17.
     Elasticsearch7_17,
@@ -25,26 +25,26 @@ pub enum Distribution {
     OpenSearch3,
 }
 
-/// Whose server it is, and what the two call their parts.
+/// The product, which determines the names of a server's files and classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Product {
     OpenSearch,
     Elasticsearch,
 }
 
-/// How a node's process comes about.
+/// The way to start a node's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Launch {
-    /// The server is started by itself.
+    /// The command starts the server itself.
     Direct,
-    /// A launcher checks the node's files, starts the server as its child and ends with it.
+    /// A launcher checks the node's files, starts the server as its child and ends with the server.
     Launcher,
-    /// The same, with a launcher that leaves the checking to one more process.
+    /// The same, with a launcher that runs the checks in a separate process.
     PreparingLauncher,
 }
 
 impl Distribution {
-    /// All of them, each product's in the order of their releases.
+    /// All releases, in order for each product.
     pub const ALL: [Self; 7] = [
         Self::Elasticsearch7_10,
         Self::Elasticsearch7_17,
@@ -55,7 +55,7 @@ impl Distribution {
         Self::OpenSearch3,
     ];
 
-    /// The name by which `tests/tools/fetch.py` knows it.
+    /// Returns the name in `tests/tools/fetch.py`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Elasticsearch7_10 => "elasticsearch-7.10",
@@ -68,7 +68,7 @@ impl Distribution {
         }
     }
 
-    /// What people call it.
+    /// Returns the name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Elasticsearch7_10 => "Elasticsearch 7.10",
@@ -96,7 +96,7 @@ impl Distribution {
         }
     }
 
-    /// What the server says of itself in its own start script, as system properties, and what else its JVM needs.
+    /// Returns the system properties of the server's own start script, and other JVM flags that the server needs.
     pub(crate) fn flags(self) -> &'static [&'static str] {
         match self {
             Self::OpenSearch1 | Self::OpenSearch2 => &[
@@ -126,7 +126,7 @@ impl Distribution {
         }
     }
 
-    /// The setting that lists the nodes which elect the first manager.
+    /// Returns the setting that lists the nodes of the first manager election.
     pub(crate) fn initial_managers(self) -> &'static str {
         match self {
             Self::OpenSearch2 | Self::OpenSearch3 => "cluster.initial_cluster_manager_nodes",
@@ -134,7 +134,7 @@ impl Distribution {
         }
     }
 
-    /// Settings that only this server knows.
+    /// Returns settings that only this server has.
     pub(crate) fn settings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Elasticsearch7_17 | Self::Elasticsearch8 | Self::Elasticsearch9 => {
@@ -144,12 +144,12 @@ impl Distribution {
         }
     }
 
-    /// In the server's folder, what guards the server in place of the security manager that Java has lost.
+    /// Returns the path, in the server's folder, of the agent that replaces Java's removed security manager.
     pub(crate) fn agent(self) -> Option<&'static str> {
         (self == Self::OpenSearch3).then_some("agent/opensearch-agent.jar")
     }
 
-    /// The heap with which a node is still at ease, in MiB.
+    /// Returns the smallest sufficient heap of a node, in MiB.
     pub(crate) fn least_heap(self) -> u32 {
         match self {
             Self::Elasticsearch8 | Self::Elasticsearch9 => 384,
@@ -164,13 +164,13 @@ impl FromStr for Distribution {
     fn from_str(name: &str) -> Result<Self> {
         match Self::ALL.into_iter().find(|distribution| distribution.name() == name) {
             Some(distribution) => Ok(distribution),
-            None => bail!("{name} is none of {}", Self::ALL.map(Self::name).join(", ")),
+            None => bail!("unknown search server {name}: use one of {}", Self::ALL.map(Self::name).join(", ")),
         }
     }
 }
 
 impl Product {
-    /// What its system properties begin with.
+    /// Returns the prefix of the server's system properties.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::OpenSearch => "opensearch",
@@ -178,7 +178,7 @@ impl Product {
         }
     }
 
-    /// The name of the file with a node's settings.
+    /// Returns the name of a node's settings file.
     pub(crate) fn settings_file(self) -> &'static str {
         match self {
             Self::OpenSearch => "opensearch.yml",
@@ -186,7 +186,7 @@ impl Product {
         }
     }
 
-    /// The server's main class.
+    /// Returns the server's main class.
     pub(crate) fn main_class(self) -> &'static str {
         match self {
             Self::OpenSearch => "org.opensearch.bootstrap.OpenSearch",

@@ -23,38 +23,38 @@ use crate::wait;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// A last change to the configuration.
+/// A final change to the configuration.
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 
-/// How an Envoy is started.
+/// The options of an Envoy.
 pub struct EnvoyOptions {
-    /// Where configuration and log go: `<name>.json` and `<name>.log`.
+    /// The folder for the configuration and the log: `<name>.json` and `<name>.log`.
     pub run_dir: PathBuf,
-    /// Tells several Envoys in one folder apart.
+    /// The name, unique among the Envoys in a folder.
     pub name: String,
-    /// The configuration to begin with; none: the shipped `envoy/envoy.yaml`.
+    /// The base configuration; the shipped `envoy/envoy.yaml` if `None`.
     pub config: Option<PathBuf>,
-    /// The listener's port; none: a free one.
+    /// The listener's port; a free port if `None`.
     pub port: Option<u16>,
-    /// The port of the administration interface; none: a free one.
+    /// The port of the administration interface; a free port if `None`.
     pub admin_port: Option<u16>,
-    /// The clusters by name, each with its endpoints. Clusters of the file that are not listed are left out.
+    /// The clusters by name, each with its endpoints. Other clusters of the file are removed.
     pub clusters: Vec<(String, Vec<SocketAddr>)>,
-    /// What becomes of the filter.
+    /// The filter in the configuration.
     pub filter: FilterConfig,
-    /// The compiled filter; none: the one of `make build`.
+    /// The compiled filter; the one of `make build` if `None`.
     pub wasm: Option<PathBuf>,
     /// The number of worker threads.
     pub concurrency: u32,
-    /// Envoy's log level, perhaps with components: `info`, `warning,wasm:debug`.
+    /// Envoy's log level, optionally with components: `info`, `warning,wasm:debug`.
     pub log_level: String,
-    /// How long a replaced listener goes on serving.
+    /// The time for which a replaced listener continues to serve.
     pub drain_time: Duration,
-    /// Whether a drain asks all clients to go at once, rather than more and more of them until it ends.
+    /// Whether a drain asks all clients at once to disconnect, rather than gradually more of them until it ends.
     pub drain_at_once: bool,
-    /// A last change to the configuration.
+    /// A final change to the configuration.
     pub edit: Option<Edit>,
-    /// What starts Envoy.
+    /// The program that starts Envoy.
     pub launcher: Launcher,
     /// Whether Envoy may outlive this process.
     pub lifetime: Lifetime,
@@ -67,7 +67,7 @@ impl fmt::Debug for EnvoyOptions {
 }
 
 impl EnvoyOptions {
-    /// The shipped configuration and filter on free ports with one worker, and no cluster yet.
+    /// Returns the default options: the shipped configuration and filter, free ports, one worker and no clusters.
     pub fn new(run_dir: impl Into<PathBuf>) -> Self {
         Self {
             run_dir: run_dir.into(),
@@ -95,21 +95,21 @@ impl EnvoyOptions {
         self
     }
 
-    /// Adds the cluster `es` with all nodes and one cluster per node, named like it.
+    /// Adds the cluster `es` with all nodes, and a cluster for each node with the node's name.
     #[must_use]
     pub fn in_front_of(self, nodes: &Cluster) -> Self {
         let all = self.cluster("es", nodes.addresses().map(|(_, address)| address));
         nodes.addresses().fold(all, |options, (name, address)| options.cluster(name, [address]))
     }
 
-    /// Sets the last change to the configuration.
+    /// Sets the final change to the configuration.
     #[must_use]
     pub fn edit(mut self, edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static) -> Self {
         self.edit = Some(Box::new(edit));
         self
     }
 
-    /// Writes the configuration; returns its path.
+    /// Writes the configuration and returns its path.
     fn write_config(&mut self, tools: &Tools, port: u16, admin_port: u16) -> Result<PathBuf> {
         let shipped = self.config.clone().unwrap_or_else(|| tools.envoy_yaml());
         let mut config = Config::read(&shipped)?;
@@ -154,11 +154,12 @@ impl Envoy {
         Self::launch(tools, &config, port, admin_port, options).await
     }
 
-    /// Starts Envoy with a file as it stands. The options have to say which ports it names; what they say of clusters and
-    /// of the filter does not count.
+    /// Starts Envoy with an unchanged file. The options must have the file's ports; their clusters and filter are
+    /// ignored.
     pub async fn start_file(tools: &Tools, file: &Path, options: EnvoyOptions) -> Result<Self> {
-        let port = options.port.context("the listener's port is not known")?;
-        let admin_port = options.admin_port.context("the port of the administration interface is not known")?;
+        let port = options.port.context("the options have no port for the listener: set the port of the file")?;
+        let admin_port =
+            options.admin_port.context("the options have no administration port: set the port of the file")?;
         for port in [port, admin_port] {
             port::ensure_free(port)?;
         }
@@ -182,13 +183,13 @@ impl Envoy {
         Ok(envoy)
     }
 
-    /// Lets Envoy itself check the configuration, with the filter's, and starts nothing.
+    /// Validates the configuration, including the filter's, with `envoy --mode validate`.
     pub async fn validate(tools: &Tools, mut options: EnvoyOptions) -> Result<()> {
         let config = options.write_config(tools, port::free()?, port::free()?)?;
         Self::validate_file(tools, &config).await
     }
 
-    /// Lets Envoy itself check a file as it stands.
+    /// Validates an unchanged file with `envoy --mode validate`.
     pub async fn validate_file(tools: &Tools, file: &Path) -> Result<()> {
         let mut command = with_config(Command::new(&tools.envoy), tools, file);
         command.args(["--mode", "validate"]);
@@ -199,42 +200,42 @@ impl Envoy {
         Ok(())
     }
 
-    /// The listener's address.
+    /// Returns the listener's address.
     pub fn addr(&self) -> SocketAddr {
         port::loopback(self.port)
     }
 
-    /// The URL of a path (`/…`) at the listener.
+    /// Returns the URL of a path (`/…`) at the listener.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.addr())
     }
 
-    /// Where it is administered.
+    /// Returns the address of the administration interface.
     pub fn admin(&self) -> SocketAddr {
         port::loopback(self.admin_port)
     }
 
-    /// The URL of a path (`/…`) at the administration interface.
+    /// Returns the URL of a path (`/…`) at the administration interface.
     pub fn admin_url(&self, path: &str) -> String {
         format!("http://{}{path}", port::loopback(self.admin_port))
     }
 
-    /// The process.
+    /// Returns Envoy's process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Everything that Envoy logged so far.
+    /// Returns everything that Envoy has logged so far.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// All counters and gauges by full name, labels included: `wasmcustom.….upstream.es-0`.
+    /// Returns all counters and gauges by full name, labels included: `wasmcustom.….upstream.es-0`.
     pub async fn stats(&self) -> Result<BTreeMap<String, u64>> {
         self.stats_with("").await
     }
 
-    /// Those of [`Envoy::stats`] whose names match a regular expression somewhere.
+    /// Returns the counters and gauges whose names contain a match of a regular expression.
     pub async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
         let answer = self.client.get_json(&self.admin_url(&format!("/stats?format=json&filter={regex}"))).await?;
         let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
@@ -242,38 +243,38 @@ impl Envoy {
         Ok(stats.iter().filter_map(number).collect())
     }
 
-    /// One counter or gauge by its full name; 0 if Envoy does not know it (yet).
+    /// Returns a counter or gauge by its full name; 0 if it does not exist (yet).
     pub async fn counter(&self, name: &str) -> Result<u64> {
         Ok(self.stats().await?.get(name).copied().unwrap_or(0))
     }
 
-    /// How many connections Envoy has to this endpoint, over all its clusters.
+    /// Returns the number of Envoy's connections to an endpoint, over all its clusters.
     pub async fn connections_to(&self, endpoint: SocketAddr) -> Result<u64> {
         let answer = self.client.get(&self.admin_url("/clusters")).await?;
-        // A line for each of them, such as `es::127.0.0.1:9200::cx_active::1`.
+        // The answer has a line for each cluster, such as `es::127.0.0.1:9200::cx_active::1`.
         let name = format!("::{endpoint}::cx_active::");
         let numbers: Vec<u64> =
             answer.text().lines().filter_map(|line| line.split_once(&name)?.1.parse().ok()).collect();
-        ensure!(!numbers.is_empty(), "Envoy does not know {endpoint}");
+        ensure!(!numbers.is_empty(), "Envoy has no endpoint {endpoint}");
         Ok(numbers.iter().sum())
     }
 
-    /// Stops the process in its tracks (SIGSTOP).
+    /// Pauses Envoy (SIGSTOP).
     pub fn pause(&self) -> Result<()> {
         self.process.signal(Signal::STOP)
     }
 
-    /// Lets a paused Envoy go on.
+    /// Resumes a paused Envoy.
     pub fn resume(&self) -> Result<()> {
         self.process.signal(Signal::CONT)
     }
 
-    /// Ends Envoy.
+    /// Stops Envoy.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 
-    /// Lets go of an Envoy that was started with [`Lifetime::Independent`].
+    /// Releases an Envoy that was started with [`Lifetime::Independent`], which continues to run.
     pub fn leave_running(self) {
         self.process.leave_running();
     }
@@ -281,7 +282,7 @@ impl Envoy {
     async fn wait_ready(&self) -> Result<()> {
         let url = self.admin_url("/ready");
         let client = self.client.with_timeout(Duration::from_secs(5));
-        wait::until(START_LIMIT, "Envoy is not ready", async || {
+        wait::until(START_LIMIT, "Envoy is ready", async || {
             self.process.ensure_running()?;
             Ok(client.get(&url).await.and_then(|response| response.ok()).ok())
         })
@@ -294,7 +295,7 @@ impl Envoy {
     }
 }
 
-/// Envoys on one machine find each other by a shared-memory region meant for hot restarts; ours need no restart.
+/// Adds the configuration to a command. Hot restart is off, because Envoys on one machine share its memory region.
 fn with_config(mut command: Command, tools: &Tools, config: &Path) -> Command {
     command.arg("--disable-hot-restart").arg("-c").arg(config).current_dir(&tools.root);
     command

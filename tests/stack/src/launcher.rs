@@ -1,4 +1,4 @@
-//! What starts Envoy.
+//! The programs that can start Envoy.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,21 +9,21 @@ use anyhow::{Context, Result};
 
 use crate::tools::Tools;
 
-/// What starts Envoy.
+/// The program that starts Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Launcher {
-    /// Nothing in between.
+    /// No launcher: Envoy itself.
     #[default]
     Direct,
-    /// `func-e run` on a machine without a network that has downloaded this Envoy before. It must find it by the
+    /// `func-e run` on a machine without a network that has downloaded this Envoy before. func-e must find it by the
     /// checkout's `.envoy-version`.
     FuncE,
-    /// `func-e run` on a machine that has never had a network. `ENVOY_PATH` says where Envoy is.
+    /// `func-e run` on a machine that has never had a network. `ENVOY_PATH` has Envoy's path.
     FuncEWithPath,
 }
 
 impl Launcher {
-    /// The command without Envoy's arguments. What the launcher keeps goes into the folder of the run.
+    /// Returns the command without Envoy's arguments. The launcher keeps its files in the run folder.
     pub(crate) fn command(self, tools: &Tools, run_dir: &Path) -> Result<Command> {
         if self == Self::Direct {
             return Ok(Command::new(&tools.envoy));
@@ -41,7 +41,7 @@ impl Launcher {
     }
 }
 
-/// `func-e run` with folders of its own, and a network in which nobody answers.
+/// Returns `func-e run` with its own folders, and with proxies and URLs that refuse connections.
 fn func_e(tools: &Tools, home: &Path) -> Result<Command> {
     const NOWHERE: &str = "http://127.0.0.1:1";
     let mut command = Command::new(tools.folder("func-e")?.join("func-e"));
@@ -60,9 +60,9 @@ fn func_e(tools: &Tools, home: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// The version of the Envoy that was fetched: its stamp has the tool's name and version.
+/// Returns the version of the fetched Envoy, whose stamp has the tool's name and version.
 fn version(tools: &Tools) -> Result<String> {
     let stamp = tools.envoy.with_file_name(".stamp");
     let text = fs::read_to_string(&stamp).with_context(|| format!("cannot read {}", stamp.display()))?;
-    text.split(' ').nth(1).map(str::to_owned).with_context(|| format!("{} names no version", stamp.display()))
+    text.split(' ').nth(1).map(str::to_owned).with_context(|| format!("{} does not contain a version", stamp.display()))
 }

@@ -1,5 +1,5 @@
-//! Starts the real parts on loopback, for the demo and for the tests: a cluster of OpenSearch or Elasticsearch nodes,
-//! each a process of its own, and Envoy with the shipped configuration.
+//! Starts the real programs on loopback for the demo and the tests: a cluster of OpenSearch or Elasticsearch nodes,
+//! each in a separate process, and Envoy with the shipped configuration.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! Everything ends with the value that stands for it (`Drop`) and with this process, however that ends, unless it
-//! was started with [`Lifetime::Independent`] and left running; then [`stop_left_running`] ends it.
+//! A child process ends when its value is dropped, and when this process ends in any way. The exception is a process
+//! that was started with [`Lifetime::Independent`] and left running: [`stop_left_running`] stops it.
 
 mod account;
 mod client;

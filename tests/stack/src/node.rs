@@ -16,7 +16,7 @@ use crate::port;
 use crate::process::Process;
 use crate::workspace::Workspace;
 
-/// Logs to the standard output only, which goes to the node's log file.
+/// The logging configuration: log to standard output only, which is redirected to the node's log file.
 const LOGGING: &str = "\
 status = error
 appender.console.type = Console
@@ -27,11 +27,11 @@ rootLogger.level = info
 rootLogger.appenderRef.console.ref = console
 ";
 
-/// What the servers' own start scripts set besides heap and collector (`config/jvm.options`, `bin/opensearch-env`).
+/// The flags of the servers' own start scripts, except heap and collector (`config/jvm.options`, `bin/opensearch-env`).
 const JVM_FLAGS: &[&str] = &[
     "-Xss1m",
     "-Xshare:auto",
-    // Leaves nothing in /tmp.
+    // Creates no files in /tmp.
     "-XX:-UsePerfData",
     "-XX:-OmitStackTraceInFastThrow",
     "-Dfile.encoding=UTF-8",
@@ -46,11 +46,11 @@ const JVM_FLAGS: &[&str] = &[
     "-Dlog4j2.disable.jmx=true",
 ];
 
-/// For a process that starts another one and then does little.
+/// The flags of a launcher, which starts another process and then does little.
 const LAUNCHER_FLAGS: &[&str] =
     &["-Xms4m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
 
-/// A node of a cluster. Its process comes and goes; name, ports and folders stay.
+/// A node of a cluster. Its process can end and restart; its name, ports and folders stay the same.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -60,13 +60,13 @@ pub(crate) struct Node {
     log: PathBuf,
 }
 
-/// The name of the node at the given place.
+/// Returns the name of the node at an index.
 pub(crate) fn name(index: usize) -> String {
     format!("es-{index}")
 }
 
 impl Node {
-    /// Makes the node's folders and configuration, in place of those of an earlier run.
+    /// Creates the node's folders and configuration, and replaces those of an earlier run.
     pub(crate) fn prepare(
         index: usize,
         http: SocketAddr,
@@ -85,7 +85,7 @@ impl Node {
         let mut settings = settings(options.distribution, index, &folder, http, transport_ports);
         settings.extend(options.settings.clone());
         let config = folder.join("config");
-        // JSON is YAML.
+        // JSON is valid YAML.
         fs::write(config.join(options.distribution.product().settings_file()), Value::Object(settings).to_string())?;
         if options.distribution.launch() != Launch::Direct {
             let flags = [options.jvm_flags().join("\n"), "-Djava.io.tmpdir=${ES_TMPDIR}\n".into()].join("\n");
@@ -124,13 +124,13 @@ impl Node {
             .arg("-cp")
             .arg(workspace.server.join("lib/*"))
             .arg(product.main_class())
-            // Elasticsearch 7.17 does not start without a place for this.
+            // Elasticsearch 7.17 does not start without this folder.
             .env("LIBFFI_TMPDIR", self.folder.join("tmp"))
             .current_dir(&self.folder);
         command
     }
 
-    /// What `bin/elasticsearch` comes to. The launcher reads the server's flags from `jvm.options`.
+    /// Returns the command that `bin/elasticsearch` runs. The launcher reads the server's flags from `jvm.options`.
     fn launcher(&self, workspace: &Workspace, options: &ClusterOptions) -> Command {
         let mut command = java(workspace);
         command
@@ -141,12 +141,12 @@ impl Node {
             .args(["-Des.java.type=ES_JAVA_HOME", "-cp", "lib/*:lib/cli-launcher/*"])
             .arg("org.elasticsearch.launcher.CliToolLauncher")
             .env("ES_TMPDIR", self.folder.join("tmp"))
-            // It takes the folder that it is started in for the server's.
+            // The launcher uses the current folder as the server's folder.
             .current_dir(&workspace.server);
         command
     }
 
-    /// What `bin/elasticsearch` comes to since Elasticsearch 9.4.
+    /// Returns the command that `bin/elasticsearch` runs since Elasticsearch 9.4.
     fn preparing_launcher(&self, workspace: &Workspace) -> Command {
         let mut command = java(workspace);
         command
@@ -205,7 +205,7 @@ fn settings(
 
 fn java(workspace: &Workspace) -> Command {
     let mut command = Command::new(workspace.java.join("bin/java"));
-    // Nothing of the caller's environment is meant for the node.
+    // The node must not inherit the caller's environment.
     command.env_clear().env("LANG", "C.UTF-8");
     command
 }
@@ -217,7 +217,7 @@ fn flag(name: &str, path: &Path) -> OsString {
 }
 
 impl ClusterOptions {
-    /// Heap, compilers and collector.
+    /// Returns the flags for heap, compilers and collector.
     fn jvm_flags(&self) -> Vec<String> {
         let heap = match self.profile {
             Profile::Fast => self.distribution.least_heap(),

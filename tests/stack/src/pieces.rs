@@ -1,4 +1,4 @@
-//! A request's body, whole or in pieces.
+//! A request body, whole or in pieces.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,26 +8,26 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A whole body travels with its length. One in pieces travels chunked, and each piece is handed to the network
-/// before the next is.
+/// A request body. A whole body is sent with its length. A body in pieces is sent chunked, and each piece is written to
+/// the network before the next one.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     left: VecDeque<Bytes>,
-    /// Bytes, if the length is told.
+    /// The length in bytes, if it is sent.
     length: Option<u64>,
-    /// A pause after a piece lets it go.
+    /// Whether the next poll returns pending, so that the last piece is written.
     pause: bool,
 }
 
 impl Pieces {
-    /// With its length.
+    /// Creates a body that is sent with its length.
     pub(crate) fn whole(body: Bytes) -> Self {
         let length = Some(body.len() as u64);
         let left = [body].into_iter().filter(|body| !body.is_empty()).collect();
         Self { left, length, pause: false }
     }
 
-    /// Without it.
+    /// Creates a body that is sent in chunks, without its length.
     pub(crate) fn chunked(pieces: Vec<Bytes>) -> Self {
         Self { left: pieces.into(), length: None, pause: false }
     }

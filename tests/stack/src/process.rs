@@ -14,33 +14,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::wait;
 
-/// How long a process may take to end after SIGTERM before it is killed.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What happens to a child when this process ends without having stopped it.
+/// Whether a child may outlive this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lifetime {
-    /// The kernel kills the child, however this process came to its end.
+    /// The kernel kills the child when this process ends in any way.
     #[default]
     WithParent,
     /// The child may outlive this process: see [`Process::leave_running`].
     Independent,
 }
 
-/// A running child. It is in a session of its own, so that Ctrl-C in the terminal reaches this process only, which
-/// then stops its children in order. Signals go to all processes of that session, for a child may be a launcher.
-/// Dropping the value kills the child.
+/// A running child. It has its own session, so that Ctrl-C in the terminal reaches only this process, which then stops
+/// its children in order. Signals go to the child's whole process group, because a child may be a launcher. Dropping
+/// the value kills the child.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     log: PathBuf,
     pid: Pid,
-    /// Until it is waited for, the kernel gives its pid to nobody else. `None` once the child was left running.
+    /// The child; `None` once it is left running. The kernel does not reuse its pid until it is waited for.
     child: Mutex<Option<Child>>,
 }
 
 impl Process {
-    /// Starts the command with its output in the file `log`.
+    /// Starts the command and writes its output to the file `log`.
     pub fn start(name: &str, mut command: Command, log: &Path, lifetime: Lifetime) -> Result<Self> {
         let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
@@ -55,38 +55,38 @@ impl Process {
         Ok(process)
     }
 
-    /// The name given at the start.
+    /// Returns the name that was given at the start.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Everything that the process wrote so far.
+    /// Returns everything that the process has written so far.
     pub fn log(&self) -> String {
         fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// How the process ended, if it has.
+    /// Returns the exit status if the process has ended.
     pub fn exit_status(&self) -> Result<Option<ExitStatus>> {
         match self.child().as_mut() {
             Some(child) => Ok(child.try_wait()?),
-            None => bail!("{} was handed over and is no longer watched", self.name),
+            None => bail!("{} was left running and is no longer supervised", self.name),
         }
     }
 
-    /// An error with an extract of the log if the process has ended.
+    /// Returns an error with an extract of the log if the process has ended.
     pub fn ensure_running(&self) -> Result<()> {
         match self.exit_status()? {
             None => Ok(()),
-            Some(status) => Err(anyhow!("{} ended by itself ({status})\n{}", self.name, self.log_extract())),
+            Some(status) => Err(anyhow!("{} ended unexpectedly ({status})\n{}", self.name, self.log_extract())),
         }
     }
 
-    /// The log's path, its last lines and, before them, the first that tell of an error: for error messages.
+    /// Returns an extract of the log for error messages: its path, the first lines with an error, and the last lines.
     pub fn log_extract(&self) -> String {
         const LAST: usize = 20;
         const ERRORS: usize = 5;
@@ -102,9 +102,9 @@ impl Process {
         format!("from {}:\n{}", self.log.display(), extract.join("\n"))
     }
 
-    /// Sends a signal; an error if the process has ended.
+    /// Sends a signal; returns an error if the process has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        // Held while the signal is sent: the pid cannot be reused as long as nobody waits for the child.
+        // The lock is held while the signal is sent: the pid is not reused until the child is waited for.
         let mut child = self.child();
         match child.as_mut().map(Child::try_wait).transpose()? {
             Some(None) => Ok(rustix::process::kill_process_group(self.pid, signal)?),
@@ -112,11 +112,11 @@ impl Process {
         }
     }
 
-    /// Kills the process (SIGKILL), and what it has started; returns when it is gone.
+    /// Kills the process and its children (SIGKILL), and returns when the process has ended.
     pub fn kill(&self) -> Result<()> {
         if let Some(child) = self.child().as_mut() {
             if child.try_wait()?.is_none() {
-                // As long as the child is not waited for, no other group gets its number.
+                // The group's id is not reused until the child is waited for.
                 rustix::process::kill_process_group(self.pid, Signal::KILL)?;
             }
             child.wait()?;
@@ -124,31 +124,32 @@ impl Process {
         Ok(())
     }
 
-    /// Asks the process to end (SIGTERM), without waiting for it.
+    /// Asks the process to end (SIGTERM), without waiting.
     pub fn terminate(&self) -> Result<()> {
         if self.exit_status()?.is_none() {
             self.signal(Signal::TERM)?;
-            // A stopped process handles the signal only once it goes on.
+            // A paused process handles the signal only after it resumes.
             self.signal(Signal::CONT).ok();
         }
         Ok(())
     }
 
-    /// Ends the process: SIGTERM, and SIGKILL if it has not ended in time.
+    /// Stops the process: SIGTERM, then SIGKILL if it does not end in time.
     pub async fn stop(self) -> Result<()> {
         self.terminate()?;
-        let ended = wait::until(GRACE, "its end", async || Ok(self.exit_status()?.map(|_| ()))).await;
+        let ended = wait::until(GRACE, "the process ends", async || Ok(self.exit_status()?.map(|_| ()))).await;
         if ended.is_err() { self.kill() } else { Ok(()) }
     }
 
-    /// Lets go of the process: it runs on until somebody stops it by its [`ProcessRecord`].
+    /// Releases the process, which continues to run until it is stopped by its [`ProcessRecord`].
     pub fn leave_running(self) {
         self.child().take();
     }
 
-    /// Written at the start, so that a parent that dies early leaves nothing that nobody knows of.
+    /// Writes the process's record, at the start, so that the process can be found even if its parent dies early.
     fn write_record(&self) -> Result<()> {
-        let Status { start_time, .. } = status_of(self.pid).with_context(|| format!("{} ended at once", self.name))?;
+        let Status { start_time, .. } =
+            status_of(self.pid).with_context(|| format!("{} ended immediately after its start", self.name))?;
         let record = ProcessRecord { name: self.name.clone(), pid: self.pid(), start_time };
         let path = self.log.with_extension(RECORD);
         fs::write(&path, serde_json::to_vec(&record)?).with_context(|| format!("cannot write {}", path.display()))
@@ -161,20 +162,20 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to hear of an error here, and an ended process is what we want.
+        // An error cannot be returned here, and most likely means that the process has ended.
         self.kill().ok();
     }
 }
 
-/// What tells a process that may outlive its parent from another one that got its pid later. It lies beside the
-/// process's log.
+/// A record that distinguishes a process that may outlive its parent from a later process with the same pid. Its file
+/// is beside the process's log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProcessRecord {
-    /// The name given at the start.
+    /// The name that was given at the start.
     pub name: String,
     /// The process id.
     pub pid: i32,
-    /// When it started, in the kernel's ticks since boot.
+    /// The start time, in the kernel's ticks since boot.
     start_time: u64,
 }
 
@@ -182,44 +183,46 @@ pub struct ProcessRecord {
 const RECORD: &str = "pid.json";
 
 impl ProcessRecord {
-    /// All records in a run folder, whether their processes still run or not; none if there is no such folder.
+    /// Reads all records in a run folder, also of processes that have ended; none if the folder does not exist.
     pub fn read_all(run_dir: &Path) -> Result<Vec<Self>> {
         let mut records = Vec::new();
         for entry in fs::read_dir(run_dir).into_iter().flatten() {
             let path = entry?.path();
             if path.to_string_lossy().ends_with(RECORD) {
                 let record = serde_json::from_slice(&fs::read(&path)?);
-                records.push(record.with_context(|| format!("{} is damaged", path.display()))?);
+                records.push(
+                    record.with_context(|| format!("{} is not a valid process record: delete it", path.display()))?,
+                );
             }
         }
         Ok(records)
     }
 
-    /// Whether this very process still runs.
+    /// Reports whether this exact process still runs.
     pub fn is_running(&self) -> bool {
         Pid::from_raw(self.pid)
             .and_then(status_of)
             .is_some_and(|status| status.start_time == self.start_time && !status.is_zombie)
     }
 
-    /// Ends the process: SIGTERM, and SIGKILL if it has not ended in time. Does nothing if it no longer runs.
+    /// Stops the process: SIGTERM, then SIGKILL if it does not end in time. Does nothing if it no longer runs.
     pub async fn stop(&self) -> Result<()> {
         self.terminate()?;
-        let ended = wait::until(GRACE, "its end", async || Ok((!self.is_running()).then_some(()))).await;
+        let ended = wait::until(GRACE, "the process ends", async || Ok((!self.is_running()).then_some(()))).await;
         if ended.is_err() { self.signal(Signal::KILL) } else { Ok(()) }
     }
 
-    /// Asks the process to end (SIGTERM), without waiting for it.
+    /// Asks the process to end (SIGTERM), without waiting.
     pub fn terminate(&self) -> Result<()> {
         self.signal(Signal::TERM)?;
-        // A stopped process handles the signal only once it goes on.
+        // A paused process handles the signal only after it resumes.
         self.signal(Signal::CONT)
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = Pid::from_raw(self.pid).with_context(|| format!("{} is no pid", self.pid))?;
-        // The descriptor stands for one process; looking at the start time after opening it leaves no moment in
-        // which the pid could change hands.
+        let pid = Pid::from_raw(self.pid).with_context(|| format!("{} is not a pid", self.pid))?;
+        // The descriptor identifies a single process. Because the start time is checked after it is opened, the pid
+        // cannot be reused in between.
         let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
         if self.is_running() {
             rustix::process::pidfd_send_signal(&process, signal)
@@ -234,7 +237,7 @@ struct Status {
     is_zombie: bool,
 }
 
-/// Reads `/proc/<pid>/stat`. The second field, the program's name in parentheses, may hold anything.
+/// Reads `/proc/<pid>/stat`. The second field, the program's name in parentheses, may have any characters.
 fn status_of(pid: Pid) -> Option<Status> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -257,8 +260,8 @@ fn in_own_session(command: &mut Command, lifetime: Lifetime) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Spawns from a thread that lasts as long as this process. The kernel means the *thread* that spawned the child
-/// when it speaks of the parent's death, and a test's thread ends while other tests still use what it started.
+/// Spawns from a thread that lives as long as this process. The kernel's parent-death signal refers to the *thread*
+/// that spawned the child, and a test's thread ends while other tests still use its processes.
 fn spawn(command: Command) -> Result<Child> {
     type Job = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Job>> = LazyLock::new(|| {

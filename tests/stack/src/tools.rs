@@ -1,4 +1,4 @@
-//! Where the fetched tools and the checkout's own files are.
+//! The paths of the fetched tools and of the checkout's own files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::distribution::Distribution;
 
-/// Paths of everything that the stack runs.
+/// The paths of everything that the stack runs.
 #[derive(Debug, Clone)]
 pub struct Tools {
     /// The checkout.
@@ -15,23 +15,23 @@ pub struct Tools {
     pub envoy: PathBuf,
     /// The Java runtime's folder.
     pub java: PathBuf,
-    /// Everything that was fetched.
+    /// The folder of all fetched tools.
     fetched: PathBuf,
-    /// The filter, as `make build` leaves it. It need not exist: ask [`Tools::wasm`].
+    /// The filter of `make build`. The file may not exist: see [`Tools::wasm`].
     wasm: PathBuf,
 }
 
 impl Tools {
-    /// Looks for the checkout from the current folder upwards, and in it for the tools.
+    /// Finds the checkout that contains the current folder, and the tools in it.
     pub fn find() -> Result<Self> {
-        let here = std::env::current_dir().context("the current folder is gone")?;
+        let here = std::env::current_dir().context("the current folder does not exist")?;
         match here.ancestors().find(|folder| folder.join(".envoy-version").is_file()) {
             Some(root) => Self::in_checkout(root),
             None => bail!("{} is not inside a checkout of bulk-reshuffle", here.display()),
         }
     }
 
-    /// The tools of the given checkout.
+    /// Returns the tools of a checkout.
     pub fn in_checkout(root: &Path) -> Result<Self> {
         let tools = root.join(".tools");
         let found = Self {
@@ -49,7 +49,7 @@ impl Tools {
         Ok(found)
     }
 
-    /// A tool's folder by its name in `tests/tools/fetch.py`.
+    /// Returns a tool's folder by its name in `tests/tools/fetch.py`.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.fetched.join(name);
         if !folder.join(".stamp").is_file() {
@@ -58,12 +58,12 @@ impl Tools {
         Ok(folder)
     }
 
-    /// A search server, unpacked.
+    /// Returns the folder of an unpacked search server.
     pub fn server(&self, distribution: Distribution) -> Result<PathBuf> {
         self.folder(distribution.name())
     }
 
-    /// The compiled filter.
+    /// Returns the path of the compiled filter.
     pub fn wasm(&self) -> Result<&Path> {
         if !self.wasm.is_file() {
             bail!("{} is missing: run `make build` first", self.wasm.display());
@@ -71,7 +71,7 @@ impl Tools {
         Ok(&self.wasm)
     }
 
-    /// The Envoy configuration that the project ships.
+    /// Returns the path of the shipped Envoy configuration.
     pub fn envoy_yaml(&self) -> PathBuf {
         self.root.join("envoy/envoy.yaml")
     }

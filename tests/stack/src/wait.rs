@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline.
+//! Waits with a deadline.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use anyhow::{Result, anyhow};
 
 const BETWEEN_PROBES: Duration = Duration::from_millis(50);
 
-/// Probes until the probe yields a value, at most for `limit`.
+/// Repeats a probe until it returns a value, at most for `limit`. `what` is the condition for the error message.
 ///
-/// A probe answers `Ok(Some(value))` when the condition holds, `Ok(None)` when it does not hold yet, and an error
-/// when it never will; that error is returned at once.
+/// A probe returns `Ok(Some(value))` when the condition holds, `Ok(None)` when it does not hold yet, and an error when
+/// it never will. Such an error is returned at once.
 pub async fn until<T, F>(limit: Duration, what: &str, mut probe: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<Option<T>>>,

@@ -13,23 +13,23 @@ use crate::distribution::Distribution;
 use crate::process::ProcessRecord;
 use crate::tools::Tools;
 
-/// In the run folder, the link to the folder elsewhere if there had to be one.
+/// The link in the run folder to the temporary folder, if one is needed.
 const ELSEWHERE: &str = "nodes";
 
-/// Where the nodes find the Java runtime and the server, and keep their own files.
+/// The folders of the Java runtime, of the server and of the nodes' own files.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) java: PathBuf,
     pub(crate) server: PathBuf,
-    /// Holds one folder per node.
+    /// The parent of the nodes' folders.
     pub(crate) nodes: PathBuf,
-    /// Removed with the workspace.
+    /// The temporary folder, which is removed with the workspace.
     elsewhere: Option<TempDir>,
 }
 
 impl Workspace {
-    /// Uses the checkout and the run folder where the nodes' account reaches both. In a checkout that only root can
-    /// enter, it makes a folder of its own under the system's temporary folder and puts everything there.
+    /// Uses the checkout and the run folder if the nodes' account can access both. Otherwise, as in a checkout that
+    /// only root can enter, creates a folder under the system's temporary folder and links or copies everything there.
     pub(crate) fn prepare(tools: &Tools, distribution: Distribution, run_dir: &Path, account: Account) -> Result<Self> {
         let server = tools.server(distribution)?;
         fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
@@ -52,18 +52,18 @@ impl Workspace {
         Ok(Self { java: place("java"), server: place("server"), nodes: place("nodes"), elsewhere: Some(elsewhere) })
     }
 
-    /// Lets the folders outlive this value.
+    /// Keeps the folders after this value is dropped.
     pub(crate) fn keep(self) {
         self.elsewhere.map(TempDir::keep);
     }
 }
 
-/// A folder that the nodes of any cluster may read and write: for snapshots. Removed with the value.
+/// A folder for snapshots that the nodes of any cluster can read and write. It is removed with the value.
 #[derive(Debug)]
 pub struct SharedFolder(TempDir);
 
 impl SharedFolder {
-    /// An empty one, where the nodes' account reaches it.
+    /// Creates an empty folder that the nodes' account can access.
     pub fn new() -> Result<Self> {
         let account = Account::of_nodes();
         let folder = temporary_folder(account)?;
@@ -71,18 +71,18 @@ impl SharedFolder {
         Ok(Self(folder))
     }
 
-    /// Where it is.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 }
 
-/// Ends everything that was started with [`Lifetime::Independent`](crate::Lifetime::Independent) in this run folder
-/// and still runs; returns what that was.
+/// Stops all processes of this run folder that were started with
+/// [`Lifetime::Independent`](crate::Lifetime::Independent) and still run. Returns their records.
 pub async fn stop_left_running(run_dir: &Path) -> Result<Vec<ProcessRecord>> {
     let mut running = ProcessRecord::read_all(run_dir)?;
     running.retain(ProcessRecord::is_running);
-    // All at once: each takes its time.
+    // Terminate all processes first, so that they end in parallel.
     running.iter().try_for_each(ProcessRecord::terminate)?;
     for process in &running {
         process.stop().await?;
@@ -91,7 +91,7 @@ pub async fn stop_left_running(run_dir: &Path) -> Result<Vec<ProcessRecord>> {
     Ok(running)
 }
 
-/// Removes the folder elsewhere that a run, perhaps a killed one, has left.
+/// Removes the temporary folder of an earlier run, which may have been killed.
 fn remove_elsewhere(run_dir: &Path) -> Result<()> {
     let link = run_dir.join(ELSEWHERE);
     let Ok(folder) = fs::read_link(&link) else { return Ok(()) };
@@ -106,17 +106,17 @@ fn remove_elsewhere(run_dir: &Path) -> Result<()> {
 
 fn temporary_folder(account: Account) -> Result<TempDir> {
     for parent in [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()] {
-        // Anybody may write into /tmp, which makes it reachable; a private TMPDIR is not.
+        // Every user can access /tmp, but not a private TMPDIR.
         if account.reaches(&parent) {
             let folder = tempfile::Builder::new().prefix("bulk-reshuffle-").tempdir_in(parent)?;
             fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
             return Ok(folder);
         }
     }
-    bail!("found no temporary folder that the search nodes' user can enter; set TMPDIR to one")
+    bail!("the search nodes' user cannot enter any temporary folder: set TMPDIR to a folder that it can enter")
 }
 
-/// Copies a folder by hard links, and by real copies where the two are on different file systems.
+/// Copies a folder by hard links, or by real copies if the two folders are on different file systems.
 fn link_tree(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {

@@ -1,4 +1,4 @@
-//! The stack itself, run for real: three nodes and plain Envoy in front of them.
+//! Tests of the stack with real programs: three nodes, and plain Envoy in front of them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use bulk_reshuffle_stack::{
 use serde_json::json;
 
 #[tokio::test]
-async fn nodes_and_envoy_start_serve_and_end() -> Result<()> {
+async fn nodes_and_envoy_start_serve_and_stop() -> Result<()> {
     let tools = Tools::find()?;
     let run_dir = tempfile::tempdir()?;
     let client = Client::new();
@@ -61,7 +61,7 @@ async fn nodes_and_envoy_start_serve_and_end() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_named() -> Result<()> {
+async fn the_error_names_a_port_in_use() -> Result<()> {
     let tools = Tools::find()?;
     let run_dir = tempfile::tempdir()?;
     let port = port::free()?;
@@ -74,7 +74,7 @@ async fn a_taken_port_is_named() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_bad_configuration_is_refused_with_envoys_own_words() -> Result<()> {
+async fn an_invalid_configuration_fails_with_envoys_own_message() -> Result<()> {
     let tools = Tools::find()?;
     let run_dir = tempfile::tempdir()?;
     let options = |value| {
@@ -115,7 +115,7 @@ async fn a_process_outlives_the_thread_that_started_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_was_left_running_is_found_and_ended() -> Result<()> {
+async fn processes_left_running_are_found_and_stopped() -> Result<()> {
     let run_dir = tempfile::tempdir()?;
     let mut options = plain_envoy(run_dir.path());
     options.lifetime = Lifetime::Independent;

@@ -6,26 +6,26 @@ use bulk_reshuffle::engine::{ExplainedOperation, NodeName};
 use super::Settings;
 use crate::cluster::{Cluster, Unusable, lines};
 
-/// The requests of a day.
+/// The requests of a run.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// Path and query of each.
+    /// The path and query of every request.
     pub path: String,
     /// The cluster's nodes.
     pub nodes: Vec<NodeName>,
-    /// The nodes by upstream.
+    /// The nodes' numbers by upstream.
     pub by_upstream: BTreeMap<String, usize>,
     operations: Vec<Sample>,
-    /// In which microsecond each request would come, had it not to wait for its client.
+    /// The arrival time of each request in microseconds, if it does not wait for a free client.
     times: Vec<u64>,
     of_each: usize,
 }
 
-/// An operation of the body that requests are made of.
+/// An operation of the body, for use in requests.
 #[derive(Debug, Clone)]
 struct Sample {
     lines: Rc<[u8]>,
-    /// The number of the node with its primary.
+    /// The number of the node with the operation's primary shard.
     node: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ pub struct Clients {
 }
 
 impl Arrivals {
-    /// Made of what is understood of a body, which may be compressed.
+    /// Creates requests from the valid operations of a body, which may be compressed.
     pub fn new(cluster: &Cluster, path: &str, body: &[u8], settings: &Settings) -> Result<Self, Unusable> {
         let explanation = cluster.explain(path, body, usize::MAX)?;
         let known = cluster.nodes();
@@ -59,7 +59,7 @@ impl Arrivals {
         let mut random = fastrand::Rng::with_seed(settings.seed);
         let mut at = 0.0;
         let times = (0..settings.requests).map(|_| {
-            // Clients know nothing of one another.
+            // Arrivals are independent: the intervals are exponentially distributed.
             at += -(1.0 - random.f64()).ln() / settings.rate * 1e6;
             at as u64
         });
@@ -77,17 +77,17 @@ impl Arrivals {
         })
     }
 
-    /// When each request would come, in order.
+    /// Returns the arrival times of the requests, in order.
     pub fn times(&self) -> &[u64] {
         &self.times
     }
 
-    /// A request's body.
+    /// Returns a request's body.
     pub fn body(&self, request: usize) -> Vec<u8> {
         self.samples(request).flat_map(|sample| sample.lines.iter().copied()).collect()
     }
 
-    /// How many of a request's operations are each node's, and how many nobody's in particular.
+    /// Returns the number of a request's operations by owning node; `None` is for operations without an owner.
     pub fn shares(&self, request: usize) -> BTreeMap<Option<usize>, u64> {
         let mut shares = BTreeMap::new();
         for sample in self.samples(request) {
@@ -105,18 +105,18 @@ impl Arrivals {
 }
 
 impl Clients {
-    /// So many, none of which waits for anything.
+    /// Creates this number of idle clients.
     pub fn new(clients: u32) -> Self {
         Self { idle: clients, waiting: VecDeque::new() }
     }
 
-    /// A request comes. Says which one is sent, if a client is free.
+    /// Adds a request, and returns the request to send if a client is idle.
     pub fn arrive(&mut self, request: usize) -> Option<usize> {
         self.waiting.push_back(request);
         self.next()
     }
 
-    /// A request was answered. Says which one its client sends next, if any waits.
+    /// Marks a client as idle after an answer, and returns the next request to send, if any waits.
     pub fn answered(&mut self) -> Option<usize> {
         self.idle = self.idle.saturating_add(1);
         self.next()

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::Settings;
-use super::agenda::Agenda;
 use super::arrivals::{Arrivals, Clients};
+use super::event_queue::EventQueue;
 use super::node::Node;
 use super::report::{Record, Run};
 
@@ -11,16 +11,17 @@ enum Event {
     Answer(usize),
 }
 
-/// The same requests without the filter: each goes to a node in turn, which sends to the others what is theirs.
+/// Simulates the same requests without the filter. The requests go to the nodes round robin, and each node forwards the
+/// other nodes' operations.
 pub fn run(arrivals: &Arrivals, settings: &Settings) -> Run {
     let mut nodes = Nodes::new(arrivals);
-    let (mut agenda, mut record) = (Agenda::default(), Record::default());
+    let (mut events, mut record) = (EventQueue::default(), Record::default());
     let mut clients = Clients::new(settings.clients);
     for (request, at) in arrivals.times().iter().enumerate() {
-        agenda.add(*at, Event::Arrive(request));
+        events.add(*at, Event::Arrive(request));
     }
     let mut now = 0;
-    while let Some((at, event)) = agenda.next() {
+    while let Some((at, event)) = events.next() {
         now = at;
         let next = match event {
             Event::Arrive(request) => clients.arrive(request),
@@ -31,27 +32,28 @@ pub fn run(arrivals: &Arrivals, settings: &Settings) -> Run {
         };
         if let Some(request) = next {
             let done = nodes.take(&arrivals.shares(request), now, settings, &mut record);
-            agenda.add(done, Event::Answer(request));
+            events.add(done, Event::Answer(request));
         }
     }
     record.into_run(&nodes.list, arrivals, now)
 }
 
-/// The cluster's nodes, of which each takes requests in turn.
+/// The cluster's nodes, which take requests round robin.
 #[derive(Debug)]
 pub struct Nodes {
-    /// By number.
+    /// The nodes by number.
     pub list: Vec<Node>,
-    turn: usize,
+    next: usize,
 }
 
 impl Nodes {
-    /// Without anything to do.
+    /// Creates idle nodes.
     pub fn new(arrivals: &Arrivals) -> Self {
-        Self { list: vec![Node::default(); arrivals.nodes.len().max(1)], turn: 0 }
+        Self { list: vec![Node::default(); arrivals.nodes.len().max(1)], next: 0 }
     }
 
-    /// The node whose turn it is takes operations in, and each is carried out by its own; says when all are.
+    /// Sends operations to the next node. Each operation is executed by its owner. Returns the time at which all are
+    /// done.
     pub fn take(
         &mut self,
         shares: &BTreeMap<Option<usize>, u64>,
@@ -59,13 +61,13 @@ impl Nodes {
         settings: &Settings,
         record: &mut Record,
     ) -> u64 {
-        self.turn = self.turn.wrapping_add(1);
-        let taker = self.turn.checked_rem(self.list.len()).unwrap_or_default();
+        self.next = self.next.wrapping_add(1);
+        let taker = self.next.checked_rem(self.list.len()).unwrap_or_default();
         let mut done = now;
         for (node, operations) in shares {
             let number = node.unwrap_or(taker);
             let Some(owner) = self.list.get_mut(number) else { continue };
-            done = done.max(owner.carry_out(*operations, now, settings));
+            done = done.max(owner.execute(*operations, now, settings));
             let requests = 1;
             record.batch(*operations, requests);
             if number != taker {

@@ -7,64 +7,64 @@ use bulk_reshuffle::engine::metrics::{Counter, MetricEvents};
 use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, RequestId, Response};
 
 use super::Settings;
-use super::agenda::Agenda;
 use super::arrivals::{Arrivals, Clients};
 use super::directly::Nodes;
+use super::event_queue::EventQueue;
 use super::report::{Record, Run};
 use crate::cluster::{Cluster, Unusable, headers};
 
 #[derive(Debug)]
 enum Event {
     Arrive(usize),
-    /// A request that passed on whole is answered.
+    /// The answer of a request that passed through.
     Answer(usize),
     Tick(usize),
     Wake(usize),
-    /// A call of a worker comes back.
+    /// The answer of a worker's call.
     Return(usize, CallId, Vec<u8>),
 }
 
-/// Requests through the filter: each comes to a worker at random.
+/// Simulates the requests through the filter. Each goes to a random worker.
 pub fn run(cluster: &Cluster, arrivals: &Arrivals, settings: &Settings) -> Result<Run, Unusable> {
     let mut config = cluster.config().clone();
     config.hold.interval = Duration::from_secs_f64(settings.interval / 1000.0);
     config.hold.early_release = settings.early_release;
     config.dispatch.compress = false;
-    // The cluster does not change meanwhile.
+    // The cluster does not change during the run.
     config.cluster_state.refresh = Duration::from_secs(1_000_000_000);
-    let mut world = World::new(cluster, arrivals, settings, &config)?;
+    let mut simulation = Simulation::new(cluster, arrivals, settings, &config)?;
     for (request, at) in arrivals.times().iter().enumerate() {
-        world.agenda.add(*at, Event::Arrive(request));
+        simulation.events.add(*at, Event::Arrive(request));
     }
     let mut now = 0;
-    // The timers outlast the last request.
-    while world.left > 0
-        && let Some((at, event)) = world.agenda.next()
+    // The timers continue after the last request.
+    while simulation.left > 0
+        && let Some((at, event)) = simulation.events.next()
     {
         now = at;
-        world.happen(event, now);
+        simulation.handle(event, now);
     }
-    Ok(world.record.into_run(&world.nodes.list, arrivals, now))
+    Ok(simulation.record.into_run(&simulation.nodes.list, arrivals, now))
 }
 
-struct World<'a> {
+struct Simulation<'a> {
     arrivals: &'a Arrivals,
     settings: &'a Settings,
     workers: Vec<Engine>,
-    /// The timer that counts of each worker.
+    /// The time of each worker's current timer; earlier timers are ignored.
     timers: Vec<u64>,
-    agenda: Agenda<Event>,
+    events: EventQueue<Event>,
     clients: Clients,
     nodes: Nodes,
     record: Record,
     random: fastrand::Rng,
-    /// Where the route of every request leads.
+    /// The cluster to which every request's route leads.
     route: Vec<u8>,
-    /// Requests without an answer.
+    /// The number of unanswered requests.
     left: usize,
 }
 
-impl<'a> World<'a> {
+impl<'a> Simulation<'a> {
     fn new(
         cluster: &Cluster,
         arrivals: &'a Arrivals,
@@ -78,7 +78,7 @@ impl<'a> World<'a> {
             settings,
             timers: vec![0; workers.len()],
             workers,
-            agenda: Agenda::default(),
+            events: EventQueue::default(),
             clients: Clients::new(settings.clients),
             nodes: Nodes::new(arrivals),
             record: Record::default(),
@@ -88,7 +88,7 @@ impl<'a> World<'a> {
         })
     }
 
-    fn happen(&mut self, event: Event, now: u64) {
+    fn handle(&mut self, event: Event, now: u64) {
         match event {
             Event::Arrive(request) => {
                 if let Some(request) = self.clients.arrive(request) {
@@ -107,7 +107,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A client sends its request.
+    /// Sends a client's request.
     fn send(&mut self, request: usize, now: u64) {
         let worker = self.random.usize(0..self.workers.len().max(1));
         let id = RequestId(request as u32);
@@ -129,19 +129,19 @@ impl<'a> World<'a> {
             }
         }
         if wakes {
-            self.agenda.add(now, Event::Wake(worker));
+            self.events.add(now, Event::Wake(worker));
         }
         if let Some(request) = passed {
             self.pass(worker, request, now);
         }
     }
 
-    /// A request passes on whole, to a node that sends to the others what is theirs.
+    /// Passes a request through to a node, which forwards the other nodes' operations.
     fn pass(&mut self, worker: usize, request: RequestId, now: u64) {
         let number = request.0 as usize;
         self.record.passed_whole = self.record.passed_whole.saturating_add(1);
         let done = self.nodes.take(&self.arrivals.shares(number), now, self.settings, &mut self.record);
-        self.agenda.add(done, Event::Answer(number));
+        self.events.add(done, Event::Answer(number));
         self.stream(worker, Input::RequestGone { request }, now);
     }
 
@@ -154,20 +154,20 @@ impl<'a> World<'a> {
             match command {
                 Command::Call(call) => calls.push((call, requests(engine))),
                 Command::Reply { request, .. } => replies.push(request),
-                Command::Wake => self.agenda.add(now, Event::Wake(worker)),
+                Command::Wake => self.events.add(now, Event::Wake(worker)),
                 Command::SetTimer(after) => {
-                    // Never twice at the same moment.
+                    // A timer never fires twice at the same time.
                     let at = now.saturating_add(after.as_micros() as u64).max(now.saturating_add(1));
                     if let Some(timer) = self.timers.get_mut(worker) {
                         *timer = at;
                     }
-                    self.agenda.add(at, Event::Tick(worker));
+                    self.events.add(at, Event::Tick(worker));
                 }
                 _ => {}
             }
         }
         for (call, requests) in calls {
-            self.carry_out(worker, &call, requests, now);
+            self.execute(worker, &call, requests, now);
         }
         for request in replies {
             self.stream(worker, Input::RequestGone { request }, now);
@@ -183,23 +183,23 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A batch arrives at its node.
-    fn carry_out(&mut self, worker: usize, call: &Call, requests: u64, now: u64) {
+    /// Executes a batch at its node.
+    fn execute(&mut self, worker: usize, call: &Call, requests: u64, now: u64) {
         let (operations, answer) = answer(&call.body);
         let node = self.arrivals.by_upstream.get(call.upstream.as_ref());
         let done = match node.and_then(|node| self.nodes.list.get_mut(*node)) {
             Some(node) => {
                 self.record.batch(operations, requests);
-                node.carry_out(operations, now, self.settings)
+                node.execute(operations, now, self.settings)
             }
-            // The coordinating upstream: nobody knows whose these are.
+            // The coordinating upstream: the owners of these operations are unknown.
             None => self.nodes.take(&BTreeMap::from([(None, operations)]), now, self.settings, &mut self.record),
         };
-        self.agenda.add(done, Event::Return(worker, call.id, answer));
+        self.events.add(done, Event::Return(worker, call.id, answer));
     }
 }
 
-/// How many requests the batch has operations of that was counted last.
+/// Returns the number of requests with operations in the batch that was counted last.
 fn requests(engine: &mut Engine) -> u64 {
     let mut happened = MetricEvents::default();
     engine.take_events(&mut happened);
@@ -207,7 +207,7 @@ fn requests(engine: &mut Engine) -> u64 {
     counts.filter(|(counter, _)| matches!(counter, Counter::BatchRequests(_))).map(|(_, count)| count).sum()
 }
 
-/// What a node answers that carries out all of a batch, and how many operations that is.
+/// Returns the number of operations of a batch, and the answer of a node that executes all of them.
 fn answer(batch: &[u8]) -> (u64, Vec<u8>) {
     let mut answer = br#"{"took":1,"errors":false,"items":["#.to_vec();
     let (mut operations, mut lines) = (0_u64, batch.split(|byte| *byte == b'\n'));

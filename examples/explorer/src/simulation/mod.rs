@@ -1,12 +1,12 @@
-//! What holding makes of many requests: the filter's real engine in virtual time, in front of nodes that are no more
-//! than queues. The same arrivals are then sent to the same nodes directly.
+//! Simulates the effect of holding on many requests: the filter's real engine in virtual time, in front of nodes that
+//! are only queues. The same requests are then sent to the same nodes directly.
 //!
-//! A node carries out one batch after the other, each in a fixed time and a time for each operation. The network takes
-//! none. So the figures tell how batches form and what queues do, not how quick a cluster is.
+//! A node executes one batch after the other. Each batch takes a fixed time plus a time for each operation, and the
+//! network takes no time. So the figures show how batches form and what queues do, not the speed of a cluster.
 
-mod agenda;
 mod arrivals;
 mod directly;
+mod event_queue;
 mod filtered;
 mod node;
 mod report;
@@ -18,8 +18,7 @@ pub use settings::Settings;
 use crate::cluster::{Cluster, Unusable};
 use arrivals::Arrivals;
 
-/// Lets requests come that are made of a body's operations, and tells what became of them. The same seed makes the same
-/// day.
+/// Simulates requests that consist of a body's operations, and reports the results. The same seed gives the same run.
 pub fn simulate(cluster: &Cluster, path: &str, body: &[u8], settings: &Settings) -> Result<Report, Unusable> {
     let settings = settings.bounded();
     let spread = if settings.nodes > 0 { Some(cluster.spread(settings.nodes)?) } else { None };

@@ -5,101 +5,102 @@ use super::Settings;
 use super::arrivals::Arrivals;
 use super::node::Node;
 
-/// What became of a day, with the filter and without.
+/// The results of a run, with the filter and without.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// What was simulated.
+    /// The settings of the run.
     pub settings: Settings,
-    /// Requests through the filter.
+    /// The results with the filter.
     pub with: Run,
-    /// The same requests, each to a node in turn.
+    /// The results without the filter: the same requests, sent to the nodes round robin.
     pub without: Run,
 }
 
-/// What became of the requests of a day.
+/// The results of the requests of a run.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// How many were answered.
+    /// The number of answered requests.
     pub requests: u64,
-    /// How many of them passed on whole.
+    /// The number of requests that passed through.
     pub passed_whole: u64,
-    /// From the first to the last, in seconds.
+    /// The duration of the run, in seconds.
     pub seconds: f64,
-    /// What nodes were given to carry out.
+    /// The batches at the nodes.
     pub batches: Batches,
-    /// Operations that went from one node to another.
+    /// The number of operations that were forwarded between nodes.
     pub forwarded: u64,
-    /// From the moment when the request should have been sent, in milliseconds.
+    /// The latency from the intended time of sending, in milliseconds.
     pub latency: Latency,
-    /// By node.
+    /// The results by node.
     pub nodes: Vec<NodeReport>,
 }
 
-/// Batches, or without the filter the parts of requests, as nodes carry them out.
+/// Batches at the nodes; without the filter, parts of requests.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Batches {
-    /// How many.
+    /// The number of batches.
     pub count: u64,
-    /// Operations in one, on average.
+    /// The average number of operations in a batch.
     pub operations: f64,
-    /// Requests that had operations in one, on average.
+    /// The average number of requests with operations in a batch.
     pub requests: f64,
-    /// The most operations in one.
+    /// The largest number of operations in a batch.
     pub most_operations: u64,
-    /// How many batches have at most so many operations, and more than the ones before.
+    /// The histogram of batch sizes: an inclusive upper bound in operations, and the number of batches above the
+    /// previous bound.
     pub sizes: Vec<(u64, u64)>,
 }
 
-/// Milliseconds that so many of a hundred requests took at most.
+/// The percentiles of latency, in milliseconds.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// Half of them.
+    /// The median.
     pub p50: f64,
-    /// All but five in a hundred.
+    /// The 95th percentile.
     pub p95: f64,
-    /// All but one in a hundred.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
-/// What a node had to do.
+/// The work of a node.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct NodeReport {
-    /// Which.
+    /// The node.
     pub node: NodeName,
-    /// How many batches it was given.
+    /// The number of the node's batches.
     pub batches: u64,
-    /// The operations in them.
+    /// The number of operations in the batches.
     pub operations: u64,
-    /// The share of the time in which it had something to do, from 0 to 1.
+    /// The share of the time in which the node was busy, from 0 to 1.
     pub busy: f64,
 }
 
-/// What is noted while a day passes.
+/// The data that is recorded during a run.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Microseconds that requests took.
+    /// The requests' latencies in microseconds.
     took: Vec<u64>,
-    /// Operations and requests of each batch.
+    /// The number of operations and requests of each batch.
     batches: Vec<(u64, u64)>,
-    /// Operations that went from one node to another.
+    /// The number of operations that were forwarded between nodes.
     pub forwarded: u64,
-    /// Requests that passed on whole.
+    /// The number of requests that passed through.
     pub passed_whole: u64,
 }
 
 impl Record {
-    /// A node is given a batch.
+    /// Records a batch at a node.
     pub fn batch(&mut self, operations: u64, requests: u64) {
         self.batches.push((operations, requests));
     }
 
-    /// A request is answered.
+    /// Records the answer of a request.
     pub fn answered(&mut self, arrivals: &Arrivals, request: usize, now: u64) {
         let came = arrivals.times().get(request).copied().unwrap_or(now);
         self.took.push(now.saturating_sub(came));
     }
 
-    /// What is to be told of the day, which ends now.
+    /// Returns the results of the run, which ends now.
     pub fn into_run(mut self, nodes: &[Node], arrivals: &Arrivals, now: u64) -> Run {
         self.took.sort_unstable();
         let percentile = |percent: usize| {

@@ -1,30 +1,30 @@
 use serde::{Deserialize, Serialize};
 
-/// What is to be simulated.
+/// The settings of a simulation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Requests per second, of all clients together.
+    /// The requests per second of all clients together.
     pub rate: f64,
-    /// Clients. One that waits for its answer sends nothing; what it should have sent it sends then.
+    /// The number of clients. A client that waits for an answer sends its next request after that answer.
     pub clients: u32,
-    /// Operations in each request, taken from the body in turn.
+    /// The number of operations in each request, taken from the body round robin.
     pub operations: u32,
-    /// Envoy's worker threads, each with an engine of its own.
+    /// The number of Envoy's worker threads, each with a separate engine.
     pub workers: u8,
-    /// Nodes to which the shards are spread evenly; 0: the cluster's own, with the shards where they are.
+    /// The number of nodes over which the shards are spread evenly; 0 keeps the cluster's own nodes and shards.
     pub nodes: u16,
-    /// `hold.interval` in milliseconds.
+    /// The value of `hold.interval`, in milliseconds.
     pub interval: f64,
-    /// `hold.early_release`
+    /// The value of `hold.early_release`.
     pub early_release: bool,
-    /// Milliseconds that a node takes for each batch.
+    /// The fixed time of each batch at a node, in milliseconds.
     pub batch_time: f64,
-    /// Milliseconds that a node takes for each operation besides.
+    /// The additional time of each operation at a node, in milliseconds.
     pub operation_time: f64,
-    /// How many requests come.
+    /// The number of requests.
     pub requests: u32,
-    /// Another one makes another day.
+    /// The seed of the random numbers. Another seed gives another run.
     pub seed: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same within what can be simulated in some seconds.
+    /// Returns the settings within bounds that can be simulated in some seconds.
     pub fn bounded(&self) -> Self {
         let number =
             |value: f64, least: f64, most: f64| if value.is_finite() { value.clamp(least, most) } else { least };

@@ -5,14 +5,14 @@ use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Far more than any of them takes, even on a busy machine.
+/// The time limit of a run, which is generous even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// A run of a script that has ended.
+/// A completed run of a script.
 pub struct Run {
     /// k6's exit code.
     pub code: Option<i32>,
-    /// What it wrote to its outputs.
+    /// k6's standard output and standard error.
     pub output: String,
     results: TempDir,
 }
@@ -29,13 +29,13 @@ impl Run {
         let script = Script::find(tools, script).unwrap();
         let mut command = script.command(target, &results.path().join("run"), parameters);
         command.arg("--quiet").stdin(Stdio::null()).kill_on_drop(true);
-        let ended = tokio::time::timeout(LIMIT, command.output()).await.expect("k6 does not end").unwrap();
+        let ended = tokio::time::timeout(LIMIT, command.output()).await.expect("k6 timed out").unwrap();
         let output = [ended.stdout, ended.stderr].concat();
         Self { code: ended.status.code(), output: String::from_utf8(output).unwrap(), results }
     }
 
-    /// A figure of the summary's file.
-    #[allow(dead_code, reason = "not every test looks at figures")]
+    /// Returns a figure from the summary file.
+    #[allow(dead_code, reason = "not every test uses figures")]
     pub fn figure(&self, metric: &str, statistic: &str) -> u64 {
         let summary = std::fs::read(self.results.path().join("run.json")).unwrap();
         let summary: Value = serde_json::from_slice(&summary).unwrap();
@@ -43,8 +43,8 @@ impl Run {
         value.as_f64().unwrap_or_else(|| panic!("no {statistic} of {metric}\n{}", self.output)) as u64
     }
 
-    /// The report for a browser.
-    #[allow(dead_code, reason = "not every test looks at it")]
+    /// Returns the HTML report.
+    #[allow(dead_code, reason = "not every test uses the report")]
     pub fn report(&self) -> String {
         std::fs::read_to_string(self.results.path().join("run.html")).unwrap()
     }

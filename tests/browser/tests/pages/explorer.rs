@@ -6,7 +6,7 @@ use bulk_reshuffle_explorer::sample;
 use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 
-/// The explorer's sample with a fourth node, on which one shard is.
+/// Returns the explorer's sample with a fourth node that has one shard.
 fn state() -> String {
     let mut state: Value = serde_json::from_str(&sample::state()).unwrap();
     state["nodes"]["n3"] = json!({"name": "es-3"});
@@ -15,7 +15,7 @@ fn state() -> String {
 }
 
 #[tokio::test]
-async fn the_explorer_shows_what_core_says() {
+async fn the_explorer_shows_the_engines_results() {
     let tools = Tools::find().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let body = format!("{}{{\"index\":{{\"_index\":\"logs\"}}}}\n{{}}\n", sample::body());

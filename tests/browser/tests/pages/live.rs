@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Enough clients for batches of several requests.
+/// The number of clients, enough for batches of several requests.
 const CLIENTS: usize = 48;
 
-/// Real nodes with an index each of whose shards is on another, and Envoy in front of them.
+/// Real nodes with indices whose shards are spread over them, and Envoy in front of the nodes.
 struct Site {
     cluster: Cluster,
     envoy: Envoy,
@@ -37,7 +37,7 @@ impl Site {
             let put = Client::new().put_json(&site.envoy.url(&format!("/{index}")), &settings).await?;
             ensure!(put.status == 200, "{}", put.text());
         }
-        wait::until(LIMIT, "the filter splits", async || {
+        wait::until(LIMIT, "the filter splits requests", async || {
             bulk(&site.envoy, "/logs/_bulk", 0, 3).await?;
             let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
             Ok((site.envoy.counter(merged).await? > 0).then_some(()))
@@ -69,7 +69,7 @@ async fn the_live_page_shows_what_the_filter_does_under_load() -> Result<()> {
                 if is_over.load(Ordering::Relaxed) {
                     break;
                 }
-                // Some of them pass through, some for a reason of their own.
+                // A few requests of two clients pass through, each client's for a different reason.
                 let path = match (client, round % 5) {
                     (0, 0) => "/piped/_bulk?pipeline=_none",
                     (1, 0) => "/unknown/_bulk?require_alias=false&refresh=false&human&unheard=",
@@ -88,7 +88,7 @@ async fn the_live_page_shows_what_the_filter_does_under_load() -> Result<()> {
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    // What it shows when all is done is what Envoy counts.
+    // When all requests are answered, the page must match Envoy's counters.
     look_at(&tools, "live_at_rest", &[("PAGE_URL", &url), ("STATS_URL", &site.envoy.admin_url("/stats?format=json"))])
         .await?;
     let Some(Site { cluster, envoy, .. }) = Arc::into_inner(site) else { return Ok(()) };

@@ -1,19 +1,19 @@
-//! What blocks need besides `make up`.
+//! Additional setup for blocks that need more than `make up`.
 
 use bulk_reshuffle_docs::Block;
 
-/// What has to be done for a block.
+/// The setup and the cleanup of a block.
 pub struct Before {
     page: &'static str,
     begins: &'static str,
-    /// In the same shell, before its commands.
+    /// The commands to run in the same shell before the block.
     pub first: &'static str,
-    /// And after them.
+    /// The commands to run after the block.
     pub last: &'static str,
 }
 
 static ALL: [Before; 1] = [
-    // A replica as `envoy/front.yaml` has it, which has to end by itself.
+    // A replica as in `envoy/front.yaml`, which must end by itself.
     Before {
         page: "envoy/README.md",
         begins: "curl -X POST 127.0.0.1:9911/healthcheck/fail",
@@ -30,7 +30,7 @@ static ALL: [Before; 1] = [
     },
 ];
 
-/// What this block needs.
+/// Returns the setup of a block, if it has any.
 pub fn of(block: &Block) -> Option<&'static Before> {
     ALL.iter().find(|before| before.page == block.page && block.text.trim_start().starts_with(before.begins))
 }

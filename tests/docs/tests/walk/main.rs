@@ -1,5 +1,5 @@
-//! Every command of every page is run as it stands there, in order, before the cluster and the Envoy of `make up`: but for
-//! what `make` is asked for otherwise, and what needs more than this machine.
+//! Runs every command of every page, unchanged and in order, against the cluster and the Envoy of `make up`. The
+//! exceptions are other targets of `make`, and commands that need more than this machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod before;
@@ -14,13 +14,16 @@ use bulk_reshuffle_stack::{ProcessRecord, enter_private_network};
 use shell::Shell;
 use site::Site;
 
-/// What starts and ends the site: these are run, whatever else `make` is asked for elsewhere.
+/// The targets that start and stop the site, which are run here; other targets are run elsewhere.
 const SITE: [&str; 2] = ["up", "down"];
 
 #[test]
 fn every_command_of_every_page() -> Result<()> {
     let is_up = ProcessRecord::read_all(&root().join(".run/up"))?.iter().any(ProcessRecord::is_running);
-    ensure!(!is_up, "what `make up` has started is still there, and would be lost sight of: `make down` first");
+    ensure!(
+        !is_up,
+        "the processes of `make up` still run, and this test would lose track of them: run `make down` first"
+    );
     enter_private_network()?;
     let makefile = Makefile::read(&root())?;
     let mut count = 0;
@@ -44,18 +47,18 @@ fn every_command_of_every_page() -> Result<()> {
         site.end()?;
     }
     println!("{count} commands");
-    ensure!(count > 5, "there is more to run than that");
+    ensure!(count > 5, "too few commands were found");
     Ok(())
 }
 
-/// What is left to run of a block.
+/// Returns the commands of a block that are run here.
 fn to_run(block: &Block, makefile: &Makefile) -> Vec<Command> {
     if ELSEWHERE.iter().any(|entry| entry.is_of(block)) {
         return Vec::new();
     }
     let mut commands = block.commands();
     commands.retain(|command| match command.make() {
-        // What there is no such target for fails here as it would for a reader.
+        // An unknown target is run, so that it fails as it would for a reader.
         Some(make) => {
             let is_site = |target: &String| SITE.contains(&target.as_str());
             !make.is_all || make.targets.iter().any(|target| is_site(target) || !makefile.has(target))

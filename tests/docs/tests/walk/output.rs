@@ -1,11 +1,11 @@
-//! What a command prints is what the page shows.
+//! Checks that a command's output matches the page.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_docs::Command;
 use regex_lite::Regex;
 use serde_json::Value;
 
-/// Fails if the answer tells of an error, or is not what the page shows.
+/// Returns an error if the output is an error of the cluster or does not match the page.
 pub fn check(command: &Command, printed: &str) -> Result<()> {
     if let Ok(answer) = serde_json::from_str::<Value>(printed) {
         let is_refused = answer.get("error").is_some() || answer["errors"] == true || answer["acknowledged"] == false;
@@ -14,13 +14,13 @@ pub fn check(command: &Command, printed: &str) -> Result<()> {
     let shows = command.prints.trim_end();
     ensure!(
         shows.is_empty() || pattern(shows)?.is_match(printed.trim_end()),
-        "{}\nprints:\n{printed}\nand not:\n{shows}",
+        "{}\nprints:\n{printed}\nexpected:\n{shows}",
         command.text
     );
     Ok(())
 }
 
-/// `…` is anything, a number any number.
+/// Returns the pattern of an output: `…` matches any text, and a number matches any number.
 fn pattern(shows: &str) -> Result<Regex> {
     let number = Regex::new("[0-9]+")?;
     let parts: Vec<String> =
@@ -33,7 +33,7 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-fn figures_may_differ_and_nothing_else() {
+fn only_figures_may_differ() {
     let command = |prints: &str| Command { text: "it".into(), prints: prints.into() };
     assert!(check(&command("…\na: 12 (b)\n"), "first\na: 345 (b)\n").is_ok());
     assert!(check(&command("a: 12\n"), "b: 12\n").is_err());

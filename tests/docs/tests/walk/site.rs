@@ -3,7 +3,7 @@ use bulk_reshuffle_docs::Command;
 
 use crate::shell::Shell;
 
-/// What `make up` starts. It is ended with this value, whoever has started it.
+/// The processes of `make up`. Dropping the value stops them, even if a page started them.
 pub struct Site;
 
 impl Site {
@@ -13,7 +13,7 @@ impl Site {
         Ok(site)
     }
 
-    /// The page itself says how.
+    /// Creates the value for a page whose commands start the site.
     pub fn to_be_started() -> Self {
         Self
     }
@@ -25,7 +25,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // After an error, which is told of instead.
+        // Ignore a failure: usually another error is already being reported.
         make("down").ok();
     }
 }

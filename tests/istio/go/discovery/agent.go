@@ -8,14 +8,14 @@ import (
 	"istio.io/istio/pkg/wasm"
 )
 
-// Modules does to the filters' configurations what Istio's agent does beside each Envoy: it fetches modules, and hands
-// over other filters for those that it cannot get.
+// Modules changes the filters' configurations as Istio's agent does beside each Envoy: it fetches modules, and replaces
+// filters whose modules it cannot fetch.
 type Modules struct {
 	model.XdsResourceGenerator
 	cache wasm.Cache
 }
 
-// Generate makes the configurations.
+// Generate returns the configurations with fetched modules.
 func (modules Modules) Generate(proxy *model.Proxy, watched *model.WatchedResource, request *model.PushRequest) (
 	model.Resources, model.XdsLogDetails, error,
 ) {
@@ -34,12 +34,13 @@ func (modules Modules) Generate(proxy *model.Proxy, watched *model.WatchedResour
 	return resources, details, err
 }
 
-// Secrets gives proxies what they ask for as those who they say they are: nobody here has a certificate to prove it.
+// Secrets serves proxies the secrets that they request. It trusts the identity that a proxy claims, because proxies
+// have no certificates here.
 type Secrets struct {
 	model.XdsResourceGenerator
 }
 
-// Generate makes the secrets.
+// Generate returns the secrets.
 func (secrets Secrets) Generate(proxy *model.Proxy, watched *model.WatchedResource, request *model.PushRequest) (
 	model.Resources, model.XdsLogDetails, error,
 ) {

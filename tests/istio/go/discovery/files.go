@@ -14,14 +14,14 @@ import (
 	"istio.io/istio/pkg/config/mesh"
 )
 
-// Files are the paths of what is served.
+// Files are the paths of the resources to serve.
 type Files struct {
 	Istio      string
 	Kubernetes string
 	Mesh       string
 }
 
-// Resources are what the files hold.
+// Resources are the contents of the files.
 type Resources struct {
 	istio      []config.Config
 	kubernetes map[place]runtime.Object
@@ -50,7 +50,7 @@ func (files Files) Read() (Resources, error) {
 	return Resources{configs, kubernetes}, nil
 }
 
-// Options are those of a server with these resources.
+// Options returns the options of a server with these resources.
 func (files Files) Options(resources Resources) (xds.FakeOptions, error) {
 	text, err := read(files.Mesh)
 	if err != nil {

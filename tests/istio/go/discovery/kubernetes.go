@@ -18,7 +18,7 @@ type Kubernetes struct {
 	files   map[place]runtime.Object
 }
 
-// A place is where an object is to be found.
+// A place identifies an object.
 type place struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -45,7 +45,7 @@ func objects(text string) (map[place]runtime.Object, error) {
 	return found, nil
 }
 
-// Replace makes these the objects from files.
+// Replace replaces all objects from files.
 func (kubernetes *Kubernetes) Replace(wanted map[place]runtime.Object) error {
 	for place, object := range wanted {
 		if err := kubernetes.put(place, object); err != nil {

@@ -1,9 +1,9 @@
 // Command discovery serves istiod's own xDS from YAML files, without a Kubernetes API server.
 //
-// It is istiod's DiscoveryServer with its configuration generator, over its store in memory and its fake Kubernetes
-// client, and does besides what Istio's agent does to the filters' modules. `POST /reload` at the control address reads
-// the resources again and answers 200 once they are stored, or 400 with what is wrong with them; then nothing has
-// changed. Istio's own /debug pages are there too.
+// It runs istiod's DiscoveryServer and configuration generator on istiod's in-memory store and fake Kubernetes client.
+// It also handles the filters' modules as Istio's agent does. `POST /reload` at the control address reads the resources
+// again. It answers 200 once they are stored, or 400 with the error, and then nothing changes. The control address also
+// serves Istio's own /debug pages.
 package main
 
 import (
@@ -26,12 +26,12 @@ import (
 
 func main() {
 	var files Files
-	address := flag.String("address", "127.0.0.1:15010", "where proxies get their configuration")
-	control := flag.String("control", "127.0.0.1:15014", "where POST /reload and the /debug pages are")
-	flag.StringVar(&files.Istio, "istio", "", "file of Istio resources")
-	flag.StringVar(&files.Kubernetes, "kubernetes", "", "file of Kubernetes objects")
+	address := flag.String("address", "127.0.0.1:15010", "address at which proxies get their configuration")
+	control := flag.String("control", "127.0.0.1:15014", "address of POST /reload and the /debug pages")
+	flag.StringVar(&files.Istio, "istio", "", "file with Istio resources")
+	flag.StringVar(&files.Kubernetes, "kubernetes", "", "file with Kubernetes objects")
 	flag.StringVar(&files.Mesh, "mesh", "", "file with the mesh configuration")
-	modules := flag.String("modules", ".", "folder for modules that are fetched")
+	modules := flag.String("modules", ".", "folder for fetched modules")
 	flag.Parse()
 	if err := test.Wrap(func(failer test.Failer) { serve(failer, files, *modules, *address, *control) }); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// serve ends with a signal; what it has started, the failer cleans up.
+// serve runs until a signal arrives. The failer cleans up what serve starts.
 func serve(failer test.Failer, files Files, modules, address, control string) {
 	resources, err := files.Read()
 	if err != nil {
@@ -70,7 +70,7 @@ func serve(failer test.Failer, files Files, modules, address, control string) {
 	<-signals
 }
 
-// beAgent stands in for the agent that is between istiod and each Envoy.
+// beAgent adds the work of Istio's agent, which runs between istiod and each Envoy.
 func beAgent(server *xds.FakeDiscoveryServer, modules string) {
 	cache := wasm.NewLocalFileCache(modules, wasm.Options{
 		PurgeInterval:         time.Hour,

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Reload answers requests to read the files again.
+// Reload handles requests to read the files again.
 type Reload struct {
 	files      Files
 	store      Store

@@ -5,13 +5,13 @@ import (
 	"istio.io/istio/pkg/config"
 )
 
-// Store holds the Istio resources that are served. Istio lists others besides, which it makes of these.
+// Store holds the Istio resources that are served. Istio's store also lists resources that it derives from these.
 type Store struct {
 	configs model.ConfigStoreController
 	files   []config.Config
 }
 
-// Replace makes these the resources from files, and leaves alone those that are there already.
+// Replace replaces all resources from files. Unchanged resources keep their version.
 func (store *Store) Replace(wanted []config.Config) error {
 	kept := map[string]bool{}
 	for _, resource := range wanted {
@@ -38,7 +38,7 @@ func (store *Store) put(wanted config.Config) error {
 		_, err := store.configs.Create(wanted)
 		return err
 	}
-	// A file says nothing of these, and Istio orders patches by age.
+	// Files do not have these fields, and Istio orders patches by age.
 	wanted.ResourceVersion, wanted.CreationTimestamp = found.ResourceVersion, found.CreationTimestamp
 	if found.Equals(&wanted) {
 		return nil

@@ -1,4 +1,4 @@
-// Command kustomize prints what `kubectl kustomize FOLDER` prints, by the library that kubectl itself uses.
+// Command kustomize prints what `kubectl kustomize FOLDER` prints, with the library that kubectl uses.
 package main
 
 import (

@@ -1,8 +1,8 @@
-// Pull gets a filter's module out of a registry with the code that Istio's agent runs beside each Envoy.
+// Pull fetches a filter's module from a registry with the code of Istio's agent.
 //
 //	pull URL SHA256 FOLDER
 //
-// URL and SHA256 are those of a WasmPlugin, and SHA256 may be empty. Prints the path of the module in FOLDER.
+// URL and SHA256 are the fields of a WasmPlugin; SHA256 may be empty. Pull prints the path of the module in FOLDER.
 package main
 
 import (

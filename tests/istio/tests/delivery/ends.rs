@@ -1,4 +1,4 @@
-//! What ends while everything else goes on.
+//! Failures of istiod and of the filter's VMs while everything else continues.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
 
-/// The bulk routes' `idle_timeout` in place of their own, which nobody wants to wait for.
+/// A short `idle_timeout` for the bulk routes, because their own is too long for a test.
 const LAST_RESORT: Duration = Duration::from_secs(5);
 
-/// The server of configurations is gone: proxies go on with what they have.
+/// Kills istiod's server, and checks that proxies keep their current configuration.
 pub async fn istiod(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-alone", overlay.name);
     site.nodes.make_index(name).await?;
@@ -29,8 +29,8 @@ pub async fn istiod(site: &Site, overlay: &Overlay) -> Result<String> {
     Ok(proven)
 }
 
-/// Every worker's VM dies, while one of them holds a request: that fails when its time is over, and the next requests
-/// get fresh VMs.
+/// Kills every worker's VM while one of them holds a request. The held request must fail after its idle timeout, and
+/// the next requests must get new VMs.
 pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-dead-vm", overlay.name);
     let (victim, after) = (&format!("{name}-1"), &format!("{name}-2"));
@@ -52,18 +52,18 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     mesh.wait_splitting(after).await?;
     mesh.check_split(after).await?;
     let reloads = mesh.sum("vm_reload_success").await?;
-    ensure!(reloads >= 2, "{reloads} VMs were started anew");
+    ensure!(reloads >= 2, "only {reloads} VMs were restarted");
     mesh.end_refused().await?;
-    Ok(format!("what they held failed after {:.0} s; requests are split by fresh ones", ended.as_secs_f64()))
+    Ok(format!("the held request failed after {:.0} s; new VMs split the next requests", ended.as_secs_f64()))
 }
 
-/// A request with something for every node.
+/// Returns a request with operations for every node.
 fn wide(index: &str) -> String {
     (0..60).map(|number| lines::index(index, &number.to_string(), number)).collect()
 }
 
 impl Mesh<'_> {
-    /// Kills the VM of every worker; returns when that was.
+    /// Kills the VM of every worker and returns the time of the first kill.
     async fn kill_vms(&self) -> Result<Instant> {
         let killed = Instant::now();
         for _ in 0..Mesh::CONNECTIONS {
@@ -78,9 +78,9 @@ impl Mesh<'_> {
         Ok(self.counted_by("batches", "upstream").await?.get(&Mesh::upstream(node)).copied().unwrap_or_default())
     }
 
-    /// Waits until another batch is on its way to a node.
+    /// Waits until another batch is in flight to a node.
     async fn wait_batch_for(&self, node: &str, since: u64) -> Result<()> {
         let sent = async || Ok((self.batches_for(node).await? > since).then_some(()));
-        wait::until(LIMIT, "a batch is on its way", sent).await
+        wait::until(LIMIT, "a batch is in flight", sent).await
     }
 }

@@ -1,4 +1,4 @@
-//! What Envoy cannot use.
+//! Modules and configurations that Envoy cannot use.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::Site;
 
-/// What is wrong with what is delivered.
+/// A fault in the delivered manifests.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// A file that is no module.
+    /// A file that is not a Wasm module.
     Module,
-    /// A configuration that the filter refuses.
+    /// A configuration that the filter rejects.
     Configuration,
-    /// A module that cannot be had: Istio's agent then hands over a filter that denies every request.
+    /// A module that cannot be fetched: Istio's agent then delivers a filter that denies every request.
     Address,
 }
 
@@ -29,17 +29,18 @@ impl Fault {
         match self {
             Self::Module => {
                 let path = site.folder("broken.wasm");
-                fs::write(&path, "no wasm")?;
+                fs::write(&path, "not wasm")?;
                 overlay.with_module(&path)
             }
             Self::Configuration => overlay.with_configuration(&json!({"hold": {"interval": 50}})),
-            // Nobody listens there.
+            // No server listens on this port.
             Self::Address => overlay.with_module_url("http://127.0.0.1:1/bulk_reshuffle.wasm"),
         }
     }
 }
 
-/// A proxy starts with each of the faults: it listens, and requests pass without the filter. Then it gets what works.
+/// Starts a proxy with each of the faults. It must listen, and requests must pass without the filter. Then the proxy
+/// gets working manifests.
 pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
     for fault in FAULTS {
         let name = &format!("{}-cold-{fault:?}", overlay.name).to_lowercase();
@@ -54,10 +55,11 @@ pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
         mesh.check_split(&split).await?;
         mesh.end_refused().await?;
     }
-    Ok("each is refused and requests pass without the filter; once it works, they are split".to_owned())
+    Ok("each fault is rejected and requests pass without the filter; after the fix, they are split".to_owned())
 }
 
-/// A proxy that works gets one fault after the other, and keeps what it has; then what it had before.
+/// Delivers one fault after the other to a working proxy, which must keep its configuration. Then it gets the first
+/// configuration again.
 pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-later", overlay.name);
     let [rolled_back, faulty @ ..] = indices::<{ 1 + FAULTS.len() }>(site, name).await?;
@@ -69,16 +71,16 @@ pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
         mesh.check_split(&index).await?;
     }
     let before = mesh.deliveries().await?;
-    ensure!(before.1 == FAULTS.len() as u64, "{} taken, {} refused", before.0, before.1);
+    ensure!(before.1 == FAULTS.len() as u64, "{} accepted, {} rejected", before.0, before.1);
     mesh.apply(overlay).await?;
     mesh.wait_taken(before).await?;
     mesh.wait_splitting(&rolled_back).await?;
     mesh.check_split(&rolled_back).await?;
     mesh.end_refused().await?;
-    Ok("each is refused and requests are split as before; also after the roll-back".to_owned())
+    Ok("each fault is rejected and requests are still split, also after the rollback".to_owned())
 }
 
-/// Some for the proxy to know from the start.
+/// Creates indices before the proxy starts, so that it knows them from the start.
 async fn indices<const N: usize>(site: &Site, name: &str) -> Result<[String; N]> {
     let names = std::array::from_fn(|number| format!("{name}-{number}"));
     for name in &names {

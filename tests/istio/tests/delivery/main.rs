@@ -1,4 +1,4 @@
-//! The manifests, delivered by istiod to a real Envoy in front of a real three-node cluster, with traffic.
+//! Tests with traffic: istiod delivers the manifests to a real Envoy in front of a real three-node cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod ends;
@@ -25,12 +25,12 @@ use mesh::Mesh;
 use overlay::Overlay;
 use site::Site;
 
-/// One after the other: all of them want the processors that the machine has.
+/// Runs the tests one after the other, because each of them needs all processors.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_istiod_delivers_carries_traffic() -> Result<()> {
+async fn manifests_that_istiod_delivers_handle_traffic() -> Result<()> {
     let started = Instant::now();
     let site = Site::start().await?;
-    println!("the cluster is there after {:.0} s", started.elapsed().as_secs_f64());
+    println!("the cluster started in {:.0} s", started.elapsed().as_secs_f64());
     let mut report = Report::wanted();
     for name in [
         "gateway-envoyfilter",
@@ -64,7 +64,7 @@ async fn what_istiod_delivers_carries_traffic() -> Result<()> {
     report.result()
 }
 
-/// Requests are split and merged.
+/// Checks that requests are split and merged.
 async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     site.nodes.make_index(overlay.name).await?;
     let mesh = Mesh::start(site, overlay.name, overlay).await?;

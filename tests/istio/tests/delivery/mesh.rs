@@ -9,7 +9,7 @@ use bulk_reshuffle_stack::{Process, wait};
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, NAMESPACE, PORT, Site};
 
-/// A proxy, and istiod that delivers manifests to it.
+/// A proxy, and an istiod that delivers manifests to it.
 pub struct Mesh<'a> {
     pub site: &'a Site,
     pub proxy: Proxy,
@@ -36,7 +36,7 @@ impl Traffic for Mesh<'_> {
 }
 
 impl<'a> Mesh<'a> {
-    /// Starts both; returns when the proxy listens.
+    /// Starts both and returns when the proxy listens.
     pub async fn start(site: &'a Site, name: &str, overlay: &Overlay) -> Result<Self> {
         let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), overlay.labels(), site.network.address()?);
         let folder = site.folder(name);
@@ -46,7 +46,7 @@ impl<'a> Mesh<'a> {
         Ok(Self { site, proxy, discovery, pod })
     }
 
-    /// Starts the sidecar of another pod, which this delivers to, too.
+    /// Starts the sidecar of another pod, configured by the same istiod.
     pub async fn start_sidecar(&self, pod: &Pod) -> Result<Proxy> {
         let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
         let proxy = Proxy::start(&self.site.tools, &folder, Kind::Sidecar, pod, PORT, &self.discovery).await?;
@@ -54,17 +54,17 @@ impl<'a> Mesh<'a> {
         Ok(proxy)
     }
 
-    /// Delivers this from now on.
+    /// Applies an overlay in place of the current one.
     pub async fn apply(&self, overlay: &Overlay) -> Result<()> {
         self.discovery.apply(&overlay.complete(&self.pod)?).await
     }
 
-    /// Ends istiod, at once.
+    /// Kills istiod.
     pub fn lose_istiod(&self) -> Result<()> {
         self.discovery.kill()
     }
 
-    /// Waits until a node's upstream leads to these addresses.
+    /// Waits until a node's upstream has exactly these endpoints.
     pub async fn wait_endpoints(&self, node: &str, addresses: &[SocketAddr]) -> Result<()> {
         let (admin, upstream) = (format!("http://{}/clusters", self.admin()), Self::upstream(node));
         wait::until(LIMIT, "the upstream follows its pod", async || {
@@ -76,13 +76,13 @@ impl<'a> Mesh<'a> {
         .await
     }
 
-    /// Ends both; the filter must have come through it unharmed.
+    /// Checks that the filter did not fail, and stops both.
     pub async fn end(self) -> Result<()> {
         check_filter(&self.proxy.envoy).await?;
         self.end_refused().await
     }
 
-    /// Ends both, after Envoy has complained of what it was delivered.
+    /// Stops both after a test in which Envoy logs errors about rejected configurations.
     pub async fn end_refused(self) -> Result<()> {
         self.proxy.envoy.stop().await?;
         self.discovery.stop().await

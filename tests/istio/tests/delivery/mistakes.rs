@@ -1,4 +1,4 @@
-//! Mistakes that `istio/README.md` describes, and what each looks like.
+//! Mistakes that `istio/README.md` describes, with their symptoms.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::Traffic;
@@ -10,8 +10,8 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, Site};
 
-/// The values name another StatefulSet, so that upstreams are not called like the nodes: everything goes by way of any
-/// node, and a counter tells which upstream is missing.
+/// Puts another StatefulSet's name into the values, so that the upstreams do not match the nodes. All batches must go
+/// to the `any` upstream, and a counter must show the missing upstreams.
 pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
     let name = &format!("{overlay}-other-names");
     site.nodes.make_index(name).await?;
@@ -26,10 +26,10 @@ pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
         ensure!(redirected.get(&Mesh::upstream(node)).is_some_and(|count| *count > 0), "redirected {redirected:?}");
     }
     mesh.end().await?;
-    Ok("every request is answered; `batches_redirected_total` names the upstreams that are missing".to_owned())
+    Ok("every request is answered; `batches_redirected_total` names the missing upstreams".to_owned())
 }
 
-/// A client speaks TLS to a port where Istio expects HTTP: it is told so in clear text, which is no TLS.
+/// Speaks TLS to a port where Istio expects HTTP. The client must get an error in plain text.
 pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
     const ERRORS: &str = "downstream_cx_protocol_error";
     let name = &format!("{}-client-with-tls", overlay.name);
@@ -43,10 +43,10 @@ pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
     tokio::time::timeout(LIMIT, connection.read_to_end(&mut answer)).await??;
     let answer = String::from_utf8_lossy(&answer).into_owned();
     ensure!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer:?}");
-    ensure!(mesh.sum(ERRORS).await? == before + 1, "not counted");
+    ensure!(mesh.sum(ERRORS).await? == before + 1, "{ERRORS} did not grow by one");
     mesh.end().await?;
-    Ok(format!("no TLS comes about; `{ERRORS}` counts it"))
+    Ok(format!("the TLS handshake fails; `{ERRORS}` counts it"))
 }
 
-/// How every TLS connection begins.
+/// The first bytes of a TLS connection.
 const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x00\x04\x01\x00\x00\x00";

@@ -9,10 +9,10 @@ use crate::folder::Folder;
 use crate::site::Site;
 use crate::stateful_set::StatefulSet;
 
-/// What is applied, and for which kind of proxy.
+/// An overlay's manifests, and the kind of proxy that they configure.
 #[derive(Clone)]
 pub struct Overlay {
-    /// Its folder.
+    /// The overlay's folder.
     pub name: &'static str,
     pub kind: Kind,
     set: StatefulSet,
@@ -20,19 +20,19 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// As it is shipped, but for the place of the module.
+    /// Builds an overlay as shipped, except for the location of the module.
     pub fn shipped(site: &Site, name: &'static str) -> Result<Self> {
         Self::of_folder(site, name, &Folder::shipped()?)
     }
 
-    /// The same with another component.
+    /// Builds an overlay with an additional component.
     pub fn with_component(site: &Site, name: &'static str, component: &str) -> Result<Self> {
         let folder = Folder::shipped()?;
         folder.add_component(name, component)?;
         Self::of_folder(site, name, &folder)
     }
 
-    /// The same with other values.
+    /// Builds an overlay with other values.
     pub fn with_values(site: &Site, name: &'static str, change: impl FnOnce(&mut Value)) -> Result<Self> {
         let folder = Folder::shipped()?;
         let mut values = folder.values()?;
@@ -47,19 +47,19 @@ impl Overlay {
         Self { name, kind, set: site.set.clone(), manifests }.with_module(site.tools.wasm()?)
     }
 
-    /// The same with another module.
+    /// Returns the overlay with another module.
     pub fn with_module(mut self, wasm: &Path) -> Result<Self> {
         self.manifests.set_module(&wasm.canonicalize()?)?;
         Ok(self)
     }
 
-    /// The same with a module from this address.
+    /// Returns the overlay with a module from a URL.
     pub fn with_module_url(mut self, url: &str) -> Result<Self> {
         self.manifests.set_module_url(url)?;
         Ok(self)
     }
 
-    /// The same with another time after which a bulk request fails whose VM is dead.
+    /// Returns the overlay with another idle timeout of the bulk routes, which ends the requests of a dead VM.
     pub fn with_last_resort(mut self, limit: Duration) -> Result<Self> {
         let mut places = 0;
         for filter in self.manifests.all_mut("EnvoyFilter") {
@@ -70,29 +70,29 @@ impl Overlay {
                 }
             }
         }
-        ensure!(places == 1, "{places} places say when a bulk request fails");
+        ensure!(places == 1, "{places} bulk routes have an idle timeout, not one");
         Ok(self)
     }
 
-    /// The same with these fields in the filter's configuration.
+    /// Returns the overlay with these fields in the filter's configuration.
     pub fn with_configuration(mut self, fields: &Value) -> Result<Self> {
         self.manifests.configure(fields)?;
         Ok(self)
     }
 
-    /// The same with something else that Kubernetes knows.
+    /// Returns the overlay with an additional Kubernetes object.
     pub fn with_object(mut self, object: Value) -> Self {
         self.manifests = self.manifests.with([object]);
         self
     }
 
-    /// The same with nodes whose pods are as this makes them.
+    /// Returns the overlay with changed pods of the nodes.
     pub fn with_pods(mut self, change: impl FnOnce(&mut [Pod])) -> Self {
         change(&mut self.set.pods);
         self
     }
 
-    /// Labels of the proxies that it is for.
+    /// Returns the labels of the proxies that the overlay selects.
     pub fn labels(&self) -> serde_json::Map<String, Value> {
         let label = match self.kind {
             Kind::Gateway => ("istio", "ingressgateway"),
@@ -101,7 +101,7 @@ impl Overlay {
         [(label.0.to_owned(), json!(label.1))].into_iter().collect()
     }
 
-    /// The manifests, with all listeners at the address of the proxy's pod, and what surrounds them in a cluster.
+    /// Returns the manifests with all listeners bound to the proxy's pod, and the other objects of a cluster.
     pub fn complete(&self, pod: &Pod) -> Result<Manifests> {
         let mut complete = self.manifests.clone();
         complete.listen_at(pod.address)?;
@@ -109,7 +109,7 @@ impl Overlay {
     }
 }
 
-/// There is no CA here that could give pods certificates.
+/// Returns a policy without mutual TLS, because there is no CA here for the pods' certificates.
 fn plain_text() -> Value {
     json!({
         "apiVersion": "security.istio.io/v1",

@@ -1,4 +1,4 @@
-//! What becomes of the nodes' pods.
+//! Changes of the nodes' pods.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::{Wiretap, lines};
@@ -9,7 +9,7 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, PORT, Site};
 
-/// A pod comes back at another address: what is for it goes there.
+/// Moves a pod to another address, to which its share must go.
 pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-moved", overlay.name);
     site.nodes.make_index(name).await?;
@@ -27,7 +27,7 @@ pub async fn moved(site: &Site, overlay: &Overlay) -> Result<String> {
     Ok("requests are split, the moved pod's share at its new address".to_owned())
 }
 
-/// A pod is not ready for a while: another one takes what is for it.
+/// Marks a pod as not ready for a while, during which other pods must get its share.
 pub async fn not_ready(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-not-ready", overlay.name);
     let (without, again) = (&format!("{name}-1"), &format!("{name}-2"));
@@ -44,14 +44,14 @@ pub async fn not_ready(site: &Site, overlay: &Overlay) -> Result<String> {
     mesh.wait_direct(again).await?;
     mesh.check_split(again).await?;
     mesh.end().await?;
-    Ok(format!("its {diverted} documents went to `any.es.internal`; then requests are split as before"))
+    Ok(format!("its {diverted} documents went to `any.es.internal`; then requests were split again"))
 }
 
-/// Counts what could not be sent to its node, and what was not because of that.
+/// The counters of batches and operations that were not sent to their node.
 const ELSEWHERE: &str = "(batches_redirected|operations_unrouted)";
 
 impl Mesh<'_> {
-    /// Waits until no worker sends what is for a node elsewhere.
+    /// Waits until every worker sends each node's share to that node.
     async fn wait_direct(&self, index: &str) -> Result<()> {
         let wide: String = (0..60).map(|number| lines::delete(index, &number.to_string())).collect();
         wait::until(LIMIT, "each node gets its share", async || {

@@ -1,4 +1,4 @@
-//! A policy that denies a bulk path, whether a request would be split or not.
+//! A policy that denies a bulk path, whether or not a request would be split.
 
 use std::net::SocketAddr;
 
@@ -11,8 +11,8 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{NAMESPACE, PORT, Site};
 
-/// In a gateway the policy is the gateway's, and stands before the filter. What a client's sidecar sends is denied by the
-/// sidecars of the nodes, to which a batch has the path and the caller of its requests.
+/// Checks that a policy denies a bulk path. In a gateway, the gateway itself enforces the policy, before the filter.
+/// For a client's sidecar, the nodes' sidecars enforce it, because a batch has the path and the caller of its requests.
 pub async fn denied(site: &Site, overlay: &Overlay) -> Result<String> {
     match overlay.kind {
         Kind::Gateway => by_gateway(site, overlay).await,
@@ -47,7 +47,8 @@ async fn by_nodes(site: &Site, overlay: &Overlay) -> Result<String> {
     for (pod, node) in pods.iter().zip(&nodes) {
         overlay = overlay.with_object(inbound(pod, node.address));
     }
-    // From the beginning: connections that a sidecar has when a policy comes are not bound by it until they are drained.
+    // The policy applies from the start, because a new policy does not apply to existing connections until they are
+    // drained.
     overlay = overlay.with_object(policy(name, json!({"app": "es"})));
     let mesh = Mesh::start(site, name, &overlay).await?;
     let mut sidecars = Vec::new();
@@ -60,10 +61,10 @@ async fn by_nodes(site: &Site, overlay: &Overlay) -> Result<String> {
     for sidecar in sidecars {
         sidecar.envoy.stop().await?;
     }
-    Ok(format!("{proven}; the nodes' sidecars see to it"))
+    Ok(format!("{proven}; the nodes' sidecars deny it"))
 }
 
-/// Denies bulk requests to the path of an index, in proxies with these labels.
+/// Returns a policy that denies bulk requests to the path of an index, for proxies with these labels.
 fn policy(index: &str, labels: Value) -> Value {
     json!({
         "apiVersion": "security.istio.io/v1",
@@ -77,7 +78,7 @@ fn policy(index: &str, labels: Value) -> Value {
     })
 }
 
-/// Stands for the rules by which the kernel hands a pod's connections to its sidecar.
+/// Returns a Sidecar in place of the kernel rules that redirect a pod's connections to its sidecar.
 fn inbound(pod: &Pod, node: SocketAddr) -> Value {
     json!({
         "apiVersion": "networking.istio.io/v1",

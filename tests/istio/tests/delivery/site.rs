@@ -9,21 +9,21 @@ use tempfile::TempDir;
 
 use crate::stateful_set::StatefulSet;
 
-/// Far more than anything here takes, even on a busy machine.
+/// A generous time limit, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// The namespace of everything.
+/// The namespace of all objects.
 pub const NAMESPACE: &str = "search";
 
-/// Where the nodes listen, and proxies for their clients.
+/// The port of the nodes, and of proxies for their clients.
 pub const PORT: u16 = 9200;
 
-/// The example's StatefulSet and Services, with three real nodes in the places of its pods.
+/// The example's StatefulSet and Services, with three real nodes at the addresses of its pods.
 pub struct Site {
     pub tools: Tools,
     pub nodes: Nodes,
     pub network: Network,
-    /// What Kubernetes knows of it.
+    /// The StatefulSet's objects in Kubernetes.
     pub set: StatefulSet,
     run_dir: TempDir,
 }
@@ -39,7 +39,7 @@ impl Site {
         Ok(Self { tools, nodes, network, set, run_dir })
     }
 
-    /// A folder for a test's logs.
+    /// Returns the path of a folder for a test's logs.
     pub fn folder(&self, name: &str) -> PathBuf {
         self.run_dir.path().join(name)
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::site::{NAMESPACE, PORT};
 
-/// The example's StatefulSet and Services, and the pods that Kubernetes' controllers have made of it.
+/// The example's StatefulSet and Services, and the pods that Kubernetes' controllers create.
 #[derive(Clone)]
 pub struct StatefulSet {
     services: Vec<Value>,
@@ -15,13 +15,15 @@ pub struct StatefulSet {
 }
 
 impl StatefulSet {
-    /// With pods at these addresses, all of them ready.
+    /// Reads the example, with ready pods at these addresses.
     pub fn of_example(tools: &Tools, hosts: &[Ipv4Addr]) -> Result<Self> {
         let example = std::fs::read_to_string(tools.root.join("istio/examples/statefulset/opensearch.yaml"))?;
         let example = Manifests::read(&example)?;
-        let set = example.all("StatefulSet").next().context("no StatefulSet")?;
-        let name = set["metadata"]["name"].as_str().context("no name")?;
-        let labels = set["spec"]["template"]["metadata"]["labels"].as_object().context("no labels")?;
+        let set = example.all("StatefulSet").next().context("the example has no StatefulSet")?;
+        let name = set["metadata"]["name"].as_str().context("the StatefulSet has no name")?;
+        let labels = set["spec"]["template"]["metadata"]["labels"]
+            .as_object()
+            .context("the StatefulSet's pods have no labels")?;
         let pod = |(index, host): (usize, &Ipv4Addr)| Pod::of_stateful_set(NAMESPACE, name, index, labels, *host);
         let mut services: Vec<Value> = example.all("Service").cloned().collect();
         for service in services.iter_mut().filter(|service| service["spec"]["clusterIP"].is_null()) {
@@ -30,7 +32,7 @@ impl StatefulSet {
         Ok(Self { services, pods: hosts.iter().enumerate().map(pod).collect() })
     }
 
-    /// What Kubernetes knows of it.
+    /// Returns the pods, Services and EndpointSlices.
     pub fn objects(&self) -> impl Iterator<Item = Value> {
         let slices = self.services.iter().filter_map(|service| service["metadata"]["name"].as_str());
         let slices = slices.map(|service| Pod::endpoint_slice(service, "http", PORT, &self.pods));

@@ -1,4 +1,4 @@
-//! Nodes with TLS of their own, and the gateway that talks to them by `components/tls`.
+//! Nodes that require TLS, behind a gateway with `components/tls`.
 
 use anyhow::{Result, ensure};
 use base64::Engine as _;
@@ -11,10 +11,10 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::{NAMESPACE, PORT, Site};
 
-/// What every node's certificate says, and `values.yaml` expects.
+/// The name in every node's certificate, which `values.yaml` expects.
 const NAME: &str = "es-http.search.svc";
 
-/// Requests are split, and nothing is said in clear.
+/// Checks that requests are split and that nothing is sent in plain text.
 pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-tls", overlay.name);
     site.nodes.make_index(name).await?;
@@ -32,20 +32,20 @@ pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let proven = mesh.check_split(name).await?;
     mesh.end().await?;
     for heard in wires.iter().flat_map(Wiretap::heard).filter(|heard| !heard.is_empty()) {
-        ensure!(heard.starts_with(&[0x16, 3]), "no TLS");
+        ensure!(heard.starts_with(&[0x16, 3]), "a node received plain text");
     }
     guards.end().await?;
     Ok(proven)
 }
 
-/// Puts guards that end TLS in front of the nodes.
+/// Starts proxies in front of the nodes that terminate TLS.
 async fn guard(site: &Site, name: &str, authority: &Authority) -> Result<GuardedNodes> {
     let nodes: Vec<_> = site.nodes.cluster.addresses().map(|(_, address)| address).collect();
     let identities: Vec<_> = nodes.iter().map(|_| authority.sign(NAME)).collect::<Result<_>>()?;
     GuardedNodes::start(site.folder(&format!("{name}-guards")), &nodes, &identities, Guests::All).await
 }
 
-/// The Secret that `values.yaml` names.
+/// Returns the Secret that `values.yaml` names.
 fn secret(authority: &Authority) -> Value {
     json!({
         "apiVersion": "v1",

@@ -16,11 +16,11 @@ const CHANGES: usize = 5;
 
 const SWITCHED_OFF: &str = "requests_total.outcome.passed_through.reason.switched_off";
 
-/// For how long each configuration is written with.
+/// The time of writing with each configuration.
 const BETWEEN: Duration = Duration::from_millis(500);
 
-/// Switches the filter off and on again, over and over, while clients write. Every answer must be true, and every
-/// configuration must be seen to act.
+/// Switches the filter off and on repeatedly while clients write. Every answer must be correct, and every configuration
+/// must take effect.
 pub async fn under_load(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-update", overlay.name);
     site.nodes.make_index(name).await?;
@@ -34,7 +34,7 @@ pub async fn under_load(site: &Site, overlay: &Overlay) -> Result<String> {
         mesh.change(overlay, &json!({"enabled": false}), SWITCHED_OFF).await?;
         mesh.change(overlay, &json!({"hold": {"interval": "20ms"}}), "batches_total").await?;
     }
-    // Back to what was delivered first.
+    // Back to the first configuration.
     mesh.change(overlay, &json!({}), "batches_total").await?;
     let (ledger, tally) = load.end().await?;
     let found = site.nodes.documents(name).await?;
@@ -51,17 +51,17 @@ pub async fn under_load(site: &Site, overlay: &Overlay) -> Result<String> {
 }
 
 impl Mesh<'_> {
-    /// Delivers a changed configuration of the filter, and waits until a counter says that it acts.
+    /// Delivers a changed configuration of the filter and waits until a counter shows that it takes effect.
     async fn change(&self, overlay: &Overlay, fields: &Value, counter: &str) -> Result<()> {
         let before = self.deliveries().await?;
         self.apply(&overlay.clone().with_configuration(fields)?).await?;
         self.wait_taken(before).await?;
         let count = self.counted(counter).await?;
-        wait::until(LIMIT, "the new configuration acts", async || {
+        wait::until(LIMIT, "the new configuration takes effect", async || {
             Ok((self.counted(counter).await? > count).then_some(()))
         })
         .await?;
-        // The load is the subject.
+        // Let the clients write with this configuration.
         tokio::time::sleep(BETWEEN).await;
         Ok(())
     }

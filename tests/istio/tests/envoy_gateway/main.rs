@@ -1,5 +1,5 @@
-//! `examples/envoy-gateway` as a cluster gets it: the real API server and Envoy Gateway make the configuration of it that
-//! the real Envoy takes, in front of a real three-node cluster, with traffic.
+//! Tests `examples/envoy-gateway` with traffic: the real API server and Envoy Gateway translate it into the
+//! configuration of a real Envoy in front of a real three-node cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod mesh;
@@ -14,13 +14,16 @@ use site::Site;
 
 const INDEX: &str = "books";
 
-/// The index whose path a policy denies.
+/// An index whose bulk path a policy denies.
 const DENIED: &str = "secret";
 
 #[test]
 fn the_example_splits_requests() -> Result<()> {
     enter_private_network()?;
-    ensure!(is_network_private(), "Envoy Gateway takes fixed ports of all addresses: allow `unshare --net`");
+    ensure!(
+        is_network_private(),
+        "Envoy Gateway binds fixed ports on all addresses and needs a private network: allow `unshare --net`"
+    );
     tokio::runtime::Runtime::new()?.block_on(async {
         let site = Site::start().await?;
         site.nodes.make_index(INDEX).await?;

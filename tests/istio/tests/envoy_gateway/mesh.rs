@@ -35,17 +35,21 @@ impl Traffic for Mesh<'_> {
 }
 
 impl<'a> Mesh<'a> {
-    /// Starts it; returns when it listens.
+    /// Starts the gateway and returns when it listens.
     pub async fn start(site: &'a Site) -> Result<Self> {
         let (api, hosts) = (&site.api, site.names());
         let proxy = site.gateway.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
         Ok(Self { site, proxy })
     }
 
-    /// Ends it. The patch must have been in what it ran with: else each split request costs an upstream request.
+    /// Stops the gateway. Its configuration must have the patch: without it, each split request costs an upstream
+    /// request.
     pub async fn end(self) -> Result<()> {
         let configuration = self.proxy.configuration().await?;
-        ensure!(configuration.contains("\"allow_on_headers_stop_iteration\": true"), "not patched:\n{configuration}");
+        ensure!(
+            configuration.contains("\"allow_on_headers_stop_iteration\": true"),
+            "the configuration is not patched:\n{configuration}"
+        );
         let log = self.proxy.process().log();
         if let Some(line) = log.lines().find(|line| line.contains("][critical]") || line.contains("panicked")) {
             bail!("Envoy logged: {line}");

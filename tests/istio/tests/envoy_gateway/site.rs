@@ -10,19 +10,19 @@ use bulk_reshuffle_stack::{Tools, wait};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Far more than anything here takes, even on a busy machine.
+/// A generous time limit, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// The namespace of everything.
+/// The namespace of all objects.
 const NAMESPACE: &str = "search";
 
-/// Where the gateway listens. In a cluster that is the nodes' port too, but here it has no address of its own.
+/// The gateway's port. In a cluster the gateway has the same port as the nodes, but here it has no separate address.
 pub const GATEWAY_PORT: u16 = 9300;
 
-/// The API server takes no pods on loopback.
+/// The nodes' addresses. The API server rejects endpoints on loopback.
 const HOSTS: [Ipv4Addr; 3] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2), Ipv4Addr::new(10, 77, 0, 3)];
 
-/// Kubernetes and Envoy Gateway, and three real nodes in the places of a StatefulSet's pods.
+/// Kubernetes and Envoy Gateway, and three real nodes at the addresses of a StatefulSet's pods.
 pub struct Site {
     pub tools: Tools,
     pub api: ApiServer,
@@ -44,14 +44,14 @@ impl Site {
         Ok(Self { tools, api, gateway, nodes, module, _run_dir: run_dir })
     }
 
-    /// Names of the pods, as their headless Service makes them known.
+    /// Returns the pods' names in DNS, as their headless Service publishes them.
     pub fn names(&self) -> Vec<(String, Ipv4Addr)> {
         let name = |(index, host): (usize, &Ipv4Addr)| (format!("es-{index}.es.{NAMESPACE}"), *host);
         HOSTS.iter().enumerate().map(name).collect()
     }
 
-    /// Applies the example with the place of the module, as a user puts it there; and what controllers would have made
-    /// of the nodes that it is for.
+    /// Applies the example with the module's location, as a user sets it, and the objects that controllers create for
+    /// the nodes.
     pub async fn apply_example(&self) -> Result<()> {
         let file =
             |path: &str| -> Result<String> { Ok(fs::read_to_string(self.tools.root.join("examples").join(path))?) };
@@ -84,10 +84,10 @@ impl Site {
         self.api.apply(&Manifests::read(&filter)?).await
     }
 
-    /// Applies a policy that denies bulk requests to the path of an index, in whichever order the example has filters.
+    /// Applies a policy that denies bulk requests to the path of an index, for any order of the example's filters.
     pub async fn deny(&self, index: &str) -> Result<()> {
         let path = json!({"type": "PathPrefix", "value": format!("/{index}/_bulk")});
-        let anybody = json!({"clientCIDRs": ["0.0.0.0/0"]});
+        let everyone = json!({"clientCIDRs": ["0.0.0.0/0"]});
         let policy = json!({
             "apiVersion": "gateway.envoyproxy.io/v1alpha1",
             "kind": "SecurityPolicy",
@@ -96,14 +96,14 @@ impl Site {
                 "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "elasticsearch"}],
                 "authorization": {
                     "defaultAction": "Allow",
-                    "rules": [{"action": "Deny", "principal": anybody, "operation": {"methods": ["POST", "PUT"], "path": path}}],
+                    "rules": [{"action": "Deny", "principal": everyone, "operation": {"methods": ["POST", "PUT"], "path": path}}],
                 },
             },
         });
         self.api.apply(&Manifests::default().with([policy])).await
     }
 
-    /// Waits until Envoy Gateway says that the patches have found their places.
+    /// Waits until Envoy Gateway reports that the patches are programmed.
     pub async fn wait_programmed(&self) -> Result<()> {
         const CONDITION: &str = "{.status.ancestors[*].conditions[?(@.type==\"Programmed\")]}";
         let output = format!("--output=jsonpath={CONDITION}");
@@ -117,14 +117,14 @@ impl Site {
         }
     }
 
-    /// Ends what has an end.
+    /// Stops Envoy Gateway and the API server.
     pub async fn stop(self) -> Result<()> {
         self.gateway.stop().await?;
         self.api.stop().await
     }
 }
 
-/// The API server with the kinds of resources that the example has, and Envoy Gateway.
+/// Starts the API server with the example's kinds of resources, and Envoy Gateway.
 async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, EnvoyGateway)> {
     let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
     api.add_namespace(NAMESPACE).await?;
@@ -135,7 +135,7 @@ async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, Envo
     Ok((api, gateway))
 }
 
-/// An error if there is nothing to replace: then the example is another one.
+/// Replaces a text; returns an error if the example does not contain it.
 fn replace(text: &str, from: &str, to: &str) -> Result<String> {
     ensure!(text.contains(from), "no `{from}` in:\n{text}");
     Ok(text.replace(from, to))

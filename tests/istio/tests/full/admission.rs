@@ -1,4 +1,4 @@
-//! What the API server and istiod say of each manifest, without keeping it.
+//! Dry runs of each manifest: validation by the API server and istiod.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::{Report, yaml_in};
@@ -7,7 +7,7 @@ use crate::folder::{Folder, OVERLAYS};
 use crate::pages;
 use crate::site::Site;
 
-/// Files, and folders of files.
+/// Plain files, and folders of plain files.
 const PLAIN: [&str; 6] = [
     "istio/examples/statefulset",
     "istio/examples/gateway",
@@ -17,16 +17,16 @@ const PLAIN: [&str; 6] = [
     "examples/envoy-gateway",
 ];
 
-/// Components that no overlay has by itself.
+/// Components that no shipped overlay has.
 const COMPONENTS: [(&str, &str); 3] =
     [("gateway-envoyfilter", "mtls"), ("sidecar-wasmplugin", "mtls"), ("gateway-wasmplugin", "tls")];
 
-/// Mistakes, each with who finds it.
+/// Mistakes: the overlay, the correct text, the mistake, and the expected error.
 const MISTAKES: [(&str, &str, &str, &str); 4] = [
     ("wasmplugin", "imagePullPolicy: IfNotPresent", "pullPolicy: IfNotPresent", "unknown field \"spec.pullPolicy\""),
     ("wasmplugin", "imagePullPolicy: IfNotPresent", "imagePullPolicy: Sometimes", "Unsupported value: \"Sometimes\""),
     ("envoyfilter", "operation: ADD", "operation: APPEND", "Unsupported value: \"APPEND\""),
-    // What a patch holds is Envoy's, which only istiod knows.
+    // Only istiod knows Envoy's fields in a patch.
     (
         "envoyfilter",
         "failure_policy: FAIL_RELOAD",
@@ -35,10 +35,10 @@ const MISTAKES: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
-/// How these are looked at.
+/// The delivery column of these rows.
 const DRY_RUN: &str = "dry run on the server";
 
-/// Every manifest is taken as it is shipped, and each mistake is refused.
+/// Checks that every shipped manifest is accepted and that each mistake is rejected.
 pub async fn check(site: &Site, report: &mut Report) {
     for overlay in OVERLAYS {
         report.add(overlay, DRY_RUN, built(site, &format!("istio/overlays/{overlay}"))).await;
@@ -56,7 +56,7 @@ pub async fn check(site: &Site, report: &mut Report) {
     report.add("with one mistake each", DRY_RUN, mistakes(site)).await;
 }
 
-/// What `kubectl apply --kustomize` would apply.
+/// Checks the resources that `kubectl apply --kustomize` applies.
 async fn built(site: &Site, folder: &str) -> Result<String> {
     let path = site.tools.root.join(folder).display().to_string();
     let yaml = site.api.kubectl(&["kustomize", &path]).await?;
@@ -81,12 +81,12 @@ async fn mistakes(site: &Site) -> Result<String> {
         let overlay = &format!("gateway-{overlay}");
         folder.edit(&format!("overlays/{overlay}/filter.yaml"), right, wrong)?;
         let error = match site.api.check(&folder.build(overlay)?).await {
-            Ok(_) => "nothing".to_owned(),
+            Ok(_) => "accepted".to_owned(),
             Err(error) => format!("{error:#}"),
         };
         ensure!(error.contains(told), "`{wrong}`: {error}");
     }
-    Ok(format!("{} of {} refused", MISTAKES.len(), MISTAKES.len()))
+    Ok(format!("{} of {} rejected", MISTAKES.len(), MISTAKES.len()))
 }
 
 fn counted(resources: usize) -> String {

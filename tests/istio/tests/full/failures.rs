@@ -1,5 +1,5 @@
-//! Modules that cannot be had, for which Istio's agent hands over a filter that denies every request, and
-//! configurations that the filter refuses.
+//! Modules that cannot be fetched, in place of which Istio's agent delivers a filter that denies every request, and
+//! configurations that the filter rejects.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::Traffic;
@@ -9,14 +9,14 @@ use crate::mesh::Mesh;
 use crate::overlay::Overlay;
 use crate::site::Site;
 
-/// What the agent logs then: one of the three mistakes that the README describes.
+/// The agent's log line for a wrong digest, which is one of the three mistakes in the README.
 const CANNOT_FETCH: &str = "cannot fetch Wasm module";
 
-/// What Envoy calls the type of what the agent hands over then.
+/// The type of the filter that the agent then delivers.
 const DENIES: &str = "envoy.extensions.filters.http.rbac.v3.RBAC";
 
-/// A proxy starts with another module's digest in its values, another one with a configuration that the filter refuses:
-/// requests pass without the filter. Then it is put right.
+/// Starts a proxy with another module's digest in its values, and another proxy with a configuration that the filter
+/// rejects. Requests must pass without the filter. Then the fault is fixed.
 pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
     let mistaken = Overlay::with_module(overlay.name, &site.module.mistaken())?;
     for (fault, faulty) in [("digest", mistaken), ("configuration", wrong(overlay)?)] {
@@ -35,11 +35,11 @@ pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
         mesh.check_split(&split).await?;
         mesh.end_refused().await?;
     }
-    Ok("each is refused and requests pass without the filter; put right, they are split".to_owned())
+    Ok("each fault is rejected and requests pass without the filter; after the fix, they are split".to_owned())
 }
 
-/// A proxy that works gets another module's digest, then an address where nobody answers, then a wrong configuration,
-/// and keeps what it has; then what it had before.
+/// Delivers another module's digest, then an address without a server, then an invalid configuration to a working
+/// proxy, which must keep its configuration. Then it gets the first configuration again.
 pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-later", overlay.name);
     let [digest, address, configuration, rolled_back] = indices(site, name).await?;
@@ -60,26 +60,26 @@ pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     mesh.wait_splitting(&rolled_back).await?;
     mesh.check_split(&rolled_back).await?;
     mesh.end_refused().await?;
-    Ok("each is refused and requests are split as before; also after the roll-back".to_owned())
+    Ok("each fault is rejected and requests are still split, also after the rollback".to_owned())
 }
 
-/// With a configuration that the filter refuses.
+/// Returns the overlay with a configuration that the filter rejects.
 fn wrong(overlay: &Overlay) -> Result<Overlay> {
     overlay.clone().with_configuration(&json!({"hold": {"interval": 50}}))
 }
 
-/// The line must name the module's digest, as the user may then put it into the values.
+/// Checks that a log line has both digests: the user can copy the right one into the values.
 fn check_digests(site: &Site, overlay: &Overlay, line: &str) -> Result<()> {
     let (right, wrong) = (&site.module, site.module.mistaken());
     let digests = match overlay.name.ends_with("envoyfilter") {
         true => [&right.sha256, &wrong.sha256],
         false => [&right.digest, &wrong.digest],
     };
-    ensure!(digests.iter().all(|digest| line.contains(*digest)), "not both digests in: {line}");
+    ensure!(digests.iter().all(|digest| line.contains(*digest)), "the log line does not have both digests: {line}");
     Ok(())
 }
 
-/// Some for the proxy to know from the start.
+/// Creates indices before the proxy starts, so that it knows them from the start.
 async fn indices<const N: usize>(site: &Site, name: &str) -> Result<[String; N]> {
     let names = std::array::from_fn(|number| format!("{name}-{number}"));
     for name in &names {

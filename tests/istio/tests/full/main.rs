@@ -1,5 +1,5 @@
-//! The manifests as a cluster gets them: the real API server and istiod look at them, istiod delivers them, and Istio's
-//! own agent fetches the filter for a real Envoy, in front of a real three-node cluster, with traffic.
+//! Tests of the manifests with traffic: the real API server and istiod validate them, istiod delivers them, and Istio's
+//! own agent fetches the filter for a real Envoy in front of a real three-node cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod admission;
@@ -11,7 +11,7 @@ mod mesh;
 mod mutual_tls;
 mod overlay;
 mod pages;
-// The nodes and the changes are those of the test without Kubernetes.
+// The nodes and the changes are shared with the test without Kubernetes.
 #[path = "../delivery/site.rs"]
 mod place;
 mod site;
@@ -32,16 +32,16 @@ use overlay::Overlay;
 use site::Site;
 
 #[test]
-fn what_kubectl_applies_carries_traffic() -> Result<()> {
+fn manifests_that_kubectl_applies_handle_traffic() -> Result<()> {
     enter_private_network()?;
     tokio::runtime::Runtime::new()?.block_on(everything())
 }
 
-/// One after the other: all of them want the processors that the machine has.
+/// Runs the tests one after the other, because each of them needs all processors.
 async fn everything() -> Result<()> {
     let started = Instant::now();
     let site = Site::start().await?;
-    println!("the cluster, Kubernetes and istiod are there after {:.0} s", started.elapsed().as_secs_f64());
+    println!("the cluster, Kubernetes and istiod started in {:.0} s", started.elapsed().as_secs_f64());
     let mut report = Report::wanted();
     admission::check(&site, &mut report).await;
     site.deploy().await?;
@@ -75,7 +75,7 @@ async fn everything() -> Result<()> {
     report.result()
 }
 
-/// Requests are split and merged, and Prometheus gets to know of it.
+/// Checks that requests are split and merged, and that Prometheus gets the filter's metrics.
 async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     site.nodes.make_index(overlay.name).await?;
     let mesh = Mesh::start(site, overlay.name, overlay).await?;

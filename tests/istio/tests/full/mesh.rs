@@ -7,10 +7,10 @@ use bulk_reshuffle_stack::{Process, wait};
 use crate::overlay::Overlay;
 use crate::site::{LIMIT, NAMESPACE, PORT, Site};
 
-/// What the log says when the filter's VM fails.
+/// Texts in the log when the filter's VM fails.
 const FAULTS: &[&str] = &["\tcritical\t", "panicked", "Function: proxy_", "Uncaught"];
 
-/// A proxy under Istio's agent, to which istiod delivers what was applied.
+/// A proxy with Istio's agent, to which istiod delivers the applied manifests.
 pub struct Mesh<'a> {
     pub site: &'a Site,
     pub proxy: Agent,
@@ -36,7 +36,7 @@ impl Traffic for Mesh<'_> {
 }
 
 impl<'a> Mesh<'a> {
-    /// Applies the overlay and starts a proxy; returns when it listens.
+    /// Applies the overlay, starts a proxy and returns when it listens.
     pub async fn start(site: &'a Site, name: &str, overlay: &Overlay) -> Result<Self> {
         let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), overlay.labels(), site.network.address()?);
         site.api.add_pod(&pod).await?;
@@ -47,12 +47,12 @@ impl<'a> Mesh<'a> {
         Ok(Self { site, proxy, pod })
     }
 
-    /// Applies this over what was there.
+    /// Applies an overlay over the current resources.
     pub async fn apply(&self, overlay: &Overlay) -> Result<()> {
         self.site.api.apply(&overlay.bound(&self.pod)?).await
     }
 
-    /// Waits until the log has a line with this text; returns the line.
+    /// Waits until the log has a line with this text, and returns the line.
     pub async fn wait_logged(&self, text: &str) -> Result<String> {
         wait::until(LIMIT, &format!("the log has `{text}`"), async || {
             Ok(self.proxy.log().lines().find(|line| line.contains(text)).map(str::to_owned))
@@ -61,7 +61,7 @@ impl<'a> Mesh<'a> {
         .with_context(|| self.proxy.process().log_extract())
     }
 
-    /// The filter's counters must be among the metrics that Prometheus gets, as the README says of their names.
+    /// Checks that Prometheus gets the filter's counters, with the names in the README.
     pub async fn check_metrics(&self) -> Result<()> {
         let metrics = self.proxy.metrics().await?;
         for node in 0..3 {
@@ -72,7 +72,7 @@ impl<'a> Mesh<'a> {
         Ok(())
     }
 
-    /// Ends the proxy; the filter must have come through it unharmed.
+    /// Checks that the filter did not fail, and stops the proxy.
     pub async fn end(self) -> Result<()> {
         for (name, count) in self.stats_with("vm_reload").await? {
             ensure!(count == 0, "{name} is {count}: {}", self.proxy.process().log_extract());
@@ -83,7 +83,7 @@ impl<'a> Mesh<'a> {
         self.end_refused().await
     }
 
-    /// Ends the proxy, after Envoy has complained of what it was delivered.
+    /// Stops the proxy after a test in which Envoy logs errors about rejected configurations.
     pub async fn end_refused(self) -> Result<()> {
         self.proxy.stop().await
     }

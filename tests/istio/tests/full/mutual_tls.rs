@@ -1,4 +1,4 @@
-//! Mutual TLS between proxies, with certificates of istiod's CA.
+//! Mutual TLS between proxies, with certificates from istiod's CA.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -20,10 +20,11 @@ struct Node {
     local: SocketAddr,
 }
 
-/// The nodes get sidecars, and proxies reach them by mutual TLS. By components/mtls nobody does without.
+/// Adds sidecars to the nodes, and checks that proxies use mutual TLS. With components/mtls, the nodes' sidecars refuse
+/// plain text.
 pub async fn split(site: &Site, overlay: &'static str, component: Option<&'static str>) -> Result<String> {
     let proven = split_by_sidecars(site, overlay, component).await;
-    // The pods are without sidecars again, however it went.
+    // Restore the pods without sidecars, also after a failure.
     site.deploy().await?;
     proven
 }
@@ -53,20 +54,20 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
     mesh.wait_splitting(name).await?;
     let proven = mesh.check_split(name).await?;
     for sidecar in &sidecars {
-        ensure!(handshakes(sidecar).await? > 0, "nobody came by TLS: {}", sidecar.process().log_extract());
+        ensure!(handshakes(sidecar).await? > 0, "no connection used TLS: {}", sidecar.process().log_extract());
         let plain = Client::new().get(&format!("http://{}/", sidecar.listener())).await;
-        ensure!(plain.is_err() == component.is_some(), "plain text: {plain:?}");
+        ensure!(plain.is_err() == component.is_some(), "unexpected result in plain text: {plain:?}");
     }
     mesh.end().await?;
     for sidecar in sidecars {
         sidecar.stop().await?;
     }
-    let plain = if component.is_some() { "refused" } else { "taken, too" };
+    let plain = if component.is_some() { "refused" } else { "also accepted" };
     Ok(format!("{proven}; plain text is {plain}"))
 }
 
 impl Node {
-    /// Stands for the rules by which the kernel hands a pod's connections to its sidecar.
+    /// Returns a Sidecar in place of the kernel rules that redirect a pod's connections to its sidecar.
     fn inbound(&self) -> Value {
         json!({
             "apiVersion": "networking.istio.io/v1",
@@ -86,7 +87,7 @@ impl Node {
     }
 }
 
-/// A sidecar hands on to loopback only, where three nodes cannot all have the same port.
+/// Relays a free port on loopback to a node. Sidecars forward only to loopback, where three nodes cannot share a port.
 async fn relay(relays: &mut JoinSet<()>, node: Ipv4Addr) -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;

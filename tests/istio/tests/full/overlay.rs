@@ -5,27 +5,27 @@ use serde_json::{Map, Value, json};
 use crate::folder::Folder;
 use crate::site::Site;
 
-/// What is applied, and for which kind of proxy.
+/// An overlay's manifests, and the kind of proxy that they configure.
 #[derive(Clone)]
 pub struct Overlay {
-    /// Its folder.
+    /// The overlay's folder.
     pub name: &'static str,
     pub kind: Kind,
     manifests: Manifests,
 }
 
 impl Overlay {
-    /// As it is shipped, with the place of the module in its values, as a user puts it there.
+    /// Builds an overlay as shipped, with the module's location in its values, as a user sets it.
     pub fn shipped(site: &Site, name: &'static str) -> Result<Self> {
         Self::with_module(name, &site.module)
     }
 
-    /// The same with another place of the module.
+    /// Builds an overlay with another location of the module.
     pub fn with_module(name: &'static str, module: &Module) -> Result<Self> {
         Self::of_folder(name, module, &Folder::shipped()?)
     }
 
-    /// The same with other components.
+    /// Builds an overlay with additional components.
     pub fn with_components(
         site: &Site,
         name: &'static str,
@@ -49,19 +49,19 @@ impl Overlay {
         Ok(Self { name, kind, manifests: folder.manifests(name)? })
     }
 
-    /// The same with these fields in the filter's configuration.
+    /// Returns the overlay with these fields in the filter's configuration.
     pub fn with_configuration(mut self, fields: &Value) -> Result<Self> {
         self.manifests.configure(fields)?;
         Ok(self)
     }
 
-    /// The same with more resources.
+    /// Returns the overlay with additional resources.
     pub fn with_objects(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
         self.manifests = self.manifests.with(objects);
         self
     }
 
-    /// Labels of the proxies that it is for.
+    /// Returns the labels of the proxies that the overlay selects.
     pub fn labels(&self) -> Map<String, Value> {
         let label = match self.kind {
             Kind::Gateway => ("istio", "ingressgateway"),
@@ -70,7 +70,7 @@ impl Overlay {
         [(label.0.to_owned(), json!(label.1))].into_iter().collect()
     }
 
-    /// The manifests, with all listeners at the address of the proxy's pod.
+    /// Returns the manifests with all listeners bound to the proxy's pod.
     pub fn bound(&self, pod: &Pod) -> Result<Manifests> {
         let mut bound = self.manifests.clone();
         bound.listen_at(pod.address)?;

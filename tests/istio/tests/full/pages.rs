@@ -1,31 +1,34 @@
-//! What the pages tell one to type, as far as an API server alone can answer it. Nothing of it is kept.
+//! Dry runs of the pages' commands that need only an API server.
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_docs::{Page, root};
 use bulk_reshuffle_istio::ApiServer;
 
-/// The pages that lead into Istio.
+/// The pages with commands for Istio.
 pub const PAGES: [&str; 2] = ["README.md", "istio/README.md"];
 
 const NAMESPACE: &[&str] = &["kubectl", "create", "namespace"];
 
-/// Makes the namespace as the pages do. It must not be there yet.
+/// Runs the commands that create the namespace as dry runs. The namespace must not exist yet.
 pub async fn make_namespace(api: &ApiServer) -> Result<()> {
     for page in PAGES {
-        ensure!(follow(api, page, |words| words.starts_with(NAMESPACE)).await? == 1, "{page} makes no namespace");
+        ensure!(
+            follow(api, page, |words| words.starts_with(NAMESPACE)).await? == 1,
+            "{page} does not create exactly one namespace"
+        );
     }
     Ok(())
 }
 
-/// Labels it, and applies what the page applies; tells how many commands that were.
+/// Runs a page's commands to label and to apply as dry runs, and reports their number.
 pub async fn apply(api: &ApiServer, page: &str) -> Result<String> {
     let answers = |words: &[&str]| matches!(words, ["kubectl", "label" | "apply", ..]);
     let count = follow(api, page, answers).await?;
-    ensure!(count >= 3, "{page} has {count} commands to label and apply");
+    ensure!(count >= 3, "{page} has only {count} commands to label and apply");
     Ok(format!("{count} commands"))
 }
 
-/// Types those of the page's commands that are wanted.
+/// Runs the wanted commands of a page as dry runs, and returns their number.
 async fn follow(api: &ApiServer, page: &str, is_wanted: impl Fn(&[&str]) -> bool) -> Result<usize> {
     let pages = Page::all(&root())?;
     let page = pages.iter().find(|one| one.path == page).context("no such page")?;
@@ -34,7 +37,7 @@ async fn follow(api: &ApiServer, page: &str, is_wanted: impl Fn(&[&str]) -> bool
         let words = command.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let Some(arguments) = words.get(1..).filter(|_| is_wanted(&words)) else { continue };
-        // The pages speak of files as one sees them from the root of the checkout.
+        // Paths in the pages are relative to the root of the checkout.
         let place = |word: &&str| Some(root().join(word)).filter(|path| path.exists());
         let arguments =
             arguments.iter().map(|word| place(word).map_or((*word).into(), |path| path.display().to_string()));

@@ -11,7 +11,7 @@ use crate::pages;
 use crate::place;
 pub use crate::place::{LIMIT, NAMESPACE, PORT};
 
-/// Kubernetes and Istio, and three real nodes in the places of a StatefulSet's pods.
+/// Kubernetes and Istio, and three real nodes at the addresses of a StatefulSet's pods.
 pub struct Site {
     pub api: ApiServer,
     pub istiod: Istiod,
@@ -29,7 +29,7 @@ impl Deref for Site {
 }
 
 impl Site {
-    /// Starts everything. The nodes are not known to Kubernetes yet: see [`Site::deploy`].
+    /// Starts everything. The nodes are not in Kubernetes yet: see [`Site::deploy`].
     pub async fn start() -> Result<Self> {
         let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
         let folder = |name: &str| run_dir.path().join(name);
@@ -38,8 +38,8 @@ impl Site {
         Ok(Self { api, istiod, module, place, _run_dir: run_dir })
     }
 
-    /// Makes the example's StatefulSet known, with the nodes in the places of its pods. Its Services stay without
-    /// endpoints: the API server allows none on loopback, and no manifest needs them.
+    /// Applies the example's StatefulSet and adds the nodes as its pods. Its Services have no endpoints: the API server
+    /// rejects endpoints on loopback, and no manifest needs them.
     pub async fn deploy(&self) -> Result<()> {
         self.api.apply(&Manifests::read(&self.example("istio/examples/statefulset/opensearch.yaml")?)?).await?;
         for pod in &self.set.pods {
@@ -48,12 +48,12 @@ impl Site {
         Ok(())
     }
 
-    /// A file of the checkout.
+    /// Returns the text of a file of the checkout.
     pub fn example(&self, path: &str) -> Result<String> {
         Ok(fs::read_to_string(self.tools.root.join(path))?)
     }
 
-    /// Makes these the only Istio resources of the namespace.
+    /// Replaces all Istio resources of the namespace.
     pub async fn replace(&self, manifests: &Manifests) -> Result<()> {
         const KINDS: &str = "gateways.networking.istio.io,virtualservices,serviceentries,destinationrules,sidecars,\
                              envoyfilters,wasmplugins,trafficextensions,peerauthentications";
@@ -61,14 +61,14 @@ impl Site {
         self.api.apply(manifests).await
     }
 
-    /// Ends what has an end.
+    /// Stops istiod and the API server.
     pub async fn stop(self) -> Result<()> {
         self.istiod.stop().await?;
         self.api.stop().await
     }
 }
 
-/// The API server with all kinds of resources that the manifests have, and istiod.
+/// Starts the API server with the manifests' kinds of resources, and istiod.
 async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<(ApiServer, Istiod)> {
     let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
     pages::make_namespace(&api).await?;

@@ -9,7 +9,7 @@ use bulk_reshuffle_stack::Tools;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The overlays that are shipped.
+/// The shipped overlays.
 pub const OVERLAYS: [&str; 5] = [
     "gateway-envoyfilter",
     "gateway-trafficextension",
@@ -18,43 +18,43 @@ pub const OVERLAYS: [&str; 5] = [
     "sidecar-wasmplugin",
 ];
 
-/// A copy of the manifests, to be changed.
+/// A copy of the manifests that tests can change.
 pub struct Folder {
     tools: Tools,
     copy: TempDir,
 }
 
 impl Folder {
-    /// As they are shipped.
+    /// Copies the shipped manifests.
     pub fn shipped() -> Result<Self> {
         let (tools, copy) = (Tools::find()?, tempfile::tempdir()?);
         copy_all(&tools.root.join("istio"), copy.path())?;
         Ok(Self { tools, copy })
     }
 
-    /// The checkout.
+    /// Returns the checkout's path.
     pub fn root(&self) -> &Path {
         &self.tools.root
     }
 
-    /// A file's text.
+    /// Returns a file's text.
     pub fn text(&self, file: &str) -> Result<String> {
         fs::read_to_string(self.copy.path().join(file)).with_context(|| file.to_owned())
     }
 
-    /// Replaces a text that a file has once.
+    /// Replaces a text that a file must contain exactly once.
     pub fn edit(&self, file: &str, from: &str, to: &str) -> Result<()> {
         let text = self.text(file)?;
-        ensure!(text.matches(from).count() == 1, "{file} does not have `{from}` once");
+        ensure!(text.matches(from).count() == 1, "{file} does not contain `{from}` exactly once");
         Ok(fs::write(self.copy.path().join(file), text.replace(from, to))?)
     }
 
-    /// The values, as they are now.
+    /// Returns the current values.
     pub fn values(&self) -> Result<Value> {
         Ok(serde_saphyr::from_str(&self.text("base/values.yaml")?)?)
     }
 
-    /// Puts other values in their place.
+    /// Replaces the values.
     pub fn set_values(&self, values: &Value) -> Result<()> {
         Ok(fs::write(self.copy.path().join("base/values.yaml"), values.to_string())?)
     }
@@ -65,7 +65,7 @@ impl Folder {
         self.edit(&format!("overlays/{overlay}/kustomization.yaml"), before, &after)
     }
 
-    /// What `kubectl apply -k` would apply.
+    /// Returns the YAML that `kubectl apply -k` applies.
     pub fn build(&self, overlay: &str) -> Result<String> {
         let kustomize = self.tools.folder("kustomize")?.join("kustomize");
         let output = Command::new(kustomize).arg(self.copy.path().join("overlays").join(overlay)).output()?;
@@ -73,17 +73,17 @@ impl Folder {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The same, as resources.
+    /// Returns the resources that `kubectl apply -k` applies.
     pub fn manifests(&self, overlay: &str) -> Result<Manifests> {
         Manifests::read(&self.build(overlay)?)
     }
 
-    /// Has Istio look at each resource that an overlay becomes. What it only warns of counts, too.
+    /// Validates each resource of an overlay with `istioctl validate`. Warnings are errors.
     pub fn validate(&self, overlay: &str) -> Result<()> {
         self.validate_text(overlay, &self.build(overlay)?)
     }
 
-    /// The same for a file.
+    /// Validates the resources of a file in the same way.
     pub fn validate_file(&self, file: &str) -> Result<()> {
         self.validate_text(&file.replace('/', "-"), &self.text(file)?)
     }
@@ -91,7 +91,7 @@ impl Folder {
     fn validate_text(&self, name: &str, text: &str) -> Result<()> {
         let path = self.write(&format!("{name}.yaml"), text)?;
         let told = self.istioctl(&["validate", "--filename", &path])?;
-        // It says this of every EnvoyFilter.
+        // istioctl prints this warning for every EnvoyFilter.
         let harmless = "EnvoyFilter exposes internal implementation details that may change at any time. Prefer other APIs \
                         if possible, and exercise extreme caution, especially around upgrades.";
         let title = [format!("{path:?} is valid"), format!("{path:?} has warnings:")];
@@ -100,16 +100,16 @@ impl Folder {
         Ok(())
     }
 
-    /// Has Istio look at all of them together, beside the gateway and the cluster of the examples.
+    /// Checks all resources of an overlay together with `istioctl analyze`, with the examples' gateway and cluster.
     pub fn analyze(&self, overlay: &str) -> Result<()> {
         let mut files = vec![self.write(&format!("{overlay}.yaml"), &self.build(overlay)?)?];
         for example in ["gateway/gateway.yaml", "gateway/replicas.yaml", "statefulset/opensearch.yaml"] {
             let text = self.text(&format!("examples/{example}"))?;
             for workload in serde_saphyr::from_multiple::<Value>(&text)? {
-                // Nobody here makes pods of it.
+                // No controller creates the workload's pods here.
                 if let Some(labels) = workload["spec"]["template"]["metadata"]["labels"].as_object() {
                     let pod = Pod::new("search", "pod-0", labels.clone(), Ipv4Addr::LOCALHOST).object();
-                    let name = format!("{}.yaml", workload["kind"].as_str().context("no kind")?);
+                    let name = format!("{}.yaml", workload["kind"].as_str().context("a workload has no kind")?);
                     files.push(self.write(&name, &pod.to_string())?);
                 }
             }
@@ -120,7 +120,7 @@ impl Folder {
             "--use-kube=false",
             "--all-namespaces",
             "--failure-threshold=Info",
-            // What `validate` says of them, and here of every one.
+            // The same warning as in `validate`, for every EnvoyFilter.
             "--suppress=IST0133=EnvoyFilter *",
         ];
         let arguments: Vec<&str> = options.into_iter().chain(files.iter().map(String::as_str)).collect();
@@ -132,10 +132,10 @@ impl Folder {
     fn write(&self, file: &str, text: &str) -> Result<String> {
         let path = self.copy.path().join(file);
         fs::write(&path, text)?;
-        path.into_os_string().into_string().ok().context("a path that is no text")
+        path.into_os_string().into_string().ok().context("the path is not UTF-8")
     }
 
-    /// All that istioctl says.
+    /// Runs istioctl and returns everything that it prints.
     fn istioctl(&self, arguments: &[&str]) -> Result<String> {
         let istioctl = self.tools.folder("istioctl")?.join("istioctl");
         let output = Command::new(istioctl).args(arguments).env("HOME", self.copy.path()).output()?;

@@ -1,5 +1,5 @@
-//! The manifests as they are shipped: kustomize builds them, Istio's own checks find nothing wrong, every value arrives
-//! where it belongs, and what has to fit together does.
+//! Tests of the shipped manifests: kustomize builds them, Istio's own checks find no mistakes, every value reaches its
+//! place, and dependent fields match.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod folder;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use folder::{Folder, OVERLAYS};
 
 #[test]
-fn istio_finds_nothing_wrong() -> Result<()> {
+fn istio_finds_no_mistakes_in_the_overlays() -> Result<()> {
     let folder = Folder::shipped()?;
     for overlay in OVERLAYS {
         folder.validate(overlay)?;
@@ -23,7 +23,7 @@ fn istio_finds_nothing_wrong() -> Result<()> {
 }
 
 #[test]
-fn istio_finds_nothing_wrong_with_the_components() -> Result<()> {
+fn istio_finds_no_mistakes_in_the_components() -> Result<()> {
     for (component, mode) in [("mtls", "ISTIO_MUTUAL"), ("tls", "SIMPLE")] {
         let folder = Folder::shipped()?;
         folder.add_component("gateway-envoyfilter", component)?;
@@ -36,9 +36,9 @@ fn istio_finds_nothing_wrong_with_the_components() -> Result<()> {
     Ok(())
 }
 
-/// What Istio only warns of counts, too.
+/// Checks that mistakes are errors even if Istio only warns of them.
 #[test]
-fn a_mistake_in_envoys_part_is_found() -> Result<()> {
+fn a_mistake_in_envoys_configuration_is_found() -> Result<()> {
     for (mistake, told) in
         [("failure_polcy: FAIL_RELOAD", "failure_polcy"), ("failure_policy: FAIL_RELAOD", "FAIL_RELAOD")]
     {
@@ -51,7 +51,7 @@ fn a_mistake_in_envoys_part_is_found() -> Result<()> {
 }
 
 #[test]
-fn every_value_arrives() -> Result<()> {
+fn every_value_reaches_the_manifests() -> Result<()> {
     let folder = Folder::shipped()?;
     let mut values = folder.values()?;
     values["elasticsearch"] = json!({
@@ -71,7 +71,7 @@ fn every_value_arrives() -> Result<()> {
     for overlay in OVERLAYS {
         folder.validate(overlay)?;
         let text = folder.build(overlay)?;
-        // All that values.yaml says as it is shipped, and what stands in for it elsewhere.
+        // The defaults in values.yaml and the placeholders in other files.
         for default in
             ["search", "app: es", "es-0.es", "ingressgateway", "client", "example/", "000000", "{name}", "values.yaml"]
         {
@@ -103,7 +103,7 @@ fn every_value_arrives() -> Result<()> {
 }
 
 #[test]
-fn the_filter_takes_its_configuration_and_finds_its_upstreams() -> Result<()> {
+fn the_filter_accepts_its_configuration_and_its_upstreams_exist() -> Result<()> {
     let folder = Folder::shipped()?;
     let values = folder.values()?;
     let text = values["filter"]["configuration"].as_str().unwrap();
@@ -130,7 +130,7 @@ fn the_filter_takes_its_configuration_and_finds_its_upstreams() -> Result<()> {
         let [rule] = rules[..] else { panic!("{rules:?}") };
         ensure!(
             clusters.iter().all(|cluster| cluster.ends_with(rule.trim_start_matches('*'))),
-            "{rule} is not for {clusters:?}"
+            "{rule} does not match all of {clusters:?}"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What envoy.yaml says for a reason holds in Istio, too.
+//! Checks that the manifests have the settings of envoy.yaml that the filter needs.
 
 use std::fs;
 
@@ -21,8 +21,8 @@ impl Standalone {
     }
 
     fn filter(&self, name: &str) -> Result<&Value> {
-        let filters = self.manager()["http_filters"].as_array().context("no filters")?;
-        filters.iter().find(|filter| filter["name"] == name).with_context(|| format!("no {name}"))
+        let filters = self.manager()["http_filters"].as_array().context("envoy.yaml has no filters")?;
+        filters.iter().find(|filter| filter["name"] == name).with_context(|| format!("envoy.yaml has no filter {name}"))
     }
 
     fn virtual_host(&self) -> &Value {
@@ -34,7 +34,7 @@ impl Standalone {
     }
 }
 
-/// What an overlay's EnvoyFilters patch.
+/// Returns the values of an overlay's EnvoyFilter patches of one kind.
 fn patches<'a>(manifests: &'a Manifests, apply_to: &str) -> Vec<&'a Value> {
     let filters = manifests.all("EnvoyFilter").flat_map(|filter| filter["spec"]["configPatches"].as_array().unwrap());
     filters.filter(|patch| patch["applyTo"] == apply_to).map(|patch| &patch["patch"]["value"]).collect()
@@ -55,7 +55,8 @@ fn routes() -> Result<()> {
             assert_eq!(route["route"]["idle_timeout"], expected["route"]["idle_timeout"], "{overlay}");
             assert_eq!(route["route"]["timeout"], expected["route"]["timeout"], "{overlay}");
         }
-        let routes = &manifests.all("VirtualService").next().context("no routes")?["spec"]["http"];
+        let routes =
+            &manifests.all("VirtualService").next().context("the overlay has no VirtualService")?["spec"]["http"];
         assert_eq!(routes[0]["match"][0]["uri"]["exact"], bulk["match"]["path"], "{overlay}");
         assert_eq!(
             routes[0]["match"][1]["uri"]["regex"], host["routes"][1]["match"]["safe_regex"]["regex"],
@@ -74,7 +75,8 @@ fn clusters() -> Result<()> {
     let folder = Folder::shipped()?;
     let standalone = Standalone::read(&folder)?;
     let manifests = folder.manifests("gateway-envoyfilter")?;
-    let pool = &manifests.all("DestinationRule").next().context("no rule")?["spec"]["trafficPolicy"]["connectionPool"];
+    let rule = manifests.all("DestinationRule").next().context("the overlay has no DestinationRule")?;
+    let pool = &rule["spec"]["trafficPolicy"]["connectionPool"];
     let thresholds = &standalone.cluster()["circuit_breakers"]["thresholds"][0];
     assert_eq!(pool["tcp"]["connectTimeout"], standalone.cluster()["connect_timeout"]);
     assert_eq!(pool["tcp"]["maxConnections"], thresholds["max_connections"]);
@@ -92,7 +94,7 @@ fn filters() -> Result<()> {
         let mut filter = patches(&manifests, "EXTENSION_CONFIG")[0].clone();
         let mut expected = standalone.filter("bulk_reshuffle")?.clone();
         for filter in [&mut filter, &mut expected] {
-            // Where the module and the upstreams are differs.
+            // The location of the module and the upstreams differ.
             filter["typed_config"]["config"]["vm_config"]["code"].take();
             filter["typed_config"]["config"]["configuration"]["value"].take();
         }
@@ -106,7 +108,8 @@ fn filters() -> Result<()> {
     Ok(())
 }
 
-/// What a proxy does that has no filter, or whose VM dies, is the same with a WasmPlugin or a TrafficExtension.
+/// Checks that a proxy without a working filter behaves the same with an EnvoyFilter, a WasmPlugin or a
+/// TrafficExtension.
 #[test]
 fn failures() -> Result<()> {
     let folder = Folder::shipped()?;

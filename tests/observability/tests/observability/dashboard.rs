@@ -1,4 +1,4 @@
-//! What can be seen of the dashboard without Prometheus.
+//! Tests of the dashboard that do not need Prometheus.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What the compiler says if this is to be of Grafana's own types; nothing if it is.
+/// Returns the compiler's errors if the dashboard does not match Grafana's own types, otherwise an empty text.
 fn misfits(dashboard: &str) -> String {
     let tools = Tools::find().unwrap();
     let (packages, folder) = (tools.folder("grafana-types").unwrap().join("node_modules"), TempDir::new().unwrap());
@@ -27,7 +27,7 @@ fn misfits(dashboard: &str) -> String {
 }
 
 #[test]
-fn it_is_what_grafana_takes_for_a_dashboard() {
+fn the_dashboard_matches_grafanas_types() {
     let dashboard = fs::read_to_string(example("dashboard.json")).unwrap();
     let dashboard = dashboard.trim();
     assert_eq!(misfits(dashboard), "");
@@ -38,12 +38,12 @@ fn it_is_what_grafana_takes_for_a_dashboard() {
         ("\"gridPos\": {", "\"grid\": {"),
     ] {
         assert!(dashboard.contains(right), "{right}");
-        assert_ne!(misfits(&dashboard.replacen(right, wrong, 1)), "", "nobody notices {wrong}");
+        assert_ne!(misfits(&dashboard.replacen(right, wrong, 1)), "", "the compiler accepts {wrong}");
     }
 }
 
 #[test]
-fn every_panel_says_what_it_shows_and_in_which_unit() {
+fn every_panel_has_a_title_a_description_and_a_unit() {
     let dashboard = Dashboard::read().unwrap();
     for panel in dashboard.panels() {
         assert!(!panel.title.is_empty(), "{}", panel.json);
@@ -55,9 +55,9 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
     assert!(dashboard.panels().count() > 30);
 }
 
-/// Imported into any Grafana, with any data source and any jobs.
+/// Checks that the dashboard can be imported into any Grafana, with any data source and any jobs.
 #[test]
-fn everything_goes_by_the_variables() {
+fn all_queries_use_the_variables() {
     let dashboard = Dashboard::read().unwrap();
     let source = json!({"type": "prometheus", "uid": "${datasource}"});
     let names: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! Before real Envoys: each panel has something to show, and each alert can be raised.
+//! Tests with real Envoys: each panel has data, and each alert can fire.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,19 +17,22 @@ const LIMIT: Duration = Duration::from_secs(120);
 const PLAIN: &str = "bulk-reshuffle";
 const MESH: &str = "mesh";
 
-/// What takes five minutes to be wrong. The tests of the rules have it.
+/// An alert that takes five minutes. The tests of the rules cover it.
 const LONG: &str = "BulkReshuffleStateStale";
 
-/// `metric_relabel_configs` for Istio's proxies, as the page has them.
+/// Returns `metric_relabel_configs` for Istio's proxies from the page.
 fn relabel() -> Result<Value> {
     let page = std::fs::read_to_string(Tools::find()?.root.join("istio/README.md"))?;
-    let yaml = page.split("```yaml\n").find(|text| text.starts_with("metric_relabel_configs")).context("no rules")?;
+    let yaml = page
+        .split("```yaml\n")
+        .find(|text| text.starts_with("metric_relabel_configs"))
+        .context("the page has no metric_relabel_configs")?;
     let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap_or_default())?;
     Ok(config["metric_relabel_configs"].clone())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_dashboard_and_the_alerts_see_what_real_envoys_tell() -> Result<()> {
+async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
     let wasm = forced_trap(env!("CARGO_TARGET_TMPDIR"))?;
     let (site, mut trouble, mesh) =
@@ -39,18 +42,18 @@ async fn the_dashboard_and_the_alerts_see_what_real_envoys_tell() -> Result<()> 
         Job { name: MESH, targets: vec![mesh.admin()], relabel: Some(relabel()?) },
     ];
     let prometheus = Prometheus::start(&tools, run_dir.path(), &jobs).await?;
-    every_metric_that_is_asked_for_is_there(&prometheus).await?;
-    every_panel_has_something_to_show(&prometheus).await?;
-    in_a_mesh_labels_are_the_same(&prometheus, &trouble, &mesh).await?;
-    site_is_well(&prometheus, &site).await?;
-    trouble_is_seen(&prometheus, &mut trouble).await?;
+    every_queried_metric_exists(&prometheus).await?;
+    every_panel_has_data(&prometheus).await?;
+    labels_are_the_same_in_a_mesh(&prometheus, &trouble, &mesh).await?;
+    a_healthy_site_has_no_alerts(&prometheus, &site).await?;
+    every_alert_fires(&prometheus, &mut trouble).await?;
     prometheus.stop().await?;
     mesh.stop().await?;
     trouble.stop().await?;
     site.stop().await
 }
 
-/// Tries until it succeeds; after a while the last error stands.
+/// Repeats a check until it succeeds; returns its last error on a timeout.
 async fn soon(what: &str, check: impl AsyncFn() -> Result<()>) -> Result<()> {
     let last = RefCell::new(None);
     let done = wait::until(LIMIT, what, async || match check().await {
@@ -63,7 +66,7 @@ async fn soon(what: &str, check: impl AsyncFn() -> Result<()>) -> Result<()> {
     done.await.map_err(|error| last.take().unwrap_or(error).context(what.to_owned()))
 }
 
-/// What the dashboard and the alerts ask for, all of it.
+/// Returns all selectors of the dashboard and the alerts.
 async fn selectors(prometheus: &Prometheus) -> Result<Vec<Selector>> {
     let dashboard = Dashboard::read()?;
     let mut selectors = Vec::new();
@@ -83,18 +86,18 @@ async fn selectors(prometheus: &Prometheus) -> Result<Vec<Selector>> {
     Ok(selectors)
 }
 
-async fn every_metric_that_is_asked_for_is_there(prometheus: &Prometheus) -> Result<()> {
+async fn every_queried_metric_exists(prometheus: &Prometheus) -> Result<()> {
     for selector in selectors(prometheus).await? {
         soon(&format!("{selector:?}"), async || {
             let series = prometheus.series(&format!("{}{{job=\"{PLAIN}\"}}", selector.metric)).await?;
-            ensure!(!series.is_empty(), "there is no {}", selector.metric);
+            ensure!(!series.is_empty(), "{} does not exist", selector.metric);
             for label in &selector.labels {
                 ensure!(series.iter().any(|one| one.contains_key(label)), "{} has no {label}", selector.metric);
             }
             let has = |one: &serde_json::Map<String, Value>| {
                 selector.exact.iter().all(|(label, value)| one.get(label).is_some_and(|found| found == value))
             };
-            ensure!(series.iter().any(has), "there is none with {:?}", selector.exact);
+            ensure!(series.iter().any(has), "{} has no series with {:?}", selector.metric, selector.exact);
             Ok(())
         })
         .await?;
@@ -102,7 +105,7 @@ async fn every_metric_that_is_asked_for_is_there(prometheus: &Prometheus) -> Res
     Ok(())
 }
 
-async fn every_panel_has_something_to_show(prometheus: &Prometheus) -> Result<()> {
+async fn every_panel_has_data(prometheus: &Prometheus) -> Result<()> {
     let dashboard = Dashboard::read()?;
     for panel in dashboard.panels() {
         for target in panel.targets() {
@@ -120,7 +123,7 @@ async fn every_panel_has_something_to_show(prometheus: &Prometheus) -> Result<()
     Ok(())
 }
 
-/// The labels of each of the filter's metrics in an Envoy, and the values of those that are the filter's own.
+/// Returns the labels of each of the filter's metrics in an Envoy, with the values of the filter's own labels.
 async fn labels(
     prometheus: &Prometheus,
     instance: &str,
@@ -134,7 +137,7 @@ async fn labels(
             let is_common = matches!(label.as_str(), "outcome" | "reason");
             values.extend(value.as_str().filter(|_| is_common).map(str::to_owned));
             if label == "upstream" {
-                // Both call the nodes by their names, and Istio's proxies write a dash as an underscore.
+                // Both use the nodes' names, but Istio's proxies write a dash as an underscore.
                 let value = value.as_str().unwrap_or_default().replace('-', "_");
                 values.insert(if value == "any" { "es".into() } else { value });
             }
@@ -143,55 +146,55 @@ async fn labels(
     Ok(found)
 }
 
-async fn in_a_mesh_labels_are_the_same(prometheus: &Prometheus, plain: &Trouble, mesh: &Trouble) -> Result<()> {
+async fn labels_are_the_same_in_a_mesh(prometheus: &Prometheus, plain: &Trouble, mesh: &Trouble) -> Result<()> {
     let (plain, mesh) = (plain.admin().to_string(), mesh.admin().to_string());
-    soon("the same labels in a mesh", async || {
+    soon("the labels are the same in a mesh", async || {
         let (plain, mesh) = (labels(prometheus, &plain).await?, labels(prometheus, &mesh).await?);
         let differs = plain.iter().find(|(name, labels)| mesh.get(*name) != Some(*labels));
-        ensure!(differs.is_none(), "{differs:?} is in a mesh {:?}", differs.map(|(name, _)| mesh.get(name)));
+        ensure!(differs.is_none(), "{differs:?} differs in a mesh: {:?}", differs.map(|(name, _)| mesh.get(name)));
         let other = mesh.keys().find(|name| !plain.contains_key(*name));
-        ensure!(other.is_none(), "{other:?} is only in a mesh");
+        ensure!(other.is_none(), "{other:?} exists only in a mesh");
         for family in Families::all().filter(|family| !family.labels.is_empty()) {
-            ensure!(mesh.keys().any(|name| name.starts_with(family.name)), "there is no {}", family.name);
+            ensure!(mesh.keys().any(|name| name.starts_with(family.name)), "{} does not exist in a mesh", family.name);
         }
         Ok(())
     })
     .await
 }
 
-/// The names of the alerts that are pending or fire for an Envoy.
+/// Returns the names of an Envoy's pending and firing alerts.
 async fn alerts(prometheus: &Prometheus, instance: &str) -> Result<BTreeSet<String>> {
     let alerts = prometheus.alerts().await?;
     let of_instance = alerts.iter().filter(|alert| alert["labels"]["instance"] == instance);
     Ok(of_instance.filter_map(|alert| alert["labels"]["alertname"].as_str().map(str::to_owned)).collect())
 }
 
-/// Envoy as shipped, before nodes that are well, is no reason to look.
-async fn site_is_well(prometheus: &Prometheus, site: &Site) -> Result<()> {
+/// Checks that the shipped Envoy in front of healthy nodes has no alerts.
+async fn a_healthy_site_has_no_alerts(prometheus: &Prometheus, site: &Site) -> Result<()> {
     let alerts = alerts(prometheus, &site.admin().to_string()).await?;
-    ensure!(alerts.is_empty(), "{alerts:?} without a reason");
+    ensure!(alerts.is_empty(), "unexpected alerts: {alerts:?}");
     Ok(())
 }
 
-async fn trouble_is_seen(prometheus: &Prometheus, trouble: &mut Trouble) -> Result<()> {
+async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble) -> Result<()> {
     let mut expected: BTreeSet<String> = Rules::read()?.iter().map(|rule| rule.alert.clone()).collect();
-    ensure!(expected.remove(LONG), "there is no {LONG}");
+    ensure!(expected.remove(LONG), "the rules have no {LONG}");
     let instance = trouble.admin().to_string();
     let died = "BulkReshuffleVmDied";
-    // Not all at the same time: a request that is never answered, for one, ends after a while and comes again.
+    // The alerts do not fire all at once. For example, a request without an answer times out and is then sent again.
     let missing = RefCell::new(expected);
-    soon("every alert, but that of a dead VM", async || {
+    soon("every alert fires, except that of a dead VM", async || {
         let raised = alerts(prometheus, &instance).await?;
-        ensure!(!raised.contains(died), "a VM has died by itself");
+        ensure!(!raised.contains(died), "a VM died unexpectedly");
         let mut missing = missing.borrow_mut();
         missing.retain(|alert| !raised.contains(alert));
-        ensure!(missing.iter().eq([died]), "nobody says {missing:?}");
+        ensure!(missing.iter().eq([died]), "alerts that have not fired: {missing:?}");
         Ok(())
     })
     .await?;
     trouble.kill_vm().await?;
-    soon("the alert of a dead VM", async || {
-        ensure!(alerts(prometheus, &instance).await?.contains(died), "nobody says {died}");
+    soon("the alert of a dead VM fires", async || {
+        ensure!(alerts(prometheus, &instance).await?.contains(died), "{died} has not fired");
         Ok(())
     })
     .await?;

@@ -1,4 +1,4 @@
-//! The alerts and the configuration, by Prometheus' own tool.
+//! Tests of the alerts and the configuration with promtool.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,37 +10,37 @@ use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What promtool says, and whether it is content.
+/// Runs promtool; returns whether it succeeds, and its output.
 fn promtool(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let program = Tools::find().unwrap().folder("prometheus").unwrap().join("promtool");
     let output = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
 #[track_caller]
-fn assert_content(arguments: &[&str]) {
-    let (is_content, said) = promtool(&example(""), arguments);
-    assert!(is_content, "{said}");
+fn assert_success(arguments: &[&str]) {
+    let (is_ok, output) = promtool(&example(""), arguments);
+    assert!(is_ok, "{output}");
 }
 
 #[test]
-fn prometheus_takes_the_configuration_and_the_rules() {
-    assert_content(&["check", "config", "--lint=all", "--lint-fatal", "prometheus.yaml"]);
-    assert_content(&["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]);
+fn prometheus_accepts_the_configuration_and_the_rules() {
+    assert_success(&["check", "config", "--lint=all", "--lint-fatal", "prometheus.yaml"]);
+    assert_success(&["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]);
 }
 
 #[test]
-fn each_alert_is_raised_when_it_should_be_and_not_otherwise() {
-    assert_content(&["test", "rules", "rules.test.yaml"]);
+fn each_alert_fires_only_when_it_should() {
+    assert_success(&["test", "rules", "rules.test.yaml"]);
 }
 
-/// Ways to spoil a rule: never, at once, and for each number in turn, for less than that.
-fn spoilt(rule: &Rule) -> Vec<Value> {
+/// Returns broken variants of a rule: one never fires, one fires at once, and one fires below each threshold.
+fn broken(rule: &Rule) -> Vec<Value> {
     let with = |field: &str, value: Value| {
-        let mut spoilt = rule.json.clone();
-        spoilt[field] = value;
-        spoilt
+        let mut broken = rule.json.clone();
+        broken[field] = value;
+        broken
     };
     let expression = &rule.expression;
     let mut all = vec![with("expr", json!(format!("({expression}) and on () vector(0) > 1")))];
@@ -56,25 +56,25 @@ fn spoilt(rule: &Rule) -> Vec<Value> {
 }
 
 #[test]
-fn the_tests_notice_every_rule_that_is_spoilt() {
+fn the_rule_tests_detect_every_broken_rule() {
     let rules = Rules::read().unwrap();
     let folder = TempDir::new().unwrap();
     fs::copy(example("rules.test.yaml"), folder.path().join("rules.test.yaml")).unwrap();
     for rule in rules.iter() {
         let others = rules.iter().filter(|other| other.alert != rule.alert).map(|other| other.json.clone());
         let others: Vec<Value> = others.collect();
-        for spoilt in spoilt(rule) {
-            let all = [&others[..], std::slice::from_ref(&spoilt)].concat();
-            let file = json!({"groups": [{"name": "spoilt", "rules": all}]});
+        for broken in broken(rule) {
+            let all = [&others[..], std::slice::from_ref(&broken)].concat();
+            let file = json!({"groups": [{"name": "broken", "rules": all}]});
             fs::write(folder.path().join("rules.yaml"), file.to_string()).unwrap();
-            let (is_content, said) = promtool(folder.path(), &["test", "rules", "rules.test.yaml"]);
-            assert!(!is_content && said.contains(&rule.alert), "nobody notices {spoilt}: {said}");
+            let (is_ok, output) = promtool(folder.path(), &["test", "rules", "rules.test.yaml"]);
+            assert!(!is_ok && output.contains(&rule.alert), "the tests accept {broken}: {output}");
         }
     }
 }
 
 #[test]
-fn every_alert_says_what_is_wrong_and_what_to_do() {
+fn every_alert_has_a_summary_a_description_an_action_and_a_severity() {
     let mut names = BTreeSet::new();
     for rule in Rules::read().unwrap().iter() {
         assert!(names.insert(rule.alert.clone()), "{}", rule.alert);
