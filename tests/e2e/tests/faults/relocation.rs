@@ -20,7 +20,7 @@ impl Site {
     }
 
     /// Makes a change that moves primaries. Prints how long operations were misrouted after the last move.
-    async fn print_misrouted(&self, what: &str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    async fn print_misrouted_by(&self, what: &str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
         let begun = Instant::now();
         change().await?;
         let moved = self.witness()?.wait_moved(begun, LIMIT).await?;
@@ -46,7 +46,7 @@ async fn writes_follow_primaries_that_move_between_nodes() -> Result<()> {
     let (all, wrong) = site.witness()?.since("moved", Instant::now() - Duration::from_secs(2));
     ensure!(all > 0 && wrong == 0, "{wrong} of {all} operations were misrouted before any primary moved");
 
-    site.print_misrouted("two primaries by reroute", async || {
+    site.print_misrouted_by("two primaries by reroute", async || {
         let places = site.placement("moved").await?;
         let moves = places.iter().take(2).map(|(shard, node)| {
             let to = if node == "es-0" { "es-1" } else { "es-0" };
@@ -56,7 +56,7 @@ async fn writes_follow_primaries_that_move_between_nodes() -> Result<()> {
         site.post("/_cluster/reroute", commands).await.map(|_| ())
     })
     .await?;
-    site.print_misrouted("a node emptied", async || {
+    site.print_misrouted_by("a node emptied", async || {
         site.set(json!({"cluster.routing.allocation.exclude._name": "es-2"})).await
     })
     .await?;
@@ -65,7 +65,7 @@ async fn writes_follow_primaries_that_move_between_nodes() -> Result<()> {
     let batches = counted().await?;
     load.rate().await?;
     ensure!(counted().await? == batches, "the empty node still gets batches");
-    site.print_misrouted("the node filled again", async || {
+    site.print_misrouted_by("the node filled again", async || {
         let settings =
             json!({"cluster.routing.allocation.exclude._name": null, "cluster.routing.rebalance.enable": "all"});
         site.set(settings).await
