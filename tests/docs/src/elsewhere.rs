@@ -68,7 +68,7 @@ pub const ELSEWHERE: [Elsewhere; 23] = [
         begins: "make build",
         needs: "a container engine",
         file: "tests/e2e/tests/examples.rs",
-        test: "compose_takes_the_file_and_finds_what_it_mounts",
+        test: "the_compose_file_is_valid_and_its_mounts_exist",
         target: "test-examples",
     },
     Elsewhere {
@@ -108,7 +108,7 @@ pub const ELSEWHERE: [Elsewhere; 23] = [
         begins: "python3 tests/tools/fetch.py elasticsearch-8",
         needs: "minutes, with another server than `make test` has",
         file: "tests/e2e/tests/matrix/main.rs",
-        test: "every_kind_on_every_version",
+        test: "every_kind_is_routed_as_expected_on_every_version",
         target: "test-matrix",
     },
     example_client("python3 python/"),
@@ -124,7 +124,7 @@ const fn example_client(begins: &'static str) -> Elsewhere {
         begins,
         needs: "clients of its language",
         file: "tests/e2e/tests/example_clients/clients.rs",
-        test: "every_program_tells_what_was_not_indexed_and_sends_again_what_was_refused",
+        test: "every_program_reports_failed_documents_and_retries_refused_ones",
         target: "test-example-clients",
     }
 }

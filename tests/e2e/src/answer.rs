@@ -4,7 +4,7 @@ use anyhow::Result;
 use bulk_reshuffle_stack::Response;
 use tokio::task::JoinHandle;
 
-/// An answer that is still to come. Dropping it closes the client's connection.
+/// A pending answer. Dropping it closes the client's connection.
 #[derive(Debug)]
 pub struct Answer(JoinHandle<Result<Response>>);
 
@@ -13,12 +13,12 @@ impl Answer {
         Self(tokio::spawn(exchange))
     }
 
-    /// Waits for it.
+    /// Waits for the answer.
     pub async fn get(mut self) -> Result<Response> {
         (&mut self.0).await?
     }
 
-    /// Whether it is there.
+    /// Returns whether the answer has arrived.
     pub fn is_there(&self) -> bool {
         self.0.is_finished()
     }

@@ -1,25 +1,25 @@
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 
-/// Signs certificates, and is gone with the test.
+/// A certificate authority that exists only as long as the test.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own certificate (PEM).
+    /// The authority's own certificate (PEM).
     pub certificate: String,
 }
 
-/// What a server or client shows, and what it keeps to itself (PEM).
+/// The certificate and private key (PEM) of a server or client.
 #[derive(Debug)]
 pub struct Identity {
-    /// Its certificate.
+    /// The certificate.
     pub certificate: String,
-    /// Its private key.
+    /// The private key.
     pub key: String,
 }
 
 impl Authority {
-    /// One of its own.
+    /// Creates an authority with a self-signed certificate.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "the cluster's CA");
@@ -29,12 +29,12 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// A certificate for a DNS name or an IP address.
+    /// Issues a certificate for a DNS name or an IP address.
     pub fn sign(&self, name: &str) -> Result<Identity> {
         self.sign_params(&CertificateParams::new([name.to_owned()])?)
     }
 
-    /// A certificate for a URI.
+    /// Issues a certificate for a URI.
     pub fn sign_uri(&self, uri: &str) -> Result<Identity> {
         let mut params = CertificateParams::default();
         params.subject_alt_names.push(SanType::URI(uri.try_into()?));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::index::Index;
 
-/// What the fake cluster says of itself.
+/// The cluster state that the fake cluster reports.
 #[derive(Debug, Clone)]
 pub struct ClusterScript {
     pub(crate) nodes: usize,
@@ -14,29 +14,29 @@ pub struct ClusterScript {
 }
 
 impl ClusterScript {
-    /// A cluster without indices. Its nodes are called `es-0`, `es-1`, …
+    /// Creates a cluster without indices. Its nodes are called `es-0`, `es-1`, …
     pub fn new(nodes: usize) -> Self {
         Self { nodes, version: 1, indices: BTreeMap::new() }
     }
 
-    /// Three nodes with an index `books` of three shards, one on each.
+    /// Creates three nodes and an index `books` with one shard on each node.
     pub fn three_nodes() -> Self {
         Self::new(3).index(Index::new("books", [0, 1, 2]))
     }
 
-    /// Adds an index, or replaces the one of that name.
+    /// Adds an index, or replaces the index with the same name.
     #[must_use]
     pub fn index(mut self, index: Index) -> Self {
         self.indices.insert(index.name.clone(), index);
         self
     }
 
-    /// An index, to change it.
+    /// Returns an index for modification.
     pub fn index_mut(&mut self, name: &str) -> Option<&mut Index> {
         self.indices.get_mut(name)
     }
 
-    /// The first ids of an index, `id-0`, `id-1`, …, whose primary is on this node.
+    /// Returns those of the ids `id-0`, `id-1`, … whose primary is on this node.
     pub fn ids(&self, index: &str, node: usize) -> Result<impl Iterator<Item = String>> {
         let index = self.indices.get(index).with_context(|| format!("no index {index}"))?;
         anyhow::ensure!(index.node("id-0").is_ok(), "{} has no formula", index.name);
@@ -44,7 +44,7 @@ impl ClusterScript {
         Ok(ids.filter(move |id| matches!(index.node(id), Ok(Some(found)) if found == node)))
     }
 
-    /// The node that holds an index's primary for a routing value or an id.
+    /// Returns the node that holds an index's primary for a routing value or an id.
     pub fn node(&self, index: &str, routing: &str) -> Result<usize> {
         let found = self.indices.get(index).with_context(|| format!("no index {index}"))?;
         found.node(routing)?.with_context(|| format!("no primary for {routing} in {index}"))
@@ -54,12 +54,12 @@ impl ClusterScript {
         self.version = self.version.saturating_add(1);
     }
 
-    /// `GET /_cluster/state/version`.
+    /// Returns the answer to `GET /_cluster/state/version`.
     pub(crate) fn version(&self) -> Value {
         json!({"cluster_uuid": "fake", "version": self.version, "state_uuid": format!("state-{}", self.version)})
     }
 
-    /// `GET /_cluster/state/…`: all of it, whatever part of it is asked for.
+    /// Returns the answer to `GET /_cluster/state/…`: always the whole state, whatever part is requested.
     pub(crate) fn state(&self) -> Result<Value> {
         let node = |node| (format!("id-of-es-{node}"), json!({"name": format!("es-{node}")}));
         let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata(self.version)?));
@@ -76,7 +76,7 @@ impl ClusterScript {
         Ok(state)
     }
 
-    /// `GET /_alias`.
+    /// Returns the answer to `GET /_alias`.
     pub(crate) fn aliases(&self) -> Value {
         let of_index = |index: &Index| json!({"aliases": index.aliases});
         Value::Object(self.indices.iter().map(|(name, index)| (name.clone(), of_index(index))).collect())

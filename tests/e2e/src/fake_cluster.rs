@@ -14,10 +14,10 @@ use crate::lines;
 use crate::reaction::{Body, Reaction, json_response};
 use crate::recorded::Recorded;
 
-/// Servers on loopback that take themselves for the nodes of a cluster, and do what they are told.
+/// Servers on loopback that act as the nodes of a cluster and follow the test's script.
 ///
-/// A node answers questions about the cluster state by the [`ClusterScript`], bulk requests by the reaction that the
-/// test sets (at first: carries them out), and anything else by telling what was asked.
+/// A node answers cluster-state queries from the [`ClusterScript`] and bulk requests with the reaction that the test
+/// sets (by default, it carries them out). It answers any other request with a description of that request.
 #[derive(Debug)]
 pub struct FakeCluster {
     nodes: Vec<FakeNode>,
@@ -27,7 +27,7 @@ pub struct FakeCluster {
 type React = Arc<dyn Fn(&Recorded) -> Reaction + Send + Sync>;
 type ReactToQuestion = Arc<dyn Fn(&Recorded) -> Option<Reaction> + Send + Sync>;
 
-/// What the nodes have in common.
+/// The state that all nodes share.
 pub(crate) struct Shared {
     script: Mutex<ClusterScript>,
     react: Mutex<React>,
@@ -60,7 +60,7 @@ impl FakeCluster {
         Ok(Self { nodes, shared })
     }
 
-    /// Servers that hand on what they are asked, each to one of these nodes of a real cluster, and tell what that was.
+    /// Starts servers that record requests and forward them, each to one of these nodes of a real cluster.
     pub async fn in_front_of(nodes: &[SocketAddr]) -> Result<Self> {
         let cluster = Self::start(ClusterScript::new(nodes.len())).await?;
         let (client, nodes) = (Client::new(), nodes.to_vec());
@@ -73,76 +73,76 @@ impl FakeCluster {
         Ok(cluster)
     }
 
-    /// The nodes' addresses.
+    /// Returns the nodes' addresses.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.nodes.iter().map(|node| node.address)
     }
 
-    /// Says what the nodes make of bulk requests from now on.
+    /// Sets the nodes' reaction to bulk requests from now on.
     pub fn react(&self, react: impl Fn(&Recorded) -> Reaction + Send + Sync + 'static) {
         *lock(&self.shared.react) = Arc::new(react);
     }
 
-    /// Says what the nodes make of all other requests from now on; where it says nothing, they tell the truth.
+    /// Sets the nodes' reaction to all other requests from now on. If it returns `None`, they answer from the script.
     pub fn react_to_questions(&self, react: impl Fn(&Recorded) -> Option<Reaction> + Send + Sync + 'static) {
         *lock(&self.shared.react_to_question) = Arc::new(react);
     }
 
-    /// Changes what the cluster says of itself, which makes it a new version.
+    /// Changes the cluster state, and increments its version.
     pub fn change(&self, change: impl FnOnce(&mut ClusterScript)) {
         let mut script = lock(&self.shared.script);
         change(&mut script);
         script.next_version();
     }
 
-    /// What the cluster says of itself.
+    /// Returns the current script.
     pub fn script(&self) -> ClusterScript {
         lock(&self.shared.script).clone()
     }
 
-    /// An id of the index `books` whose primary is on this node; another one for each number.
+    /// Returns an id of the index `books` whose primary is on this node; each number yields a different id.
     pub fn book(&self, node: usize, number: usize) -> Result<String> {
         self.script().ids("books", node)?.nth(number).context("no id")
     }
 
-    /// The lines of an operation that writes a book on this node: see [`book`](Self::book).
+    /// Returns the lines of an operation that writes a book on this node: see [`book`](Self::book).
     pub fn write_book(&self, node: usize, number: usize) -> Result<String> {
         Ok(lines::index("books", &self.book(node, number)?, u64::try_from(number)?))
     }
 
-    /// The bulk requests, in the order in which they arrived.
+    /// Returns the bulk requests in the order of arrival.
     pub fn bulks(&self) -> Vec<Recorded> {
         self.shared.bulks.read()
     }
 
-    /// The bulk requests at one node.
+    /// Returns the bulk requests that one node received.
     pub fn bulks_at(&self, node: usize) -> Vec<Recorded> {
         self.bulks().into_iter().filter(|request| request.node == node).collect()
     }
 
-    /// The only bulk request at a node; an error if there are others or none.
+    /// Returns the only bulk request that a node received, or an error if there is not exactly one.
     pub fn only_bulk_at(&self, node: usize) -> Result<Recorded> {
         let found = self.bulks_at(node);
         anyhow::ensure!(found.len() == 1, "{} bulk requests at es-{node}", found.len());
-        found.into_iter().next().context("none")
+        found.into_iter().next().context("no bulk request")
     }
 
-    /// Everything that is no bulk request.
+    /// Returns all requests except bulk requests.
     pub fn others(&self) -> Vec<Recorded> {
         self.shared.others.read()
     }
 
-    /// Waits until the bulk requests are as they should be.
+    /// Waits until the bulk requests satisfy a condition.
     pub async fn wait_for_bulks(&self, what: &str, is_so: impl FnMut(&[Recorded]) -> bool) -> Result<Vec<Recorded>> {
         self.shared.bulks.wait_for(what, is_so).await
     }
 
-    /// Waits until the other requests are as they should be.
+    /// Waits until the other requests satisfy a condition.
     pub async fn wait_for_others(&self, what: &str, is_so: impl FnMut(&[Recorded]) -> bool) -> Result<Vec<Recorded>> {
         self.shared.others.wait_for(what, is_so).await
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub fn forget(&self) {
         self.shared.bulks.clear();
         self.shared.others.clear();
@@ -154,7 +154,7 @@ impl FakeCluster {
         Ok(())
     }
 
-    /// Opens the port again of a node that was taken down.
+    /// Reopens the port of a node that was taken down.
     pub async fn bring_up(&mut self, node: usize) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let found = self.node(node)?;
@@ -168,11 +168,11 @@ impl FakeCluster {
 }
 
 impl Shared {
-    /// A node's response; an error closes the connection.
+    /// Returns a node's response; an error closes the connection.
     pub(crate) async fn answer(&self, request: Recorded) -> Result<Response<Body>> {
         if request.is_bulk() {
             let react = Arc::clone(&lock(&self.react));
-            // Before anybody can see the request and change the reaction.
+            // Before the test can see the request and change the reaction.
             let reaction = react(&request);
             self.bulks.write(request.clone());
             return reaction.respond(&request).await;
@@ -186,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// What the script says, or else what was asked.
+    /// Returns the answer from the script, or else a description of the request.
     fn truth(&self, request: &Recorded) -> Result<Value> {
         let script = lock(&self.script);
         Ok(match request.path() {

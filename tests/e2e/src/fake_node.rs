@@ -28,7 +28,7 @@ impl FakeNode {
         Self::start_at(port::loopback(port::free()?), number, shared).await
     }
 
-    /// The same at this address.
+    /// Starts the node with this number at this address.
     pub(crate) async fn start_at(address: SocketAddr, number: usize, shared: Arc<Shared>) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
         Ok(Self { address, serving: tokio::spawn(accept(listener, number, shared)) })
@@ -37,7 +37,7 @@ impl FakeNode {
     /// Closes the port and all connections.
     pub(crate) async fn stop(&mut self) {
         self.serving.abort();
-        // The error is the one just caused.
+        // The only possible error is the abort above.
         (&mut self.serving).await.ok();
     }
 }
@@ -48,11 +48,11 @@ impl Drop for FakeNode {
     }
 }
 
-/// The connections end with this future: the set aborts what is in it when it is dropped.
+/// Accepts connections. They end with this future: dropping the set aborts its tasks.
 async fn accept(listener: TcpListener, number: usize, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        // As clusters do: else the end of a long answer waits for the other side's acknowledgement.
+        // As clusters do. Otherwise the end of a long answer waits for the other side's acknowledgement.
         stream.set_nodelay(true).ok();
         connections.spawn(serve(stream, number, Arc::clone(&shared)));
         while connections.try_join_next().is_some() {}
@@ -64,7 +64,7 @@ async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         async move { shared.answer(record(number, request).await?).await }
     });
-    // An error is a client that went away, or a connection that was to be closed.
+    // An error means that the client disconnected, or that the script closes the connection.
     let server = auto::Builder::new(TokioExecutor::new());
     server.serve_connection(TokioIo::new(stream), service).await.ok();
 }
@@ -75,7 +75,7 @@ async fn record(node: usize, request: Request<Incoming>) -> Result<Recorded> {
         node,
         version: head.version,
         method: head.method,
-        // HTTP/2 has the whole URI.
+        // In HTTP/2 this is the whole URI.
         target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
         headers: head.headers,
         body: body.collect().await?.to_bytes(),

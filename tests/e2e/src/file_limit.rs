@@ -1,7 +1,7 @@
 use anyhow::{Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Lets this process, and those that it starts from now on, have at least this many files and connections open.
+/// Raises the number of files and connections that this process, and those it starts from now on, may have open.
 pub fn raise_file_limit(files: u64) -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= files) {

@@ -2,8 +2,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// The filter with a way to kill its VM, which any request does that has the header `x-forced-trap`. `temporary` is
-/// `CARGO_TARGET_TMPDIR`, which only tests know.
+/// Returns the path of a filter whose VM any request with the header `x-forced-trap` kills. `temporary` is
+/// `CARGO_TARGET_TMPDIR`, which is only set for tests.
 pub fn forced_trap(temporary: &str) -> Result<PathBuf> {
     let target = Path::new(temporary).parent().context("no target folder")?;
     let wasm = target.join("forced-trap/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm");

@@ -1,6 +1,6 @@
 use tokio::sync::watch;
 
-/// Closed until the test opens it. Clones are the same gate.
+/// A gate that is closed until the test opens it. Clones are the same gate.
 #[derive(Debug, Clone)]
 pub struct Gate(watch::Sender<bool>);
 
@@ -11,19 +11,19 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn closed() -> Self {
         Self(watch::Sender::new(false))
     }
 
-    /// Lets everybody through, now and later.
+    /// Opens the gate for good.
     pub fn open(&self) {
         self.0.send_replace(true);
     }
 
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     pub(crate) async fn pass(&self) {
-        // An error would mean that the sender is gone, and the sender is here.
+        // An error would mean that the sender was dropped, but `self` holds it.
         self.0.subscribe().wait_for(|open| *open).await.ok();
     }
 }

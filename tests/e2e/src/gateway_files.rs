@@ -4,7 +4,7 @@ use std::path::Path;
 use crate::{Authority, Identity, ShippedFiles};
 use anyhow::Result;
 
-/// `envoy/gateway.yaml` for nodes at these addresses. Requests are held for a while, so that they meet.
+/// Prepares `envoy/gateway.yaml` for nodes at these addresses. Requests are held for a while, so that they are merged.
 pub fn gateway_files(
     folder: &Path,
     servers: &Authority,
@@ -20,7 +20,7 @@ pub fn gateway_files(
         );
     let node = |files: ShippedFiles, (node, address): (usize, &SocketAddr)| {
         let name = format!("es-{node}.internal");
-        // The name stays, for TLS.
+        // TLS still needs the name.
         let (shipped, known) =
             (format!("{name}, port_value: 9200"), format!("127.0.0.1, port_value: {}", address.port()));
         let to = |named: &str, place: &str| {
@@ -31,7 +31,7 @@ pub fn gateway_files(
     Ok(nodes.iter().enumerate().fold(files, node))
 }
 
-/// Writes what stands in `/etc/envoy` elsewhere; returns the folder.
+/// Writes the files that otherwise are in `/etc/envoy`; returns their folder.
 fn write_certificates(folder: &Path, servers: &Authority, tenants: &Authority) -> Result<String> {
     let folder = folder.join("certificates");
     std::fs::create_dir_all(&folder)?;

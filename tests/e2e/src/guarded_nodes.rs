@@ -11,38 +11,40 @@ use crate::authority::Identity;
 use crate::fake_cluster::FakeCluster;
 use crate::wiretap::Wiretap;
 
-/// Whom the nodes know.
+/// The clients that the nodes admit.
 #[derive(Debug)]
 pub enum Guests {
-    /// Everybody.
+    /// All clients.
     All,
-    /// Users, as the lines of an htpasswd file.
+    /// Users, given as the lines of an htpasswd file.
     Users(&'static str),
-    /// Who brings one of these values of the header `authorization`.
+    /// Clients that send one of these values in the header `authorization`.
     Keys(&'static [&'static str]),
-    /// Who shows a certificate that this authority (PEM) has signed. The nodes may offer HTTP/2.
+    /// Clients with a certificate that this authority has signed.
     Certified {
-        /// Its certificate.
+        /// The authority's certificate (PEM).
         authority: String,
-        /// Whether they do.
+        /// Whether the nodes offer HTTP/2.
         http2: bool,
     },
 }
 
-/// A real cluster whose nodes are reached by TLS only, and by whom they know. (The servers that the tests run are built
-/// without such guards.) Each node has in front of it: one who hears what comes over the wire, a guard that ends TLS and
-/// asks who is there, and one who writes down what passed the guard.
+/// A real cluster whose nodes accept only TLS, and only the clients that they admit.
+///
+/// The servers that the tests run are built without security. So each node has in front of it a wiretap that records
+/// the bytes on the wire, a guard that terminates TLS and authenticates clients, and a server that records the requests
+/// that the guard admits.
 #[derive(Debug)]
 pub struct GuardedNodes {
-    /// What came over the wire.
+    /// The recorders of the bytes on the wire.
     pub wiretaps: Vec<Wiretap>,
-    /// What passed the guards.
+    /// The requests that the guards admitted.
     pub admitted: FakeCluster,
     guards: Envoy,
 }
 
 impl GuardedNodes {
-    /// Puts all of that in front of these nodes, which show these identities.
+    /// Starts wiretaps and guards in front of these nodes; the guards present these identities.
     pub async fn start(folder: PathBuf, nodes: &[SocketAddr], identities: &[Identity], guests: Guests) -> Result<Self> {
         let admitted = FakeCluster::in_front_of(nodes).await?;
         let ports = port::free_ports(nodes.len())?;
@@ -73,18 +75,18 @@ impl GuardedNodes {
         Ok(Self { wiretaps, admitted, guards })
     }
 
-    /// Where the nodes are to be reached.
+    /// Returns the addresses at which Envoy reaches the nodes.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.wiretaps.iter().map(|wiretap| wiretap.address).collect()
     }
 
-    /// Ends the guards.
+    /// Stops the guards.
     pub async fn end(self) -> Result<()> {
         self.guards.stop().await
     }
 }
 
-/// The header of a user with a password.
+/// Returns the value of `authorization` for a user with a password.
 pub fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
@@ -136,7 +138,7 @@ fn address(port: u16) -> Value {
 }
 
 impl Guests {
-    /// The filter that lets nobody else through, if TLS does not see to that.
+    /// Returns the filter that rejects all other clients, unless TLS does so.
     fn filter(&self) -> Option<Value> {
         Some(match self {
             Self::All => return None,

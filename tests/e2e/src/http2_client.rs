@@ -29,7 +29,7 @@ impl Http2Client {
         Ok(Self { to, requests, connection: tokio::spawn(connection) })
     }
 
-    /// Sends a bulk request, its body in frames of this size and perhaps with trailers; returns the answer, which
+    /// Sends a bulk request with its body in frames of this size, optionally with trailers. Returns the answer, which
     /// must be 200.
     pub async fn bulk(&mut self, path: &str, body: &[u8], frame: usize, trailers: Option<HeaderMap>) -> Result<Value> {
         let request = Request::post(format!("http://{}{path}", self.to)).header("content-type", "application/x-ndjson");

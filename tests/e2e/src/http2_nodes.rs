@@ -1,7 +1,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Lets Envoy speak HTTP/2 in clear text with all nodes, as a comment in `envoy/gateway.yaml` says.
+/// Configures cleartext HTTP/2 to all nodes, as described by a comment in `envoy/gateway.yaml`.
 pub fn reach_nodes_by_http2(config: &mut Value) -> Result<()> {
     let clusters = config.pointer_mut("/static_resources/clusters").and_then(Value::as_array_mut);
     for cluster in clusters.context("no clusters")? {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 pub struct Index {
     pub(crate) name: String,
     pub(crate) aliases: BTreeMap<String, Value>,
-    /// The node of each shard's primary; `None`: not started.
+    /// The node of each shard's primary, or `None` if it is not started.
     primaries: Vec<Option<usize>>,
     created: u64,
     open: bool,
@@ -17,7 +17,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// An index with one shard for each of these nodes, which holds its primary. Created on OpenSearch 2.
+    /// Creates an index, as of OpenSearch 2, with one shard for each of these nodes; the node holds its primary.
     pub fn new(name: &str, nodes: impl IntoIterator<Item = usize>) -> Self {
         Self {
             name: name.into(),
@@ -29,48 +29,48 @@ impl Index {
         }
     }
 
-    /// Gives it an alias, with what `GET /_alias` says of that.
+    /// Adds an alias with the details that `GET /_alias` reports.
     #[must_use]
     pub fn alias(mut self, name: &str, details: Value) -> Self {
         self.aliases.insert(name.into(), details);
         self
     }
 
-    /// Sets one of its settings under `index.`; numbers are strings, as a cluster shows them.
+    /// Sets a setting under `index.`. Numbers are strings, as a cluster reports them.
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.insert(name.into(), value.into());
         self
     }
 
-    /// Closes it.
+    /// Closes the index.
     #[must_use]
     pub fn closed(self) -> Self {
         Self { open: false, ..self }
     }
 
-    /// Takes a shard's primary away.
+    /// Leaves a shard's primary unassigned.
     #[must_use]
     pub fn unassigned(mut self, shard: usize) -> Self {
         self.move_primary(shard, None);
         self
     }
 
-    /// Moves a shard's primary to another node, or to none.
+    /// Moves a shard's primary to another node, or unassigns it.
     pub fn move_primary(&mut self, shard: usize, node: Option<usize>) {
         if let Some(primary) = self.primaries.get_mut(shard) {
             *primary = node;
         }
     }
 
-    /// The shard of a document, by its routing value or else by its id.
+    /// Returns the shard of a document with this routing value or id.
     pub fn shard(&self, routing: &str) -> Result<usize> {
         let formula = Formula::of_index(self.created, self.shards()?, self.routing_shards()?);
         let formula = formula.map_err(|why| anyhow::anyhow!("the index has no formula: {}", why.name()))?;
         Ok(formula.shard(hash(routing)) as usize)
     }
 
-    /// The node that holds the primary for a routing value or an id.
+    /// Returns the node that holds the primary for a routing value or an id.
     pub fn node(&self, routing: &str) -> Result<Option<usize>> {
         let shard = self.shard(routing)?;
         self.primaries.get(shard).copied().with_context(|| format!("{} has no shard {shard}", self.name))
@@ -84,7 +84,7 @@ impl Index {
         Ok(self.shards()?.saturating_mul(128))
     }
 
-    /// What the cluster state of this version says of it under `metadata`.
+    /// Returns the index's part of `metadata` in the cluster state of this version.
     pub(crate) fn metadata(&self, version: u64) -> Result<Value> {
         let mut settings = self.settings.clone();
         settings.insert("uuid".into(), self.name.as_str().into());
@@ -99,7 +99,7 @@ impl Index {
         }))
     }
 
-    /// What the cluster state says of it under `routing_table`.
+    /// Returns the index's part of `routing_table` in the cluster state.
     pub(crate) fn routing_table(&self) -> Value {
         let copy = |node: &Option<usize>| match node {
             Some(node) => json!([{"primary": true, "state": "STARTED", "node": format!("id-of-es-{node}")}]),

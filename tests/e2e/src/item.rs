@@ -2,7 +2,7 @@ use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::Response;
 use serde_json::Value;
 
-/// An item of an answer to a bulk request, as a client reads it.
+/// An item of a bulk response, as a client reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// `index`, `create`, `update` or `delete`.
@@ -11,18 +11,18 @@ pub struct Item {
     pub id: String,
     /// The operation's status.
     pub status: u64,
-    /// All of the item.
+    /// All fields of the item.
     pub fields: Value,
 }
 
 impl Item {
-    /// The items of an answer, which must be 200.
+    /// Reads the items of an answer, which must be 200.
     pub fn read_all(response: &Response) -> Result<Vec<Self>> {
         ensure!(response.status == 200, "{}: {}", response.status, response.text());
         Self::of_answer(&response.json()?)
     }
 
-    /// The items of an answer's body.
+    /// Reads the items of an answer's body.
     pub fn of_answer(answer: &Value) -> Result<Vec<Self>> {
         let items = answer["items"].as_array().with_context(|| format!("no items in {answer}"))?;
         let errors = answer["errors"].as_bool().context("no `errors`")?;
@@ -31,12 +31,12 @@ impl Item {
         Ok(items)
     }
 
-    /// The type of its error.
+    /// Returns the type of the item's error.
     pub fn error(&self) -> Option<&str> {
         self.fields.pointer("/error/type")?.as_str()
     }
 
-    /// What [`Items`](crate::Items) wrote to tell whose it is.
+    /// Returns the number by which [`Items`](crate::Items) identifies the operation.
     pub fn number(&self) -> Option<u64> {
         self.fields.get("_seq_no")?.as_u64()
     }

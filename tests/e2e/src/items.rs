@@ -9,10 +9,10 @@ use crate::recorded::Recorded;
 
 type Change = Arc<dyn Fn(&mut Vec<Value>) + Send + Sync>;
 
-/// An answer in which each operation has its item.
+/// An answer with an item for each operation.
 ///
-/// An item's `_seq_no` is the field `n` of the operation's source, so that a test can tell whose it is, even among
-/// operations on one document.
+/// An item's `_seq_no` is the field `n` of the operation's source, so that a test can match items to operations, even
+/// among operations on one document.
 #[derive(Clone, Default)]
 pub struct Items {
     took: u64,
@@ -27,33 +27,33 @@ impl fmt::Debug for Items {
 }
 
 impl Items {
-    /// Says how many milliseconds it took.
+    /// Sets `took`, in milliseconds.
     #[must_use]
     pub fn took(self, took: u64) -> Self {
         Self { took, ..self }
     }
 
-    /// Adds a header to those that every answer has.
+    /// Adds a header to those of every answer.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Changes the items: to errors, or to lies.
+    /// Changes the items, for example to errors or to wrong items.
     #[must_use]
     pub fn change(self, change: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> Self {
         Self { change: Some(Arc::new(change)), ..self }
     }
 
-    /// The headers to send.
+    /// Returns the headers to send.
     pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let usual = [("content-type", "application/json; charset=UTF-8"), ("x-elastic-product", "Elasticsearch")];
         let usual = usual.map(|(name, value)| (name.to_owned(), value.to_owned()));
         usual.into_iter().chain(self.headers.clone()).collect()
     }
 
-    /// The body to send.
+    /// Returns the body to send.
     pub(crate) fn body(&self, request: &Recorded) -> Result<Vec<u8>> {
         let operations = request.operations()?;
         let mut items: Vec<Value> =

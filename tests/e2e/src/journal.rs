@@ -7,7 +7,7 @@ use crate::recorded::Recorded;
 
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// The requests that arrived, in their order.
+/// The received requests, in the order of arrival.
 #[derive(Debug)]
 pub(crate) struct Journal(watch::Sender<Vec<Recorded>>);
 
@@ -18,23 +18,22 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// What is written so far.
+    /// Returns the requests so far.
     pub(crate) fn read(&self) -> Vec<Recorded> {
         self.0.borrow().clone()
     }
 
-    /// Writes another request.
+    /// Appends a request.
     pub(crate) fn write(&self, request: Recorded) {
         self.0.send_modify(|requests| requests.push(request));
     }
 
-    /// Removes what is written so far.
+    /// Removes the requests so far.
     pub(crate) fn clear(&self) {
         self.0.send_modify(Vec::clear);
     }
 
-    /// Waits until the requests are as they should be, and returns them; an error that shows them if that does not
-    /// come true in time.
+    /// Waits until the requests satisfy a condition, and returns them. On a timeout, returns an error that lists them.
     pub(crate) async fn wait_for(
         &self,
         what: &str,
@@ -44,7 +43,7 @@ impl Journal {
         let wait = requests.wait_for(|requests| is_so(requests));
         match tokio::time::timeout(LIMIT, wait).await {
             Ok(requests) => Ok(requests?.clone()),
-            Err(_) => Err(anyhow!("timed out waiting for: {what}; there are\n{}", self.summary())),
+            Err(_) => Err(anyhow!("timed out waiting for: {what}; received so far:\n{}", self.summary())),
         }
     }
 

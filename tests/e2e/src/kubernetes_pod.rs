@@ -7,19 +7,19 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{Cluster, Envoy, EnvoyOptions, Tools, port};
 use serde_json::{Value, json};
 
-/// The Envoy of a pod of `examples/kubernetes`, on loopback and with the module of `make build`.
+/// The Envoy of a pod of `examples/kubernetes`, on loopback and with the module that `make build` builds.
 #[derive(Debug)]
 pub struct KubernetesPod {
-    /// Envoy itself, with the arguments of the manifest.
+    /// Envoy with the arguments of the manifest.
     pub envoy: Envoy,
-    /// The port of its listener for probes.
+    /// The port of the listener for probes.
     pub probes: u16,
     admin: u16,
     container: Value,
 }
 
 impl KubernetesPod {
-    /// Starts it in front of these nodes. The name tells several of them in one folder apart.
+    /// Starts Envoy in front of these nodes. The name distinguishes several pods in one folder.
     pub async fn start(folder: &Path, name: &str, nodes: &Cluster) -> Result<Self> {
         let tools = Tools::find()?;
         let container = container(&example(&tools, "bulk-reshuffle.yaml"))?;
@@ -49,7 +49,7 @@ impl KubernetesPod {
         Ok(Self { envoy: Envoy::start(&tools, options).await?, probes, admin, container })
     }
 
-    /// What Kubernetes runs before it ends the pod, without the time that this takes there.
+    /// Returns the manifest's `preStop` command, without its sleep.
     pub fn pre_stop(&self) -> Result<Command> {
         let words = self.container.pointer("/lifecycle/preStop/exec/command").and_then(Value::as_array);
         let mut words = words.context("no preStop")?.iter().filter_map(Value::as_str).map(|word| {
@@ -65,7 +65,7 @@ fn example(tools: &Tools, file: &str) -> PathBuf {
     tools.root.join("examples/kubernetes").join(file)
 }
 
-/// The container of the Deployment.
+/// Returns the container of the Deployment.
 fn container(manifests: &Path) -> Result<Value> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(manifests)?)?;
     let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
@@ -73,7 +73,7 @@ fn container(manifests: &Path) -> Result<Value> {
     container.cloned().context("no container")
 }
 
-/// An argument of Envoy's in the manifest.
+/// Returns the value of one of Envoy's arguments in the manifest.
 fn argument<'a>(container: &'a Value, name: &str) -> Result<&'a str> {
     let arguments = container["args"].as_array().context("no arguments")?.iter().filter_map(Value::as_str);
     let found = |argument: &'a str| argument.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('=');

@@ -1,5 +1,5 @@
-//! The plug-in in the real Envoy, in front of a cluster that answers, delays, refuses, breaks off and lies as the
-//! test wants it to.
+//! The filter in the real Envoy, in front of a cluster that answers, delays, refuses, disconnects or lies as the test
+//! scripts it.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {

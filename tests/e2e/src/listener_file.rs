@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-/// The file from which an Envoy takes its listener, and takes it again whenever it changes.
+/// The file from which Envoy loads its listener, and reloads it after each change.
 #[derive(Debug)]
 pub struct ListenerFile {
     folder: TempDir,
@@ -14,17 +14,17 @@ pub struct ListenerFile {
 const HTTP_FILTERS: &str = "/filter_chains/0/filters/0/typed_config/http_filters";
 
 impl ListenerFile {
-    /// A file that is not written yet.
+    /// Reserves a path; the file is not written yet.
     pub fn new() -> Result<Self> {
         Ok(Self { folder: tempfile::tempdir()? })
     }
 
-    /// Gives the filter another configuration.
+    /// Changes the filter's configuration.
     pub fn set_config(&self, config: &Value) -> Result<()> {
         self.change(|filter| set_config(filter, config))
     }
 
-    /// Gives the filter another configuration and other code, which means another VM.
+    /// Changes the filter's configuration and code, which starts another VM.
     pub fn set_code(&self, wasm: &Path, config: &Value) -> Result<()> {
         self.change(|filter| {
             set_config(filter, config)?;
@@ -39,7 +39,7 @@ impl ListenerFile {
         write(&self.path(), Vec::new())
     }
 
-    /// Moves the listener out of an Envoy's configuration into the file.
+    /// Moves the listener from Envoy's configuration into the file.
     pub(crate) fn take_listener(path: &Path, config: &mut Value) -> Result<()> {
         let mut listener = at(config, "/static_resources/listeners/0")?.take();
         object(&mut listener)?.insert("@type".into(), "type.googleapis.com/envoy.config.listener.v3.Listener".into());
@@ -54,7 +54,7 @@ impl ListenerFile {
         self.folder.path().join("listeners.json")
     }
 
-    /// Changes what the wasm filter is made of.
+    /// Changes the `PluginConfig` of the wasm filter.
     fn change(&self, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
         let mut listeners: Value = serde_json::from_slice(&fs::read(self.path())?)?;
         let mut listener = at(&mut listeners, "/resources/0")?.take();
@@ -70,7 +70,7 @@ fn set_config(filter: &mut Value, config: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Envoy looks at the file when another one takes its name.
+/// Replaces the file by a rename, which is what Envoy watches for.
 fn write(path: &Path, listeners: Vec<Value>) -> Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, json!({"resources": listeners}).to_string())?;
@@ -78,9 +78,9 @@ fn write(path: &Path, listeners: Vec<Value>) -> Result<()> {
 }
 
 fn object(value: &mut Value) -> Result<&mut Map<String, Value>> {
-    value.as_object_mut().context("no object")
+    value.as_object_mut().context("not an object")
 }
 
 fn at<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
-    value.pointer_mut(pointer).with_context(|| format!("there is no {pointer}"))
+    value.pointer_mut(pointer).with_context(|| format!("{pointer} is missing"))
 }

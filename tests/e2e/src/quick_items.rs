@@ -8,10 +8,10 @@ use bulk_reshuffle_stack::Response;
 use crate::reaction::Reaction;
 use crate::recorded::Recorded;
 
-/// Answers like [`Items`](crate::Items), for batches of a million operations: it parses no JSON.
+/// Answers like those of [`Items`](crate::Items), but without parsing JSON: for batches of a million operations.
 ///
-/// Its items have all fields of a real cluster's (those of Elasticsearch 7 and OpenSearch 1, the longest). Their
-/// `_seq_no` counts all operations of all batches in the order of arrival. Action lines have to be compact.
+/// The items have all fields of a real cluster's: those of Elasticsearch 7 and OpenSearch 1, which are the longest.
+/// Their `_seq_no` counts the operations of all batches in the order of arrival. Action lines must be compact JSON.
 #[derive(Debug, Clone, Default)]
 pub struct QuickItems {
     arrived: Arc<AtomicU64>,
@@ -19,7 +19,7 @@ pub struct QuickItems {
     reversed: bool,
 }
 
-/// An item as the client reads it.
+/// An item as a client reads it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuickItem<'a> {
     /// The document's id, with JSON's escapes.
@@ -37,13 +37,13 @@ impl QuickItems {
         Self { error: Some((status, "e".repeat(bytes).into())), ..self }
     }
 
-    /// Gives the items in the wrong order.
+    /// Returns the items in reverse order.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self { reversed: true, ..self }
     }
 
-    /// The answer to a batch.
+    /// Returns the answer to a batch.
     pub fn answer(&self, batch: &Recorded) -> Result<Reaction> {
         let index = batch.path().strip_suffix("/_bulk").unwrap_or_default().trim_start_matches('/');
         let plain = batch.plain()?;
@@ -89,7 +89,7 @@ impl QuickItems {
         Ok(())
     }
 
-    /// The items of a client's answer, which must be 200.
+    /// Reads the items of a client's answer, which must be 200.
     pub fn read(response: &Response) -> Result<Vec<QuickItem<'_>>> {
         let text = std::str::from_utf8(&response.body)?;
         ensure!(response.status == 200, "{}: {}", response.status, text.get(..200).unwrap_or(text));
@@ -98,7 +98,7 @@ impl QuickItems {
 }
 
 impl<'a> QuickItem<'a> {
-    /// Reads what follows `"_id":"`.
+    /// Reads an item from the text after `"_id":"`.
     fn read(rest: &'a str) -> Result<Self> {
         let id = until_quote(rest).context("an id without an end")?;
         let status = number(rest, r#""status":"#).with_context(|| format!("no status for {id}"))?;
@@ -106,7 +106,7 @@ impl<'a> QuickItem<'a> {
     }
 }
 
-/// The lines that are no source.
+/// Returns the action lines.
 fn action_lines(body: &str) -> impl Iterator<Item = &str> {
     let mut lines = body.split('\n').filter(|line| !line.is_empty());
     std::iter::from_fn(move || {
@@ -120,7 +120,7 @@ fn action_lines(body: &str) -> impl Iterator<Item = &str> {
 
 fn action(line: &str) -> Result<&str> {
     let action = line.strip_prefix("{\"").and_then(|rest| rest.split('"').next());
-    action.with_context(|| format!("no action line: {line}"))
+    action.with_context(|| format!("not an action line: {line}"))
 }
 
 fn text<'a>(line: &'a str, key: &str) -> Option<&'a str> {
@@ -128,7 +128,7 @@ fn text<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     until_quote(line.get(start..)?)
 }
 
-/// Up to a quote that is not escaped.
+/// Returns the text before the first quote that is not escaped.
 fn until_quote(text: &str) -> Option<&str> {
     let mut is_escaped = false;
     let end = text.bytes().position(|byte| {

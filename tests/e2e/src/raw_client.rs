@@ -8,21 +8,21 @@ use tokio::net::TcpStream;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A TCP connection for what no proper client does.
+/// A TCP connection that sends requests as no proper HTTP client does.
 #[derive(Debug)]
 pub struct RawClient {
     stream: TcpStream,
 }
 
 impl RawClient {
-    /// Connects. What is written leaves at once, each write by itself.
+    /// Connects. Each write is sent immediately and on its own.
     pub async fn connect(to: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream })
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.stream.write_all(bytes.as_ref()).await.context("cannot send")
     }
@@ -33,7 +33,7 @@ impl RawClient {
         self.send(format!("POST {path} HTTP/1.1\r\n{head}\r\n{framing}\r\n\r\n")).await
     }
 
-    /// Sends a whole bulk request, its body in pieces of these sizes, over and over.
+    /// Sends a whole bulk request, its body in pieces whose sizes cycle through this list.
     pub async fn send_in_pieces(&mut self, path: &str, body: &[u8], sizes: &[usize]) -> Result<()> {
         self.send_head(path, &format!("content-length: {}", body.len())).await?;
         let mut rest = body;
@@ -44,13 +44,13 @@ impl RawClient {
             }
             self.send(piece).await?;
             rest = after;
-            // Otherwise the kernel may hand several pieces on as one.
+            // Otherwise the kernel may coalesce several pieces.
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    /// Sends a body's piece in chunked encoding.
+    /// Sends a piece of a body in chunked encoding.
     pub async fn send_chunk(&mut self, piece: &[u8]) -> Result<()> {
         let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
         chunk.extend_from_slice(piece);
@@ -58,18 +58,18 @@ impl RawClient {
         self.send(chunk).await
     }
 
-    /// Reads a whole response, which must be 200, up to the connection's end; returns the JSON in it.
+    /// Reads a whole response, which must be 200, until the connection closes. Returns its JSON.
     pub async fn json(mut self) -> Result<Value> {
         let text = self.read_to_end().await?;
-        let (head, body) = text.split_once("\r\n\r\n").with_context(|| format!("no response: {text:?}"))?;
+        let (head, body) = text.split_once("\r\n\r\n").with_context(|| format!("not a response: {text:?}"))?;
         ensure!(head.starts_with("HTTP/1.1 200 "), "{text}");
         if head.contains("chunked") {
-            bail!("a response in chunks: {text}");
+            bail!("the response is chunked: {text}");
         }
-        serde_json::from_str(body).with_context(|| format!("no JSON: {body:?}"))
+        serde_json::from_str(body).with_context(|| format!("not JSON: {body:?}"))
     }
 
-    /// Reads until these words have arrived; returns all that was read.
+    /// Reads until these words have arrived. Returns all text read so far.
     pub async fn read_until(&mut self, words: &str) -> Result<String> {
         let mut text = Vec::new();
         let read = async {
@@ -78,14 +78,16 @@ impl RawClient {
             }
             Ok(())
         };
-        tokio::time::timeout(LIMIT, read).await.with_context(|| format!("no {words:?}"))??;
+        tokio::time::timeout(LIMIT, read).await.with_context(|| format!("timed out waiting for {words:?}"))??;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Reads up to the connection's end.
+    /// Reads until the connection closes.
     pub async fn read_to_end(&mut self) -> Result<String> {
         let mut bytes = Vec::new();
-        tokio::time::timeout(LIMIT, self.stream.read_to_end(&mut bytes)).await.context("no end")??;
+        tokio::time::timeout(LIMIT, self.stream.read_to_end(&mut bytes))
+            .await
+            .context("timed out: the connection is still open")??;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -12,10 +12,10 @@ use crate::gate::Gate;
 use crate::items::Items;
 use crate::recorded::Recorded;
 
-/// What a node makes of a bulk request.
+/// A node's reaction to a bulk request.
 #[derive(Debug, Clone)]
 pub enum Reaction {
-    /// Carries it out.
+    /// Carries out the request.
     Items(Items),
     /// Answers with this status, these headers and this body.
     Status(u16, Vec<(String, String)>, Bytes),
@@ -23,11 +23,11 @@ pub enum Reaction {
     Reset,
     /// Closes the connection in the middle of an answer's body.
     Break,
-    /// Gives what this server answers.
+    /// Forwards the request to this server, and returns its answer.
     Forward(Box<Client>, SocketAddr),
-    /// Waits for the gate first.
+    /// Waits for the gate, then reacts.
     After(Gate, Box<Reaction>),
-    /// Takes so long first.
+    /// Waits for this long, then reacts.
     Late(Duration, Box<Reaction>),
 }
 
@@ -40,14 +40,14 @@ impl Reaction {
         Self::Items(Items::default())
     }
 
-    /// Refuses with an error in Elasticsearch's shape.
+    /// Refuses with an error in Elasticsearch's format.
     pub fn refusal(status: u16, kind: &str, reason: &str) -> Self {
         let error = serde_json::json!({"type": kind, "reason": reason});
         let body = serde_json::json!({"error": error, "status": status});
         Self::Status(status, json_content(), body.to_string().into())
     }
 
-    /// Answers 200 with any bytes that claim to be JSON.
+    /// Answers 200 with these bytes and the content type of JSON.
     pub fn raw(body: impl Into<Bytes>) -> Self {
         Self::Status(200, json_content(), body.into())
     }
@@ -57,13 +57,13 @@ impl Reaction {
         Self::items().after(&Gate::closed())
     }
 
-    /// The same once the gate is open.
+    /// Delays the reaction until the gate is open.
     #[must_use]
     pub fn after(self, gate: &Gate) -> Self {
         Self::After(gate.clone(), Box::new(self))
     }
 
-    /// The same after this time.
+    /// Delays the reaction by this time.
     #[must_use]
     pub fn late(self, time: Duration) -> Self {
         Self::Late(time, Box::new(self))
@@ -84,7 +84,7 @@ impl Reaction {
         }
     }
 
-    /// The response; an error closes the connection.
+    /// Returns the response; an error closes the connection.
     pub(crate) async fn respond(mut self, request: &Recorded) -> Result<Response<Body>> {
         loop {
             return match self {
@@ -112,7 +112,7 @@ fn json_content() -> Vec<(String, String)> {
     vec![("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())]
 }
 
-/// Some bytes, and then an error.
+/// Returns a body of some bytes followed by an error.
 fn broken_body() -> Channel<Bytes, std::io::Error> {
     let (mut sender, body) = Channel::new(2);
     tokio::spawn(async move {
@@ -123,14 +123,14 @@ fn broken_body() -> Channel<Bytes, std::io::Error> {
 }
 
 fn response(status: u16, headers: &[(String, String)], body: Body) -> Result<Response<Body>> {
-    let mut response = Response::builder().status(StatusCode::from_u16(status).context("no status")?);
+    let mut response = Response::builder().status(StatusCode::from_u16(status).context("not a status")?);
     for (name, value) in headers {
         response = response.header(name, value);
     }
     Ok(response.body(body)?)
 }
 
-/// Headers that say how one message travels.
+/// Headers that concern the transport of a single message.
 const TRANSPORT: &[&str] = &["connection", "content-length", "transfer-encoding"];
 
 async fn forward(client: &Client, to: SocketAddr, recorded: &Recorded) -> Result<Response<Body>> {
@@ -146,7 +146,7 @@ async fn forward(client: &Client, to: SocketAddr, recorded: &Recorded) -> Result
     Ok(response)
 }
 
-/// A JSON response.
+/// Returns a JSON response.
 pub(crate) fn json_response(value: &serde_json::Value) -> Result<Response<Body>> {
     response(200, &json_content(), Either::Left(value.to_string().into()))
 }

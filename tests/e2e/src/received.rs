@@ -1,21 +1,21 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// An operation as a node reads it: by a reader of its own, so that no error of the filter's is repeated here.
+/// An operation as a node reads it. The reader is independent of the filter's, so that it does not share its bugs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
     /// `index`, `create`, `update` or `delete`.
     pub action: String,
-    /// Where to, from the line or else from the path.
+    /// The index, from the line or else from the path.
     pub index: String,
-    /// The document's id; none: the cluster makes one.
+    /// The document's id; if there is none, the cluster generates one.
     pub id: Option<String>,
-    /// The source line; none for a delete.
+    /// The source line; a `delete` has none.
     pub source: Option<Value>,
 }
 
 impl Received {
-    /// Reads a body; operations that name no index are for `default_index`.
+    /// Reads a body. Operations that name no index are for `default_index`.
     pub(crate) fn read_all(body: &[u8], default_index: &str) -> Result<Vec<Self>> {
         let mut lines = body.split(|byte| *byte == b'\n');
         let mut operations = Vec::new();
@@ -26,7 +26,7 @@ impl Received {
             let mut operation = Self::read_action(line, default_index)?;
             if operation.action != "delete" {
                 let source = lines.next().context("no source line")?;
-                // A source that is no JSON is an error of one item, not of the request.
+                // A source that is not JSON is an error of one item, not of the request.
                 operation.source = Some(serde_json::from_slice(source).unwrap_or(Value::Null));
             }
             operations.push(operation);
@@ -35,7 +35,7 @@ impl Received {
     }
 
     fn read_action(line: &[u8], default_index: &str) -> Result<Self> {
-        let line: Value = serde_json::from_slice(line).context("no action line")?;
+        let line: Value = serde_json::from_slice(line).context("not an action line")?;
         let (action, parameters) = line.as_object().and_then(|line| line.iter().next()).context("no action")?;
         let text = |name: &str| match parameters.get(name) {
             Some(Value::String(text)) => Some(text.clone()),

@@ -12,7 +12,7 @@ use crate::received::Received;
 pub struct Recorded {
     /// The node's number.
     pub node: usize,
-    /// The protocol by which it came.
+    /// The HTTP version.
     pub version: Version,
     /// The method.
     pub method: Method,
@@ -25,27 +25,27 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The path without the query.
+    /// Returns the path without the query.
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// Whether it writes documents.
+    /// Returns whether this is a bulk request.
     pub fn is_bulk(&self) -> bool {
         matches!(self.method, Method::POST | Method::PUT) && self.path().ends_with("/_bulk")
     }
 
-    /// A header's value; `None` if there is none, or none that is text.
+    /// Returns a header's value; `None` if it is missing or is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body, inflated if it says that it is gzip.
+    /// Returns the body, inflated if its `content-encoding` is gzip.
     pub fn plain(&self) -> Result<Vec<u8>> {
         let mut plain = Vec::new();
         match self.header("content-encoding") {
@@ -55,7 +55,7 @@ impl Recorded {
         Ok(plain)
     }
 
-    /// The operations of a bulk request.
+    /// Returns the operations of a bulk request.
     pub fn operations(&self) -> Result<Vec<Received>> {
         let default_index = self.path().strip_suffix("/_bulk").unwrap_or_default().trim_start_matches('/');
         Received::read_all(&self.plain()?, default_index)

@@ -17,14 +17,14 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 /// A fake cluster, the real Envoy with the real filter in front of it, and a client.
 ///
-/// End it by [`Scene::finish`], which looks whether the filter is still well.
+/// End it with [`Scene::finish`], which checks the filter's health.
 #[derive(Debug)]
 pub struct Scene {
-    /// What is behind Envoy.
+    /// The cluster behind Envoy.
     pub cluster: FakeCluster,
-    /// What the test is about.
+    /// Envoy with the filter.
     pub envoy: Envoy,
-    /// Keeps its connections to Envoy.
+    /// A client that keeps its connections to Envoy open.
     pub client: Client,
     workers: u32,
     baseline: BTreeMap<String, u64>,
@@ -32,7 +32,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A scene with this cluster.
+    /// Returns the options of a scene with this cluster.
     pub fn of(script: ClusterScript) -> SceneOptions {
         SceneOptions::new(script)
     }
@@ -42,31 +42,31 @@ impl Scene {
         Self { cluster, envoy, client: Client::new(), workers, baseline, _run_dir: run_dir }
     }
 
-    /// `POST path` with an NDJSON body.
+    /// Sends `POST path` with an NDJSON body.
     pub async fn bulk(&self, path: &str, body: impl Into<Bytes>) -> Result<Response> {
         self.client.post_ndjson(&self.envoy.url(path), body).await
     }
 
-    /// `POST path` with an NDJSON body and further headers.
+    /// Sends `POST path` with an NDJSON body and further headers.
     pub async fn bulk_with(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Response> {
         self.client.send(self.bulk_request(path, headers, body.into())?).await
     }
 
-    /// Begins a [`bulk_with`](Self::bulk_with); the handle yields the answer.
+    /// Starts a [`bulk_with`](Self::bulk_with); the handle yields the answer.
     pub fn begin_bulk(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let request = self.bulk_request(path, headers, body.into());
         let client = self.client.clone();
         Answer::spawn(async move { client.send(request?).await })
     }
 
-    /// How much one of the filter's counters has grown since the start.
+    /// Returns how much one of the filter's counters has grown since the start.
     pub async fn counted(&self, name: &str) -> Result<u64> {
         let name = format!("wasmcustom.bulk_reshuffle_{name}");
         let before = self.baseline.get(&name).copied().unwrap_or_default();
         Ok(self.envoy.counter(&name).await?.saturating_sub(before))
     }
 
-    /// How many requests passed through since the start, by reason.
+    /// Returns how many requests passed through since the start, by reason.
     pub async fn passed_through(&self) -> Result<BTreeMap<String, u64>> {
         const PREFIX: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
         let stats = self.envoy.stats_with("passed_through").await?;
@@ -78,7 +78,7 @@ impl Scene {
         Ok(grown.collect())
     }
 
-    /// Waits until the filter has taken in this many operations since the start.
+    /// Waits until the filter has accepted this many operations since the start.
     pub async fn wait_for_operations(&self, number: u64) -> Result<()> {
         self.wait_for_count("operations_total", number).await
     }
@@ -89,35 +89,35 @@ impl Scene {
         wait::until(LIMIT, &what, async || Ok((self.counted(name).await? >= number).then_some(()))).await
     }
 
-    /// How often a worker has learnt a new state since the start, by itself or from another.
+    /// Returns how often a worker has adopted a new state since the start, by its own poll or from another worker.
     pub async fn states_learnt(&self) -> Result<u64> {
         Ok(self.counted("state_loads_total").await? + self.counted("state_takeovers_total").await?)
     }
 
-    /// Waits until a counter or gauge of Envoy's, by its full name, is as it should be.
+    /// Waits until one of Envoy's counters or gauges, given by its full name, satisfies a condition.
     pub async fn wait_for_stat(&self, name: &str, is_so: impl Fn(u64) -> bool) -> Result<()> {
         wait::until(LIMIT, name, async || Ok(is_so(self.envoy.counter(name).await?).then_some(()))).await
     }
 
-    /// Takes a node down, and returns when Envoy has closed its connections to it, those of the coordinating upstream
-    /// too: what is sent on one that is about to end gets 503, since nobody knows whether it was carried out.
+    /// Takes a node down, and returns when Envoy has closed its connections to the node, including those of the
+    /// coordinating upstream. A request on a connection that is about to close gets 503, since its outcome is unknown.
     pub async fn take_down(&mut self, node: usize) -> Result<()> {
         self.cluster.take_down(node).await?;
         let address = self.cluster.addresses().nth(node).context("no such node")?;
-        wait::until(LIMIT, "Envoy has no connection to a node that is down", async || {
+        wait::until(LIMIT, "Envoy closes its connections to a node that is down", async || {
             Ok((self.envoy.connections_to(address).await? == 0).then_some(()))
         })
         .await
     }
 
-    /// Sends requests until every worker knows the cluster's state; then forgets them.
+    /// Sends requests until every worker knows the cluster state; then clears their records.
     pub(crate) async fn warm_up(&mut self) -> Result<()> {
-        /// One of the workers reads the state, the others take it over.
+        /// One worker loads the state; the others take it over.
         const LOADS: [&str; 2] = ["loads", "takeovers"];
         let workers = u64::from(self.workers);
         wait::until(LIMIT, "every worker knows the state", async || {
-            // A connection belongs to one worker, so each try needs a new one. A request without operations passes
-            // through whatever the filter knows, and gives it no reason to look at the state again.
+            // A connection belongs to one worker, so each try needs a new one. A request without operations always
+            // passes through, and does not cause another poll of the state.
             Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
             let mut loads = 0;
             for kind in LOADS {
@@ -131,13 +131,13 @@ impl Scene {
         Ok(())
     }
 
-    /// Ends the scene; an error if the filter's VM has failed or the filter has found fault with itself.
+    /// Ends the scene. Returns an error if the filter's VM has failed or the filter has reported an error of its own.
     pub async fn finish(self) -> Result<()> {
         self.check().await?;
         self.envoy.stop().await
     }
 
-    /// An error if the filter's VM has failed.
+    /// Returns an error if the filter's VM has failed or the filter has reported an error of its own.
     pub async fn check(&self) -> Result<()> {
         check_filter(&self.envoy).await
     }

@@ -15,13 +15,13 @@ use crate::scene::Scene;
 
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 
-/// Names another compiled filter than that of `make build`.
+/// The environment variable with the path of another compiled filter than that of `make build`.
 const WASM: &str = "BULK_RESHUFFLE_WASM";
 
-/// The checkout.
+/// The root of the checkout.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// How a [`Scene`] is set.
+/// The options of a [`Scene`].
 pub struct SceneOptions {
     script: ClusterScript,
     file: Option<PathBuf>,
@@ -55,13 +55,13 @@ impl SceneOptions {
         }
     }
 
-    /// Takes another shipped configuration than `envoy/envoy.yaml`, by its path in the checkout.
+    /// Uses another shipped configuration than `envoy/envoy.yaml`, given by its path in the checkout.
     #[must_use]
     pub fn file(self, path: &str) -> Self {
         Self { file: Some(path.into()), ..self }
     }
 
-    /// Sets fields of the filter's configuration; those of objects one by one.
+    /// Merges fields into the filter's configuration.
     #[must_use]
     pub fn config(mut self, fields: Value) -> Self {
         merge(&mut self.config, fields);
@@ -80,7 +80,7 @@ impl SceneOptions {
         Self { workers, ..self }
     }
 
-    /// Makes the coordinating upstream consist of these nodes instead of all.
+    /// Limits the coordinating upstream to these nodes.
     #[must_use]
     pub fn coordinators(self, nodes: impl IntoIterator<Item = usize>) -> Self {
         Self { coordinators: Some(nodes.into_iter().collect()), ..self }
@@ -93,39 +93,39 @@ impl SceneOptions {
         self
     }
 
-    /// Takes another compiled filter.
+    /// Uses another compiled filter.
     #[must_use]
     pub fn wasm(self, wasm: PathBuf) -> Self {
         Self { wasm: Some(wasm), ..self }
     }
 
-    /// Sets how long a replaced or removed listener goes on serving; whole seconds.
+    /// Sets how long a replaced or removed listener keeps serving, in whole seconds.
     #[must_use]
     pub fn drain_time(self, drain_time: Duration) -> Self {
         Self { drain_time: Some(drain_time), ..self }
     }
 
-    /// Lets Envoy take its listener from this file.
+    /// Loads Envoy's listener from this file.
     #[must_use]
     pub fn listener_file(self, file: &ListenerFile) -> Self {
         let path = file.path();
         self.edit(move |config| ListenerFile::take_listener(&path, config))
     }
 
-    /// Makes a last change to Envoy's configuration.
+    /// Makes a final change to Envoy's configuration.
     #[must_use]
     pub fn edit(self, edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static) -> Self {
         Self { edit: Some(Box::new(edit)), ..self }
     }
 
-    /// Starts everything, and returns when the filter knows the cluster's state.
+    /// Starts everything, and returns when the filter knows the cluster state.
     pub async fn start(self) -> Result<Scene> {
         let mut scene = self.start_cold().await?;
         scene.warm_up().await?;
         Ok(scene)
     }
 
-    /// Starts everything; the filter has not asked for the cluster's state yet.
+    /// Starts everything; the filter has not polled the cluster state yet.
     pub async fn start_cold(mut self) -> Result<Scene> {
         let cluster = FakeCluster::start(self.script.clone()).await?;
         let run_dir = tempfile::tempdir()?;
@@ -135,7 +135,7 @@ impl SceneOptions {
         Ok(Scene::new(cluster, envoy, workers, run_dir))
     }
 
-    /// Lets Envoy check the configuration, and starts nothing but the nodes.
+    /// Has Envoy validate the configuration; starts only the nodes.
     pub async fn validate(mut self) -> Result<()> {
         let cluster = FakeCluster::start(self.script.clone()).await?;
         let run_dir = tempfile::tempdir()?;
@@ -162,7 +162,7 @@ impl SceneOptions {
     }
 }
 
-/// Sets the fields of an object, and those of the objects in it.
+/// Merges fields into an object, recursively.
 fn merge(into: &mut Value, fields: Value) {
     match (into, fields) {
         (Value::Object(into), Value::Object(fields)) => {

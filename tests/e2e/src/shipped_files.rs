@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Launcher, Tools, port};
 
-/// The folder `envoy` of the checkout, word for word but for what a test has to replace: ports, addresses, and where files
-/// are.
+/// The folder `envoy` of the checkout, unchanged except for the ports, addresses and paths that a test must replace.
 #[derive(Debug)]
 pub struct ShippedFiles {
     folder: PathBuf,
@@ -19,14 +18,14 @@ pub struct ShippedFiles {
 }
 
 impl ShippedFiles {
-    /// Copies for this folder, with other ports for Envoy.
+    /// Prepares copies in this folder, with free ports for Envoy.
     pub fn new(folder: impl Into<PathBuf>) -> Result<Self> {
         let (port, admin_port) = (port::free()?, port::free()?);
         let (folder, launcher) = (folder.into(), Launcher::default());
         Ok(Self { folder, replacements: Vec::new(), port, admin_port, workers: 1, launcher })
     }
 
-    /// Sets Envoy's ports: the listener's and that of the administration interface.
+    /// Sets the ports of Envoy's listener and administration interface.
     #[must_use]
     pub fn ports(self, port: u16, admin_port: u16) -> Self {
         Self { port, admin_port, ..self }
@@ -38,32 +37,32 @@ impl ShippedFiles {
         Self { workers, ..self }
     }
 
-    /// Replaces a text wherever it stands; it must stand somewhere. Ports and the paths of parts are replaced after that.
+    /// Replaces all occurrences of a text, which must occur. Ports and the paths of parts are replaced afterwards.
     #[must_use]
     pub fn replace(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
         self.replacements.push((from.into(), to.into()));
         self
     }
 
-    /// Puts other addresses in place of those at which the files have the nodes.
+    /// Replaces the addresses of the nodes.
     #[must_use]
     pub fn nodes(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         (9201..).zip(addresses).fold(self, |files, (shipped, node)| files.port(shipped, node.port()))
     }
 
-    /// Puts another port in place of one on loopback.
+    /// Replaces a port on loopback.
     #[must_use]
     pub fn port(self, shipped: u16, port: u16) -> Self {
         self.replace(at(shipped), at(port))
     }
 
-    /// Sets what starts Envoy.
+    /// Sets the launcher of Envoy.
     #[must_use]
     pub fn launcher(self, launcher: Launcher) -> Self {
         Self { launcher, ..self }
     }
 
-    /// Starts Envoy with one of the files.
+    /// Starts Envoy with this file.
     pub async fn start(self, file: &str) -> Result<Envoy> {
         let tools = Tools::find()?;
         let file = self.write(&tools, file)?;
@@ -78,7 +77,7 @@ impl ShippedFiles {
         Envoy::start_file(&tools, &file, options).await
     }
 
-    /// Writes the file, and those that it shares with others.
+    /// Writes the file and the shared parts.
     fn write(&self, tools: &Tools, name: &str) -> Result<PathBuf> {
         let (from, to) = (tools.root.join("envoy"), self.folder.join("envoy"));
         fs::create_dir_all(to.join("parts")).with_context(|| format!("cannot create {}", to.display()))?;
@@ -100,7 +99,7 @@ impl ShippedFiles {
     }
 }
 
-/// A port on loopback, as the files write it.
+/// Returns a port on loopback, as the files write it.
 fn at(port: u16) -> String {
     format!("address: 127.0.0.1, port_value: {port}}}")
 }

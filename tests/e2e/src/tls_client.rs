@@ -16,18 +16,18 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::{Authority, Identity};
 
-/// A client that speaks TLS only, perhaps with a certificate of its own.
+/// A client that uses only TLS, optionally with a client certificate.
 #[derive(Debug, Clone)]
 pub struct TlsClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
 impl TlsClient {
-    /// A client by HTTP/1.1 that trusts the servers of an authority.
+    /// Creates an HTTP/1.1 client that trusts the servers of an authority.
     pub fn http1(trusted: &Authority, identity: Option<&Identity>) -> Result<Self> {
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls(trusted, identity)?).https_only();
         Ok(Self::of(connector.enable_http1().build()))
     }
 
-    /// The same by HTTP/2.
+    /// Creates an HTTP/2 client that trusts the servers of an authority.
     pub fn http2(trusted: &Authority, identity: Option<&Identity>) -> Result<Self> {
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls(trusted, identity)?).https_only();
         Ok(Self::of(connector.enable_http2().build()))
@@ -37,7 +37,7 @@ impl TlsClient {
         Self(Client::builder(TokioExecutor::new()).build(connector))
     }
 
-    /// Sends any request; an error is a connection that did not come about.
+    /// Sends a request; an error means that the connection failed.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response> {
         let (head, body) = self.0.request(request.map(Full::new)).await?.into_parts();
         Ok(Response { status: head.status, headers: head.headers, body: body.collect().await?.to_bytes() })

@@ -7,25 +7,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Stands between Envoy and a node, and keeps what Envoy sends.
+/// A relay between Envoy and a node that records the bytes that Envoy sends.
 #[derive(Debug)]
 pub struct Wiretap {
-    /// Where Envoy finds it.
+    /// The relay's address.
     pub address: SocketAddr,
     heard: Heard,
     serving: JoinHandle<()>,
 }
 
-/// What was sent on each connection.
+/// The bytes sent on each connection.
 type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
 
 impl Wiretap {
-    /// At a free port.
+    /// Starts a relay at a free port.
     pub async fn start(node: SocketAddr) -> Result<Self> {
         Self::start_at(port::loopback(port::free()?), node).await
     }
 
-    /// At this address.
+    /// Starts a relay at this address.
     pub async fn start_at(address: SocketAddr, node: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let heard = Heard::default();
@@ -33,7 +33,7 @@ impl Wiretap {
         Ok(Self { address, heard, serving })
     }
 
-    /// What Envoy has sent so far, on each connection.
+    /// Returns the bytes that Envoy has sent so far, for each connection.
     pub fn heard(&self) -> Vec<Vec<u8>> {
         lock(&self.heard).clone()
     }
@@ -53,7 +53,7 @@ async fn accept(listener: TcpListener, node: SocketAddr, heard: Heard) {
     }
 }
 
-/// An error is a connection that ended, on either side.
+/// Relays a connection until either side closes it, which is an error.
 async fn carry(mut envoy: TcpStream, node: SocketAddr, heard: Heard) -> std::io::Result<()> {
     let mut node = TcpStream::connect(node).await?;
     let number = {

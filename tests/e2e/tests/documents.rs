@@ -1,4 +1,4 @@
-//! The pages and the shipped configurations say what is true.
+//! The pages and the shipped configurations are correct.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ fn page(tools: &Tools, path: &str) -> String {
     std::fs::read_to_string(tools.root.join(path)).unwrap()
 }
 
-/// The rows of the table under a heading, each with its cells.
+/// Returns the rows of the table under a heading, each as a list of cells.
 fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
     let section = text.split(&format!("\n{heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().replace('`', "")).collect()).collect()
 }
 
-/// `{"hold": {"interval": value}}` for `hold.interval`.
+/// Returns `{"hold": {"interval": value}}` for `hold.interval`.
 fn nested(field: &str, value: Value) -> Value {
     field.rsplit('.').fold(value, |value, name| json!({name: value}))
 }
@@ -54,7 +54,7 @@ fn the_configuration_table_has_every_field_with_its_default() {
     }
 }
 
-/// The row of a metric.
+/// Returns the row of a metric.
 fn row(family: &Family) -> String {
     let kind = match family.kind {
         Kind::Counter => "counter",
@@ -67,7 +67,7 @@ fn row(family: &Family) -> String {
     format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(", "), family.help)
 }
 
-/// The table between `<!-- name -->` and `<!-- /name -->` must be this one; with `RENEW` it is put there.
+/// Checks that the table between `<!-- name -->` and `<!-- /name -->` is this one, or with `RENEW` writes it there.
 fn check_table(path: &str, name: &str, made: &str) {
     let tools = Tools::find().unwrap();
     let text = page(&tools, path);
@@ -77,35 +77,35 @@ fn check_table(path: &str, name: &str, made: &str) {
     if std::env::var_os("RENEW").is_some() {
         std::fs::write(tools.root.join(path), [before, &begin, made, &end, after].concat()).unwrap();
     } else {
-        assert_eq!(table, made, "RENEW=1 writes the table of {path} anew");
+        assert_eq!(table, made, "the table in {path} is out of date: RENEW=1 rewrites it");
     }
 }
 
 #[test]
-fn the_table_of_metrics_is_made_of_the_source() {
+fn the_table_of_metrics_matches_the_source() {
     let rows: String = Families::all().map(row).collect();
-    check_table("envoy/README.md", "metrics", &format!("| metric | | labels | |\n|---|---|---|---|\n{rows}"));
+    check_table(
+        "envoy/README.md",
+        "metrics",
+        &format!("| metric | type | labels | description |\n|---|---|---|---|\n{rows}"),
+    );
 }
 
 #[test]
-fn the_table_of_reasons_is_made_of_the_source() {
-    let becomes = |why: PassThrough| match why {
+fn the_table_of_reasons_matches_the_source() {
+    let handling = |why: PassThrough| match why {
         PassThrough::Unrouted(why) if why.may_be_merged() => "coordinating",
         _ => "whole",
     };
     let row = |why: PassThrough| {
         let Why { reason, text } = why.into();
-        format!("| `{reason}` | {} | {text} |\n", becomes(why))
+        format!("| `{reason}` | {} | {text} |\n", handling(why))
     };
     let rows: String = PassThrough::all().map(row).collect();
-    check_table(
-        "filter/README.md",
-        "reasons",
-        &format!("| reason | what becomes of it | when |\n|---|---|---|\n{rows}"),
-    );
+    check_table("filter/README.md", "reasons", &format!("| reason | handling | condition |\n|---|---|---|\n{rows}"));
 }
 
-/// What Prometheus makes of a metric's name by rules like `metric_relabel_configs`.
+/// Returns the labels that Prometheus derives from a metric's name by rules like `metric_relabel_configs`.
 fn relabelled(rules: &Value, name: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([("__name__".to_owned(), name.to_owned())]);
     for rule in rules.as_array().unwrap() {
@@ -118,14 +118,14 @@ fn relabelled(rules: &Value, name: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn prometheus_makes_labels_of_what_istios_proxies_tell() {
+fn prometheus_derives_labels_from_the_metrics_of_istios_proxies() {
     let page = page(&Tools::find().unwrap(), "istio/README.md");
     let yaml = page.split("```yaml\n").find(|text| text.starts_with("metric_relabel_configs")).unwrap();
     let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap()).unwrap();
     let mut upstreams = Upstreams::new("outbound|9200||any.es.internal");
     upstreams.intern("outbound|9200||es-0.es.internal").unwrap();
     for counter in Counter::all(upstreams.ids()) {
-        // As Envoy writes names for Prometheus.
+        // Envoy writes names for Prometheus like this.
         let name = counter.name(&upstreams);
         let plain: String = name.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '_' }).collect();
         let labels = relabelled(&config["metric_relabel_configs"], &plain);
@@ -155,24 +155,24 @@ async fn the_readmes_envoy_configuration_is_valid() {
     Envoy::validate(&tools, options.cluster("es", [address]).cluster("es-0", [address])).await.unwrap();
 }
 
-/// A shipped configuration.
+/// Reads a shipped configuration.
 fn shipped(tools: &Tools, file: &str) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(tools.root.join("envoy").join(file)).unwrap()).unwrap()
 }
 
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 
-/// One of the HTTP filters of the (first) listener.
+/// Returns one of the HTTP filters of the first listener.
 fn http_filter(config: &Value, name: &str) -> Value {
     let filters = config.pointer(MANAGER).unwrap()["http_filters"].as_array().unwrap();
     filters.iter().find(|filter| filter["name"] == name).unwrap().clone()
 }
 
-/// The clusters without what TLS changes in them.
+/// Returns the clusters without the fields that depend on TLS.
 fn clusters_without_tls(config: &Value) -> Vec<Value> {
     let mut clusters = config["static_resources"]["clusters"].as_array().unwrap().clone();
     for cluster in &mut clusters {
-        // The last is set at the edge.
+        // The last field is set only at the edge.
         for field in
             ["type", "transport_socket", "typed_extension_protocol_options", "per_connection_buffer_limit_bytes"]
         {
@@ -185,7 +185,7 @@ fn clusters_without_tls(config: &Value) -> Vec<Value> {
     clusters
 }
 
-/// A shipped configuration without what TLS and credentials change in it.
+/// Reads a shipped configuration without the fields that depend on TLS and credentials.
 fn without_tls(tools: &Tools, file: &str) -> Value {
     let mut config = shipped(tools, file);
     config["static_resources"]["clusters"] = clusters_without_tls(&config).into();
@@ -200,14 +200,14 @@ fn without_tls(tools: &Tools, file: &str) -> Value {
     config
 }
 
-// That it works is tested with the real cluster.
+// Its function is tested with the real cluster.
 #[test]
-fn the_configuration_for_tls_differs_from_the_plain_one_in_nothing_else() {
+fn the_configuration_for_tls_differs_from_the_plain_one_only_in_tls() {
     let tools = Tools::find().unwrap();
     assert_eq!(without_tls(&tools, "tls.yaml"), without_tls(&tools, "envoy.yaml"));
 }
 
-/// What a file of `envoy/parts` holds, without its types.
+/// Returns the resources of a file in `envoy/parts`, without their types.
 fn resources(tools: &Tools, part: &str) -> Vec<Value> {
     let mut resources = shipped(tools, &format!("parts/{part}"))["resources"].as_array().unwrap().clone();
     for resource in &mut resources {
@@ -217,7 +217,7 @@ fn resources(tools: &Tools, part: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_shared_parts_are_those_of_the_plain_configuration() {
+fn the_shared_parts_equal_the_plain_configuration() {
     let tools = Tools::find().unwrap();
     let plain = shipped(&tools, "envoy.yaml");
     assert_eq!(resources(&tools, "filter.yaml"), [http_filter(&plain, "bulk_reshuffle")]);
@@ -225,9 +225,9 @@ fn the_shared_parts_are_those_of_the_plain_configuration() {
     assert_eq!(json!(resources(&tools, "clusters.yaml")), plain["static_resources"]["clusters"]);
 }
 
-// That they work is tested with the real cluster.
+// Their function is tested with the real cluster.
 #[test]
-fn what_the_configurations_have_in_common_is_the_same_in_all_of_them() {
+fn the_common_parts_are_the_same_in_all_configurations() {
     let tools = Tools::find().unwrap();
     let plain = shipped(&tools, "envoy.yaml");
     for file in ["buffer.yaml", "gateway.yaml", "rollout.yaml"] {
@@ -242,7 +242,7 @@ fn what_the_configurations_have_in_common_is_the_same_in_all_of_them() {
     assert_eq!(clusters_without_tls(&shipped(&tools, "gateway.yaml")), clusters_without_tls(&plain));
 }
 
-/// The wasm filter's configuration, the text in it as JSON.
+/// Returns the wasm filter's configuration, with the plugin's configuration parsed as JSON.
 fn wasm_config(config: &Value) -> Value {
     let mut config = http_filter(config, "bulk_reshuffle")["typed_config"]["config"].take();
     let value = &mut config["configuration"]["value"];
@@ -251,7 +251,7 @@ fn wasm_config(config: &Value) -> Value {
 }
 
 #[test]
-fn the_configuration_with_a_buffer_differs_in_how_headers_are_held_back() {
+fn the_configuration_with_a_buffer_differs_only_in_the_header_pause() {
     let tools = Tools::find().unwrap();
     let mut plain = wasm_config(&shipped(&tools, "envoy.yaml"));
     plain.as_object_mut().unwrap().remove("allow_on_headers_stop_iteration").unwrap();
@@ -259,7 +259,7 @@ fn the_configuration_with_a_buffer_differs_in_how_headers_are_held_back() {
     assert_eq!(wasm_config(&shipped(&tools, "buffer.yaml")), plain);
 }
 
-// Those with TLS need certificates; they are validated where they are run.
+// Configurations with TLS need certificates. They are validated by the tests that run them.
 #[tokio::test]
 async fn the_shipped_envoy_configurations_are_valid() {
     let tools = Tools::find().unwrap();
@@ -272,7 +272,7 @@ async fn the_shipped_envoy_configurations_are_valid() {
             .unwrap();
         let log = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{file}: {log}");
-        // Envoy takes what it is about to give up with no more than a warning.
+        // Envoy only logs a warning for deprecated fields.
         assert!(!log.to_lowercase().contains("deprecated"), "{file}: {log}");
     }
 }

@@ -1,5 +1,5 @@
-//! The examples for Kubernetes, Envoy Gateway and Docker Compose, as far as they can be checked without these: against
-//! the schemas of their own makers, and their Envoy's configuration in front of a real cluster.
+//! The examples for Kubernetes, Envoy Gateway and Docker Compose, as far as they can be checked without these systems:
+//! the manifests against the projects' own schemas, and Envoy's configuration in front of a real cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ fn yaml(path: &Path) -> Value {
     serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Schemas as `kubectl-validate` wants them: those of Kubernetes under its names, those of others in one folder.
+/// Schemas in the layout of `kubectl-validate`: those of Kubernetes under its names, the others in one folder.
 struct Schemas {
     tools: Tools,
     folder: TempDir,
@@ -53,7 +53,7 @@ impl Schemas {
             for file in fs::read_dir(tools.folder(tool).unwrap()).unwrap() {
                 let file = file.unwrap();
                 if file.path().extension().is_some_and(|extension| extension == "yaml") {
-                    // Envoy Gateway's are in a Helm chart: the first line and the last are Helm's.
+                    // Those of Envoy Gateway are from a Helm chart, whose first and last lines are Helm's.
                     let text = fs::read_to_string(file.path()).unwrap();
                     let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("{{")).collect();
                     let name = format!("{source}-{}", file.file_name().display());
@@ -64,7 +64,7 @@ impl Schemas {
         Self { tools, folder }
     }
 
-    /// What an API server would say of each object in a file; nothing if it would take them all.
+    /// Returns the errors with which an API server would refuse objects of a manifest.
     fn refusals(&self, manifest: &str) -> Vec<String> {
         let file = self.folder.path().join("manifest.yaml");
         fs::write(&file, manifest).unwrap();
@@ -72,7 +72,7 @@ impl Schemas {
         command.arg(&file).args(["--output", "json"]);
         command.arg("--local-schemas").arg(self.folder.path().join("kubernetes"));
         command.arg("--local-crds").arg(self.folder.path().join("others"));
-        // Nothing of a cluster that somebody may have configured on this machine.
+        // Ignore any cluster that is configured on this machine.
         let Output { stdout, stderr, .. } = command.env("KUBECONFIG", "/dev/null").output().unwrap();
         let found: Value = serde_json::from_slice(&stdout)
             .unwrap_or_else(|error| panic!("{error}: {}{}", text(&stdout), text(&stderr)));
@@ -82,7 +82,7 @@ impl Schemas {
         refused.map(|object| object["message"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The manifest is taken as it is, and not with this change, for the given reason.
+    /// Checks that the manifest is accepted as it is, and refused for this reason with this change.
     fn check(&self, path: &Path, (right, wrong): (&str, &str), reason: &str) {
         let manifest = fs::read_to_string(path).unwrap();
         assert_eq!(self.refusals(&manifest), [""; 0], "{}", path.display());
@@ -98,7 +98,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn kubernetes_knows_every_field_of_the_manifests() {
+fn the_manifests_match_the_schemas_of_kubernetes() {
     let schemas = Schemas::gather();
     let file = |name: &str| example("kubernetes").join(name);
     schemas.check(&file("namespace.yaml"), ("name: search", "nam: search"), "nam");
@@ -114,7 +114,7 @@ fn objects(path: &Path) -> Vec<Value> {
     serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The pods of the Kubernetes examples, with the files in which they are.
+/// Returns the pods of the Kubernetes examples with their files.
 fn pods() -> Vec<(&'static str, Value)> {
     let files = ["bulk-reshuffle.yaml", "opensearch.yaml"];
     let all = files.into_iter().flat_map(|name| {
@@ -149,19 +149,19 @@ fn pods_have_no_rights_that_they_do_not_need() {
     assert_eq!(project["services"]["envoy"]["read_only"], true);
 }
 
-/// MiB in a size: `1152Mi` as Kubernetes writes it, `1152m` as Compose does, or bytes.
+/// Returns a size in MiB. It is written as `1152Mi` by Kubernetes, as `1152m` by Compose, or in bytes.
 fn mebibytes(size: &Value) -> u64 {
     let number = |text: &str| text.trim_end_matches("Mi").trim_end_matches('m').parse().unwrap();
     size.as_str().map_or_else(|| size.as_u64().unwrap() >> 20, number)
 }
 
 #[test]
-fn memory_limits_hold_what_the_workers_and_the_heap_may_take() {
-    /// The routing table, the program and V8, and what the heap grows while new requests are refused.
+fn memory_limits_cover_the_workers_and_the_heap() {
+    /// The memory of the routing table, the program and V8, and the growth of the heap while new requests are refused.
     const REST: u64 = 252;
     let envoy = yaml(&example("kubernetes/envoy.yaml"));
     let heap = &envoy["overload_manager"]["resource_monitors"][0]["typed_config"]["max_heap_size_bytes"];
-    // The promise about the default of `limits.memory`; the examples keep the default.
+    // The documented bound for the default of `limits.memory`, which the examples use.
     let text = envoy["static_resources"]["listeners"][0].to_string();
     assert!(text.contains("coordinator") && !text.contains("limits"), "{text}");
     let of_worker = 256 * 3 / 2 + 4;
@@ -181,17 +181,17 @@ fn memory_limits_hold_what_the_workers_and_the_heap_may_take() {
 }
 
 #[test]
-fn every_pod_has_a_policy_that_lets_in_only_whom_it_names() {
+fn every_pod_has_a_policy_that_admits_only_named_peers() {
     let policies = objects(&example("kubernetes/network-policy.yaml"));
     for (file, pod) in pods() {
         let labels = &pod["metadata"]["labels"];
         let mut of_pod = policies.iter().filter(|policy| policy["spec"]["podSelector"]["matchLabels"] == *labels);
-        let policy = of_pod.next().unwrap_or_else(|| panic!("none for {file}"));
+        let policy = of_pod.next().unwrap_or_else(|| panic!("no policy for {file}"));
         assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]), "{file}");
         for rule in policy["spec"]["ingress"].as_array().unwrap() {
             let named = |peer: &Value| !peer["podSelector"]["matchLabels"].is_null();
             assert!(rule["from"].as_array().unwrap().iter().all(named), "{rule}");
-            // Ports go by their names in the pod.
+            // Ports are referenced by their names in the pod.
             for port in rule["ports"].as_array().unwrap() {
                 let mut ports = pod["spec"]["containers"][0]["ports"].as_array().unwrap().iter();
                 assert!(ports.any(|known| known["name"] == port["port"]), "{port}");
@@ -213,19 +213,19 @@ fn the_kustomization_names_every_file() {
 }
 
 #[test]
-fn envoy_gateway_knows_every_field_of_the_policies() {
+fn the_policies_match_the_schemas_of_envoy_gateway() {
     let schemas = Schemas::gather();
     let [gateway, filter] = ENVOY_GATEWAY.map(|name| example("envoy-gateway").join(name));
     schemas.check(&gateway, ("bufferLimit: 32Mi", "bufferLimits: 32Mi"), "bufferLimits");
     schemas.check(&gateway, ("request: 0s", "request: never"), "timeouts.request");
     schemas.check(&gateway, ("protocol: TCP, port: http", "protocol: TCP, prot: http"), "prot");
     schemas.check(&filter, ("failOpen: true", "failOpen: maybe"), "failOpen");
-    // A rule in the definition, not only a type.
+    // This violates a validation rule of the definition, not a type.
     schemas.check(&filter, ("type: Image", "type: HTTP"), "http");
     schemas.check(&filter, ("op: add", "op: put"), "operation.op");
 }
 
-/// What the compose file becomes, or why it does not.
+/// Returns the parsed compose file, or the errors in it.
 fn compose(file: &Path) -> Result<Value, String> {
     let program = Tools::find().unwrap().folder("compose-spec").unwrap().join("compose-spec");
     let mut command = Command::new(program);
@@ -238,7 +238,7 @@ fn compose(file: &Path) -> Result<Value, String> {
 }
 
 #[test]
-fn compose_takes_the_file_and_finds_what_it_mounts() {
+fn the_compose_file_is_valid_and_its_mounts_exist() {
     let file = example("docker-compose/compose.yaml");
     let project = compose(&file).unwrap();
     let services = project["services"].as_object().unwrap();
@@ -249,7 +249,7 @@ fn compose_takes_the_file_and_finds_what_it_mounts() {
         assert_eq!(service["environment"]["cluster.name"], "bulk-reshuffle");
         assert_eq!(service["networks"]["default"]["aliases"], json!(["es", format!("{name}.es")]));
     }
-    // The library does not look whether these are there.
+    // The library does not check these references.
     let nodes = json!(names[1..]);
     assert_eq!(json!(services["envoy"]["depends_on"].as_object().unwrap().keys().collect::<Vec<_>>()), nodes);
     assert_eq!(json!(project["volumes"].as_object().unwrap().keys().collect::<Vec<_>>()), nodes);
@@ -271,8 +271,8 @@ fn compose_takes_the_file_and_finds_what_it_mounts() {
     }
 }
 
-/// A configuration without what the examples change in the shipped one: where things are, and what Envoy asks for at
-/// the edge, which `scripted::edge` is about.
+/// Reads a configuration without the fields that the examples change: addresses and paths, and Envoy's settings at the
+/// edge, which `scripted::edge` tests.
 fn without_places(path: &Path) -> (Value, Vec<Value>) {
     let remove = |object: &mut Value, field: &str| drop(object.as_object_mut().unwrap().remove(field));
     let mut config = yaml(path);
@@ -303,7 +303,7 @@ fn without_places(path: &Path) -> (Value, Vec<Value>) {
 }
 
 #[test]
-fn the_configuration_differs_from_the_shipped_one_in_nothing_but_places() {
+fn the_configuration_differs_from_the_shipped_one_only_in_addresses_and_paths() {
     let root = Tools::find().unwrap().root;
     assert_eq!(without_places(&example("kubernetes/envoy.yaml")), without_places(&root.join("envoy/envoy.yaml")));
 }
@@ -322,9 +322,9 @@ async fn the_configuration_splits_serves_probes_and_drains() {
     let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
     client.put_json(&envoy.url("/examples"), &settings).await.unwrap();
 
-    // The first requests come before the filter knows the index.
+    // The filter does not know the index at the first requests.
     let url = format!("http://{}", port::loopback(pod.probes));
-    wait::until(LIMIT, "no batch for every node", async || {
+    wait::until(LIMIT, "every node gets a batch", async || {
         let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await?.ok()?.json()?;
         assert_eq!(answer["errors"], json!(false));
         let metrics = client.get(&format!("{url}/stats/prometheus")).await?.ok()?.text();
@@ -336,7 +336,7 @@ async fn the_configuration_splits_serves_probes_and_drains() {
     .await
     .unwrap();
     assert_eq!(client.get(&format!("{url}/ready")).await.unwrap().status, 200);
-    // What reached these could end Envoy or read its configuration.
+    // A client of these paths could end Envoy or read its configuration.
     for path in ["/", "/config_dump", "/quitquitquit"] {
         assert_eq!(client.get(&format!("{url}{path}")).await.unwrap().status, 404, "{path}");
     }
@@ -347,7 +347,7 @@ async fn the_configuration_splits_serves_probes_and_drains() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let answer = client.post_ndjson(&envoy.url("/_bulk"), request()).await.unwrap();
     assert_eq!(answer.json().unwrap()["items"].as_array().unwrap().len(), 100);
-    assert_eq!(answer.headers["connection"], "close", "nobody is asked to come back elsewhere");
+    assert_eq!(answer.headers["connection"], "close", "Envoy does not close connections while it drains");
     pod.envoy.stop().await.unwrap();
     nodes.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a state of 10,000 indices and 100,000 shards costs inside Envoy: `make bench-state`.
+//! The cost of a state of 10,000 indices and 100,000 shards inside Envoy: `make bench-state`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::fs;
@@ -14,11 +14,10 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Times that everything is repeated.
+/// How often each measurement is repeated.
 const ROUNDS: usize = 5;
 
-/// The same again and again while a refresh is under way: small requests through the only worker, up to
-/// one in each millisecond.
+/// A probe that sends small requests through the only worker during a refresh, up to one per millisecond.
 struct Probe {
     stop: Arc<AtomicBool>,
     latencies: std::thread::JoinHandle<Result<Vec<Duration>>>,
@@ -39,14 +38,14 @@ impl Probe {
             }
             Ok(latencies)
         };
-        // Not behind the nodes, which take their time to write long answers.
+        // On its own thread, because the nodes take long to write large answers.
         let latencies = std::thread::spawn(|| {
             tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(sending)
         });
         Self { stop, latencies }
     }
 
-    /// The longest latency.
+    /// Ends the probe, and returns the highest latency.
     async fn longest(self) -> Result<Duration> {
         self.stop.store(true, Ordering::Relaxed);
         let latencies = tokio::task::spawn_blocking(|| self.latencies.join()).await?;
@@ -54,15 +53,14 @@ impl Probe {
     }
 }
 
-/// What one refresh has cost.
+/// The cost of one refresh, in milliseconds.
 #[derive(Debug, Default, Clone)]
 struct Cost {
-    /// As the filter has measured it, by the clock.
+    /// The wall time that the filter has measured.
     busy: f64,
-    /// Processor time of Envoy's worker: with what Envoy itself does for the answers, but whatever else runs on the
-    /// machine does not count.
+    /// The CPU time of Envoy's worker. It includes Envoy's own work for the answers, but nothing else on the machine.
     processor: f64,
-    /// Of the probe.
+    /// The highest latency of the probe.
     longest: f64,
 }
 
@@ -83,7 +81,7 @@ impl Site {
         Ok(Self { scene, large })
     }
 
-    /// Processor time that Envoy's worker has taken, in milliseconds.
+    /// Returns the CPU time of Envoy's worker so far, in milliseconds.
     fn processor(&self) -> Result<f64> {
         for task in fs::read_dir(format!("/proc/{}/task", self.scene.envoy.process().pid()))? {
             let task = task?.path();
@@ -100,8 +98,8 @@ impl Site {
         Ok(self.scene.envoy.stats_with(&name).await?.get(&name).copied().unwrap_or_default())
     }
 
-    /// Does something that makes the filter read the state anew, and measures that: what it takes while nothing else
-    /// goes on, or how long requests wait meanwhile.
+    /// Makes a change after which the filter reloads the state, and measures the reload: its cost on an idle worker, or
+    /// the latency of requests meanwhile.
     async fn measure(&self, is_probed: bool, change: impl AsyncFnOnce() -> Result<()>) -> Result<Cost> {
         let busy = self.count("state_busy_microseconds_total").await?;
         let loads = self.count("state_loads_total").await?;
@@ -120,16 +118,16 @@ impl Site {
         Ok(Cost { busy, processor: self.processor()? - processor, longest })
     }
 
-    /// As many requests as in a refresh, without one.
+    /// Returns the highest latency of the probe without a refresh.
     async fn rest(&self) -> Result<f64> {
         let probe = Probe::start(self.scene.envoy.url("/"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         Ok(probe.longest().await?.as_secs_f64() * 1e3)
     }
 
-    /// The steps' quantiles so far, in microseconds.
+    /// Returns the quantiles of the steps so far, in microseconds.
     async fn steps(&self) -> Result<Value> {
-        // Envoy sums histograms up every five seconds.
+        // Envoy merges histograms every five seconds.
         tokio::time::sleep(Duration::from_secs(6)).await;
         let url = self.scene.envoy.admin_url("/stats?format=json&histogram_buckets=summary&filter=state_step");
         let stats = Client::new().get_json(&url).await?;
@@ -153,8 +151,8 @@ fn tell(what: &str, costs: &[Cost]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_large_state_costs() -> Result<()> {
-    println!("milliseconds: median (least to most) of {ROUNDS}");
+async fn the_cost_of_a_large_state_is_measured() -> Result<()> {
+    println!("milliseconds: median (minimum to maximum) of {ROUNDS}");
     let mut first = Vec::new();
     for _ in 0..ROUNDS {
         let site = Site::start(10_000).await?;

@@ -1,8 +1,8 @@
-//! What crosses between the nodes of a real cluster, with and without the filter. On its own, because whatever else
-//! happens in the cluster would count too.
+//! The traffic between the nodes of a real cluster, with and without the filter. This test has its own binary, because
+//! other traffic in the cluster would count too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-// The cluster and the Envoy of the other tests with a real cluster.
+// The cluster and Envoy, shared with the other tests with a real cluster.
 #[allow(dead_code)]
 #[path = "real/site.rs"]
 mod site;
@@ -13,7 +13,7 @@ use bulk_reshuffle_stack::Profile;
 use serde_json::json;
 use site::Site;
 
-/// For a cluster that starts soon.
+/// A profile with a fast start.
 const PROFILE: Profile = Profile::Fast;
 
 const REQUESTS: usize = 20;
@@ -28,7 +28,7 @@ fn hash(value: impl Hash) -> u64 {
 fn request(index: &str, number: usize) -> String {
     (0..DOCUMENTS)
         .map(|n| {
-            // Elasticsearch 8 compresses what goes between nodes: digits, not one letter over and over.
+            // Elasticsearch 8 compresses traffic between nodes, so the text must not be repetitive.
             let text: String = (0..38).map(|part| format!("{:016x}", hash((number, n, part)))).collect();
             let line = json!({"index": {"_index": index, "_id": format!("{number}-{n}")}});
             format!("{line}\n{{\"n\":{n},\"text\":\"{text}\"}}\n")
@@ -37,14 +37,14 @@ fn request(index: &str, number: usize) -> String {
 }
 
 impl Site {
-    /// Bytes that all nodes have sent to each other so far.
+    /// Returns the number of bytes that all nodes have sent to each other so far.
     async fn transport_bytes(&self) -> u64 {
         let stats = self.client.get_json(&self.direct(0, "/_nodes/stats/transport")).await.unwrap();
         let nodes = stats["nodes"].as_object().unwrap().values();
         nodes.map(|node| node["transport"]["tx_size_in_bytes"].as_u64().unwrap()).sum()
     }
 
-    /// Sends the load; returns the bytes that crossed between nodes meanwhile.
+    /// Sends the load. Returns the number of bytes that crossed between nodes meanwhile.
     async fn load(&self, index: &str, url: impl Fn(usize) -> String) -> u64 {
         let before = self.transport_bytes().await;
         for number in 0..REQUESTS {
@@ -57,7 +57,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn next_to_nothing_crosses_between_nodes() {
+async fn almost_no_traffic_crosses_between_nodes() {
     let site = Site::start("traffic").await;
     for index in ["direct", "routed"] {
         site.index(index, json!({})).await;

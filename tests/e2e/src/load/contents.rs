@@ -2,7 +2,7 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Client;
 use serde_json::{Value, json};
 
-/// Ids and numbers of all documents of an index, as the node at this URL finds them.
+/// Returns the ids and numbers of all documents of an index, read from the node at this URL.
 pub async fn documents(client: &Client, node: &str, index: &str) -> Result<Vec<(String, u64)>> {
     let post = async |path: &str, body: Value| -> Result<Value> {
         client.post_json(&format!("{node}{path}"), &body).await?.ok().with_context(|| path.to_owned())?.json()

@@ -2,23 +2,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::{Result, ensure};
 
-/// What the clients were told, as what may be in the cluster now.
+/// The documents that may be in the cluster now, according to the answers that the clients received.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// For each id the numbers that its document may have; `None`: there may be no such document. More than one if
-    /// the outcome of an operation is unknown.
+    /// The numbers that the document with each id may have; `None` if the document may be missing. There are several
+    /// if the outcome of an operation is unknown.
     documents: HashMap<String, Vec<Option<u64>>>,
-    /// The numbers of documents without an id of which it is unknown whether they are there.
+    /// The numbers of documents sent without an id for which the outcome is unknown.
     anonymous: HashSet<u64>,
 }
 
 impl Ledger {
-    /// The last operation on a document was acknowledged.
+    /// Records an acknowledged operation on a document.
     pub fn is(&mut self, id: &str, number: Option<u64>) {
         self.documents.insert(id.to_owned(), vec![number]);
     }
 
-    /// Nobody knows whether an operation was carried out, nor when it will be.
+    /// Records an operation of unknown outcome, which may still be carried out later.
     pub fn may_be(&mut self, id: Option<&str>, number: Option<u64>) {
         match (id, number) {
             (Some(id), number) => self.documents.entry(id.to_owned()).or_insert_with(|| vec![None]).push(number),
@@ -27,13 +27,13 @@ impl Ledger {
         }
     }
 
-    /// Adds another client's; no two have an id in common.
+    /// Adds the ledger of another client; no two clients share an id.
     pub fn add(&mut self, other: Self) {
         self.documents.extend(other.documents);
         self.anonymous.extend(other.anonymous);
     }
 
-    /// Compares with all documents of the cluster. Returns the number of those for which there was no doubt.
+    /// Compares the ledger with all documents of the cluster. Returns the number of documents with a known outcome.
     pub fn verify(&self, found: &[(String, u64)]) -> Result<usize> {
         let by_id: BTreeMap<&str, u64> = found.iter().map(|(id, number)| (id.as_str(), *number)).collect();
         ensure!(by_id.len() == found.len(), "an id occurs twice");
@@ -44,7 +44,7 @@ impl Ledger {
         let mut anonymous = HashSet::new();
         for (id, number) in found.iter().filter(|(id, _)| !self.documents.contains_key(id)) {
             let is_explained = self.anonymous.contains(number) && anonymous.insert(number);
-            ensure!(is_explained, "{id} with {number} was carried out, but no client was told, or twice");
+            ensure!(is_explained, "{id} with {number} was carried out twice, or without any client being told");
         }
         Ok(self.documents.values().filter(|may_be| may_be.len() == 1).count())
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ledger_finds_what_was_lost_what_was_denied_and_what_was_doubled() {
+    fn a_ledger_detects_lost_denied_and_duplicated_operations() {
         let mut told = Ledger::default();
         told.is("written", Some(1));
         told.is("removed", None);
@@ -71,10 +71,10 @@ mod tests {
         assert_eq!(verify(&[("written", 1), ("old", 3), ("generated", 4)]), Some(3));
         assert_eq!(verify(&[("old", 2)]), None, "lost");
         assert_eq!(verify(&[("written", 0), ("old", 2)]), None, "lost an update");
-        assert_eq!(verify(&[("written", 1)]), None, "lost, though only the last operation is in doubt");
+        assert_eq!(verify(&[("written", 1)]), None, "lost, though only the last operation's outcome is unknown");
         assert_eq!(verify(&[("written", 1), ("old", 2), ("removed", 7)]), None, "not removed");
         assert_eq!(verify(&[("written", 1), ("old", 2), ("refused", 8)]), None, "carried out, though refused");
         assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 4), ("b", 4)]), None, "carried out twice");
-        assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 9)]), None, "carried out, though nobody was told");
+        assert_eq!(verify(&[("written", 1), ("old", 2), ("a", 9)]), None, "carried out, though no client was told");
     }
 }

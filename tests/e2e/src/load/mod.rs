@@ -1,4 +1,4 @@
-//! Clients that write all the time and remember what they were told, and what is in the cluster afterwards.
+//! Clients that write continuously and record the answers, to be compared with the cluster's documents afterwards.
 
 mod contents;
 mod ledger;
@@ -21,24 +21,24 @@ pub use writer::Writer;
 /// How long the throughput is measured.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// How long the throughput may take to come back.
+/// The time limit for the throughput to recover.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Writers that write all the time.
+/// Writers that write continuously.
 #[derive(Debug)]
 pub struct Load {
-    /// The index that they write to.
+    /// The index that the writers write to.
     pub index: String,
-    /// What became of their requests so far.
+    /// The outcomes of the writers' requests so far.
     pub tally: Arc<Tally>,
     is_over: Arc<AtomicBool>,
-    /// Each writer has it as long as a request of his is on its way.
+    /// Each writer holds a read lock while a request of it is in flight.
     way: Arc<RwLock<()>>,
     writers: JoinSet<Result<Ledger>>,
 }
 
 impl Load {
-    /// Lets all of them write at once.
+    /// Starts all writers.
     pub fn start(index: &str, writers: impl IntoIterator<Item = Writer>) -> Self {
         let (tally, is_over) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
         let way = Arc::new(RwLock::new(()));
@@ -56,7 +56,7 @@ impl Load {
         Self { index: index.to_owned(), tally, is_over, way, writers: set }
     }
 
-    /// The rate once it no longer grows much: the nodes' code is compiled while it runs.
+    /// Returns the rate once it no longer grows much: the nodes' JIT compiles while they run.
     pub async fn steady_rate(&mut self) -> Result<f64> {
         let start = Instant::now();
         let mut rate = self.rate().await?;
@@ -65,22 +65,22 @@ impl Load {
             if rate > 0.0 && next > 0.0 && next <= rate * 1.3 {
                 return Ok(next.min(rate));
             }
-            ensure!(start.elapsed() < LIMIT, "{next:.0} operations in a second after {LIMIT:?}");
+            ensure!(start.elapsed() < LIMIT, "{next:.0} operations per second after {LIMIT:?}");
             rate = next;
         }
     }
 
-    /// Acknowledged operations in a second, from now on for a while. An error if a writer has given up.
+    /// Measures the acknowledged operations per second for a while. Returns an error if a writer has failed.
     pub async fn rate(&mut self) -> Result<f64> {
         let (start, before) = (Instant::now(), self.tally.acknowledged.get());
         tokio::time::sleep(WINDOW).await;
         if let Some(ended) = self.writers.try_join_next() {
-            ended?.context("a writer gave up")?;
+            ended?.context("a writer failed")?;
         }
         Ok((self.tally.acknowledged.get() - before) as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Waits until half of an earlier throughput is back; says how long that took.
+    /// Waits until the throughput is back at half of an earlier rate. Returns how long that took.
     pub async fn recovers(&mut self, before: f64) -> Result<Duration> {
         let start = Instant::now();
         loop {
@@ -90,22 +90,22 @@ impl Load {
                 return Ok(waited);
             }
             if waited > LIMIT {
-                bail!("{rate:.0} operations in a second after {waited:?}, {before:.0} before");
+                bail!("{rate:.0} operations per second after {waited:?}, {before:.0} before");
             }
         }
     }
 
-    /// Waits until every request is answered; none is sent until what this returns is dropped.
+    /// Waits until every request is answered. The writers send nothing until the returned guard is dropped.
     pub async fn pause(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.way).write_owned().await
     }
 
-    /// Ends it, once every request is answered.
+    /// Waits until every request is answered, and ends the load.
     pub async fn end(mut self) -> Result<(Ledger, Arc<Tally>)> {
         self.is_over.store(true, Ordering::Relaxed);
         let mut ledger = Ledger::default();
         while let Some(writer) = self.writers.join_next().await {
-            ledger.add(writer?.context("a writer gave up")?);
+            ledger.add(writer?.context("a writer failed")?);
         }
         Ok((ledger, self.tally))
     }

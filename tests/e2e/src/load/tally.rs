@@ -12,13 +12,13 @@ pub struct Tally {
     pub acknowledged: Count,
     /// Requests whose connection broke.
     pub broken: Count,
-    /// Requests that were refused as a whole.
+    /// Requests that were refused.
     pub refused: Count,
-    /// How often a request was sent again by its client.
+    /// Requests that a client sent again.
     pub repeated: Count,
-    /// Creations of new documents that were refused because they are there already.
+    /// `create` operations on new ids that were refused because the document already exists.
     pub conflicts: Count,
-    /// Operations that failed by status, also in responses that refused a request as a whole.
+    /// Failed operations by status, including those of refused requests.
     failed: Mutex<BTreeMap<u16, u64>>,
 }
 
@@ -27,24 +27,24 @@ pub struct Tally {
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Lets it grow.
+    /// Adds to the count.
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Its value.
+    /// Returns the count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Tally {
-    /// So many operations failed with this status.
+    /// Counts operations that failed with this status.
     pub fn fail(&self, status: u16, operations: u64) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += operations;
     }
 
-    /// Operations that failed, by status.
+    /// Returns the failed operations by status.
     pub fn failed(&self) -> BTreeMap<u16, u64> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

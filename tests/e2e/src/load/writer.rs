@@ -9,64 +9,64 @@ use serde_json::{Value, json};
 
 use super::{Ledger, Tally};
 
-/// A client that writes one request after the other, and remembers what it was told.
+/// A client that sends one request after the other, and records the answers.
 ///
-/// Its documents are its own. One of which it does not know what it is it does not touch again: what is under way
-/// still may be carried out at any time.
+/// No other client writes its documents. It does not touch a document of unknown state again, because an operation in
+/// flight may still be carried out at any time.
 #[derive(Debug)]
 pub struct Writer {
     name: String,
     url: String,
     client: Client,
-    dice: Rng,
-    /// Operations of a request.
+    rng: Rng,
+    /// The number of operations in a request.
     operations: RangeInclusive<usize>,
-    /// Bytes of a document, about.
+    /// The approximate size of a document, in bytes.
     bytes: usize,
     habit: Habit,
-    /// Whose requests they are: the header `authorization`.
+    /// The value of the header `authorization`.
     tenant: Option<String>,
     is_patient: bool,
-    /// Counts its documents; a document's number tells which operation wrote it.
+    /// The number of the next document, which identifies the operation that wrote it.
     next: u64,
-    /// Ids of documents that are there for certain.
+    /// The ids of documents that are known to exist.
     live: Vec<String>,
     ledger: Ledger,
 }
 
-/// What a writer writes.
+/// The kind of operations that a writer sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// Operations of all kinds, on new and old documents.
     Everything,
-    /// What may be carried out twice.
+    /// Operations that may be carried out twice.
     Idempotent,
-    /// New documents only, by `create`, with and without ids: what a data stream takes.
+    /// New documents only, by `create`, with and without ids, as a data stream requires.
     Appending,
 }
 
 struct Operation {
     action: &'static str,
-    /// None: the cluster makes one.
+    /// The id, or `None` if the cluster generates it.
     id: Option<String>,
     number: u64,
-    /// Whether its document was there before.
+    /// Whether the document existed before.
     is_old: bool,
 }
 
-/// What a client was told of an operation.
+/// The outcome of an operation that a client was told.
 enum Told {
     Done,
     NotDone,
     Unknown,
 }
 
-/// How often and after how long a patient writer sends a request again.
+/// How often, and after what delay, a patient writer sends a request again.
 const ATTEMPTS: usize = 20;
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Whether nobody has said what became of a request.
-fn came_to_nothing(answer: &Result<Response>) -> bool {
+/// Returns whether the outcome of a request is unknown.
+fn is_unknown(answer: &Result<Response>) -> bool {
     match answer {
         Ok(response) => response.status.is_server_error(),
         Err(error) => !format!("{error:#}").contains("no answer within"),
@@ -74,14 +74,14 @@ fn came_to_nothing(answer: &Result<Response>) -> bool {
 }
 
 impl Writer {
-    /// The writer with this number, by connections of its own.
+    /// Creates the writer with this number, with connections of its own.
     pub fn new(number: u64, url: String, operations: RangeInclusive<usize>, bytes: usize) -> Self {
         Self {
             name: format!("w{number}"),
             url,
             // Far more than anything here takes: a request that takes longer was not answered.
             client: Client::new().with_timeout(Duration::from_secs(90)),
-            dice: Rng::with_seed(number),
+            rng: Rng::with_seed(number),
             operations,
             bytes,
             habit: Habit::Everything,
@@ -93,45 +93,46 @@ impl Writer {
         }
     }
 
-    /// The same for this host, wherever its URL leads.
+    /// Sets the host of the requests, independently of the URL.
     pub fn asking_for(self, host: &str) -> Self {
         Self { client: self.client.asking_for(host), ..self }
     }
 
-    /// The same with `index` and `delete` under ids only: what may be carried out twice.
+    /// Limits the writer to `index` and `delete` with ids, which may be carried out twice.
     pub fn idempotent(self) -> Self {
         Self { habit: Habit::Idempotent, ..self }
     }
 
-    /// The same that only ever adds documents.
+    /// Limits the writer to new documents.
     pub fn appending(self) -> Self {
         Self { habit: Habit::Appending, ..self }
     }
 
-    /// The same under a name.
+    /// Sets the tenant that the requests authenticate as.
     pub fn of_tenant(self, name: &str) -> Self {
         Self { tenant: Some(format!("ApiKey {name}")), ..self }
     }
 
-    /// The same that writes what may be carried out twice, and sends a request again that came to nothing.
+    /// Makes the writer send a request again if its outcome is unknown. Limits it to operations that may be carried out
+    /// twice.
     pub fn patient(self) -> Self {
         Self { is_patient: true, ..self.idempotent() }
     }
 
-    /// What it was told so far.
+    /// Returns the ledger of all answers so far.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
     }
 
-    /// Sends a request and takes its answer in; an error if that is none, or one that cannot be true.
+    /// Sends a request and records its answer. Returns an error if there is no answer, or if the answer is wrong.
     pub async fn write(&mut self, tally: &Tally) -> Result<()> {
-        let size = self.dice.usize(self.operations.clone());
+        let size = self.rng.usize(self.operations.clone());
         let operations: Vec<Operation> = (0..size).map(|_| self.choose()).collect();
         let body: String = operations.iter().map(|operation| self.lines(operation)).collect();
         tally.requests.add(1);
         let mut answer = self.send(&body).await;
         let mut attempts = 0;
-        while self.is_patient && came_to_nothing(&answer) && attempts < ATTEMPTS {
+        while self.is_patient && is_unknown(&answer) && attempts < ATTEMPTS {
             tally.repeated.add(1);
             attempts += 1;
             tokio::time::sleep(PATIENCE).await;
@@ -142,7 +143,7 @@ impl Writer {
             Err(error) if format!("{error:#}").contains("no answer within") => Err(error),
             Err(_) => {
                 tally.broken.add(1);
-                // As a client does that means to try again.
+                // As a client does before it retries.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 operations.into_iter().for_each(|operation| self.settle(operation, &Told::Unknown));
                 Ok(())
@@ -161,7 +162,7 @@ impl Writer {
     fn choose(&mut self) -> Operation {
         self.next += 1;
         let number = self.next;
-        let (action, is_old) = match self.dice.u8(0..100) {
+        let (action, is_old) = match self.rng.u8(0..100) {
             90.. if self.habit == Habit::Appending => {
                 return Operation { action: "create", id: None, number, is_old: false };
             }
@@ -175,10 +176,10 @@ impl Writer {
             75..90 => ("delete", true),
             _ => return Operation { action: "index", id: None, number, is_old: false },
         };
-        // Taken out, so that an id occurs once in a request.
+        // Removed from the list, so that an id occurs once in a request.
         match is_old && !self.live.is_empty() {
             true => {
-                let id = self.live.swap_remove(self.dice.usize(..self.live.len()));
+                let id = self.live.swap_remove(self.rng.usize(..self.live.len()));
                 Operation { action, id: Some(id), number, is_old }
             }
             false => {
@@ -250,11 +251,11 @@ impl Writer {
             .and_then(|status| u16::try_from(status).ok())
             .context("no status")?;
         match (operation.action, status) {
-            // A document that was there is there until it is removed; one that was not is not changed.
+            // An update of an existing document must change it; the writer never updates a missing one.
             ("update", 200) => {
                 ensure!(fields.get("result").is_some_and(|result| result == "updated"), "carried out twice")
             }
-            // One that was removed by a first attempt, of which nobody heard, is gone as well.
+            // A first attempt whose answer was lost may have removed the document.
             (_, 200 | 201) | ("delete", 404) => {}
             ("create", 409) => {
                 tally.conflicts.add(1);
@@ -269,7 +270,7 @@ impl Writer {
                 tally.fail(status, 1);
                 return Ok(Told::Unknown);
             }
-            _ => bail!("this cannot be"),
+            _ => bail!("unexpected status {status}"),
         }
         tally.acknowledged.add(1);
         Ok(Told::Done)

@@ -1,22 +1,22 @@
-//! What the filter has counted.
+//! The filter's counters.
 
 use std::collections::BTreeMap;
 
 use crate::site::Site;
 
-/// What the filter has counted.
+/// The values of the filter's counters.
 #[derive(Debug)]
 pub struct Counts {
     pub merged: u64,
     pub operations: u64,
-    /// By upstream.
+    /// The number of batches by upstream.
     pub batches: BTreeMap<String, u64>,
-    /// By reason.
+    /// The number of requests that passed through, by reason.
     pub passed: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// What was counted in between.
+    /// Returns the growth since earlier values.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             merged: self.merged - earlier.merged,
@@ -27,14 +27,14 @@ impl Counts {
     }
 }
 
-/// Those that have grown, and by how much.
+/// Returns the counters that have grown, with their growth.
 fn growth(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let growth = now.iter().map(|(name, count)| (name.clone(), count - earlier.get(name).copied().unwrap_or(0)));
     growth.filter(|(_, count)| *count > 0).collect()
 }
 
 impl Site {
-    /// What it has counted so far.
+    /// Returns the current values of the filter's counters.
     pub async fn counts(&self) -> Counts {
         let stats = self.envoy.stats_with("bulk_reshuffle_").await.unwrap();
         let count = |name: &str| stats.get(&format!("wasmcustom.bulk_reshuffle_{name}")).copied().unwrap_or(0);

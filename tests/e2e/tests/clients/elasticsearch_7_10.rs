@@ -12,28 +12,28 @@ use crate::site::Site;
 const PYTHON: Program = Program::Python("elasticsearch-py-7");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn python_bulk() {
+async fn python_bulk_reports_all_outcomes() {
     Helper { program: PYTHON, name: "bulk", told: Told::Failed, styles: ALL_STYLES }.check(Elasticsearch7_10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn python_streaming_bulk() {
+async fn python_streaming_bulk_reports_all_outcomes() {
     let helper = Helper { program: PYTHON, name: "streaming_bulk", told: Told::All, styles: ALL_STYLES };
     helper.check(Elasticsearch7_10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn python_parallel_bulk() {
+async fn python_parallel_bulk_reports_all_outcomes() {
     let helper = Helper { program: PYTHON, name: "parallel_bulk", told: Told::All, styles: ALL_STYLES };
     helper.check(Elasticsearch7_10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_product_header_is_made_up() {
+async fn the_filter_adds_no_product_header() {
     product::check_header(Elasticsearch7_10, None).await;
 }
 
-/// This version quotes in its errors what it had before it, which is the batch.
+/// This version quotes its input, which is the batch, in errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_do_not_quote_other_clients() {
     let site = Site::start_in_front_of(Elasticsearch7_10, "quotation", json!({})).await;
@@ -56,6 +56,6 @@ async fn errors_do_not_quote_other_clients() {
         assert!(!answer.contains("secret"), "{answer}");
     }
     let (batches, requests) = (site.by_upstream("batches").await, site.by_upstream("batch_requests").await);
-    assert!(batches.values().sum::<u64>() * 2 < requests.values().sum::<u64>(), "they hardly shared any batch");
+    assert!(batches.values().sum::<u64>() * 2 < requests.values().sum::<u64>(), "almost no requests shared a batch");
     site.end().await;
 }

@@ -1,4 +1,4 @@
-//! The test that every helper of every client must pass.
+//! The test of every helper of every client.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use crate::program::Program;
 use crate::report::{Report, Told};
 use crate::site::Site;
 
-/// A client's way to send many operations.
+/// A client's helper for sending many operations.
 pub struct Helper {
     pub program: Program,
-    /// As the program knows it.
+    /// The helper's name in the program.
     pub name: &'static str,
     pub told: Told,
-    /// How the program is called, once for each.
+    /// The options of each run of the program.
     pub styles: &'static [Style],
 }
 
 /// Options of a program.
 pub type Style = &'static [&'static str];
 
-/// As most people use it, and with all that makes requests and answers smaller.
+/// The default options, and the options that make requests and answers smaller.
 pub const ALL_STYLES: &[Style] = &[&[], &["--compress", "--filter-path"]];
 
-/// For helpers that cannot ask for a part of the answers.
+/// The options for helpers without `filter_path`.
 pub const WITHOUT_FILTER_PATH: &[Style] = &[&[], &["--compress"]];
 
 impl Helper {
-    /// The client learns the outcome of each of its operations, the cluster has the documents, and the filter has
-    /// split every single request.
+    /// Checks that the client learns the outcome of each operation, that the cluster has the documents, and that the
+    /// filter has split every request.
     pub async fn check(self, distribution: Distribution) {
         let name = format!("{:?}-{}", self.program, self.name).replace(|char: char| !char.is_ascii_alphanumeric(), "-");
         let site = Site::start_in_front_of(distribution, &name, json!({})).await;
@@ -52,7 +52,7 @@ impl Helper {
             assert_eq!(site.documents_of(&index).await, later_documents());
             let counted = site.counts().await.since(&before);
             println!("{name} {style:?}: {counted:?}");
-            assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through whole");
+            assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through");
             assert_eq!(counted.operations, operations.len() as u64);
             assert!(counted.merged >= 4, "only {} requests", counted.merged);
             assert_eq!(counted.batches.len(), 3, "upstreams that got a share: {counted:?}");
@@ -69,7 +69,7 @@ fn file_of(operations: &[Operation]) -> NamedTempFile {
 }
 
 impl Site {
-    /// All documents of an index. Those with generated ids go by their number.
+    /// Returns all documents of an index by id, or by number if the id was generated.
     async fn documents_of(&self, index: &str) -> BTreeMap<String, Document> {
         self.documents(index).await;
         let found = self.client.get_json(&self.direct(0, &format!("/{index}/_search?size=10000"))).await.unwrap();

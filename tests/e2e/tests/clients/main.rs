@@ -1,6 +1,6 @@
-//! Unchanged clients from their registries, with their own bulk helpers, in front of the filter and real clusters.
+//! Unmodified clients from their registries, with their own bulk helpers, in front of the filter and real clusters.
 //!
-//! `make test-clients` fetches what they need and runs them, one cluster after the other.
+//! `make test-clients` fetches their dependencies and runs them, one cluster after the other.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod counts;
@@ -12,10 +12,10 @@ mod operation;
 mod product;
 mod program;
 mod report;
-// The cluster and the Envoy of the other tests with a real cluster.
+// The cluster and Envoy, shared with the other tests with a real cluster.
 #[allow(dead_code)]
 #[path = "../real/site.rs"]
 mod site;
 
-/// How the nodes' JVMs are set up.
+/// The profile of the nodes' JVMs.
 const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Fast;

@@ -1,27 +1,27 @@
-//! The operations that every client is given, and what must come of each.
+//! The operations that every client sends, with their expected outcomes.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// How many of them. Enough for several requests of each client, on all nodes.
+/// The number of operations, enough for several requests of each client, on all nodes.
 const COUNT: usize = 400;
 
-/// One operation. Each is about a document of its own, so that requests may overtake each other.
+/// An operation. Each one has its own document, so that the order of requests does not matter.
 #[derive(Debug)]
 pub struct Operation {
     pub n: usize,
     pub action: &'static str,
-    /// None: the server generates it.
+    /// The id, or `None` if the server generates it.
     pub id: Option<String>,
     pub routing: Option<String>,
     pub document: Value,
     pub status: u16,
-    /// Whether the answer says what is wrong. A delete of nothing has a status only.
+    /// The error in the answer, if any. A delete of a missing document has only a status.
     pub error: Option<Error>,
 }
 
-/// What can be wrong with an operation.
+/// The kinds of errors of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     Conflict,
@@ -29,27 +29,27 @@ pub enum Error {
     Mapping,
 }
 
-/// A document as it must be in the end: its routing value and its source.
+/// The final state of a document: its routing value and its source.
 pub type Document = (Option<String>, Value);
 
 impl Error {
-    /// What servers call it.
+    /// Returns whether servers call the error by this name.
     pub fn is_called(self, name: &str) -> bool {
         match self {
             Self::Conflict => name == "version_conflict_engine_exception",
             Self::Missing => name == "document_missing_exception",
-            // Elasticsearch 8 has another name for it than all others.
+            // Elasticsearch 8 uses a different name from all others.
             Self::Mapping => ["mapper_parsing_exception", "document_parsing_exception"].contains(&name),
         }
     }
 }
 
-/// The operations, of all kinds in turn.
+/// Returns the operations, which cycle through all kinds.
 pub fn operations() -> Vec<Operation> {
     (0..COUNT).map(Operation::numbered).collect()
 }
 
-/// The bulk request that makes the documents which the operations find.
+/// Returns the bulk request that creates the documents that exist before the operations.
 pub fn earlier_documents(index: &str) -> String {
     let found =
         |operation: &Operation| operation.is_about_an_earlier_document().then(|| operation.id.clone()).flatten();
@@ -60,7 +60,7 @@ pub fn earlier_documents(index: &str) -> String {
         .collect()
 }
 
-/// All documents that must be there in the end. Those with generated ids go by their number.
+/// Returns the expected final documents by id, or by number if the id was generated.
 pub fn later_documents() -> BTreeMap<String, Document> {
     operations().iter().filter_map(|operation| Some((operation.name(), operation.result()?))).collect()
 }
@@ -79,7 +79,7 @@ impl Operation {
         };
         let bad = |action, status, error| Self { error: Some(error), ..good(action, status) };
         match n {
-            // A keyword is no object.
+            // A keyword cannot be an object.
             42 | 333 => Self { document: json!({"n": n, "text": {"no": "text"}}), ..bad("index", 400, Error::Mapping) },
             43 => bad("update", 404, Error::Missing),
             44 => Self { document: Value::Null, ..good("delete", 404) },
@@ -96,7 +96,7 @@ impl Operation {
         }
     }
 
-    /// As a line of the file that the programs read.
+    /// Returns the operation as a line of the programs' input file.
     pub fn line(&self) -> String {
         let Self { n, action, id, routing, document, .. } = self;
         json!({"n": n, "action": action, "id": id, "routing": routing, "document": document}).to_string()
@@ -114,7 +114,7 @@ impl Operation {
         self.id.clone().unwrap_or_else(|| format!("generated {}", self.n))
     }
 
-    /// The document that it leaves, if any.
+    /// Returns the document after the operation, if any.
     fn result(&self) -> Option<Document> {
         match (self.action, self.error) {
             ("delete", _) | (_, Some(Error::Mapping | Error::Missing)) => None,

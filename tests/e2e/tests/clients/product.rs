@@ -1,11 +1,12 @@
-//! The header by which clients tell whose server they talk to.
+//! The header by which clients identify the server's product.
 
 use bulk_reshuffle_stack::Distribution;
 use serde_json::json;
 
 use crate::site::Site;
 
-/// Through the filter it is as from a node, whether the request is split or passes on whole.
+/// Checks that the header is the same through the filter as from a node, whether the request is split or passes
+/// through.
 pub async fn check_header(distribution: Distribution, expected: Option<&str>) {
     let site = Site::start_in_front_of(distribution, "product", json!({})).await;
     site.index("product", json!({})).await;

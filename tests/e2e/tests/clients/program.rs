@@ -1,4 +1,4 @@
-//! The programs in `tests/clients`, and how they are started.
+//! The programs in `tests/clients`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use bulk_reshuffle_stack::Tools;
 use tokio::process::Command;
 
-/// Far more than any of them takes, even on a busy machine.
+/// A limit far above the duration of any program, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A program for a client.
 #[derive(Debug, Clone, Copy)]
 pub enum Program {
-    /// With the package of this name in `tests/tools/fetch.py`.
+    /// The Python program with the package of this name in `tests/tools/fetch.py`.
     Python(&'static str),
     JavaScript,
     Go,
@@ -25,7 +25,7 @@ impl Program {
     pub async fn run(self, arguments: &[&str]) -> String {
         let mut command = self.command().await;
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(LIMIT, command.output()).await.expect("the program does not end").unwrap();
+        let output = tokio::time::timeout(LIMIT, command.output()).await.expect("the program timed out").unwrap();
         let (printed, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{}\n{printed}{errors}", output.status);
         printed
@@ -51,13 +51,13 @@ impl Program {
     }
 }
 
-/// Compiled once, from modules that are there already.
+/// The Go program, compiled once from modules that are already fetched.
 static GO_PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let tools = Tools::find().unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
     let program = target.join("bulk");
     let built = std::process::Command::new(tools.folder("go").unwrap().join("bin/go"))
-        // Most of the time goes into interfaces that nobody here calls.
+        // Without optimization, because most of the time goes into interfaces that are not used here.
         .args(["build", "-gcflags=all=-N -l", "-o"])
         .args([&program, Path::new(".")])
         .current_dir(source("go"))
@@ -73,7 +73,7 @@ static GO_PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
-/// Without the caller's environment: a proxy that it names, for one, is not meant here.
+/// Returns a command without the caller's environment, which may, for example, set a proxy.
 fn bare(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -1,17 +1,17 @@
-//! What a program prints of what its client's helper reported.
+//! The output of a program, which contains the report of its client's helper.
 
 use serde_json::Value;
 
 use crate::operation::Operation;
 
-/// All that a program printed.
+/// The output of a program.
 pub struct Report {
     items: Vec<Value>,
     succeeded: usize,
     failed: usize,
 }
 
-/// Of which operations a helper tells.
+/// The operations that a helper reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     All,
@@ -26,7 +26,7 @@ impl Report {
         Self { items, succeeded: count("succeeded"), failed: count("failed") }
     }
 
-    /// Every operation has its own outcome and nobody else's, and is told of once.
+    /// Checks that every operation is reported once, with its own outcome.
     pub fn check(&self, operations: &[Operation], told: Told) {
         let good = operations.iter().filter(|operation| operation.is_good()).count();
         assert_eq!((self.succeeded, self.failed), (good, operations.len() - good));
@@ -34,7 +34,7 @@ impl Report {
         assert_eq!(self.items.len(), expected.clone().count());
         for operation in expected {
             let items: Vec<&Value> = self.items.iter().filter(|item| is_about(item, operation)).collect();
-            let [item] = items.as_slice() else { panic!("{operation:?} was told of by {items:?}") };
+            let [item] = items.as_slice() else { panic!("{operation:?} was reported by {items:?}") };
             check_item(item, operation);
         }
     }
@@ -43,7 +43,7 @@ impl Report {
 fn is_about(item: &Value, operation: &Operation) -> bool {
     match item["n"].as_u64() {
         Some(n) => n == operation.n as u64,
-        // Nothing but what the cluster answered tells which one it is.
+        // Only the cluster's answer identifies the operation.
         None => item["id"].as_str() == operation.id.as_deref(),
     }
 }

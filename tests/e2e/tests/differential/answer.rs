@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::template::{Numbers, Side};
 
-/// An answer without what may differ between two answers to the same request.
+/// An answer without the parts that may differ between two answers to the same request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     status: u16,
@@ -20,25 +20,27 @@ enum Body {
     /// JSON or YAML.
     Tree {
         tree: Value,
-        /// All keys in their order.
+        /// All keys, in their order.
         keys: Vec<String>,
-        /// Lines, for `pretty`.
+        /// The number of lines, for `pretty`.
         lines: usize,
     },
     Text(String),
-    /// CBOR or SMILE: how it begins.
+    /// The first bytes of CBOR or SMILE.
     Binary(Vec<u8>),
 }
 
-/// Headers that say how an answer travelled, not what it says.
-const OWN_WAY: &[&str] = &["connection", "content-length", "date", "server", "transfer-encoding", "vary"];
+/// Headers that concern the transport of an answer, not its content.
+const TRANSPORT: &[&str] = &["connection", "content-length", "date", "server", "transfer-encoding", "vary"];
 
 impl Answer {
-    /// Reads a side's answer.
+    /// Reads the answer of a side.
     pub fn read(response: &Response, side: Side) -> Self {
         let mut headers = BTreeMap::<String, Vec<String>>::new();
         for (name, value) in &response.headers {
-            if !OWN_WAY.contains(&name.as_str()) && !name.as_str().starts_with("x-envoy") && name != "content-encoding"
+            if !TRANSPORT.contains(&name.as_str())
+                && !name.as_str().starts_with("x-envoy")
+                && name != "content-encoding"
             {
                 let value = String::from_utf8_lossy(value.as_bytes()).replace(side.twin(), "twin");
                 headers.entry(name.to_string()).or_default().push(value);
@@ -48,7 +50,7 @@ impl Answer {
         Self { status: response.status.as_u16(), headers, body: Body::read(&plain(response), side) }
     }
 
-    /// Where and how it differs from another one.
+    /// Returns a description of the first difference from another answer.
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self.status != other.status {
             return Some(format!("{self:?}\nand {other:?}"));
@@ -63,12 +65,12 @@ impl Answer {
         }
     }
 
-    /// Its status.
+    /// Returns the status.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// How many items it has, if it shows them.
+    /// Returns the number of items, if the answer contains them.
     pub fn items(&self) -> usize {
         match &self.body {
             Body::Tree { tree, .. } => tree["items"].as_array().map_or(0, Vec::len),
@@ -77,7 +79,7 @@ impl Answer {
     }
 }
 
-/// A response's body, inflated if need be.
+/// Returns a response's body, inflated if necessary.
 fn plain(response: &Response) -> Vec<u8> {
     let mut plain = Vec::new();
     match response.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip") {
@@ -90,7 +92,7 @@ fn plain(response: &Response) -> Vec<u8> {
 impl Body {
     fn read(bytes: &[u8], side: Side) -> Self {
         let Ok(text) = std::str::from_utf8(bytes) else {
-            // An empty object is shorter.
+            // An empty object has fewer than three bytes.
             return Self::Binary(bytes[..bytes.len().min(3)].to_vec());
         };
         let text = text.replace(side.twin(), "twin");
@@ -106,7 +108,7 @@ impl Body {
     }
 }
 
-/// Remembers the sequence numbers in a side's answer.
+/// Records the sequence numbers in a side's answer.
 pub fn remember(response: &Response, side: Side, numbers: &mut Numbers) {
     let Ok(tree) = serde_json::from_slice::<Value>(&plain(response)) else { return };
     for item in tree["items"].as_array().into_iter().flatten() {
@@ -122,8 +124,8 @@ pub fn remember(response: &Response, side: Side, numbers: &mut Numbers) {
     }
 }
 
-/// Takes out of a tree what may differ: times, sequence numbers, generated ids, and how many copies of a shard
-/// answered.
+/// Replaces the parts of a tree that may differ: times, sequence numbers, generated ids, and the number of shard copies
+/// that answered.
 pub fn blur(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -148,8 +150,8 @@ fn blur_id(id: &str) -> String {
     if id.len() == 20 { "generated".to_owned() } else { id.to_owned() }
 }
 
-/// A cause reads differently where it has crossed from one node to another: a direct answer shows one or the other
-/// as chance placed the shard.
+/// Removes a difference in causes. A cause reads differently after it has crossed between nodes, which in a direct
+/// answer depends on the random location of the shard.
 fn blur_cause(fields: &mut Map<String, Value>) {
     const IO: &[&str] = &["json_parse_exception", "json_e_o_f_exception", "input_coercion_exception"];
     let Some(kind) = fields.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
@@ -163,7 +165,7 @@ fn blur_cause(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Reasons name generated ids, sequence numbers and shards.
+/// Replaces generated ids, sequence numbers and shards in reasons.
 fn blur_text(text: &str) -> String {
     let number =
         |rest: &str| ("any".to_owned(), rest.trim_start_matches(|char: char| char.is_ascii_digit()).to_owned());
@@ -173,18 +175,18 @@ fn blur_text(text: &str) -> String {
     };
     let text = blur_after(text, "seqNo [", number);
     let text = blur_after(&text, "with id '", id);
-    // A document with a generated id is on any shard.
+    // A document with a generated id may be on any shard.
     if text.contains("Not enough active copies") { blur_after(&text, "][", number) } else { text }
 }
 
-/// What stands after each of some words, as two parts: the first one blurred, and the rest.
+/// Blurs the text after each occurrence of some words. `blur` returns the blurred part and the rest.
 fn blur_after(text: &str, words: &str, blur: impl Fn(&str) -> (String, String)) -> String {
     let mut parts = text.split(words);
     let first = parts.next().unwrap_or_default().to_owned();
     parts.map(blur).fold(first, |text, (blurred, rest)| text + words + &blurred + &rest)
 }
 
-/// The keys of all objects in a JSON text, in their order.
+/// Returns the keys of all objects in a JSON text, in their order.
 fn keys(text: &str) -> Vec<String> {
     let mut keys = Vec::new();
     let mut rest = text;
@@ -210,7 +212,7 @@ fn keys(text: &str) -> Vec<String> {
     keys
 }
 
-/// The first place at which two trees differ.
+/// Returns a description of the first difference between two trees.
 fn difference(place: &str, left: &Value, right: &Value) -> Option<String> {
     match (left, right) {
         _ if left == right => None,

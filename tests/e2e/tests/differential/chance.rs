@@ -1,11 +1,11 @@
 use fastrand::Rng;
 
-/// What the generators ask of chance.
+/// Random choices of the generators.
 pub trait Chance {
-    /// True in so many of a hundred cases.
+    /// Returns true with this probability, in percent.
     fn percent(&mut self, percent: u32) -> bool;
 
-    /// One of these.
+    /// Returns a random element.
     fn one_of<T: Clone>(&mut self, from: &[T]) -> T;
 }
 

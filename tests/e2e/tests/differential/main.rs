@@ -1,7 +1,7 @@
-//! The same random bulk requests, sent to a node of a real cluster and through the filter, have the same answers and
-//! leave the same documents.
+//! Random bulk requests, sent both directly to a node of a real cluster and through the filter, get the same answers
+//! and leave the same documents.
 //!
-//! `make differential` runs more seeds, or one again.
+//! `make differential` runs more seeds, or repeats one seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod answer;
@@ -10,7 +10,7 @@ mod oddity;
 mod operation;
 mod request;
 mod seed;
-// The cluster and the Envoy of the other tests with a real cluster.
+// The cluster and Envoy, shared with the other tests with a real cluster.
 #[allow(dead_code)]
 #[path = "../real/site.rs"]
 mod site;
@@ -25,13 +25,13 @@ use bulk_reshuffle_stack::Profile;
 use site::Site;
 use tally::Tally;
 
-/// For a cluster that starts soon.
+/// A profile with a fast start.
 const PROFILE: Profile = Profile::Fast;
 
-/// How many seeds run if nobody says otherwise.
+/// The default number of seeds.
 const SEEDS: u64 = 8;
 
-/// How many differences are shown of a seed; more of them mostly follow from the first.
+/// The number of differences to print for a seed. Further ones mostly follow from the first.
 const SHOWN: usize = 3;
 
 fn seeds() -> Vec<u64> {
@@ -60,12 +60,16 @@ async fn the_filter_answers_what_the_cluster_answers() {
             failed.push(seed);
         }
     }
-    assert!(failed.is_empty(), "seeds {failed:?} differ, see above. One again: make differential SEED={}", failed[0]);
+    assert!(
+        failed.is_empty(),
+        "seeds {failed:?} differ, see above. To repeat a seed: make differential SEED={}",
+        failed[0]
+    );
     let counted = site.counters().await.since(&before);
     println!("{} seeds in {:.0} s: {tally:#?}\n{counted:#?}", seeds.len(), started.elapsed().as_secs_f64());
-    // Else only the cluster was compared with itself.
+    // Otherwise the cluster was only compared with itself.
     let requests = tally.requests as u64;
     assert!(counted.merged * 2 > requests, "{} of {requests} requests were split", counted.merged);
-    assert!(counted.batches * 3 < counted.batch_requests * 2, "hardly any batch had two requests");
+    assert!(counted.batches * 3 < counted.batch_requests * 2, "almost no batch had two requests");
     site.end().await;
 }

@@ -2,7 +2,7 @@ use fastrand::Rng;
 
 use crate::chance::Chance;
 
-/// Lines that are wrong, or seem so. `ID` is an id of the client's own.
+/// Action lines that are, or look, invalid. `ID` stands for one of the client's own ids.
 const ODD: &[&str] = &[
     r#"{"index":{"_id":"ID"}"#,
     r#"{"index":{"_id":"ID"}}}"#,
@@ -81,7 +81,7 @@ const ODD: &[&str] = &[
     "\t\r",
 ];
 
-/// Documents that are wrong, or seem so.
+/// Documents that are, or look, invalid.
 const ODD_SOURCES: &[&str] = &[
     "",
     " ",
@@ -116,7 +116,7 @@ const ODD_SOURCES: &[&str] = &[
     ":)\n",
 ];
 
-/// Bodies of updates that are wrong, or seem so.
+/// Bodies of updates that are, or look, invalid.
 const ODD_UPDATES: &[&str] = &[
     "",
     "[]",
@@ -148,7 +148,7 @@ const ODD_UPDATES: &[&str] = &[
     "{\"doc\":{\"n\":\"\\ud83d\"}}",
 ];
 
-/// Something odd in the place of a usual operation, or of a part of it.
+/// Returns an odd replacement of a usual operation, or of a part of it.
 pub fn instead_of(rng: &mut Rng, usual: &[u8], id: &str) -> Vec<u8> {
     let source = format!("{{\"owner\":\"{}\",\"n\":1}}\n", id.split('-').next().unwrap_or_default());
     let operation = |line: &[u8], source: &str| [line, b"\n", source.as_bytes()].concat();
@@ -176,13 +176,13 @@ pub fn instead_of(rng: &mut Rng, usual: &[u8], id: &str) -> Vec<u8> {
             let action = rng.one_of(&["delete", "update"]);
             operation(format!("{{\"{action}\":{{}}}}").as_bytes(), "{\"doc\":{}}\n")
         }
-        // A line is missing, or one too many.
+        // One line too few, or one too many.
         _ if rng.bool() => first_line.iter().copied().chain([b'\n']).collect(),
         _ => [usual, source.as_bytes()].concat(),
     }
 }
 
-/// The same operation with line ends and blank lines that mean nothing.
+/// Returns the same operation with insignificant line ends and blank lines.
 pub fn with_strange_ends(rng: &mut Rng, operation: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
     for line in operation.split_inclusive(|byte| *byte == b'\n') {
@@ -198,7 +198,7 @@ pub fn with_strange_ends(rng: &mut Rng, operation: &[u8]) -> Vec<u8> {
     lines
 }
 
-/// Ends a body too early, or too late.
+/// Truncates a body, or appends to it.
 pub fn break_end(rng: &mut Rng, body: &mut Vec<u8>) {
     match rng.usize(0..5) {
         0 => body.truncate(body.len() - 1),
@@ -207,7 +207,7 @@ pub fn break_end(rng: &mut Rng, body: &mut Vec<u8>) {
         3 => body.extend_from_slice(b"\n\n"),
         _ => body.extend_from_slice(b"  "),
     }
-    // What stands for a name or a number is whole or gone.
+    // Do not leave an incomplete placeholder of a name or a number.
     if body.iter().filter(|byte| **byte == b'~').count() % 2 == 1 {
         let cut = body.iter().rposition(|byte| *byte == b'~').unwrap_or_default();
         body.truncate(cut);

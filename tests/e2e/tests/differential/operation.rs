@@ -7,8 +7,8 @@ use crate::style::Style;
 use crate::target::{IMPOSSIBLE, TARGETS, Target};
 use crate::template::{Document, TWIN};
 
-/// Writes the operations of one client in one seed. Nobody else names its documents, so that what becomes of them
-/// does not depend on who comes first.
+/// The generator of one client's operations in one seed. No other client names its documents, so that their outcomes do
+/// not depend on the order of clients.
 #[derive(Debug)]
 pub struct Author {
     seed: u64,
@@ -16,40 +16,40 @@ pub struct Author {
     written: u64,
 }
 
-/// How far a request's operations stray from what clients usually send.
+/// How unusual the operations of a request are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Nothing that the filter does not vouch for.
+    /// Only operations that the filter understands.
     Usual,
-    /// Versions, pipelines, names that it cannot route.
+    /// Operations with versions, pipelines, or names that the filter cannot route.
     Special,
-    /// Lines that are wrong, or seem so.
+    /// Operations with lines that are, or look, invalid.
     Odd,
 }
 
 /// A body for both sides.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
-    /// See [`render`](crate::template::render).
+    /// The template for [`render`](crate::template::render).
     pub template: Vec<u8>,
-    /// Documents whose sequence numbers it asks for.
+    /// The documents whose sequence numbers the template refers to.
     pub documents: Vec<Document>,
-    /// About how many operations it has.
+    /// The approximate number of operations.
     pub operations: usize,
 }
 
 impl Author {
-    /// Of this client in this seed.
+    /// Creates the author for this client in this seed.
     pub fn new(seed: u64, client: usize) -> Self {
         Self { seed, client, written: 0 }
     }
 
-    /// Marks the documents of a seed.
+    /// Returns the text that marks the documents of a seed.
     pub fn owner(seed: u64) -> String {
         format!("s{seed}")
     }
 
-    /// A body for a request in this style.
+    /// Returns a body for a request in this style.
     pub fn body(&mut self, rng: &mut Rng, manner: Manner, style: &Style) -> Body {
         let mut body = Body::default();
         let operations = if rng.percent(3) { rng.usize(100..300) } else { rng.usize(1..14) };
@@ -57,7 +57,7 @@ impl Author {
         let strange_ends = rng.percent(5);
         for place in 0..operations {
             let start = body.template.len();
-            // One strange operation is as much as a request needs to be strange.
+            // One odd operation is enough to make a request odd.
             let manner = match manner {
                 Manner::Special if rng.percent(60) => Manner::Usual,
                 Manner::Odd => Manner::Usual,
@@ -111,7 +111,7 @@ impl Author {
         if rng.percent(4) {
             line = line.replacen("_id\":\"s", "_id\":\"\\u0073", 1);
         }
-        // Sequence number and term are two fields.
+        // A placeholder expands to two fields, so it must not be quoted.
         for number in 0..body.documents.len() {
             line = line.replace(&format!("\"~{number}~\""), &format!("~{number}~"));
         }
@@ -125,7 +125,7 @@ impl Author {
         }
     }
 
-    /// What the operation is for, and its name in the line unless the path's will do.
+    /// Returns the target of an operation, and the parameter that names it unless the path does.
     fn target(&self, rng: &mut Rng, manner: Manner, style: &Style) -> (Option<Target>, Map<String, Value>) {
         let mut parameters = Map::new();
         if let Some(default) = style.default
@@ -143,7 +143,7 @@ impl Author {
         }
         let target = loop {
             let target = rng.one_of(TARGETS);
-            // How long it takes to make an index is chance.
+            // The duration of index creation is random, so hasty requests do not create indices.
             let possible = target.routed || manner == Manner::Special;
             if possible && (target.name != "new-S" || rng.percent(25) && !style.is_hasty()) {
                 break target;
@@ -153,16 +153,16 @@ impl Author {
         (Some(target), parameters)
     }
 
-    /// The name of a target, for both sides.
+    /// Returns the name of a target, for both sides.
     pub fn name(&self, target: Target) -> String {
         match target.name {
-            // Its mapping grows with its documents, so each client has its own.
+            // The mapping of this index grows with its documents, so each client has its own index.
             "new-S" => format!("{TWIN}-new-{}-{}", Self::owner(self.seed), self.client),
             name => format!("{TWIN}-{name}"),
         }
     }
 
-    /// One of the client's few ids. None has 20 characters, like a generated one.
+    /// Returns one of the client's few ids. None of them has 20 characters, the length of a generated id.
     fn id(&self, number: usize) -> Value {
         let (owner, client) = (Self::owner(self.seed), self.client);
         match number {
@@ -195,8 +195,8 @@ impl Author {
                     let id = self.id(id);
                     let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
                     let number = body.documents.len();
-                    // Where there are several shards, one id may stand for several documents, by their routing, and
-                    // another one's number may fit by chance.
+                    // With several shards, one id may identify several documents with different routing, and the
+                    // sequence number of another one may match by chance.
                     let index = if target.name == "single" { "single" } else { "unknown" };
                     body.documents.push((index.to_owned(), id));
                     parameters.insert("if_seq_no".into(), format!("~{number}~").into());
@@ -240,7 +240,7 @@ impl Author {
         }
     }
 
-    /// A document that, mostly, can be indexed.
+    /// Returns a document that mostly can be indexed.
     fn document(&mut self, rng: &mut Rng, target: Option<Target>) -> String {
         let mut document = json!({"owner": Self::owner(self.seed), "n": self.written});
         let stream = target.is_some_and(|target| target.name == "stream");

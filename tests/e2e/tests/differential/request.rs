@@ -16,15 +16,15 @@ use crate::site::Site;
 use crate::style::Style;
 use crate::template::{Numbers, Side, render};
 
-/// A request that both sides are sent.
+/// A request that is sent to both sides.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub style: Style,
     pub body: Body,
-    /// The node that gets it directly.
+    /// The node that gets the request directly.
     pub node: usize,
     encoding: Encoding,
-    /// The sizes of the body's pieces, over and over; none: it travels whole.
+    /// The sizes of the body's pieces, repeated in a cycle. If empty, the body is sent in one piece.
     pieces: Vec<usize>,
 }
 
@@ -36,7 +36,7 @@ enum Encoding {
 }
 
 impl Request {
-    /// What an author sends in this style.
+    /// Returns a random request of an author in this style.
     pub fn random(rng: &mut Rng, style: &Style, manner: Manner, author: &mut Author, node: usize) -> Self {
         let encoding = match rng.usize(0..40) {
             0..4 => Encoding::Gzip,
@@ -50,7 +50,7 @@ impl Request {
         Self { style: style.clone(), body: author.body(rng, manner, style), node, encoding, pieces }
     }
 
-    /// Sends it to one side, in a task of its own.
+    /// Sends the request to one side, in a new task.
     pub fn send(&self, site: &Site, side: Side, numbers: &Numbers) -> JoinHandle<Result<Response>> {
         let request = self.for_side(site, side, numbers).unwrap();
         let client = site.client.clone();
@@ -110,7 +110,7 @@ fn pieces(mut body: &[u8], sizes: &[usize]) -> Vec<Bytes> {
         if body.is_empty() {
             break;
         }
-        // No more of them than a busy machine carries.
+        // Limit the number of pieces to what a busy machine can handle.
         let (piece, rest) = body.split_at((*size).max(sizes.len() * body.len() / 500).clamp(1, body.len()));
         pieces.push(Bytes::copy_from_slice(piece));
         body = rest;
@@ -126,7 +126,7 @@ impl fmt::Display for Request {
             writeln!(to, "{name}: {value}")?;
         }
         let text = body.template.escape_ascii().to_string().replace("\\n", "\n").replace("\\\"", "\"");
-        // Nobody reads the whole of a long value.
+        // Shorten long values.
         write!(to, "\n{}", text.replace(&"x".repeat(100), ""))?;
         body.documents.iter().enumerate().try_for_each(|(number, document)| write!(to, "\n~{number}~: {document:?}"))
     }

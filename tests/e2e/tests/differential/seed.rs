@@ -15,7 +15,7 @@ use crate::template::{Numbers, Side};
 const ROUNDS: usize = 12;
 const CLIENTS: usize = 10;
 
-/// A client, with what each side has told it.
+/// A client with the sequence numbers in the answers of each side.
 #[derive(Debug)]
 struct Client {
     author: Author,
@@ -23,8 +23,8 @@ struct Client {
     filtered: Numbers,
 }
 
-/// Sends a seed's requests, round by round, all clients of a round at once, and compares the answers; then compares
-/// the documents. Returns what differs.
+/// Sends a seed's requests in rounds, with all clients of a round at once, and compares the answers. Then compares the
+/// documents. Returns the differences.
 pub async fn run(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
     let mut rng = Rng::with_seed(seed);
     let mut clients: Vec<Client> = (0..CLIENTS)
@@ -62,7 +62,7 @@ pub async fn run(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
     differences
 }
 
-/// What the clients send next.
+/// Returns the clients' next requests.
 fn requests(rng: &mut Rng, clients: &mut [Client], round: usize) -> Vec<Request> {
     let manner = |rng: &mut Rng| match rng.usize(0..100) {
         0..84 => Manner::Usual,
@@ -82,7 +82,7 @@ fn requests(rng: &mut Rng, clients: &mut [Client], round: usize) -> Vec<Request>
 
 type Exchanged = anyhow::Result<bulk_reshuffle_stack::Response>;
 
-/// Sends all requests at once, each to both sides.
+/// Sends all requests concurrently, each to both sides.
 async fn exchange(site: &Site, clients: &[Client], requests: &[Request]) -> Vec<(Exchanged, Exchanged)> {
     let send = |(client, request): (&Client, &Request)| {
         let direct = request.send(site, Side::Direct, &client.direct);
@@ -96,7 +96,7 @@ async fn exchange(site: &Site, clients: &[Client], requests: &[Request]) -> Vec<
     answers
 }
 
-/// Compares all documents of a seed; returns those that differ.
+/// Compares all documents of a seed. Returns the differences.
 async fn compare_documents(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
     let (mut direct, mut filtered) =
         (site.documents_of(Side::Direct, seed).await, site.documents_of(Side::Filtered, seed).await);
@@ -109,13 +109,13 @@ async fn compare_documents(site: &Site, seed: u64, tally: &mut Tally) -> Vec<Str
     }
     let left = |side: Side, documents: BTreeMap<String, usize>| {
         let left = documents.into_iter().filter(|(_, count)| *count > 0);
-        left.map(|(document, count)| format!("{count} more of {side:?}: {document}")).collect::<Vec<_>>()
+        left.map(|(document, count)| format!("{count} more at {side:?}: {document}")).collect::<Vec<_>>()
     };
     [left(Side::Direct, direct), left(Side::Filtered, filtered)].concat()
 }
 
 impl Site {
-    /// A seed's documents without what may differ, each with how often it is there.
+    /// Returns a seed's documents without the parts that may differ, each with its count.
     async fn documents_of(&self, side: Side, seed: u64) -> BTreeMap<String, usize> {
         let twin = side.twin();
         let refresh = self.direct(0, &format!("/{twin}-*/_refresh?expand_wildcards=open"));
@@ -140,7 +140,7 @@ impl Site {
         documents
     }
 
-    /// Removes the indices that operations have made.
+    /// Removes the indices that operations have created.
     async fn remove_new(&self) {
         for side in [Side::Direct, Side::Filtered] {
             let url = self.direct(0, &format!("/{}-new-*", side.twin()));

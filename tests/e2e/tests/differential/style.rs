@@ -5,18 +5,19 @@ use crate::operation::Manner;
 use crate::target::{TARGETS, Target};
 use crate::template::TWIN;
 
-/// Everything of a request but its body. Requests that are alike in this may share a batch.
+/// All parts of a request except its body. Requests of the same style may share a batch.
 #[derive(Debug, Clone)]
 pub struct Style {
     pub method: &'static str,
-    /// The path, and what it names.
+    /// The path.
     pub path: String,
+    /// The target that the path names.
     pub default: Option<Target>,
     pub query: Vec<String>,
     pub headers: Vec<(&'static str, String)>,
 }
 
-/// Parameters that the filter vouches for.
+/// Parameters that the filter understands.
 const USUAL: &[&str] = &[
     "refresh=true",
     "refresh",
@@ -34,7 +35,7 @@ const USUAL: &[&str] = &[
     "pretty=false",
 ];
 
-/// Others, and values that a cluster refuses.
+/// Other parameters, and values that a cluster refuses.
 const SPECIAL: &[&str] = &[
     "refresh=banana",
     "timeout=banana",
@@ -82,7 +83,7 @@ const SPECIAL: &[&str] = &[
 ];
 
 impl Style {
-    /// One that many clients have in common.
+    /// Returns a random style, which clients of a round may share.
     pub fn random(rng: &mut Rng, manner: Manner) -> Self {
         let mut style = Self::path(rng, manner);
         let content_type = rng.one_of(&[
@@ -102,7 +103,7 @@ impl Style {
         if rng.percent(10) {
             style.headers.push(("accept", rng.one_of(&["*/*", "application/json", "application/json, */*"]).into()));
         }
-        // A cluster gives it back.
+        // A cluster returns this header.
         if rng.percent(12) {
             style.headers.push(("x-opaque-id", rng.one_of(&["one", "two", "é"]).into()));
         }
@@ -110,17 +111,17 @@ impl Style {
             style.headers.push(("accept-encoding", "gzip".into()));
         }
         if manner != Manner::Usual {
-            style.stray(rng);
+            style.make_unusual(rng);
         }
         if style.is_hasty() {
-            // Of two values the last one counts, and a minute is long.
+            // The last of two values counts, and a timeout of a minute would not be hasty.
             style.query.retain(|parameter| parameter != "timeout=1m");
         }
         rng.shuffle(&mut style.query);
         style
     }
 
-    /// The path with its query.
+    /// Returns the path with its query.
     pub fn path_and_query(&self) -> String {
         match self.query.is_empty() {
             true => self.path.clone(),
@@ -128,7 +129,7 @@ impl Style {
         }
     }
 
-    /// Whether the cluster is given less time than some operations take.
+    /// Returns whether the timeout is shorter than some operations take.
     pub fn is_hasty(&self) -> bool {
         self.query.iter().any(|parameter| parameter.contains("timeout=50ms"))
     }
@@ -146,8 +147,8 @@ impl Style {
         Self { method, path, default, query: Vec::new(), headers: Vec::new() }
     }
 
-    /// Makes it one that the filter does not vouch for, most likely.
-    fn stray(&mut self, rng: &mut Rng) {
+    /// Changes the style to one that the filter most likely does not understand.
+    fn make_unusual(&mut self, rng: &mut Rng) {
         match rng.usize(0..9) {
             0..5 => self.query.push(rng.one_of(SPECIAL).into()),
             5 => {
@@ -195,7 +196,7 @@ impl Style {
     }
 }
 
-/// A `filter_path` of one to four patterns.
+/// Returns a `filter_path` of one to four patterns.
 fn filter_path(rng: &mut Rng, manner: Manner) -> String {
     const FAMILIAR: &[&str] = &[
         "errors,items.*.error,items.*.status",

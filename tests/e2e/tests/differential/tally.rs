@@ -2,18 +2,18 @@ use std::collections::BTreeMap;
 
 use crate::site::Site;
 
-/// What a run has compared.
+/// The numbers of compared requests, operations, items and documents.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub requests: usize,
     pub operations: usize,
     pub items: usize,
     pub documents: usize,
-    /// Requests by the status that both sides answered.
+    /// The number of requests by the status of both sides' answers.
     pub statuses: BTreeMap<u16, usize>,
 }
 
-/// The filter's counters of requests, since a moment.
+/// The filter's counters of requests and batches.
 #[derive(Debug)]
 pub struct Counters {
     pub merged: u64,
@@ -43,7 +43,7 @@ impl Site {
 }
 
 impl Counters {
-    /// What was counted between an earlier moment and this one.
+    /// Returns the growth since earlier values.
     pub fn since(self, before: &Self) -> Self {
         let passed = self.passed.into_iter().map(|(reason, count)| {
             let earlier = before.passed.get(&reason).copied().unwrap_or(0);

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use crate::site::Site;
 use crate::template::Side;
 
-/// What an operation may name; each side has its own, called `twina_-…` and `twinb@-…`.
+/// An index, alias or data stream that operations name. Each side has its own, called `twina_-…` and `twinb@-…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// Without the twin's name.
+    /// The name without the twin's prefix.
     pub name: &'static str,
-    /// Whether the filter knows where it leads.
+    /// Whether the filter routes its operations.
     pub routed: bool,
-    /// Whether operations need a routing value.
+    /// Whether operations require a routing value.
     pub with_routing: bool,
-    /// Whether the cluster refuses all but `create`, and the filter knows of no other.
+    /// Whether the cluster accepts only `create`, and the filter routes only `create`.
     pub create_only: bool,
 }
 
@@ -26,7 +26,7 @@ const fn unrouted(name: &'static str) -> Target {
     Target { routed: false, ..routed(name) }
 }
 
-/// All that operations name. Those that stand here more than once are named more often.
+/// All targets. Targets that are listed several times are chosen more often.
 pub const TARGETS: &[Target] = &[
     routed("plain"),
     routed("plain"),
@@ -48,7 +48,7 @@ pub const TARGETS: &[Target] = &[
     routed("fixed"),
     Target { with_routing: true, ..routed("routed") },
     Target { with_routing: true, ..routed("parted") },
-    // Made by the first operation on it, routed from then on.
+    // Created by the first operation on it, and routed after that.
     routed("new-S"),
     Target { create_only: true, ..routed("stream") },
     Target { create_only: true, ..routed("stream") },
@@ -92,7 +92,7 @@ fn indices() -> Vec<(&'static str, Value)> {
         ("closed", json!({})),
         ("piped", json!({"settings": {"default_pipeline": "twin-nothing"}})),
         ("finished", json!({"settings": {"final_pipeline": "twin-nothing"}})),
-        // Last, so that a table that knows it knows all.
+        // The last index, so that a routing table that has it has all indices.
         (
             "plain",
             json!({"aliases": {
@@ -111,15 +111,15 @@ fn mappings() -> Value {
     }})
 }
 
-/// A name on both sides.
+/// Returns a name on both sides.
 fn both(name: &str) -> [String; 2] {
     [Side::Direct, Side::Filtered].map(|side| format!("{}-{name}", side.twin()))
 }
 
 impl Site {
-    /// Makes everything that operations name, for both sides.
+    /// Creates all targets, for both sides.
     pub async fn make_twins(&self) {
-        // One shard: which of two shards sees a field first, and decides on its type, is chance.
+        // One shard, because with two it is random which one sees a field first and so determines its type.
         let new = json!({"index_patterns": both("new-*"), "template": {
             "settings": {"number_of_shards": 1, "number_of_replicas": 0, "gc_deletes": "1h"},
             "mappings": {"properties": {"owner": {"type": "keyword"}}},
@@ -132,7 +132,7 @@ impl Site {
         self.put("/_ingest/pipeline/twin-nothing", &json!({"processors": []})).await;
         let settings = json!({"persistent": {
             "action.auto_create_index": format!("-{},+*", both("never").join(",-")),
-            // While a shard moves, items count one copy more.
+            // During a relocation, items count an additional copy.
             "cluster.routing.rebalance.enable": "none",
         }});
         self.put("/_cluster/settings", &settings).await;
@@ -141,7 +141,7 @@ impl Site {
                 self.make(side, name, index.clone()).await;
             }
         }
-        // Copies that are not there yet would count in some items and not in others.
+        // Wait for the replicas, which otherwise would be counted in some items only.
         let green = self.direct(0, "/_cluster/health?wait_for_status=green&timeout=50s");
         self.client.get_json(&green).await.unwrap();
         self.wait_for_routing(&format!("{}-plain", Side::Filtered.twin())).await;
@@ -151,7 +151,7 @@ impl Site {
         let twin = side.twin();
         let mut settings = json!({
             "number_of_shards": 6, "number_of_replicas": 0,
-            // `refresh=wait_for` waits this long; the versions of deleted documents are not forgotten meanwhile.
+            // The refresh interval limits `refresh=wait_for`. `gc_deletes` keeps the versions of deleted documents.
             "refresh_interval": "300ms", "gc_deletes": "1h",
             // No test kills a node.
             "translog.durability": "async",

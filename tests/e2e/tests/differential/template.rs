@@ -1,20 +1,21 @@
 use std::collections::HashMap;
 
-/// Stands for the twin's name in whatever is written for both.
+/// The placeholder of the twin's name in templates.
 pub const TWIN: &str = "~twin~";
 
-/// One of the two places that are given the same to do.
+/// One of the two sides that get the same requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Asked at a node.
+    /// Requests are sent to a node.
     Direct,
-    /// Asked through the filter.
+    /// Requests are sent through the filter.
     Filtered,
 }
 
 impl Side {
-    /// With what the names of its indices, aliases and data streams begin. Both are of one length and of one
-    /// `String.hashCode`: where a request has a pipeline, OpenSearch answers in an order that this decides.
+    /// Returns the prefix of the names of the side's indices, aliases and data streams. Both prefixes have the same
+    /// length and the same `String.hashCode`, which determines the order of OpenSearch's answers to requests with a
+    /// pipeline.
     pub const fn twin(self) -> &'static str {
         match self {
             Self::Direct => "twina_",
@@ -26,12 +27,12 @@ impl Side {
 /// A document, by index (without the twin's name) and id.
 pub type Document = (String, String);
 
-/// Sequence number and primary term of documents, as a side's own answers gave them.
+/// The sequence numbers and primary terms of documents, from a side's own answers.
 pub type Numbers = HashMap<Document, (u64, u64)>;
 
-/// What was written for both, for one of them: its own names and its own sequence numbers.
+/// Renders a template for one side, with that side's names and sequence numbers.
 ///
-/// `~twin~` stands for its name, `~3~` for the sequence number and the term of the third of these documents.
+/// `~twin~` stands for the side's prefix, `~3~` for the sequence number and the primary term of document 3.
 pub fn render(template: &[u8], side: Side, documents: &[Document], numbers: &Numbers) -> Vec<u8> {
     let mut text = Vec::with_capacity(template.len());
     for (place, part) in template.split(|byte| *byte == b'~').enumerate() {
@@ -40,7 +41,7 @@ pub fn render(template: &[u8], side: Side, documents: &[Document], numbers: &Num
             (_, b"twin") => text.extend_from_slice(side.twin().as_bytes()),
             (_, number) => {
                 let number: usize = std::str::from_utf8(number).unwrap().parse().unwrap();
-                // No document has this one.
+                // No document has this sequence number.
                 let (number, term) = numbers.get(&documents[number]).copied().unwrap_or((999_999_999, 1));
                 text.extend_from_slice(format!("{number},\"if_primary_term\":{term}").as_bytes());
             }

@@ -1,4 +1,4 @@
-//! One small program for each language.
+//! The example clients: one small program for each language.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,16 +19,16 @@ use crate::readme;
 use crate::shipper::refuse_on_demand;
 use crate::site::Site;
 
-/// Far more than any of them takes, even on a busy machine.
+/// A limit far above the duration of any program, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Enough for several requests of each program.
+/// The number of documents, enough for several requests of each program.
 const DOCUMENTS: u64 = 3_000;
 
-/// So many of them does the program with curl send at a time.
+/// The number of documents in each request of the program with curl.
 const IN_A_REQUEST: u64 = 1_000;
 
-/// The index has `n` as a number.
+/// Returns whether the index refuses a document, because its `n` is not a number.
 fn is_bad(n: u64) -> bool {
     n % 500 == 123
 }
@@ -38,7 +38,7 @@ fn document(n: u64) -> Value {
     json!({"id": format!("book-{n}"), "n": number, "text": format!("{n:0350}")})
 }
 
-/// The examples with documents of ours, and with what the programs of all languages are made of.
+/// A copy of the examples with documents of this test and the dependencies of all programs.
 struct Bench {
     folder: TempDir,
 }
@@ -53,7 +53,7 @@ impl Bench {
         fs::create_dir(place("bin")).unwrap();
         symlink(tool("node").join("bin/node"), place("bin/node")).unwrap();
         symlink(tool("go").join("bin/go"), place("bin/go")).unwrap();
-        // `java File.java` is a compiler's work, and a runtime has none.
+        // `java File.java` needs a compiler, which the runtime does not have.
         let (java, compiler) = (tools.java.join("bin/java"), tool("ecj").join("ecj-3.40.0.jar"));
         let script = format!(
             "#!/bin/sh\nset -e\n\
@@ -72,7 +72,7 @@ impl Bench {
         fs::write(self.folder.path().join("documents.ndjson"), lines).unwrap();
     }
 
-    /// Runs a command of the README, in an environment that has nothing of ours but what it needs.
+    /// Runs a command of the README, in an environment with only the variables that it needs.
     async fn run(&self, command: &str, url: &str, api_key: Option<&str>) -> Output {
         let tools = Tools::find().unwrap();
         let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
@@ -88,7 +88,7 @@ impl Bench {
             .env("HOME", &compiled)
             .env("GOCACHE", compiled.join("cache"))
             .env("GOMODCACHE", tools.folder("go-clients").unwrap())
-            // Most of the time of compiling goes into interfaces that nobody here calls.
+            // Without optimization, because most of the time goes into interfaces that are not used here.
             .env("GOFLAGS", "-mod=readonly '-gcflags=all=-N -l'")
             .envs([("CGO_ENABLED", "0"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")]);
         tokio::time::timeout(LIMIT, shell.output()).await.expect(command).unwrap()
@@ -112,8 +112,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_program_tells_what_was_not_indexed_and_sends_again_what_was_refused() {
-    // The filter itself sends such batches again, so that clients rarely see a 429.
+async fn every_program_reports_failed_documents_and_retries_refused_ones() {
+    // By default the filter itself retries such batches, so that clients rarely see a 429.
     let config = json!({"retry": {"attempts": 0}});
     let (site, nodes) = Site::start_recorded_in_front_of(Elasticsearch8, "example-clients", config, |to| to).await;
     let (bench, refuse) = (Bench::new(), refuse_on_demand(&nodes, &site));
@@ -132,7 +132,7 @@ async fn every_program_tells_what_was_not_indexed_and_sends_again_what_was_refus
         let output = bench.run(&command, &site.envoy.url(""), Some("c2VjcmV0")).await;
         assert!(!refuse.load(Ordering::Relaxed), "nothing was refused");
         check_failures(language, &output);
-        // What is all right, or sent once more: there is nothing left to tell.
+        // The second run has only valid documents, so the program has no failure to report.
         bench.write((0..DOCUMENTS).filter(|n| !is_bad(*n)));
         let again = bench.run(&command, &site.envoy.url(""), None).await;
         assert!(again.status.success(), "{language}: {}{}", text(&again.stdout), text(&again.stderr));
@@ -140,10 +140,10 @@ async fn every_program_tells_what_was_not_indexed_and_sends_again_what_was_refus
         assert_eq!(site.sources(&index).await, expected(), "{language}");
         let counted = site.counts().await.since(&before);
         println!("{language}: {counted:?}");
-        assert_eq!(counted.passed, BTreeMap::new(), "{language}: requests that passed through whole");
+        assert_eq!(counted.passed, BTreeMap::new(), "{language}: requests that passed through");
         assert!(counted.operations >= 2 * DOCUMENTS - 6, "{language}: {counted:?}");
         assert_eq!(counted.batches.len(), 3, "{language}: upstreams that got a share: {counted:?}");
-        // The name of a scheme may be written as one likes.
+        // The name of an authentication scheme is not case-sensitive.
         let key = |bulk: &Recorded| bulk.header("authorization").map(|key| key.replacen("APIKey", "ApiKey", 1));
         let keys: BTreeSet<_> = nodes.bulks().iter().map(key).collect();
         assert_eq!(keys, BTreeSet::from([None, Some("ApiKey c2VjcmV0".to_owned())]), "{language}");
@@ -157,14 +157,14 @@ fn language(command: &str) -> &'static str {
     known.map_or_else(|| panic!("{command}"), |name| if name == "node" { "javascript" } else { name })
 }
 
-/// The program has told of each document that was not indexed, and of no other one.
+/// Checks that the program has reported each document that was not indexed, and no other one.
 fn check_failures(language: &str, output: &Output) {
     let (printed, errors) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{language}: {printed}{errors}");
     let bad = (0..DOCUMENTS).filter(|n| is_bad(*n));
     if language == "curl" {
-        // It prints the errors of each request. It leaves it to whoever reads that to send again what was refused.
-        // Of the first one's bad documents those are told of as refused that are where the others were.
+        // This program prints the errors of each request, and leaves it to the reader to retry refused documents.
+        // Invalid documents of the first request are reported as refused if their node refused its batch.
         let told: BTreeSet<u64> = bad.clone().filter(|n| errors.contains(&format!("'book-{n}'"))).collect();
         assert_eq!(errors.matches("document_parsing_exception").count(), told.len(), "{errors}");
         bad.filter(|n| *n >= IN_A_REQUEST).for_each(|n| assert!(told.contains(&n), "{n}: {errors}"));
@@ -178,14 +178,14 @@ fn check_failures(language: &str, output: &Output) {
     assert_eq!(printed, counts, "{language}: {errors}");
 }
 
-/// All documents by id.
+/// Returns the expected documents by id.
 fn expected() -> BTreeMap<String, Value> {
     let good = (0..DOCUMENTS).filter(|n| !is_bad(*n));
     good.map(|n| (format!("book-{n}"), document(n))).collect()
 }
 
 #[test]
-fn the_programs_name_the_releases_that_are_tested() {
+fn the_programs_use_the_tested_releases() {
     let (tools, folder) = (Tools::find().unwrap(), readme::folder("clients"));
     let read = |path: &Path| fs::read_to_string(path).unwrap();
     let json = |path: &Path| -> Value { serde_json::from_str(&read(path)).unwrap() };
@@ -197,7 +197,7 @@ fn the_programs_name_the_releases_that_are_tested() {
     let installed = tools.folder("javascript-clients").unwrap().join("node_modules").join(package);
     let named = &json(&folder.join("javascript/package.json"))["dependencies"][package];
     assert_eq!(*named, json(&installed.join("package.json"))["version"]);
-    // Go reads go.mod itself, and has nothing but what is there.
+    // Go reads go.mod itself, and can use only fetched modules.
     let java = read(&folder.join("README.md"));
     let jars = fs::read_dir(tools.folder("elasticsearch-java").unwrap()).unwrap();
     let jars: Vec<_> = jars.map(|jar| jar.unwrap().file_name().into_string().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Filebeat with `examples/shippers/filebeat.yml`: `make test-shippers-full`, because it has to be compiled.
+//! Filebeat with `examples/shippers/filebeat.yml`. It must be compiled, so run it with `make test-shippers-full`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,9 +15,9 @@ use crate::shipper::Shipment;
 
 const TEMPLATE: &str = "/_index_template/logs-filebeat";
 
-/// The distribution for tests is without the part that has a licence, and with it without field types that Filebeat's
-/// template names. Both questions arrive at the nodes, and get the answer of the distribution that everybody has.
-fn answer_as_everybodys_distribution(shipment: &Shipment) {
+/// Answers two requests like the default distribution. The test distribution lacks the licence API, and field types
+/// that Filebeat's template uses. Both requests reach the nodes.
+fn answer_as_default_distribution(shipment: &Shipment) {
     let addresses: Vec<_> = (0..3).map(|node| shipment.site.address(node)).collect();
     let client = Client::new();
     let license = json!({"license": {"status": "active", "uid": "e2e", "type": "basic", "mode": "basic"}}).to_string();
@@ -32,12 +32,12 @@ fn answer_as_everybodys_distribution(shipment: &Shipment) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Filebeat: make test-shippers-full"]
-async fn filebeat_indexes_everything_and_tells_what_was_refused() {
+async fn filebeat_indexes_all_valid_entries_and_logs_refused_ones() {
     let shipment = Shipment::start_in_front_of(Elasticsearch7_17, "logs-filebeat").await;
-    answer_as_everybodys_distribution(&shipment);
+    answer_as_default_distribution(&shipment);
     shipment.write("app.json");
     shipment.refuse_next();
-    // It reads no configuration that others may write.
+    // Filebeat rejects a configuration file that other users may write.
     let config = shipment.folder().join("filebeat.yml");
     fs::copy(readme::folder("shippers").join("filebeat.yml"), &config).unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
@@ -55,12 +55,12 @@ async fn filebeat_indexes_everything_and_tells_what_was_refused() {
     let process = Process::start("filebeat", command, &log, Lifetime::WithParent).unwrap();
     shipment.wait_indexed(&process).await;
 
-    // It does not say which ones.
+    // Filebeat does not log which events were refused.
     let refused = |text: &str| text.matches("Cannot index event (status=400)").count();
     shipment.wait_file("filebeat.log", |text| refused(text) == shipment.bad().count()).await;
     process.stop().await.unwrap();
     shipment.check_documents().await;
-    // What it asks besides passes through: which server this is, and whether its template is there.
+    // Filebeat's other requests pass through: the server's version, and its template.
     let asked = shipment.nodes.others();
     for (method, target) in [(Method::GET, "/"), (Method::HEAD, TEMPLATE), (Method::PUT, TEMPLATE)] {
         let request = asked.iter().find(|request| request.method == method && request.path() == target);

@@ -1,7 +1,7 @@
-//! The examples of clients and shippers, run as a reader would run them, in front of the filter and real clusters.
+//! The example clients and shippers, run as a reader would run them, in front of the filter and real clusters.
 //!
-//! `make test-example-clients` fetches what they need and runs them, one cluster after the other; `make
-//! test-shippers-full` runs those that have to be compiled first.
+//! `make test-example-clients` fetches their dependencies and runs them, one cluster after the other.
+//! `make test-shippers-full` runs the shippers that must be compiled first.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod clients;
@@ -13,10 +13,10 @@ mod readme;
 mod recorded;
 mod rsyslog;
 mod shipper;
-// The cluster and the Envoy of the other tests with a real cluster.
+// The cluster and Envoy, shared with the other tests with a real cluster.
 #[allow(dead_code)]
 #[path = "../real/site.rs"]
 mod site;
 
-/// How the nodes' JVMs are set up.
+/// The profile of the nodes' JVMs.
 const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Fast;

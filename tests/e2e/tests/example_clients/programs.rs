@@ -1,5 +1,5 @@
-//! Fluent Bit, Logstash and Vector, where somebody has them: FLUENT_BIT, LOGSTASH and VECTOR name the programs. No
-//! registry has them, so what they send is tested in `recorded` besides.
+//! Fluent Bit, Logstash and Vector, if installed: the variables FLUENT_BIT, LOGSTASH and VECTOR are the programs'
+//! paths. No registry has these programs, so `recorded` also tests their requests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::readme;
 use crate::shipper::Shipment;
 
-/// Runs the program that a variable names with a configuration; or tells that it does not.
+/// Runs the program that a variable names with a configuration, or prints that the variable is not set.
 async fn check(variable: &str, index: &str, file: &str, arguments: &[&str], retries: Value) {
     let Some(program) = std::env::var_os(variable).map(PathBuf::from).filter(|program| program.is_file()) else {
-        println!("{variable} names no program: left out");
+        println!("{variable} does not name a program: skipped");
         return;
     };
     let shipment = Shipment::start_with(OpenSearch2, index, json!({"retry": retries})).await;
@@ -42,20 +42,20 @@ async fn check(variable: &str, index: &str, file: &str, arguments: &[&str], retr
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Fluent Bit: make test-shippers-full"]
-async fn fluent_bit_indexes_everything() {
-    // It does not look at single documents, so it needs a filter that does.
+async fn fluent_bit_indexes_all_valid_entries() {
+    // Fluent Bit does not retry single documents, so the filter must retry them.
     check("FLUENT_BIT", "logs-fluent-bit", "fluent-bit.yaml", &["-c"], json!({})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Logstash: make test-shippers-full"]
-async fn logstash_indexes_everything() {
+async fn logstash_indexes_all_valid_entries() {
     let arguments = ["--path.data", "state", "-f"];
     check("LOGSTASH", "logs-logstash", "logstash.conf", &arguments, json!({"attempts": 0})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Vector: make test-shippers-full"]
-async fn vector_indexes_everything() {
+async fn vector_indexes_all_valid_entries() {
     check("VECTOR", "logs-vector", "vector.yaml", &["--config"], json!({"attempts": 0})).await;
 }

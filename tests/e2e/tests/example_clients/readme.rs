@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use bulk_reshuffle_stack::Tools;
 
-/// A folder of examples.
+/// Returns a folder of examples.
 pub fn folder(name: &str) -> PathBuf {
     Tools::find().unwrap().root.join("examples").join(name)
 }
 
-/// Every command that the README of these examples tells a reader to run.
+/// Returns every command in the README of these examples.
 pub fn commands(folder: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let blocks = text.split("```").skip(1).step_by(2);

@@ -1,5 +1,6 @@
-//! The requests of Logstash, Fluent Bit and Vector, which no registry has: as their sources make them, those of Fluent Bit
-//! also as it sent them when it was compiled by hand. What they look at in the answers is looked at here.
+//! The requests of Logstash, Fluent Bit and Vector, which no registry has. The requests are derived from the programs'
+//! sources, and those of Fluent Bit also from a manual build. The tests check the parts of answers that the programs
+//! read.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,19 +18,19 @@ use serde_json::{Value, json};
 use crate::readme;
 use crate::shipper::{ENTRIES, Shipment, document, is_bad};
 
-/// What a shipper's bulk requests look like.
+/// The format of a shipper's bulk requests.
 struct Shipper {
     config: &'static str,
     index: &'static str,
     path: &'static str,
     headers: &'static [(&'static str, &'static str)],
-    /// The action line of a document with this id.
+    /// Returns the action line of a document with this id.
     action: fn(index: &str, id: &Value) -> String,
-    /// Whether a header tells of the documents, and another one of the bytes.
-    tells_sizes: bool,
+    /// Whether headers contain the numbers of documents and bytes.
+    has_size_headers: bool,
     gzip: bool,
-    /// What else it asks a server.
-    questions: &'static [(Method, &'static str)],
+    /// The shipper's other requests.
+    other_requests: &'static [(Method, &'static str)],
 }
 
 const LOGSTASH: Shipper = Shipper {
@@ -43,11 +44,11 @@ const LOGSTASH: Shipper = Shipper {
         ("connection", "Keep-Alive"),
         ("accept-encoding", "gzip,deflate"),
     ],
-    // What it does not have it writes as null.
+    // Logstash writes missing values as null.
     action: |index, id| format!("{{\"index\":{{\"_id\":{id},\"_index\":\"{index}\",\"routing\":null}}}}"),
-    tells_sizes: true,
+    has_size_headers: true,
     gzip: false,
-    questions: &[
+    other_requests: &[
         (Method::HEAD, "/"),
         (Method::GET, "/"),
         (Method::GET, "/_license"),
@@ -61,9 +62,9 @@ const FLUENT_BIT: Shipper = Shipper {
     path: "/_bulk",
     headers: &[("content-type", "application/x-ndjson"), ("user-agent", "Fluent-Bit"), ("connection", "keep-alive")],
     action: |index, id| format!("{{\"create\":{{\"_index\":\"{index}\",\"_id\":{id}}}}}"),
-    tells_sizes: false,
+    has_size_headers: false,
     gzip: false,
-    questions: &[],
+    other_requests: &[],
 };
 
 const VECTOR: Shipper = Shipper {
@@ -72,9 +73,9 @@ const VECTOR: Shipper = Shipper {
     path: "/_bulk?timeout=160s",
     headers: &[("content-type", "application/x-ndjson"), ("user-agent", "Vector/0.50.0 (x86_64-unknown-linux-gnu)")],
     action: |index, id| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":{id}}}}}"),
-    tells_sizes: false,
+    has_size_headers: false,
     gzip: false,
-    questions: &[(Method::GET, "/"), (Method::GET, "/_cluster/health")],
+    other_requests: &[(Method::GET, "/"), (Method::GET, "/_cluster/health")],
 };
 
 impl Shipper {
@@ -91,7 +92,7 @@ impl Shipper {
         for (name, value) in self.headers {
             request = request.header(*name, *value);
         }
-        if self.tells_sizes {
+        if self.has_size_headers {
             request = request.header("x-elastic-event-count", entries.len());
             request = request.header("x-elastic-uncompressed-request-length", lines.len());
         }
@@ -103,7 +104,7 @@ impl Shipper {
         request.header("content-encoding", "gzip").body(body.finish().unwrap().into()).unwrap()
     }
 
-    /// Sends some entries until none of them is refused with 429; returns the numbers of those that cannot be indexed.
+    /// Sends entries until none of them is refused with 429. Returns the numbers of those that cannot be indexed.
     async fn send(&self, client: Client, url: String, mut entries: Vec<u64>) -> Vec<u64> {
         let mut bad = Vec::new();
         while !entries.is_empty() {
@@ -112,7 +113,7 @@ impl Shipper {
             let found: Value = serde_json::from_str(&text).unwrap();
             let items = found["items"].as_array().unwrap();
             assert_eq!(items.len(), entries.len());
-            // Vector looks for this text.
+            // Vector searches for this text.
             let has_errors = text.contains("\"errors\":true");
             let mut refused = Vec::new();
             for (item, n) in items.iter().zip(&entries) {
@@ -134,7 +135,7 @@ impl Shipper {
         bad
     }
 
-    /// Everything in requests of different sizes, all at the same time, as several workers do it.
+    /// Sends all entries in concurrent requests of different sizes, as several workers do, and checks the results.
     async fn check(&'static self) {
         let shipment = Shipment::start_in_front_of(OpenSearch2, self.index).await;
         shipment.refuse_next();
@@ -152,7 +153,7 @@ impl Shipper {
         }
         bad.sort_unstable();
         assert_eq!(bad, shipment.bad().collect::<Vec<_>>());
-        for (method, path) in self.questions {
+        for (method, path) in self.other_requests {
             let mut answers = Vec::new();
             for url in [shipment.site.direct(0, path), shipment.site.envoy.url(path)] {
                 let request = Request::builder().method(method).uri(url).body(Bytes::new()).unwrap();
@@ -167,27 +168,27 @@ impl Shipper {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_as_logstash_sends_them_are_split_and_share_batches() {
+async fn requests_of_logstash_are_split_and_share_batches() {
     LOGSTASH.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_as_logstash_sends_them_compressed_are_split_and_share_batches() {
+async fn compressed_requests_of_logstash_are_split_and_share_batches() {
     const COMPRESSED: Shipper = Shipper { index: "logs-logstash-gzip", gzip: true, ..LOGSTASH };
     COMPRESSED.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_as_fluent_bit_sends_them_are_split_and_share_batches() {
+async fn requests_of_fluent_bit_are_split_and_share_batches() {
     FLUENT_BIT.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_as_vector_sends_them_are_split_and_share_batches() {
+async fn requests_of_vector_are_split_and_share_batches() {
     VECTOR.check().await;
 }
 
-/// An answer's body, as it was before it was compressed for who accepts that.
+/// Returns an answer's body, decompressed if necessary.
 fn text(answer: &Response) -> String {
     let mut text = String::new();
     match answer.headers.get("content-encoding") {
@@ -197,7 +198,7 @@ fn text(answer: &Response) -> String {
     text
 }
 
-/// Without `document_id`, which is how most people use it.
+/// Tests Logstash without `document_id`, which is how it is mostly used.
 #[tokio::test(flavor = "multi_thread")]
 async fn logstash_without_ids_gets_them_from_the_filter() {
     for distribution in [OpenSearch2, Elasticsearch8] {
@@ -215,9 +216,9 @@ async fn logstash_without_ids_gets_them_from_the_filter() {
     }
 }
 
-/// They name the index that is tested, and their syntax is what it says it is, as far as that can be told here.
+/// Checks that the configurations name the tested index, and that their syntax is valid as far as the test parses it.
 #[test]
-fn the_configurations_can_be_read() {
+fn the_configurations_are_valid_and_name_the_tested_index() {
     let read = |name: &str| fs::read_to_string(readme::folder("shippers").join(name)).unwrap();
     let yaml = |name: &str| -> Value { serde_saphyr::from_str(&read(name)).unwrap() };
     assert_eq!(yaml(VECTOR.config)["sinks"]["elasticsearch"]["bulk"]["index"], VECTOR.index);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::readme;
 use crate::shipper::{Shipment, document, is_bad};
 
-/// Debian's, unpacked or installed.
+/// Debian's rsyslog, unpacked or installed.
 struct Rsyslog {
     program: PathBuf,
     modules: Vec<PathBuf>,
@@ -47,7 +47,7 @@ impl Rsyslog {
     }
 }
 
-/// `usr/lib/x86_64-linux-gnu` or `usr/lib64`, as the distribution has it.
+/// Returns the folder of libraries, such as `usr/lib/x86_64-linux-gnu` or `usr/lib64`.
 fn libraries(root: &Path) -> Vec<PathBuf> {
     let below = |name: &str| fs::read_dir(root.join(name)).into_iter().flatten().flatten().map(|entry| entry.path());
     let folders = below("usr/lib").chain(below("usr")).chain(below(""));
@@ -55,7 +55,7 @@ fn libraries(root: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rsyslog_indexes_everything_and_keeps_what_was_refused() {
+async fn rsyslog_indexes_all_valid_entries_and_keeps_refused_ones() {
     let shipment = Shipment::start_in_front_of(OpenSearch2, "logs-rsyslog").await;
     shipment.write("app.json");
     shipment.refuse_next();
@@ -71,10 +71,10 @@ async fn rsyslog_indexes_everything_and_keeps_what_was_refused() {
         assert_eq!(told["type"], "mapper_parsing_exception");
     }
     process.stop().await.unwrap();
-    // Only what was refused as a whole is there.
+    // This file has only requests that were refused as a whole.
     assert!(!shipment.folder().join("errors.json").exists());
     shipment.check_documents().await;
-    // What it asks before it tries again after nobody has answered.
+    // rsyslog sends this request before a retry, if a request got no answer.
     let health = shipment.site.client.get(&shipment.site.envoy.url("/_cat/health")).await.unwrap();
     assert!(health.ok().unwrap().text().contains("green"));
     shipment.check_split().await;

@@ -1,4 +1,4 @@
-//! What every shipper is given, and what must come of it.
+//! The log entries that every shipper sends, and their expected outcomes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,27 +17,27 @@ use tempfile::TempDir;
 use crate::counts::Counts;
 use crate::site::Site;
 
-/// Far more than any of them takes, even on a busy machine.
+/// A limit far above the duration of any shipper, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Log entries; enough for several requests of each shipper.
+/// The number of log entries, enough for several requests of each shipper.
 pub const ENTRIES: u64 = 3_000;
 
-/// The index has `n` as a number.
+/// Returns whether the index refuses an entry, because its `n` is not a number.
 pub fn is_bad(n: u64) -> bool {
     n % 500 == 123
 }
 
-/// A log entry.
+/// Returns a log entry.
 pub fn document(n: u64) -> Value {
     let number = if is_bad(n) { json!("many") } else { json!(n) };
     json!({"id": format!("entry-{n}"), "n": number, "text": format!("line {n} of “app”")})
 }
 
-/// Log entries on their way through the filter, to an index with six shards on three nodes.
+/// A test of a shipper that sends log entries through the filter, to an index with six shards on three nodes.
 pub struct Shipment {
     pub site: Site,
-    /// What the nodes receive.
+    /// The relay that records the requests to the nodes.
     pub nodes: FakeCluster,
     index: String,
     folder: TempDir,
@@ -46,12 +46,12 @@ pub struct Shipment {
 }
 
 impl Shipment {
-    /// An index, a folder and a filter that leaves it to clients to send again what was refused with 429.
+    /// Prepares an index, a folder and a filter that leaves retries of 429 to clients.
     pub async fn start_in_front_of(distribution: Distribution, index: &str) -> Self {
         Self::start_with(distribution, index, json!({"retry": {"attempts": 0}})).await
     }
 
-    /// The same with these fields in the filter's configuration.
+    /// Prepares an index, a folder and a filter with these fields in its configuration.
     pub async fn start_with(distribution: Distribution, index: &str, config: Value) -> Self {
         let (site, nodes) = Site::start_recorded_in_front_of(distribution, index, config, |to| to).await;
         site.index(index, json!({})).await;
@@ -61,38 +61,38 @@ impl Shipment {
         Self { site, nodes, index: index.to_owned(), folder: TempDir::new().unwrap(), before, refuses }
     }
 
-    /// A folder of the shipper's own.
+    /// Returns the shipper's folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Puts all entries into a file, one in each line.
+    /// Writes all entries to a file, one per line.
     pub fn write(&self, file: &str) {
         let lines: String = (0..ENTRIES).map(|n| format!("{}\n", document(n))).collect();
         fs::write(self.folder().join(file), lines).unwrap();
     }
 
-    /// Has a node refuse the next batch with 429.
+    /// Makes a node refuse its next batch with 429.
     pub fn refuse_next(&self) {
         self.refuses.store(true, Ordering::Relaxed);
     }
 
-    /// The entries that the index cannot take.
+    /// Returns the numbers of the entries that the index refuses.
     pub fn bad(&self) -> impl Iterator<Item = u64> + use<> {
         (0..ENTRIES).filter(|n| is_bad(*n))
     }
 
-    /// Waits until all entries are indexed that can be.
+    /// Waits until all valid entries are indexed.
     pub async fn wait_indexed(&self, process: &Process) {
         let expected = ENTRIES - self.bad().count() as u64;
-        let waited = wait::until(LIMIT, "not everything is indexed", async || {
+        let waited = wait::until(LIMIT, "all valid entries are indexed", async || {
             process.ensure_running()?;
             Ok((self.site.documents(&self.index).await >= expected).then_some(()))
         });
         waited.await.unwrap_or_else(|error| panic!("{error}\n{}", process.log_extract()));
     }
 
-    /// Waits until a file of the folder is as it should be; returns its text.
+    /// Waits until a file of the folder satisfies a condition, and returns its text.
     pub async fn wait_file(&self, name: &str, is_so: impl Fn(&str) -> bool) -> String {
         let path = self.folder().join(name);
         let read = || fs::read_to_string(&path).unwrap_or_default();
@@ -100,9 +100,9 @@ impl Shipment {
         waited.await.unwrap_or_else(|error| panic!("{error}\n{}", read()))
     }
 
-    /// The index has every entry that it can take, under its id, with what was in it.
+    /// Checks that the index has every valid entry, with its id and content.
     pub async fn check_documents(&self) {
-        // Some shippers add fields of their own, and some take the id out.
+        // Some shippers add fields, and some remove the id.
         let bare = |mut source: Value| {
             source.as_object_mut().unwrap().retain(|name, _| ["n", "text"].contains(&name.as_str()));
             source
@@ -114,19 +114,19 @@ impl Shipment {
         assert_eq!(found, expected);
     }
 
-    /// Requests that came at the same time have shared batches.
+    /// Checks that concurrent requests have shared batches.
     pub async fn check_merged(&self) {
         let sum = async |name| self.site.by_upstream(name).await.values().sum::<u64>();
         let (batches, requests) = (sum("batches").await, sum("batch_requests").await);
         assert!(batches * 2 < requests, "{requests} requests' shares in {batches} batches");
     }
 
-    /// Every bulk request was split, one batch was refused if one was to be, and no VM has died.
+    /// Checks that every bulk request was split, that a requested refusal has happened, and that no VM has died.
     pub async fn check_split(self) {
-        assert!(!self.refuses.load(Ordering::Relaxed), "nothing was refused");
+        assert!(!self.refuses.load(Ordering::Relaxed), "no batch was refused");
         let counted = self.site.counts().await.since(&self.before);
         println!("{}: {counted:?}", self.index);
-        assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through whole");
+        assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through");
         let good = ENTRIES - self.bad().count() as u64;
         assert!(counted.operations >= good, "{counted:?}");
         assert_eq!(counted.batches.len(), 3, "upstreams that got a share: {counted:?}");
@@ -135,12 +135,12 @@ impl Shipment {
 }
 
 impl Site {
-    /// A node's own address.
+    /// Returns a node's address.
     pub fn address(&self, node: usize) -> SocketAddr {
         self.direct(node, "").trim_start_matches("http://").parse().unwrap()
     }
 
-    /// The documents of an index by id, at most 10,000.
+    /// Returns the documents of an index by id, at most 10,000.
     pub async fn sources(&self, index: &str) -> BTreeMap<String, Value> {
         self.documents(index).await;
         let found = self.client.get_json(&self.direct(0, &format!("/{index}/_search?size=10000"))).await.unwrap();
@@ -149,7 +149,7 @@ impl Site {
     }
 }
 
-/// Has one node refuse the next batch that it gets, once for each time that it is asked to.
+/// Makes node 1 refuse its next batch each time the returned flag is set.
 pub fn refuse_on_demand(nodes: &FakeCluster, to: &Site) -> Arc<AtomicBool> {
     let (demand, client) = (Arc::new(AtomicBool::new(false)), Client::new());
     let addresses: Vec<_> = (0..3).map(|node| to.address(node)).collect();

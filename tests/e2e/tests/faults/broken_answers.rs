@@ -10,9 +10,10 @@ use crate::site::{Plan, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What may be carried out twice is sent again if nothing of the answer arrived; else the outcome is unknown.
+/// If nothing of an answer arrived, operations that may be carried out twice are retried. Otherwise their outcome is
+/// unknown.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_reset_connections_before_and_within_an_answer() -> Result<()> {
+async fn a_load_survives_connections_reset_before_and_within_answers() -> Result<()> {
     let plan = Plan::new("answers broken off").index("mixed", json!({})).index("idempotent", json!({}));
     let site = plan.cut().start().await?;
     let mut mixed = site.load("mixed", "");
@@ -20,7 +21,7 @@ async fn nodes_that_reset_connections_before_and_within_an_answer() -> Result<()
     let (mixed_before, idempotent_before) = (mixed.steady_rate().await?, idempotent.steady_rate().await?);
     site.cutters.iter().for_each(|cutter| cutter.cut(7));
     let cuts = || site.cutters.iter().map(Cutter::cuts).sum::<usize>();
-    wait::until(LIMIT, "answers of both kinds were broken off", async || {
+    wait::until(LIMIT, "answers to both loads are broken off", async || {
         let retried = site.counted("batches_retried_total").await?;
         let unknown = mixed.tally.failed().contains_key(&503);
         Ok((cuts() >= 60 && unknown && retried >= 10).then_some(()))
@@ -30,7 +31,7 @@ async fn nodes_that_reset_connections_before_and_within_an_answer() -> Result<()
     let recovered = mixed.recovers(mixed_before).await?.max(idempotent.recovers(idempotent_before).await?);
     let tallies = [mixed.tally.clone(), idempotent.tally.clone()];
     let retried = site.counted("batches_retried_total").await?;
-    println!("answers broken off: {} connections reset, {retried} batches sent again", cuts());
+    println!("answers broken off: {} connections reset, {retried} batches retried", cuts());
     site.end(vec![mixed, idempotent], recovered).await?;
     for tally in tallies {
         ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Stands between Envoy and a node, and resets connections before or in the middle of what the node answers, in turn.
+/// A relay between Envoy and a node that resets connections, alternately before and within an answer of the node.
 #[derive(Debug)]
 pub struct Cutter {
     pub address: SocketAddr,
@@ -18,14 +18,14 @@ pub struct Cutter {
 
 #[derive(Debug, Default)]
 struct Script {
-    /// Of so many pieces of answers one is cut; 0: none.
+    /// One of this many pieces of answers is cut; 0 disables cuts.
     one_of: AtomicUsize,
     pieces: AtomicUsize,
     cuts: AtomicUsize,
 }
 
 impl Cutter {
-    /// In front of this node; cuts nothing yet.
+    /// Starts a relay in front of this node; it cuts nothing yet.
     pub async fn start(node: SocketAddr) -> Result<Self> {
         let address = port::loopback(port::free()?);
         let listener = TcpListener::bind(address).await?;
@@ -34,12 +34,12 @@ impl Cutter {
         Ok(Self { address, script, serving })
     }
 
-    /// Cuts one of so many pieces of answers from now on; 0: none.
+    /// Cuts one of this many pieces of answers from now on; 0 disables cuts.
     pub fn cut(&self, one_of: usize) {
         self.script.one_of.store(one_of, Ordering::Relaxed);
     }
 
-    /// How many connections it has reset.
+    /// Returns how many connections were reset.
     pub fn cuts(&self) -> usize {
         self.script.cuts.load(Ordering::Relaxed)
     }
@@ -59,7 +59,7 @@ async fn accept(listener: TcpListener, node: SocketAddr, script: Arc<Script>) {
     }
 }
 
-/// An error is a connection that ended, on either side.
+/// Relays a connection until either side closes it, which is an error.
 async fn carry(mut envoy: TcpStream, node: SocketAddr, script: Arc<Script>) -> Result<()> {
     let mut node = TcpStream::connect(node).await?;
     for stream in [&envoy, &node] {
@@ -76,7 +76,7 @@ async fn carry(mut envoy: TcpStream, node: SocketAddr, script: Arc<Script>) -> R
                 let piece = from_node.get(..read?).filter(|piece| !piece.is_empty()).context("the node hung up")?;
                 if let Some(cut) = script.cuts_now() {
                     envoy.write_all(&piece[..piece.len() / 2 * (cut % 2)]).await?;
-                    // Closed like this, the connection is reset.
+                    // A close without linger resets the connection.
                     return Ok(envoy.set_zero_linger()?);
                 }
                 envoy.write_all(piece).await?;
@@ -86,7 +86,7 @@ async fn carry(mut envoy: TcpStream, node: SocketAddr, script: Arc<Script>) -> R
 }
 
 impl Script {
-    /// The number of the cut, if there is to be one now.
+    /// Returns the number of the cut if this piece is to be cut.
     fn cuts_now(&self) -> Option<usize> {
         let one_of = self.one_of.load(Ordering::Relaxed);
         let is_now = one_of > 0 && self.pieces.fetch_add(1, Ordering::Relaxed) % one_of == one_of - 1;

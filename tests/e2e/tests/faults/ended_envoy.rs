@@ -5,23 +5,23 @@ use serde_json::json;
 
 use crate::site::{Plan, expect_only};
 
-/// A client whose answer was on its way gets it, or a broken connection, and never a false one.
+/// A client with a request in flight gets its answer or a broken connection, but never a wrong answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_envoy_that_is_told_to_end_under_load_and_started_again() -> Result<()> {
+async fn a_load_survives_envoys_that_are_terminated_and_restarted() -> Result<()> {
     const TIMES: usize = 3;
     let mut site = Plan::new("Envoy ended").index("ended", json!({})).start().await?;
     let mut load = site.load("ended", "");
     let before = load.steady_rate().await?;
     let mut recovered = Duration::ZERO;
     for _ in 0..TIMES {
-        let asked = Instant::now();
+        let terminated = Instant::now();
         site.restart_envoy().await?;
         load.recovers(before).await?;
-        recovered = recovered.max(asked.elapsed());
+        recovered = recovered.max(terminated.elapsed());
     }
     let tally = load.tally.clone();
     site.end(vec![load], recovered).await?;
-    ensure!(tally.broken.get() > 0, "nobody noticed");
+    ensure!(tally.broken.get() > 0, "no request was interrupted");
     ensure!(tally.conflicts.get() == 0, "{tally:?}");
     expect_only(&tally, &[])
 }

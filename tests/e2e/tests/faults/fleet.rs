@@ -12,7 +12,7 @@ use hyper::Request;
 
 use crate::site::Site;
 
-/// Far more than anything here takes, even on a busy machine.
+/// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
 const HEALTHY: &str = "cluster.replicas.membership_healthy";
@@ -30,24 +30,24 @@ const SECOND: &str = "              - endpoint:
 pub struct Arrangement {
     pub name: &'static str,
     pub replicas: usize,
-    /// Of each replica.
+    /// The number of workers of each replica.
     pub workers: u32,
-    /// What is replaced in the front's configuration.
+    /// The text to replace in the front's configuration, and its replacement.
     pub change: Option<(&'static str, &'static str)>,
 }
 
 impl Arrangement {
-    /// Two replicas, as shipped.
+    /// The shipped arrangement with two replicas.
     pub const SHIPPED: Self = Self { name: "two replicas by caller", replicas: 2, workers: 1, change: None };
 }
 
-/// Envoys as shipped, in front of the same nodes, and the shipped front before them.
+/// The shipped Envoys in front of the same nodes, and the shipped front proxy before them.
 #[derive(Debug)]
 pub struct Fleet {
     folder: PathBuf,
     nodes: Vec<SocketAddr>,
     arrangement: Arrangement,
-    /// Each replica's port and that of its administration interface.
+    /// The ports of each replica's listener and administration interface.
     ports: Vec<(u16, u16)>,
     pub front: Envoy,
     pub replicas: Vec<Envoy>,
@@ -56,13 +56,13 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// In front of a site's nodes, as shipped.
+    /// Starts the shipped arrangement in front of a site's nodes.
     pub async fn of(site: &Site) -> Result<Self> {
         let nodes = site.cluster.addresses().map(|(_, address)| address);
         Self::start(site.run_dir(), nodes, Arrangement::SHIPPED).await
     }
 
-    /// Starts all of it; returns when each replica knows the cluster's state.
+    /// Starts the fleet; returns when each replica knows the cluster state.
     pub async fn start(
         run_dir: &Path,
         nodes: impl IntoIterator<Item = SocketAddr>,
@@ -96,14 +96,15 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// A writer at the front.
+    /// Returns a writer that sends to the front.
     pub fn writer(&self, number: u64, index: &str, documents: usize) -> Writer {
         Writer::new(number, self.front.url(&format!("/{index}/_bulk")), 1..=documents, 200)
     }
 
-    /// The replicas to which a tenant's requests go, each on a connection of its own. Nobody else may send any.
+    /// Returns the replicas that serve a tenant's requests, each sent on a connection of its own. No other client may
+    /// send requests meanwhile.
     pub async fn homes(&self, index: &str, tenant: &str) -> Result<BTreeSet<usize>> {
-        // None of these keeps requests apart.
+        // None of these queries prevents requests from sharing a replica.
         const QUERIES: [&str; 6] = ["", "", "?filter_path=took", "?filter_path=errors", "?pretty", ""];
         let before = self.completed().await?;
         for query in QUERIES {
@@ -121,7 +122,7 @@ impl Fleet {
         .await
     }
 
-    /// Requests that the filters sent in batches, and those batches.
+    /// Returns the number of requests that the filters sent in batches, and the number of batches.
     pub async fn batched(&self) -> Result<(u64, u64)> {
         let (mut requests, mut batches) = (0, 0);
         for replica in &self.replicas {
@@ -131,7 +132,7 @@ impl Fleet {
         Ok((requests, batches))
     }
 
-    /// Requests that each replica has answered.
+    /// Returns how many requests each replica has answered.
     pub async fn completed(&self) -> Result<Vec<u64>> {
         let mut counts = Vec::new();
         for replica in &self.replicas {
@@ -140,19 +141,19 @@ impl Fleet {
         Ok(counts)
     }
 
-    /// Requests that are in a replica.
+    /// Returns how many requests are in flight in a replica.
     pub async fn active(&self, number: usize) -> Result<u64> {
         self.replicas[number].counter(ACTIVE).await
     }
 
-    /// Ends a replica as its operator does who wants nothing to be lost, and starts another in its place. Returns how
-    /// many requests it had when it was told.
+    /// Replaces a replica as an operator does who wants no request to fail: drains it, ends it, and starts another in
+    /// its place. Returns how many requests were in flight when the drain began.
     pub async fn replace(&mut self, number: usize) -> Result<u64> {
         let (replica, active) = (&self.replicas[number], self.active(number).await?);
         self.client.post(&replica.admin_url("/healthcheck/fail"), "text/plain", "").await?.ok()?;
         self.wait_healthy(self.replicas.len() - 1).await?;
         let completed = Cell::new(None);
-        wait::until(LIMIT, "the replica answers what it has", async || {
+        wait::until(LIMIT, "the replica answers its requests in flight", async || {
             let (active, now) = (replica.counter(ACTIVE).await?, replica.counter(COMPLETED).await?);
             let quiet = active == 0 && completed.replace(Some(now)) == Some(now);
             Ok(quiet.then_some(()))
@@ -170,13 +171,13 @@ impl Fleet {
         self.replicas[number].process().kill()
     }
 
-    /// Starts a replica that has ended, and waits until the front knows.
+    /// Restarts a replica that has ended, and waits until the front considers it healthy.
     pub async fn bring_up(&mut self, number: usize) -> Result<()> {
         self.replicas[number] = self.start_replica(number).await?;
         self.wait_healthy(self.replicas.len()).await
     }
 
-    /// Waits until the front takes this many replicas for healthy.
+    /// Waits until the front considers this many replicas healthy.
     pub async fn wait_healthy(&self, number: usize) -> Result<()> {
         let what = format!("the front sees {number} healthy replicas");
         let is = async || Ok((self.front.counter(HEALTHY).await? == number as u64).then_some(()));

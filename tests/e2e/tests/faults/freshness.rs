@@ -11,16 +11,16 @@ const REFRESH: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Site {
-    /// Says how long operations still went astray after a change that was made just now.
-    async fn noticed(&self, index: &str, what: &str) -> Result<()> {
+    /// Prints how long operations were misrouted after a change that was made just now.
+    async fn print_misrouted(&self, index: &str, what: &str) -> Result<()> {
         let changed = Instant::now();
-        let astray = self.witness()?.astray_after(index, changed, REFRESH).await?;
+        let last = self.witness()?.misrouted_after(index, changed, REFRESH).await?;
         let (all, wrong) = self.witness()?.since(index, changed);
-        println!("freshness, {what}: {wrong} of {all} operations went astray, until {astray:.1?} after");
+        println!("freshness, {what}: {wrong} of {all} operations were misrouted, until {last:.1?} after it");
         Ok(())
     }
 
-    /// Ends a load in which nothing may have failed.
+    /// Ends a load in which no operation may have failed.
     async fn verify_all(&self, load: Load) -> Result<()> {
         let tally = load.tally.clone();
         self.verify(vec![load]).await?;
@@ -28,15 +28,15 @@ impl Site {
         expect_only(&tally, &[])
     }
 
-    /// A load that has been routed for a while.
+    /// Waits until a load is routed to its primaries.
     async fn routed(&self, load: Load) -> Result<Load> {
         let mut load = load;
-        self.witness()?.astray_after(&load.index, Instant::now(), REFRESH).await?;
+        self.witness()?.misrouted_after(&load.index, Instant::now(), REFRESH).await?;
         load.rate().await?;
         Ok(load)
     }
 
-    /// A load that only adds documents.
+    /// Starts a load that only adds documents.
     fn appending(&self, name: &str) -> Load {
         Load::start(name, self.writers(name, "").map(Writer::appending))
     }
@@ -46,7 +46,7 @@ impl Site {
         count["count"].as_u64().context("no count")
     }
 
-    /// What tells this state of the cluster from all others.
+    /// Returns the UUID of the cluster and the version of its state.
     async fn version(&self) -> Result<(String, u64)> {
         let state = self.client.get_json(&self.direct(0, "/_cluster/state/version")?).await?;
         let uuid = state["cluster_uuid"].as_str().context("no uuid")?;
@@ -67,21 +67,21 @@ fn flip(alias: &str, from: Value, to: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_that_is_removed_and_made_again_with_other_shards() -> Result<()> {
-    let site = plan().index("anew", json!({"number_of_shards": 3})).start().await?;
-    let load = site.routed(site.load("anew", "")).await?;
+async fn writes_follow_an_index_that_is_recreated_with_other_shards() -> Result<()> {
+    let site = plan().index("recreated", json!({"number_of_shards": 3})).start().await?;
+    let load = site.routed(site.load("recreated", "")).await?;
     site.verify_all(load).await?;
-    site.client.delete(&site.direct(0, "/anew")?).await?.ok()?;
-    site.make_index("anew", &json!({"number_of_shards": 5})).await?;
-    let mut load = site.load("anew", "");
-    site.noticed("anew", "removed and made again with other shards").await?;
+    site.client.delete(&site.direct(0, "/recreated")?).await?.ok()?;
+    site.make_index("recreated", &json!({"number_of_shards": 5})).await?;
+    let mut load = site.load("recreated", "");
+    site.print_misrouted("recreated", "recreated with other shards").await?;
     load.rate().await?;
     site.verify_all(load).await?;
     site.end(vec![], REFRESH).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_that_is_split_under_its_alias() -> Result<()> {
+async fn writes_follow_an_index_that_is_split_under_its_alias() -> Result<()> {
     let source = json!({"number_of_shards": 2, "number_of_routing_shards": 24});
     let site = plan().index("source", source).start().await?;
     site.post("/_aliases", json!({"actions": [{"add": {"index": "source", "alias": "written"}}]})).await?;
@@ -94,22 +94,22 @@ async fn an_index_that_is_split_under_its_alias() -> Result<()> {
     let (from, to) = (json!({"remove": {"index": "source"}}), json!({"add": {"index": "target"}}));
     site.post("/_aliases", flip("written", from, to)).await?;
     drop(pause);
-    site.noticed("written", "split under its alias").await?;
+    site.print_misrouted("written", "split under its alias").await?;
     site.verify_all(load).await?;
     ensure!(site.count("target").await? > site.count("source").await?, "nothing was written to the target");
     site.end(vec![], REFRESH).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_alias_that_is_flipped_and_a_data_stream_that_is_rolled_over_under_load() -> Result<()> {
+async fn writes_follow_a_flipped_alias_and_a_rolled_over_data_stream() -> Result<()> {
     let site = plan().index("old", json!({})).index("new", json!({"number_of_shards": 4})).start().await?;
     let add = |index: &str, is_write_index: bool| json!({"add": {"index": index, "is_write_index": is_write_index}});
     site.post("/_aliases", flip("flipped", add("old", true), add("new", false))).await?;
     let load = site.routed(site.appending("flipped")).await?;
     site.post("/_aliases", flip("flipped", add("old", false), add("new", true))).await?;
-    site.noticed("flipped", "an alias flipped").await?;
+    site.print_misrouted("flipped", "an alias flipped").await?;
     site.verify_all(load).await?;
-    ensure!(site.count("old").await? > 0 && site.count("new").await? > 0, "one of them has nothing");
+    ensure!(site.count("old").await? > 0 && site.count("new").await? > 0, "an index has no documents");
 
     let settings = json!({"number_of_shards": 3, "number_of_replicas": 0, "refresh_interval": -1});
     let template = json!({"index_patterns": ["stream"], "data_stream": {}, "template": {"settings": settings}});
@@ -117,18 +117,18 @@ async fn an_alias_that_is_flipped_and_a_data_stream_that_is_rolled_over_under_lo
     site.put("/_data_stream/stream", Value::Null).await?;
     let load = site.routed(site.appending("stream")).await?;
     site.post("/stream/_rollover", json!({})).await?;
-    site.noticed("stream", "a data stream rolled over").await?;
+    site.print_misrouted("stream", "a data stream rolled over").await?;
     site.verify_all(load).await?;
     for generation in ["000001", "000002"] {
-        ensure!(site.count(&format!(".ds-stream-{generation}")).await? > 0, "generation {generation} has nothing");
+        ensure!(site.count(&format!(".ds-stream-{generation}")).await? > 0, "generation {generation} has no documents");
     }
     site.end(vec![], REFRESH).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_cluster_with_a_lower_version_in_the_same_place() -> Result<()> {
+async fn writes_follow_another_cluster_with_a_lower_version_in_the_same_place() -> Result<()> {
     let mut site = plan().index("reborn", json!({"number_of_shards": 4})).start().await?;
-    // More versions than the other cluster will have.
+    // Raise the version above that of the other cluster.
     for number in 0..40 {
         site.put("/_cluster/settings", json!({"transient": {"cluster.metadata.number": number.to_string()}})).await?;
     }
@@ -141,7 +141,7 @@ async fn another_cluster_with_a_lower_version_in_the_same_place() -> Result<()> 
     let mut load = site.load("reborn", "");
     let (other_uuid, lower_version) = site.version().await?;
     ensure!(other_uuid != uuid && lower_version < version, "version {lower_version} after {version}");
-    site.noticed("reborn", "another cluster in its place").await?;
+    site.print_misrouted("reborn", "another cluster in its place").await?;
     load.rate().await?;
     site.verify_all(load).await?;
     site.end(vec![], REFRESH).await

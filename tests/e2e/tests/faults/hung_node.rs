@@ -9,27 +9,25 @@ use crate::site::{Plan, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Its operations wait, and at last their outcome is unknown: it may carry them out when it goes on.
+/// The node's operations time out with an unknown outcome, since the node may carry them out when it resumes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_hangs_and_goes_on() -> Result<()> {
+async fn a_load_survives_a_node_that_hangs_and_resumes() -> Result<()> {
     let elsewhere = json!({"number_of_shards": 1, "routing.allocation.require._name": "es-0"});
     let plan = Plan::new("node hung").index("spread", json!({})).index("elsewhere", elsewhere);
     let site = plan.config("dispatch", json!({"timeout": "10s"})).start().await?;
     let mut spread = site.load("spread", "");
-    // Documents without an id go to any node, this one too.
+    // No documents without an id: those go to any node, including the hung one.
     let mut elsewhere = Load::start("elsewhere", site.writers("elsewhere", "").map(Writer::idempotent));
     let (spread_before, elsewhere_before) = (spread.steady_rate().await?, elsewhere.steady_rate().await?);
     site.cluster.pause(1)?;
     let time_out = async || Ok(spread.tally.failed().contains_key(&504).then_some(()));
     wait::until(LIMIT, "requests time out", time_out).await?;
-    // Whoever writes nothing to it notices nothing.
+    // A client that writes nothing to the hung node is not affected.
     let meanwhile = elsewhere.rate().await?;
     site.cluster.resume(1)?;
     let recovered = spread.recovers(spread_before).await?;
-    println!(
-        "node hung: {elsewhere_before:.0} operations in a second to another node before, {meanwhile:.0} meanwhile"
-    );
-    ensure!(meanwhile >= elsewhere_before / 2.0, "{meanwhile} of {elsewhere_before}");
+    println!("node hung: {elsewhere_before:.0} operations per second to another node before, {meanwhile:.0} meanwhile");
+    ensure!(meanwhile >= elsewhere_before / 2.0, "{meanwhile} instead of {elsewhere_before} operations per second");
     let tallies = [spread.tally.clone(), elsewhere.tally.clone()];
     site.end(vec![spread, elsewhere], recovered).await?;
     for tally in &tallies {

@@ -10,11 +10,11 @@ use crate::site::{Plan, Site, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// As shipped.
+/// The shipped refresh interval.
 const REFRESH: Duration = Duration::from_secs(5);
 
 impl Site {
-    /// The nodes that have a primary of an index, as another node sees it; none if a primary is missing.
+    /// Returns the nodes with a primary of an index, as node 0 reports them, or `None` if a primary is missing.
     async fn primaries(&self, index: &str) -> Result<Option<BTreeSet<String>>> {
         let shards = self.client.get_json(&self.direct(0, &format!("/_cat/shards/{index}?format=json"))?).await?;
         let shards = shards.as_array().context("no shards")?.iter().filter(|shard| shard["prirep"] == "p");
@@ -25,13 +25,13 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_killed_and_started_again() -> Result<()> {
+async fn a_load_survives_a_node_that_is_killed_and_restarted() -> Result<()> {
     let copied = json!({"number_of_replicas": 1});
     let plan = Plan::new("node killed").index("copied", copied).index("single", json!({}));
     let mut site = plan.witnessed().start().await?;
-    // Small requests only: the node has to catch up with all that is written meanwhile.
+    // Small requests only, because the node must catch up with all writes made meanwhile.
     let small = |index, query| Load::start(index, site.writers(index, query).take(5));
-    // Without copies writing has to wait for the node; not for a minute here.
+    // Without replicas, a write waits for the node: here one second instead of the default minute.
     let (mut copied, mut single) = (small("copied", ""), small("single", "?timeout=1s"));
     let (copied_before, single_before) = (copied.steady_rate().await?, single.steady_rate().await?);
     let primaries = site.primaries("copied").await?.context("a primary is missing")?;
@@ -44,12 +44,12 @@ async fn a_node_that_is_killed_and_started_again() -> Result<()> {
     })
     .await?;
     let promoted = Instant::now();
-    // What has no copy passes on whole with all that comes with it, until the node is back.
-    let astray = site.witness()?.astray_after("copied", promoted, REFRESH).await?;
+    // Until the node is back, a request with an operation on a shard without replicas passes through unchanged.
+    let misrouted = site.witness()?.misrouted_after("copied", promoted, REFRESH).await?;
     copied.recovers(copied_before).await?;
     println!(
-        "node killed: its copies took over after {:.1?}; operations went astray until {astray:.1?} after that; writing \
-         to them was normal {:.1?} after the end",
+        "node killed: its copies took over after {:.1?}; operations were misrouted until {misrouted:.1?} after that; the \
+         throughput was normal {:.1?} after the node was killed",
         promoted - killed,
         killed.elapsed()
     );
@@ -57,9 +57,9 @@ async fn a_node_that_is_killed_and_started_again() -> Result<()> {
     let restarted = Instant::now();
     site.restart(1).await?;
     let back = Instant::now();
-    let astray = site.witness()?.astray_after("single", back, REFRESH).await?;
+    let misrouted = site.witness()?.misrouted_after("single", back, REFRESH).await?;
     println!(
-        "node killed: started again, and green, after {:.1?}; operations went astray until {astray:.1?} after that",
+        "node killed: started again, and green, after {:.1?}; operations were misrouted until {misrouted:.1?} after that",
         back - restarted
     );
     copied.recovers(copied_before).await?;
@@ -68,7 +68,7 @@ async fn a_node_that_is_killed_and_started_again() -> Result<()> {
     site.end(vec![copied, single], restarted.elapsed()).await?;
     for tally in tallies {
         ensure!(tally.broken.get() == 0, "{tally:?}");
-        // When a primary fails while it writes, the coordinating node asks the copy, which may have the document.
+        // When a primary fails during a write, the coordinating node retries on the replica, which may have the document.
         expect_only(&tally, &[500, 503, 504, 409])?;
     }
     Ok(())

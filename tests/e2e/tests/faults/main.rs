@@ -1,10 +1,14 @@
-//! Faults of the real parts and changes of the cluster under load: three OpenSearch nodes, Envoy, and the filter in it.
+//! Faults and cluster changes under load, with three OpenSearch nodes and Envoy with the filter.
 //!
-//! After each: what a client was told is in the cluster, and what it was told is not is not; every request was
-//! answered, with an item for each operation at its place; the throughput came back without a restart of Envoy; no VM
-//! died. After changes: each operation comes straight to its primary again, within one interval of the refresh.
+//! After each fault:
+//! - the cluster has every document that a client was told it has, and none that a client was told it does not have;
+//! - every request was answered, with an item for each operation in its place;
+//! - the throughput recovered without a restart of Envoy;
+//! - no VM died.
 //!
-//! And several such Envoys, of which one is replaced or killed: nobody else notices.
+//! After each change, operations go straight to their primaries again within one refresh interval.
+//!
+//! Other tests replace or kill one of several such Envoys, which must not affect the others' clients.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod broken_answers;

@@ -6,25 +6,25 @@ use serde_json::{Value, json};
 
 use crate::site::{Plan, expect_only};
 
-/// What Envoy keeps of an answer to a callout.
+/// The largest answer to a callout that Envoy keeps.
 const MOST: u64 = 32 << 20;
 
 const PAIRS: usize = 10_000;
 
-/// A long id that is a document's, or that of one that cannot be.
+/// Returns a long id, for a valid or an invalid document.
 fn id(kind: &str, number: usize) -> String {
     format!("{kind}-{number}-{}", "i".repeat(400))
 }
 
-/// Operations of which every second one fails, with an error that repeats the number that is none, twice; and here and
-/// there one for another index.
+/// Returns operations of which every second one fails; its error quotes the invalid number twice. Some operations are
+/// for another index.
 fn body() -> String {
-    let none = "x".repeat(1_500);
+    let not_a_number = "x".repeat(1_500);
     let mut body = String::new();
     for number in 0..PAIRS {
         let (good, bad) = (id("good", number), id("bad", number));
         body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{good}\"}}}}\n{{\"n\":{number}}}\n");
-        body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{bad}\"}}}}\n{{\"n\":\"{none}\"}}\n");
+        body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{bad}\"}}}}\n{{\"n\":\"{not_a_number}\"}}\n");
         if number % 100 == 0 {
             body += &format!("{{\"create\":{{\"_index\":\"other\",\"_id\":\"{number}\"}}}}\n{{\"n\":{number}}}\n");
         }
@@ -32,9 +32,9 @@ fn body() -> String {
     body
 }
 
-/// As shipped, no answer becomes too large: what a node would answer with more is sent in parts.
+/// With the shipped configuration no answer becomes too large: the filter sends such a share in parts.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_would_be_too_large_comes_in_parts() -> Result<()> {
+async fn a_share_whose_answer_would_be_too_large_is_sent_in_parts() -> Result<()> {
     let plan = Plan::new("answers in parts").index("large", json!({"number_of_shards": 1}));
     let site = plan.index("other", json!({})).start().await?;
     let client = site.client.with_timeout(Duration::from_secs(120));
@@ -53,10 +53,10 @@ fn status_of(item: &Value) -> Option<u64> {
     item.as_object()?.values().next()?["status"].as_u64()
 }
 
-/// It cannot be read, and half of its operations were carried out: nobody is told yes, and nobody no. So it is where
-/// `limits.max_answer` is more than Envoy keeps.
+/// If `limits.max_answer` is more than Envoy keeps, the filter cannot read the answer. Half of the operations were
+/// carried out, so the client is told that every outcome is unknown.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_too_large_to_read() -> Result<()> {
+async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<()> {
     let plan = Plan::new("answer over 32 MiB").config("limits", json!({"max_answer": "1gb"})).index("load", json!({}));
     let site = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
     let mut load = site.load("load", "");
@@ -82,10 +82,10 @@ async fn an_answer_that_is_too_large_to_read() -> Result<()> {
         if number % 100 == 0 {
             let item = &next()?["create"];
             ensure!(item["_id"].as_str() == Some(&number.to_string()), "{item}");
-            // Those of the node with the large index were in the same batch.
+            // The operations for the node with the large index were in the same batch.
             match item["status"].as_u64() {
                 Some(201) => {
-                    ensure!(others.contains(&number.to_string()), "{number} was acknowledged and is not there")
+                    ensure!(others.contains(&number.to_string()), "{number} was acknowledged, but is missing")
                 }
                 _ => ensure!(item["error"]["type"] == "bulk_outcome_unknown_exception", "{item}"),
             }

@@ -1,4 +1,4 @@
-//! `examples/kubernetes`: what becomes of requests while its pods are replaced.
+//! `examples/kubernetes`: requests while the pods are replaced.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::site::{Plan, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// A rolling update as the Deployment says: another pod is ready before one is told to end. Kubernetes takes that one
-/// out of the Service, runs `preStop`, and ends it.
+/// A rolling update as the Deployment configures it: a new pod is ready before Kubernetes removes an old pod from the
+/// Service, runs its `preStop`, and ends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_are_replaced_one_after_the_other_under_load() -> Result<()> {
+async fn no_request_fails_while_pods_are_replaced() -> Result<()> {
     const PODS: usize = 2;
     const UPDATES: usize = 3;
     let site = Plan::new("pods replaced").index("replaced", json!({})).start().await?;
@@ -37,19 +37,22 @@ async fn pods_that_are_replaced_one_after_the_other_under_load() -> Result<()> {
     let mut recovered = Duration::ZERO;
     for number in PODS..PODS * (1 + UPDATES) {
         pods.push(start(number).await?);
-        let (pod, told) = (pods.remove(0), Instant::now());
+        let (pod, begun) = (pods.remove(0), Instant::now());
         let connections = async || pod.envoy.counter("http.elasticsearch.downstream_cx_active").await;
         let had = connections().await?;
-        ensure!(had > 0, "nobody writes to the pod");
+        ensure!(had > 0, "no client writes to the pod");
         service.remove(pod.envoy.addr());
         ensure!(pod.pre_stop()?.status()?.success(), "preStop failed");
-        // There it has 150 seconds for that.
-        wait::until(LIMIT, "its clients go elsewhere", async || Ok((connections().await? == 0).then_some(()))).await?;
-        println!("pods replaced: {had} connections of a pod were elsewhere after {:.1?}", told.elapsed());
+        // Kubernetes allows 150 seconds for this.
+        wait::until(LIMIT, "the pod's clients move to other pods", async || {
+            Ok((connections().await? == 0).then_some(()))
+        })
+        .await?;
+        println!("pods replaced: {had} connections of a pod had moved after {:.1?}", begun.elapsed());
         check_filter(&pod.envoy).await?;
         pod.envoy.stop().await?;
         load.recovers(before).await?;
-        recovered = recovered.max(told.elapsed());
+        recovered = recovered.max(begun.elapsed());
     }
     let tally = load.tally.clone();
     site.verify(vec![load]).await?;

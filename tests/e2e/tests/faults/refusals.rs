@@ -5,26 +5,26 @@ use serde_json::{Value, json};
 
 use crate::site::{Plan, Site, expect_only};
 
-/// How long the nodes refuse everything.
+/// How long the nodes refuse every request.
 const REFUSE: Duration = Duration::from_secs(10);
 
 impl Site {
-    /// Lets the nodes refuse every body that is larger than this with 429.
+    /// Makes the nodes refuse every body larger than this with 429.
     async fn limit_requests(&self, limit: Value) -> Result<()> {
         self.set(json!({"network.breaker.inflight_requests.limit": limit})).await
     }
 
-    /// Lets the nodes refuse everything for a while.
+    /// Makes the nodes refuse every request for a while.
     async fn refuse(&self) -> Result<()> {
         self.limit_requests(json!("100b")).await?;
-        // The length is the subject.
+        // The duration is part of the test.
         tokio::time::sleep(REFUSE).await;
         self.limit_requests(Value::Null).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_refuse_everything_for_ten_seconds_and_a_filter_that_waits_for_them() -> Result<()> {
+async fn a_patient_filter_retries_while_nodes_refuse_every_request() -> Result<()> {
     let retry = json!({"attempts": 20, "max_backoff": "1s"});
     let site = Plan::new("all refused, patient").index("refused", json!({})).config("retry", retry).start().await?;
     let mut load = site.load("refused", "");
@@ -32,7 +32,7 @@ async fn nodes_that_refuse_everything_for_ten_seconds_and_a_filter_that_waits_fo
     site.refuse().await?;
     let recovered = load.recovers(before).await?;
     let tally = load.tally.clone();
-    println!("all refused, patient: {} batches sent again", site.counted("batches_retried_total").await?);
+    println!("all refused, patient: {} batches retried", site.counted("batches_retried_total").await?);
     ensure!(site.counted("batches_retried_total").await? > 0, "nothing was refused");
     site.end(vec![load], recovered).await?;
     ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
@@ -40,7 +40,7 @@ async fn nodes_that_refuse_everything_for_ten_seconds_and_a_filter_that_waits_fo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_refuse_everything_for_ten_seconds_and_clients_that_are_told() -> Result<()> {
+async fn clients_get_429_while_nodes_refuse_every_request() -> Result<()> {
     let site = Plan::new("all refused, as shipped").index("refused", json!({})).start().await?;
     let mut load = site.load("refused", "");
     let before = load.steady_rate().await?;
@@ -50,6 +50,6 @@ async fn nodes_that_refuse_everything_for_ten_seconds_and_clients_that_are_told(
     let tally = load.tally.clone();
     site.end(vec![load], end.elapsed()).await?;
     ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-    ensure!(tally.failed().contains_key(&429), "nobody was refused");
+    ensure!(tally.failed().contains_key(&429), "no request was refused");
     expect_only(&tally, &[429])
 }

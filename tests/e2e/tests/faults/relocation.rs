@@ -8,45 +8,45 @@ use crate::site::{Plan, Site, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// As shipped.
+/// The shipped refresh interval.
 const REFRESH: Duration = Duration::from_secs(5);
 
 impl Site {
-    /// Where the primaries of an index are: its shards' numbers and nodes' names.
+    /// Returns the number and the node's name of each shard of an index.
     async fn placement(&self, index: &str) -> Result<Vec<(u64, String)>> {
         let shards = self.client.get_json(&self.direct(0, &format!("/_cat/shards/{index}?format=json"))?).await?;
         let read = |shard: &Value| Some((shard["shard"].as_str()?.parse().ok()?, shard["node"].as_str()?.to_owned()));
         shards.as_array().context("no shards")?.iter().map(|shard| read(shard).context("no shard")).collect()
     }
 
-    /// Has a change made that moves primaries; says how long their operations went astray after the last of them.
-    async fn astray_after(&self, what: &str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    /// Makes a change that moves primaries. Prints how long operations were misrouted after the last move.
+    async fn print_misrouted_by(&self, what: &str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
         let begun = Instant::now();
         change().await?;
         let moved = self.witness()?.wait_moved(begun, LIMIT).await?;
-        let astray = self.witness()?.astray_after("moved", moved, REFRESH).await?;
+        let last = self.witness()?.misrouted_after("moved", moved, REFRESH).await?;
         let (all, wrong) = self.witness()?.since("moved", begun);
         println!(
-            "relocation, {what}: moved within {:.1?}, {wrong} of {all} operations went astray, until {astray:.1?} after",
+            "relocation, {what}: moved within {:.1?}, {wrong} of {all} operations were misrouted, until {last:.1?} after it",
             moved - begun
         );
-        ensure!(wrong > 0, "nothing went astray: has anything moved?");
+        ensure!(wrong > 0, "no operation was misrouted: no primary has moved");
         Ok(())
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn primaries_that_move_from_node_to_node_under_load() -> Result<()> {
+async fn writes_follow_primaries_that_move_between_nodes() -> Result<()> {
     let site = Plan::new("relocation").index("moved", json!({})).witnessed().start().await?;
-    // Where they are put they stay.
+    // Primaries stay where the test puts them.
     site.set(json!({"cluster.routing.rebalance.enable": "none"})).await?;
-    // Small requests: what has been written is to be copied.
+    // Small requests, because all documents are copied in a relocation.
     let mut load = Load::start("moved", site.writers("moved", "").take(6));
     let before = load.steady_rate().await?;
     let (all, wrong) = site.witness()?.since("moved", Instant::now() - Duration::from_secs(2));
-    ensure!(all > 0 && wrong == 0, "{wrong} of {all} operations went astray before anything moved");
+    ensure!(all > 0 && wrong == 0, "{wrong} of {all} operations were misrouted before any primary moved");
 
-    site.astray_after("two primaries by reroute", async || {
+    site.print_misrouted_by("two primaries by reroute", async || {
         let places = site.placement("moved").await?;
         let moves = places.iter().take(2).map(|(shard, node)| {
             let to = if node == "es-0" { "es-1" } else { "es-0" };
@@ -56,7 +56,7 @@ async fn primaries_that_move_from_node_to_node_under_load() -> Result<()> {
         site.post("/_cluster/reroute", commands).await.map(|_| ())
     })
     .await?;
-    site.astray_after("a node emptied", async || {
+    site.print_misrouted_by("a node emptied", async || {
         site.set(json!({"cluster.routing.allocation.exclude._name": "es-2"})).await
     })
     .await?;
@@ -65,7 +65,7 @@ async fn primaries_that_move_from_node_to_node_under_load() -> Result<()> {
     let batches = counted().await?;
     load.rate().await?;
     ensure!(counted().await? == batches, "the empty node still gets batches");
-    site.astray_after("and filled again", async || {
+    site.print_misrouted_by("the node filled again", async || {
         let settings =
             json!({"cluster.routing.allocation.exclude._name": null, "cluster.routing.rebalance.enable": "all"});
         site.set(settings).await

@@ -1,4 +1,4 @@
-//! `envoy/front.yaml`: two Envoys with the filter, which share nothing but the cluster, behind one front.
+//! `envoy/front.yaml`: two Envoys with the filter behind one front proxy. The two share only the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use crate::site::{Plan, expect_only};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What a node takes for a batch where the size of batches is the subject: always the same, whatever else happens on
-/// the machine.
+/// How long a node takes for a batch in the test of batch sizes: constant, whatever else the machine does.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 
 fn tenant(number: u64) -> String {
@@ -24,18 +23,18 @@ fn tenant(number: u64) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_callers_requests_meet_in_one_replica() -> Result<()> {
+async fn a_callers_requests_all_go_to_one_replica() -> Result<()> {
     const TENANTS: u64 = 16;
     let site = Plan::new("replicas").start().await?;
     let fleet = Fleet::of(&site).await?;
     let mut tenants = vec![0; fleet.replicas.len()];
     for number in 0..TENANTS {
         let homes = fleet.homes("any", &tenant(number)).await?;
-        ensure!(homes.len() == 1, "{}'s requests are in {homes:?}", tenant(number));
+        ensure!(homes.len() == 1, "the requests of {} go to {homes:?}", tenant(number));
         homes.iter().for_each(|home| tenants[*home] += 1);
     }
     println!("replicas: {tenants:?} tenants in each");
-    ensure!(tenants.iter().all(|tenants| *tenants > 0), "a replica has nothing to do");
+    ensure!(tenants.iter().all(|tenants| *tenants > 0), "a replica has no tenants");
     fleet.end().await?;
     site.end(vec![], Duration::ZERO).await
 }
@@ -44,12 +43,12 @@ async fn a_callers_requests_meet_in_one_replica() -> Result<()> {
 async fn batches_are_as_large_as_in_one_replica() -> Result<()> {
     const ONE: Arrangement = Arrangement { name: "one replica", replicas: 1, ..Arrangement::SHIPPED };
     const TWO_WORKERS: Arrangement = Arrangement { name: "one replica of two workers", workers: 2, ..ONE };
-    const IN_TURN: Arrangement = Arrangement {
-        name: "two replicas in turn",
+    const ROUND_ROBIN: Arrangement = Arrangement {
+        name: "two replicas, round robin",
         change: Some(("lb_policy: RING_HASH", "lb_policy: ROUND_ROBIN")),
         ..Arrangement::SHIPPED
     };
-    // As the comment in the file says.
+    // As a comment in the file suggests.
     const BALANCED: Arrangement = Arrangement {
         name: "two replicas by caller, balanced",
         change: Some(("# consistent_hashing_lb_config", "consistent_hashing_lb_config")),
@@ -58,7 +57,7 @@ async fn batches_are_as_large_as_in_one_replica() -> Result<()> {
     let (folder, cluster) = (tempfile::tempdir()?, FakeCluster::start(ClusterScript::three_nodes()).await?);
     cluster.react(|_| Reaction::items().late(BATCH_TIME));
     let mut sizes = BTreeMap::new();
-    for arrangement in [ONE, TWO_WORKERS, IN_TURN, Arrangement::SHIPPED, BALANCED] {
+    for arrangement in [ONE, TWO_WORKERS, ROUND_ROBIN, Arrangement::SHIPPED, BALANCED] {
         let fleet = Fleet::start(folder.path(), cluster.addresses(), arrangement).await?;
         for callers in [1, 8] {
             let (size, share) = requests_in_a_batch(&fleet, callers).await?;
@@ -68,23 +67,27 @@ async fn batches_are_as_large_as_in_one_replica() -> Result<()> {
         fleet.end().await?;
     }
     for callers in [1, 8] {
-        let [one, by_caller, in_turn] = [ONE, Arrangement::SHIPPED, IN_TURN].map(|of| sizes[&(of.name, callers)]);
+        let [one, by_caller, round_robin] =
+            [ONE, Arrangement::SHIPPED, ROUND_ROBIN].map(|of| sizes[&(of.name, callers)]);
         ensure!(
             by_caller >= 0.75 * one,
-            "{callers} callers: {by_caller} requests in a batch, and {one} in one replica"
+            "{callers} callers: {by_caller} requests in a batch by caller, and {one} with one replica"
         );
-        ensure!(by_caller >= 1.4 * in_turn, "{callers} callers: {by_caller}, and {in_turn} in turn");
+        ensure!(
+            by_caller >= 1.4 * round_robin,
+            "{callers} callers: {by_caller} requests in a batch by caller, and {round_robin} by round robin"
+        );
     }
     Ok(())
 }
 
-/// For clients of these callers, who write single documents one after the other: how many requests share a batch, and
-/// how many each replica has answered.
+/// Runs clients of this many callers that write single documents one after the other. Returns how many requests share a
+/// batch, and how many requests each replica has answered.
 async fn requests_in_a_batch(fleet: &Fleet, callers: u64) -> Result<(f64, Vec<u64>)> {
     const CLIENTS: u64 = 192;
     let writers = (0..CLIENTS).map(|n| fleet.writer(n, "books", 1).of_tenant(&tenant(n % callers)).idempotent());
     let mut load = Load::start("books", writers);
-    // Until everybody has got into step.
+    // Wait for a steady state.
     load.rate().await?;
     let (batched, completed) = (fleet.batched().await?, fleet.completed().await?);
     load.rate().await?;
@@ -95,7 +98,7 @@ async fn requests_in_a_batch(fleet: &Fleet, callers: u64) -> Result<(f64, Vec<u6
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_that_are_replaced_one_after_the_other_under_load() -> Result<()> {
+async fn no_request_fails_while_replicas_are_replaced() -> Result<()> {
     const ROUNDS: usize = 3;
     let site = Plan::new("replicas replaced").index("replaced", json!({})).start().await?;
     let mut fleet = Fleet::of(&site).await?;
@@ -106,11 +109,11 @@ async fn replicas_that_are_replaced_one_after_the_other_under_load() -> Result<(
     let mut recovered = Duration::ZERO;
     for round in 1..=ROUNDS {
         for number in 0..fleet.replicas.len() {
-            let told = Instant::now();
+            let begun = Instant::now();
             let active = fleet.replace(number).await?;
-            println!("round {round}: replica {number} had {active} requests, replaced after {:.1?}", told.elapsed());
+            println!("round {round}: replica {number} had {active} requests, replaced after {:.1?}", begun.elapsed());
             load.recovers(before).await?;
-            recovered = recovered.max(told.elapsed());
+            recovered = recovered.max(begun.elapsed());
         }
     }
     let tally = load.tally.clone();
@@ -122,7 +125,7 @@ async fn replicas_that_are_replaced_one_after_the_other_under_load() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_is_killed_under_load() -> Result<()> {
+async fn a_killed_replica_affects_only_its_own_callers() -> Result<()> {
     const ROUNDS: u64 = 3;
     const TENANTS: u64 = 8;
     const WRITERS: u64 = 3;
@@ -141,28 +144,30 @@ async fn a_replica_that_is_killed_under_load() -> Result<()> {
         loads.push((home.contains(&hit), Load::start("killed", writers)));
     }
     let tallies: Vec<_> = loads.iter().map(|(is_hit, load)| (*is_hit, load.tally.clone())).collect();
-    wait::until(LIMIT, "everybody writes", async || {
+    wait::until(LIMIT, "every caller writes", async || {
         Ok(tallies.iter().all(|(_, tally)| tally.acknowledged.get() > 1000).then_some(()))
     })
     .await?;
     let mut recovered = Duration::ZERO;
     for round in 1..=ROUNDS {
-        wait::until(LIMIT, "something is in the replica", async || Ok((fleet.active(hit).await? > 0).then_some(())))
-            .await?;
+        wait::until(LIMIT, "the replica has requests in flight", async || {
+            Ok((fleet.active(hit).await? > 0).then_some(()))
+        })
+        .await?;
         let before: Vec<u64> = tallies.iter().map(|(_, tally)| tally.acknowledged.get()).collect();
         let killed = Instant::now();
         fleet.kill(hit)?;
-        // A request of each writer may be in the replica, and the next one is answered by the other replica.
-        wait::until(LIMIT, "everybody writes again", async || {
+        // A request of each writer may be in flight in the replica. The other replica answers the next ones.
+        wait::until(LIMIT, "every caller writes again", async || {
             let writes = |((_, tally), before): (&(bool, Arc<Tally>), &u64)| tally.acknowledged.get() > before + 1000;
             Ok(tallies.iter().zip(&before).all(writes).then_some(()))
         })
         .await?;
-        let elsewhere = killed.elapsed();
+        let resumed = killed.elapsed();
         fleet.wait_healthy(1).await?;
         fleet.bring_up(hit).await?;
-        println!("round {round}: everybody has written 1,000 documents after {elsewhere:.1?}");
-        recovered = recovered.max(elsewhere);
+        println!("round {round}: every caller has written 1,000 documents after {resumed:.1?}");
+        recovered = recovered.max(resumed);
     }
     site.verify(loads.into_iter().map(|(_, load)| load).collect()).await?;
     fleet.end().await?;
@@ -170,11 +175,11 @@ async fn a_replica_that_is_killed_under_load() -> Result<()> {
     for (is_hit, tally) in &tallies {
         ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
         expect_only(tally, &[503])?;
-        // Only what was in the replica is in doubt. Whoever is in the other one notices nothing.
-        let in_doubt = tally.refused.get() + tally.repeated.get();
-        ensure!(in_doubt <= if *is_hit { WRITERS * ROUNDS } else { 0 }, "{in_doubt} requests: {tally}");
+        // Only requests in flight in the killed replica have an unknown outcome. The other replica's callers see none.
+        let unknown = tally.refused.get() + tally.repeated.get();
+        ensure!(unknown <= if *is_hit { WRITERS * ROUNDS } else { 0 }, "{unknown} requests: {tally}");
     }
-    let in_doubt: u64 = tallies.iter().map(|(_, tally)| tally.refused.get()).sum();
-    ensure!(in_doubt > 0, "nobody noticed");
+    let unknown: u64 = tallies.iter().map(|(_, tally)| tally.refused.get()).sum();
+    ensure!(unknown > 0, "no request was interrupted");
     Ok(())
 }

@@ -7,8 +7,8 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What a Service of Kubernetes is to its clients: an address whose new connections lead to its pods in turn. A
-/// connection stays with its pod, also when that is no longer one of them.
+/// An imitation of a Kubernetes Service: an address whose new connections go to its pods by round robin. A connection
+/// stays with its pod, even after the pod is removed.
 #[derive(Debug)]
 pub struct Service {
     pub address: SocketAddr,
@@ -17,7 +17,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it without any pods.
+    /// Starts the service without pods.
     pub async fn start() -> Result<Self> {
         let address = port::loopback(port::free()?);
         let (listener, pods) = (TcpListener::bind(address).await?, Arc::default());
@@ -25,12 +25,12 @@ impl Service {
         Ok(Self { address, pods, serving })
     }
 
-    /// Adds a pod that is ready.
+    /// Adds a ready pod.
     pub fn add(&self, pod: SocketAddr) {
         lock(&self.pods).push(pod);
     }
 
-    /// Removes one that is about to end.
+    /// Removes a pod that is about to end.
     pub fn remove(&self, pod: SocketAddr) {
         lock(&self.pods).retain(|known| *known != pod);
     }
@@ -54,7 +54,7 @@ async fn accept(listener: TcpListener, pods: Arc<Mutex<Vec<SocketAddr>>>) {
     }
 }
 
-/// An error is a connection that ended, on either side.
+/// Relays a connection until both sides have closed it, or one side fails.
 async fn carry(mut client: TcpStream, pod: SocketAddr) -> Result<()> {
     let mut pod = TcpStream::connect(pod).await?;
     for stream in [&client, &pod] {

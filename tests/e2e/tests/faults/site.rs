@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::cutter::Cutter;
 use crate::witness::Witness;
 
-/// Far more than anything here takes, even on a busy machine.
+/// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
 const WORKERS: u64 = 2;
@@ -29,7 +29,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The shipped configuration.
+    /// Creates a plan with the shipped configuration.
     pub fn new(name: &'static str) -> Self {
         Self { name, config: json!({"coordinator": "es"}), indices: Vec::new(), cut: false, witnessed: false }
     }
@@ -40,7 +40,7 @@ impl Plan {
         self
     }
 
-    /// Adds an index of six shards without copies, but for these settings.
+    /// Adds an index of six shards without replicas; these settings override its own.
     pub fn index(mut self, name: &'static str, settings: Value) -> Self {
         self.indices.push((name, settings));
         self
@@ -56,7 +56,7 @@ impl Plan {
         Self { witnessed: true, ..self }
     }
 
-    /// Starts everything; returns when each worker knows the cluster's state.
+    /// Starts everything; returns when each worker knows the cluster state.
     pub async fn start(self) -> Result<Site> {
         let run_dir = tempfile::tempdir()?;
         let tools = Tools::find()?;
@@ -98,14 +98,14 @@ impl Plan {
     }
 }
 
-/// Where Envoy finds what.
+/// The addresses of Envoy's upstreams.
 #[derive(Debug)]
 struct Upstreams {
     coordinators: Vec<SocketAddr>,
     nodes: Vec<(String, SocketAddr)>,
 }
 
-/// A cluster of the test's own, and Envoy with two workers in front of it.
+/// A cluster for this test alone, and Envoy with two workers in front of it.
 #[derive(Debug)]
 pub struct Site {
     plan: Plan,
@@ -121,12 +121,12 @@ pub struct Site {
 }
 
 impl Site {
-    /// Many small requests and some larger ones on an index.
+    /// Starts a load of many small and some larger requests on an index.
     pub fn load(&self, index: &str, query: &str) -> Load {
         Load::start(index, self.writers(index, query))
     }
 
-    /// The writers of such a load.
+    /// Returns the writers of [`load`](Self::load).
     pub fn writers(&self, index: &str, query: &str) -> impl Iterator<Item = Writer> {
         let url = self.envoy.url(&format!("/{index}/_bulk{query}"));
         let base = fastrand::u64(1..1 << 16) << 8;
@@ -134,28 +134,28 @@ impl Site {
         sizes.map(move |(number, operations)| Writer::new(base + number, url.clone(), operations, 200))
     }
 
-    /// A counter of the filter's, over all upstreams.
+    /// Returns one of the filter's counters, summed over all upstreams.
     pub async fn counted(&self, name: &str) -> Result<u64> {
         let stats = self.envoy.stats_with(&format!("bulk_reshuffle_{name}")).await?;
         Ok(stats.values().sum())
     }
 
-    /// Where this site's logs and data are.
+    /// Returns the folder of this site's logs and data.
     pub fn run_dir(&self) -> &Path {
         self.run_dir.path()
     }
 
-    /// A URL at a node.
+    /// Returns a URL at a node.
     pub fn direct(&self, node: usize, path: &str) -> Result<String> {
         Ok(format!("{}{path}", self.cluster.base_url(node)?))
     }
 
-    /// Who sees each operation on its way, if the plan asked for that.
+    /// Returns the witness, if the plan has one.
     pub fn witness(&self) -> Result<&Witness> {
         self.witness.as_ref().context("the plan has no witness")
     }
 
-    /// Kills a node (SIGKILL); nobody reaches it any longer.
+    /// Kills a node (SIGKILL) and closes the witness's ports for it.
     pub async fn kill(&mut self, node: usize) -> Result<()> {
         self.cluster.kill(node)?;
         match &mut self.witness {
@@ -164,7 +164,7 @@ impl Site {
         }
     }
 
-    /// Starts a killed node again, and waits until all shards are where they belong.
+    /// Restarts a killed node, and waits until the cluster is green.
     pub async fn restart(&mut self, node: usize) -> Result<()> {
         self.cluster.restart(node).await?;
         if let Some(witness) = &mut self.witness {
@@ -173,12 +173,12 @@ impl Site {
         self.cluster.wait_green(LIMIT).await
     }
 
-    /// Makes an index of six shards without copies, but for these settings.
+    /// Creates an index of six shards without replicas; these settings override its own.
     pub async fn make_index(&self, name: &str, settings: &Value) -> Result<()> {
         make_index(&self.client, &self.cluster, name, settings).await
     }
 
-    /// Ends all nodes, and starts others in their places: another cluster, in which nothing is.
+    /// Kills all nodes, and starts another, empty cluster at the same addresses.
     pub async fn replace_cluster(&mut self) -> Result<()> {
         let http_ports = self.cluster.addresses().map(|(_, address)| address.port()).collect();
         (0..self.cluster.len()).try_for_each(|node| self.cluster.kill(node))?;
@@ -187,22 +187,22 @@ impl Site {
         Ok(())
     }
 
-    /// Sends JSON to a node; an error unless it says yes.
+    /// Sends JSON to a node by `POST`; any status other than success is an error.
     pub async fn post(&self, path: &str, body: Value) -> Result<Value> {
         self.client.post_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
     }
 
-    /// The same by `PUT`.
+    /// Sends JSON to a node by `PUT`; any status other than success is an error.
     pub async fn put(&self, path: &str, body: Value) -> Result<Value> {
         self.client.put_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
     }
 
-    /// Changes settings of the cluster (transient); `null` removes one.
+    /// Changes transient cluster settings; `null` removes a setting.
     pub async fn set(&self, settings: Value) -> Result<()> {
         self.put("/_cluster/settings", json!({"transient": settings})).await.map(|_| ())
     }
 
-    /// Asks Envoy to end (SIGTERM), and starts it again at the same address.
+    /// Terminates Envoy (SIGTERM), and starts it again at the same address.
     pub async fn restart_envoy(&mut self) -> Result<()> {
         self.envoy.process().terminate()?;
         wait::until(LIMIT, "Envoy ends", async || Ok(self.envoy.process().exit_status()?)).await?;
@@ -214,17 +214,17 @@ impl Site {
         Ok(())
     }
 
-    /// Compares what the clients were told with what is in the cluster, looks after the filter, and says how it went.
+    /// Verifies the loads, checks the filter's health, prints a summary, and ends the site.
     pub async fn end(self, loads: Vec<Load>, recovered: Duration) -> Result<()> {
         self.verify(loads).await?;
         let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
-        println!("{}: back to normal after {back:.1} s, {all:.0} s in all", self.plan.name);
+        println!("{}: back to normal after {back:.1} s, {all:.0} s in total", self.plan.name);
         check_filter(&self.envoy).await?;
         self.envoy.stop().await?;
         self.cluster.stop().await
     }
 
-    /// Ends the loads and compares what the clients were told with what is in the cluster.
+    /// Ends the loads, and compares the answers that clients received with the cluster's documents.
     pub async fn verify(&self, loads: Vec<Load>) -> Result<()> {
         let (mut ledger, mut tallies) = (Ledger::default(), Vec::new());
         let indices: BTreeSet<String> = loads.iter().map(|load| load.index.clone()).collect();
@@ -246,7 +246,7 @@ impl Site {
         Ok(())
     }
 
-    /// Ids and numbers of all documents of an index.
+    /// Returns the ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
         load::documents(&self.client, &self.direct(0, "")?, index).await
     }
@@ -262,7 +262,7 @@ impl Site {
     }
 }
 
-/// The failures that a test expects; any other status is an error.
+/// Returns an error if operations failed with any other status than these.
 pub fn expect_only(tally: &Tally, statuses: &[u16]) -> Result<()> {
     let others: Vec<_> = tally.failed().into_iter().filter(|(status, _)| !statuses.contains(status)).collect();
     ensure!(others.is_empty(), "operations failed with {others:?}");
@@ -284,7 +284,7 @@ fn envoy_options(run_dir: PathBuf, upstreams: &Upstreams, config: &Value) -> Env
 
 async fn make_index(client: &Client, cluster: &Cluster, name: &str, settings: &Value) -> Result<()> {
     let mut all = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
-    all.as_object_mut().context("no object")?.extend(settings.as_object().context("no object")?.clone());
+    all.as_object_mut().context("not an object")?.extend(settings.as_object().context("not an object")?.clone());
     let index = json!({"settings": all, "mappings": {"properties": {
         "n": {"type": "long"}, "text": {"type": "keyword", "index": false, "doc_values": false},
     }}});

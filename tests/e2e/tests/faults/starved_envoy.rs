@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::site::{Plan, expect_only};
 
-/// An Envoy that gets no CPU for a while finds more in its sockets at once than its buffers are meant for.
+/// An Envoy that gets no CPU for a while then reads more from its sockets at once than its buffers are sized for.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_envoy_that_is_starved_under_large_bodies() -> Result<()> {
+async fn large_requests_survive_an_envoy_without_cpu() -> Result<()> {
     const REQUESTS: u64 = 25;
     let site = Plan::new("Envoy starved").index("starved", json!({})).start().await?;
     let mut small = site.load("starved", "");
@@ -18,7 +18,7 @@ async fn an_envoy_that_is_starved_under_large_bodies() -> Result<()> {
     let before = small.steady_rate().await?;
     while large.tally.requests.get() < REQUESTS {
         site.envoy.pause()?;
-        // Not a wait for anything: the length of the starvation is the subject.
+        // The duration of the starvation is part of the test.
         tokio::time::sleep(Duration::from_millis(100)).await;
         site.envoy.resume()?;
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -28,7 +28,7 @@ async fn an_envoy_that_is_starved_under_large_bodies() -> Result<()> {
     site.end(vec![small, large], recovered).await?;
     for tally in tallies {
         ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-        // 413 is what this is about.
+        // In particular, no 413.
         expect_only(&tally, &[])?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::witness::GRACE;
 
 const REFRESH: Duration = Duration::from_secs(2);
 
-/// Far more than anything but a hold's interval takes, and less than the one that is set here.
+/// A limit far above the duration of a request that is not held, and below the hold interval that these tests set.
 const AT_ONCE: Duration = Duration::from_millis(700);
 
 impl Site {
@@ -20,7 +20,7 @@ impl Site {
         self.put("/_cluster/settings", json!({scope: {setting: value}})).await.map(|_| ())
     }
 
-    /// How long something was still counted after this time: an error if that was longer than an interval.
+    /// Returns how long a counter still grew after this time, or an error if that was longer than a refresh interval.
     async fn counted_after(&self, then: Instant, counter: &str) -> Result<Duration> {
         let (mut count, mut last) = (self.counted(counter).await?, then);
         let end = then + REFRESH + GRACE;
@@ -41,7 +41,7 @@ fn plan(name: &'static str) -> Plan {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
+async fn the_filter_is_switched_off_and_on_again_under_load() -> Result<()> {
     const PASSED: &str = "requests_total.outcome.passed_through";
     let site = plan("switched off").index("switched", json!({})).start().await?;
     let mut load = site.load("switched", "");
@@ -54,15 +54,15 @@ async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
     let whole = load.rate().await?;
     ensure!(site.counted(PASSED).await? > passed, "nothing passed through");
     let by_reason = site.envoy.stats_with("passed_through.reason.switched_off").await?;
-    ensure!(by_reason.values().sum::<u64>() > 0, "not for this reason: {by_reason:?}");
+    ensure!(by_reason.values().sum::<u64>() > 0, "no request passed for this reason: {by_reason:?}");
 
     let (on, batches) = (Instant::now(), site.counted("batches_total").await?);
     site.switch("persistent", "enabled", Value::Null).await?;
     let passing = site.counted_after(on, PASSED).await?;
-    ensure!(site.counted("batches_total").await? > batches, "nothing is split again");
+    ensure!(site.counted("batches_total").await? > batches, "no request is split after the switch back");
     println!(
         "switched off: the last batch left {split:.1?} after the switch, the last request passed {passing:.1?} after \
-         the switch back; {before:.0} operations in a second, {whole:.0} meanwhile"
+         the switch back; {before:.0} operations per second, {whole:.0} meanwhile"
     );
     let recovered = load.recovers(before).await?;
     let tally = load.tally.clone();
@@ -71,7 +71,7 @@ async fn a_filter_that_is_switched_off_and_on_again_under_load() -> Result<()> {
     expect_only(&tally, &[])
 }
 
-/// An Envoy of one worker in front of the site's cluster, and who writes down what the nodes receive.
+/// An Envoy with one worker in front of the site's cluster, and a relay that records the requests to the nodes.
 struct Bench {
     site: Site,
     received: FakeCluster,
@@ -79,7 +79,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With an index `one` of one shard and one, `six`, of six.
+    /// Starts a bench with an index `one` of one shard and an index `six` of six shards.
     async fn start(name: &'static str) -> Result<Self> {
         let site = plan(name).index("one", json!({"number_of_shards": 1})).index("six", json!({})).start().await?;
         let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
@@ -96,7 +96,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Sends documents without ids; returns how long that took.
+    /// Sends documents without ids; returns the duration of the request.
     async fn write(&self, index: &str, documents: usize, bytes: usize) -> Result<Duration> {
         let source = json!({"n": 1, "text": "x".repeat(bytes)});
         let body = format!("{{\"index\":{{}}}}\n{source}\n").repeat(documents);
@@ -108,12 +108,12 @@ impl Bench {
         Ok(took)
     }
 
-    /// Whether such a request leaves at once.
+    /// Returns whether such a request is sent immediately.
     async fn leaves(&self, index: &str, documents: usize, bytes: usize) -> Result<bool> {
         Ok(self.write(index, documents, bytes).await? < AT_ONCE)
     }
 
-    /// Whether the filter splits requests for this index.
+    /// Returns whether the filter splits requests for this index.
     async fn is_split(&self, index: &str) -> Result<bool> {
         const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
         let before = self.envoy.counter(MERGED).await?;
@@ -121,7 +121,7 @@ impl Bench {
         Ok(self.envoy.counter(MERGED).await? > before)
     }
 
-    /// What a node receives of a document without an id.
+    /// Returns the batch that a node receives for a document without an id.
     async fn receives(&self, index: &str) -> Result<Recorded> {
         self.received.forget();
         self.write(index, 1, 10).await?;
@@ -130,7 +130,7 @@ impl Bench {
         Ok(batches[0].clone())
     }
 
-    /// Waits until this is so; an error unless that is within an interval.
+    /// Waits until a condition holds; a wait longer than a refresh interval is an error.
     async fn soon(&self, what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
         // A probe may take as long as a hold.
         let limit = REFRESH + GRACE + Duration::from_secs(1);
@@ -149,7 +149,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn switches_say_when_holds_leave() -> Result<()> {
+async fn switches_control_when_held_requests_are_sent() -> Result<()> {
     let bench = Bench::start("switches of holds").await?;
     let (leaves, set) = (
         async |index: &str, documents, bytes| bench.leaves(index, documents, bytes).await,
@@ -157,23 +157,23 @@ async fn switches_say_when_holds_leave() -> Result<()> {
     );
     set("interval", json!("1s")).await?;
     set("early_release", json!("false")).await?;
-    bench.soon("who is alone waits", async || Ok(!leaves("one", 1, 10).await?)).await?;
+    bench.soon("a lone client waits", async || Ok(!leaves("one", 1, 10).await?)).await?;
     set("interval", json!("100ms")).await?;
-    bench.soon("but not for long", async || leaves("one", 1, 10).await).await?;
+    bench.soon("a lone client waits only briefly", async || leaves("one", 1, 10).await).await?;
     set("interval", json!("1s")).await?;
-    bench.soon("long again", async || Ok(!leaves("one", 3, 10).await?)).await?;
+    bench.soon("three documents wait", async || Ok(!leaves("one", 3, 10).await?)).await?;
     set("flush_threshold_docs", json!("3")).await?;
-    bench.soon("three documents leave at once", async || leaves("one", 3, 10).await).await?;
-    ensure!(!leaves("one", 2, 10).await?, "two documents leave at once");
+    bench.soon("three documents are sent immediately", async || leaves("one", 3, 10).await).await?;
+    ensure!(!leaves("one", 2, 10).await?, "two documents are sent immediately");
     set("flush_threshold_docs", Value::Null).await?;
     bench.soon("three documents wait again", async || Ok(!leaves("one", 3, 10).await?)).await?;
     set("flush_threshold_size", json!("2kb")).await?;
-    bench.soon("three kilobytes leave at once", async || leaves("one", 1, 3_000).await).await?;
-    ensure!(!leaves("one", 1, 1_000).await?, "one kilobyte leaves at once");
+    bench.soon("three kilobytes are sent immediately", async || leaves("one", 1, 3_000).await).await?;
+    ensure!(!leaves("one", 1, 1_000).await?, "one kilobyte is sent immediately");
     set("early_release", Value::Null).await?;
-    bench.soon("who is alone waits no longer", async || leaves("one", 1, 10).await).await?;
+    bench.soon("a lone client no longer waits", async || leaves("one", 1, 10).await).await?;
 
-    // One batch on its way keeps the next one, or not.
+    // A batch in flight delays the next one, unless `max_in_flight` allows two.
     set("interval", Value::Null).await?;
     set("flush_threshold_size", Value::Null).await?;
     let (gate, nodes) =
@@ -190,9 +190,9 @@ async fn switches_say_when_holds_leave() -> Result<()> {
     };
     let switched = async {
         bench.received.wait_for_bulks("the first batch", arrive(1)).await?;
-        // That nothing comes can only be waited for.
+        // The absence of a batch can only be observed by waiting.
         tokio::time::sleep(AT_ONCE).await;
-        ensure!(bench.received.bulks().len() == 1, "a second batch left before the first one was answered");
+        ensure!(bench.received.bulks().len() == 1, "a second batch was sent before the first one was answered");
         set("max_in_flight", json!("2")).await?;
         bench.received.wait_for_bulks("the second batch", arrive(2)).await?;
         gate.open();
@@ -203,7 +203,7 @@ async fn switches_say_when_holds_leave() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn switches_and_mappings_say_what_becomes_of_documents_without_an_id() -> Result<()> {
+async fn switches_and_mappings_control_the_handling_of_documents_without_an_id() -> Result<()> {
     let bench = Bench::start("switches of ids").await?;
     let is_generated = |batch: &Recorded| batch.operations().is_ok_and(|operations| operations[0].id.is_some());
     let is_direct = |batch: &Recorded| batch.text().contains("routing");
@@ -211,11 +211,11 @@ async fn switches_and_mappings_say_what_becomes_of_documents_without_an_id() -> 
         let mapping = json!({"_meta": {"bulk_reshuffle": meta}});
         bench.site.put("/six/_mapping", mapping).await
     };
-    ensure!(is_generated(&bench.receives("six").await?), "not the configuration's way");
+    ensure!(is_generated(&bench.receives("six").await?), "the configuration's `missing_id` does not apply");
     bench.set("missing_id", json!("direct")).await?;
     bench.soon("direct", async || Ok(is_direct(&bench.receives("six").await?))).await?;
-    ensure!(is_direct(&bench.receives("one").await?), "the switch is for all indices");
-    // What the index says of itself goes before the switch.
+    ensure!(is_direct(&bench.receives("one").await?), "the switch does not apply to another index");
+    // The index's own setting takes precedence over the switch.
     meta(json!({"missing_id": "pass"})).await?;
     bench
         .soon("pass", async || {
@@ -223,22 +223,22 @@ async fn switches_and_mappings_say_what_becomes_of_documents_without_an_id() -> 
             Ok(!is_direct(&batch) && !is_generated(&batch))
         })
         .await?;
-    ensure!(is_direct(&bench.receives("one").await?), "another index follows the switch");
+    ensure!(is_direct(&bench.receives("one").await?), "the switch no longer applies to another index");
     bench.set("missing_id", Value::Null).await?;
     bench.soon("generated again", async || Ok(is_generated(&bench.receives("one").await?))).await?;
-    ensure!(!is_generated(&bench.receives("six").await?), "the index no longer says so");
+    ensure!(!is_generated(&bench.receives("six").await?), "the index's own setting no longer applies");
     meta(json!({"enabled": false})).await?;
-    bench.soon("passed on whole", async || Ok(!bench.is_split("six").await?)).await?;
-    ensure!(bench.is_split("one").await?, "another index is left alone too");
+    bench.soon("requests pass through", async || Ok(!bench.is_split("six").await?)).await?;
+    ensure!(bench.is_split("one").await?, "requests for another index pass through too");
     let passed = bench.envoy.stats_with("passed_through.reason.disabled").await?;
-    ensure!(passed.values().sum::<u64>() > 0, "not for this reason");
+    ensure!(passed.values().sum::<u64>() > 0, "no request passed for this reason");
     meta(json!({})).await?;
     bench.soon("split again", async || bench.is_split("six").await).await?;
     bench.end().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transient_switches_go_first_and_wrong_ones_are_ignored() -> Result<()> {
+async fn transient_switches_take_precedence_and_invalid_ones_are_ignored() -> Result<()> {
     const INVALID: &str = "wasmcustom.bulk_reshuffle_switches_invalid_total";
     let bench = Bench::start("switches, odd ones").await?;
     let is_whole = async || Ok(!bench.is_split("six").await?);
@@ -246,23 +246,23 @@ async fn transient_switches_go_first_and_wrong_ones_are_ignored() -> Result<()> 
     bench.set("early_release", json!("false")).await?;
     bench.set("interval", json!("1s")).await?;
     bench.set("enabled", json!("false")).await?;
-    bench.soon("the others count", async || Ok(!bench.leaves("one", 1, 10).await?)).await?;
-    ensure!(bench.is_split("six").await?, "the persistent switch goes before the transient one");
+    bench.soon("the other switches apply", async || Ok(!bench.leaves("one", 1, 10).await?)).await?;
+    ensure!(bench.is_split("six").await?, "the persistent switch takes precedence over the transient one");
     bench.site.switch("transient", "enabled", Value::Null).await?;
-    bench.soon("whole without the transient switch", is_whole).await?;
+    bench.soon("requests pass through without the transient switch", is_whole).await?;
     bench.set("enabled", Value::Null).await?;
-    bench.soon("split without any", async || bench.is_split("six").await).await?;
+    bench.soon("requests are split without any switch", async || bench.is_split("six").await).await?;
 
-    ensure!(bench.envoy.counter(INVALID).await? == 0, "something was wrong");
+    ensure!(bench.envoy.counter(INVALID).await? == 0, "a switch was already invalid");
     bench.set("flush_threshold_docs", json!("many")).await?;
-    bench.soon("noticed", async || Ok(bench.envoy.counter(INVALID).await? == 1)).await?;
+    bench.soon("the invalid switch is counted", async || Ok(bench.envoy.counter(INVALID).await? == 1)).await?;
     let log = bench.envoy.log();
     let named = log.lines().find(|line| line.contains("cluster.metadata.bulk_reshuffle.flush_threshold_docs"));
     ensure!(named.is_some_and(|line| line.contains("[warning]") && line.contains("ignored")), "{named:?}");
-    ensure!(!bench.leaves("one", 1, 10).await?, "the other switches no longer count");
-    // Another change, and the same mistake: not counted again.
+    ensure!(!bench.leaves("one", 1, 10).await?, "the other switches no longer apply");
+    // After another change, the same invalid switch is not counted again.
     bench.set("interval", Value::Null).await?;
-    bench.soon("the change counts", async || bench.leaves("one", 1, 10).await).await?;
-    ensure!(bench.envoy.counter(INVALID).await? == 1, "counted again");
+    bench.soon("the change applies", async || bench.leaves("one", 1, 10).await).await?;
+    ensure!(bench.envoy.counter(INVALID).await? == 1, "the invalid switch was counted again");
     bench.end().await
 }

@@ -10,15 +10,15 @@ use bulk_reshuffle_stack::{Client, wait};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-/// How often it looks where the primaries are.
+/// The interval between two looks at the primaries' locations.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
-/// How long the filter may take to know all about a change, besides its interval: the questions, and what was sent
-/// already when the answers came.
+/// How long the filter may take to apply a change, in addition to its refresh interval: for the state queries, and for
+/// the requests sent before their answers arrive.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// Stands between Envoy and the nodes, and sees of each operation whether it comes straight to the node that has its
-/// primary: not by another node, nor by the coordinating upstream.
+/// A relay between Envoy and the nodes. It records for each operation whether it goes straight to the node with its
+/// primary, or is misrouted: to another node or the coordinating upstream.
 #[derive(Debug)]
 pub struct Witness {
     relay: FakeCluster,
@@ -34,32 +34,33 @@ struct Seen {
     sightings: Vec<Sighting>,
 }
 
-/// What arrived with one request for one index.
+/// The operations of one request for one index.
 #[derive(Debug)]
 struct Sighting {
     at: Instant,
     index: String,
-    /// Operations whose primary was there to be found.
+    /// The number of operations whose primary is known.
     operations: u64,
     misrouted: u64,
 }
 
-/// Where the primaries are, by index, alias and data stream.
+/// The locations of the primaries by index, alias and data stream.
 #[derive(Debug, Default, PartialEq)]
 struct Owners(BTreeMap<String, Shards>);
 
 #[derive(Debug, Clone, PartialEq)]
 struct Shards {
     formula: Formula,
-    /// The node of each one's primary, if that has started.
+    /// The node of each shard's primary, if it has started.
     nodes: Vec<Option<usize>>,
 }
 
 impl Witness {
-    /// In front of these nodes, which are called `es-0`, `es-1`, …; it asks the first one where everything is.
+    /// Starts a relay in front of these nodes, which are called `es-0`, `es-1`, … The first one is queried for the
+    /// primaries' locations.
     pub async fn start(nodes: &[SocketAddr]) -> Result<Self> {
         let first = *nodes.first().context("no nodes")?;
-        // Each once as itself, and once as part of the coordinating upstream.
+        // Each node twice: as itself, and as part of the coordinating upstream.
         let relay = FakeCluster::in_front_of(&[nodes, nodes].concat()).await?;
         let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
         let (seen, client) = (Arc::new(Mutex::new(seen)), Client::new());
@@ -72,58 +73,57 @@ impl Witness {
         Ok(Self { relay, nodes: nodes.len(), seen, looking })
     }
 
-    /// Where Envoy is to find each node.
+    /// Returns the nodes' addresses for Envoy.
     pub fn nodes(&self) -> Vec<SocketAddr> {
         self.relay.addresses().take(self.nodes).collect()
     }
 
-    /// Where Envoy is to find the coordinating upstream.
+    /// Returns the coordinating upstream's addresses for Envoy.
     pub fn coordinators(&self) -> Vec<SocketAddr> {
         self.relay.addresses().skip(self.nodes).collect()
     }
 
-    /// Nobody reaches a node any longer.
+    /// Makes a node unreachable.
     pub async fn take_down(&mut self, node: usize) -> Result<()> {
         self.relay.take_down(node).await?;
         self.relay.take_down(self.nodes + node).await
     }
 
-    /// It can be reached again.
+    /// Makes a node reachable again.
     pub async fn bring_up(&mut self, node: usize) -> Result<()> {
         self.relay.bring_up(node).await?;
         self.relay.bring_up(self.nodes + node).await
     }
 
-    /// Operations on an index since then, and those of them that did not come straight to their primaries.
+    /// Returns the number of operations on an index since then, and how many of them were misrouted.
     pub fn since(&self, index: &str, then: Instant) -> (u64, u64) {
         let seen = lock(&self.seen);
         let later = seen.sightings.iter().filter(|sighting| sighting.at >= then && sighting.index == index);
         later.fold((0, 0), |(all, wrong), sighting| (all + sighting.operations, wrong + sighting.misrouted))
     }
 
-    /// Waits until the primaries' places have changed since then, and do not change any longer; returns when they
-    /// changed last.
+    /// Waits until primaries have moved since then and no longer move. Returns the time of the last move.
     pub async fn wait_moved(&self, then: Instant, limit: Duration) -> Result<Instant> {
-        wait::until(limit, "primaries move, and then no longer", async || {
+        wait::until(limit, "primaries have moved and are stable", async || {
             let changed = lock(&self.seen).changed;
             Ok((changed > then && changed.elapsed() > Duration::from_secs(3)).then_some(changed))
         })
         .await
     }
 
-    /// How long operations on an index still went astray after a change at this time: an error if that was longer than
-    /// this interval. Waits as long as it takes to say so.
-    pub async fn astray_after(&self, index: &str, change: Instant, interval: Duration) -> Result<Duration> {
+    /// Returns how long operations on an index were misrouted after a change at this time, or an error if that was longer
+    /// than this interval. Waits until this is certain.
+    pub async fn misrouted_after(&self, index: &str, change: Instant, interval: Duration) -> Result<Duration> {
         let end = change + interval + GRACE;
-        // Then it must have ended; and for as long again nothing may go astray.
+        // No operation may be misrouted from `end` on, observed for another interval.
         tokio::time::sleep_until((end + interval).into()).await;
         let (all, wrong) = self.since(index, end);
-        let went_astray = |sighting: &&Sighting| sighting.index == index && sighting.misrouted > 0;
-        let last = lock(&self.seen).sightings.iter().rfind(went_astray).map(|sighting| sighting.at);
-        let astray = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change));
+        let is_misrouted = |sighting: &&Sighting| sighting.index == index && sighting.misrouted > 0;
+        let last = lock(&self.seen).sightings.iter().rfind(is_misrouted).map(|sighting| sighting.at);
+        let duration = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change));
         ensure!(all > 0, "nothing was written after the change");
-        ensure!(wrong == 0, "{wrong} of {all} operations went astray, as late as {astray:.1?} after the change");
-        Ok(astray)
+        ensure!(wrong == 0, "{wrong} of {all} operations were misrouted, as late as {duration:.1?} after the change");
+        Ok(duration)
     }
 }
 
@@ -135,14 +135,14 @@ impl Drop for Witness {
 
 impl Seen {
     fn note(&mut self, request: &Recorded) {
-        // What is no bulk request is not the witness's business; nor is what the writers do not write.
+        // Ignore requests other than the writers' bulk requests.
         let Ok(operations) = request.operations() else { return };
         let Some(first) = operations.first() else { return };
         let mut sighting = Sighting { at: Instant::now(), index: first.index.clone(), operations: 0, misrouted: 0 };
         for operation in &operations {
             let shards = self.owners.0.get(&operation.index);
             let shard = shards.zip(operation.id.as_deref()).map(|(shards, id)| shards.owner(id));
-            // Without an id, or without a started primary, nobody could do better.
+            // Without an id or a started primary, there is no right node.
             let Some(Some(owner)) = shard else { continue };
             sighting.operations += 1;
             sighting.misrouted += u64::from(request.node != owner);
@@ -157,7 +157,7 @@ impl Shards {
     }
 }
 
-/// Looks where the primaries are, over and over.
+/// Polls the primaries' locations continuously.
 async fn look(client: Client, node: SocketAddr, seen: Arc<Mutex<Seen>>) {
     loop {
         if let Ok(owners) = Owners::ask(&client, node).await {
@@ -191,14 +191,14 @@ impl Owners {
             owners.insert(index.clone(), shards);
         }
         for (name, index) in other_names(&ask("/_alias").await?, &ask("/_data_stream").await?)? {
-            let shards = owners.get(&index).context("an index is new")?.clone();
+            let shards = owners.get(&index).context("the index is not in the state")?.clone();
             owners.insert(name, shards);
         }
         Ok(Self(owners))
     }
 }
 
-/// Aliases and data streams, each with the index that it writes to.
+/// Returns the aliases and data streams, each with the index that it writes to.
 fn other_names(aliases: &Value, streams: &Value) -> Result<Vec<(String, String)>> {
     let mut names = BTreeMap::<String, String>::new();
     for (index, found) in aliases.as_object().context("no aliases")? {
@@ -216,7 +216,7 @@ fn other_names(aliases: &Value, streams: &Value) -> Result<Vec<(String, String)>
     Ok(names.into_iter().collect())
 }
 
-/// The number of the node with a shard's primary.
+/// Returns the number of the node with a shard's primary.
 fn primary(copies: &Value, state: &Value) -> Option<usize> {
     let is_primary =
         |copy: &&Value| copy["primary"] == true && ["STARTED", "RELOCATING"].map(Value::from).contains(&copy["state"]);

@@ -1,4 +1,4 @@
-//! The admin path, for those who may not ask.
+//! The admin path, for clients without permission.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::yaml_of_page;
@@ -10,14 +10,14 @@ use crate::trial::{Cost, Plan};
 const ADMIN: &str = "/_bulk_reshuffle";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_admin_path_believes_no_header_about_where_a_client_is() -> Result<()> {
+async fn the_admin_path_ignores_headers_about_the_clients_address() -> Result<()> {
     let page = yaml_of_page("envoy.filters.http.rbac")?.to_string();
     ensure!(page.contains("127.0.0.0"), "{page}");
-    // The tests are at 127.0.0.1, so let that be elsewhere.
+    // The tests connect from 127.0.0.1, so the rule must permit another network.
     let rules: serde_json::Value = serde_json::from_str(
         &page.replace("127.0.0.0", "203.0.113.0").replace("\"prefix_len\":8", "\"prefix_len\":24"),
     )?;
-    let plan = Plan::new("the admin path from elsewhere, x-forwarded-for: an address that may")
+    let plan = Plan::new("the admin path from another network, with a permitted address in x-forwarded-for")
         .config(json!({"admin_path": ADMIN}));
     let plan = plan.filters(rules["http_filters"].clone());
     plan.run(async |trial| {

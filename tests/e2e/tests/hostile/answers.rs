@@ -1,4 +1,4 @@
-//! Answers that are larger than what Envoy keeps of the answer to a call.
+//! Answers that are larger than the largest answer to a callout that Envoy keeps.
 
 use anyhow::Result;
 
@@ -6,8 +6,8 @@ use crate::bodies::Operations;
 use crate::trial::{Cost, Plan, expect_items};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_of_640_000_deletes_has_the_item_that_a_node_gave_it() -> Result<()> {
-    // Each document twice, so that there is an order to keep.
+async fn each_of_640_000_deletes_gets_the_item_of_its_node() -> Result<()> {
+    // Each document twice, so that the order of operations is observable.
     let operations = Operations::deletes(640_000, (0..320_000).map(|id| id.to_string()));
     let plan = Plan::new("640,000 deletes with ids");
     plan.run(async |trial| {

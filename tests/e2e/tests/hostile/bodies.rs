@@ -1,4 +1,4 @@
-//! What hostile clients send.
+//! Requests of hostile clients.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 
 pub const MIB: usize = 1 << 20;
 
-/// Lines of operations, and the ids in them.
+/// A body of operations, and their ids.
 #[derive(Debug, Clone)]
 pub struct Operations {
     pub body: Bytes,
@@ -20,9 +20,9 @@ pub struct Operations {
 /// The ids of operations, with JSON's escapes.
 #[derive(Debug, Clone)]
 pub struct Ids {
-    /// They come again and again, in this order.
+    /// The ids, which repeat in this order.
     cycle: Vec<String>,
-    /// How many there are.
+    /// The number of operations.
     pub number: usize,
 }
 
@@ -33,12 +33,12 @@ impl Ids {
 }
 
 impl Operations {
-    /// So many deletes of these ids, in turn.
+    /// Returns this many deletes, which cycle through these ids.
     pub fn deletes(number: usize, ids: impl IntoIterator<Item = String>) -> Self {
         Self::new(number, ids, |id| format!("{{\"delete\":{{\"_id\":\"{id}\"}}}}\n"))
     }
 
-    /// So many lines for these ids, in turn.
+    /// Returns this many operations, which cycle through these ids.
     pub fn new(number: usize, ids: impl IntoIterator<Item = String>, line: impl Fn(&str) -> String) -> Self {
         let cycle: Vec<String> = ids.into_iter().collect();
         let lines: Vec<String> = cycle.iter().map(|id| line(id)).collect();
@@ -46,21 +46,21 @@ impl Operations {
         Self { body: body.into(), ids: Ids { cycle, number } }
     }
 
-    /// Deletes of ten documents with the shortest ids, of this many bytes.
+    /// Returns deletes of ten documents with the shortest ids, with a total of this many bytes.
     pub fn tiny_deletes(bytes: usize) -> Self {
-        /// `{"delete":{"_id":"0"}}`, and the line's end.
+        /// The length of `{"delete":{"_id":"0"}}` and a line break.
         const LINE: usize = 23;
         Self::deletes(bytes / LINE, (0..10).map(|id| id.to_string()))
     }
 
-    /// Documents of about so many bytes each.
+    /// Returns documents of about this many bytes each.
     pub fn documents(number: usize, bytes: usize) -> Self {
         let text = "x".repeat(bytes);
         let ids = (0..number).map(|id| id.to_string());
         Self::new(number, ids, |id| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"text\":\"{text}\"}}\n"))
     }
 
-    /// The body as gzip.
+    /// Returns the body compressed with gzip.
     pub fn gzip(&self) -> Result<Bytes> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&self.body)?;
@@ -68,12 +68,12 @@ impl Operations {
     }
 }
 
-/// So many documents without ids.
+/// Returns this many documents without ids.
 pub fn without_ids(number: usize) -> Bytes {
     "{\"index\":{}}\n{}\n".repeat(number).into()
 }
 
-/// So many bytes of headers that differ with the number.
+/// Returns this many bytes of headers that are different for each number.
 pub fn large_headers(number: usize, bytes: usize) -> Vec<(String, String)> {
     const VALUE: usize = 4_000;
     let value = |header: usize| {

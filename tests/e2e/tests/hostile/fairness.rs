@@ -1,4 +1,4 @@
-//! A client whose requests a node does not answer, and the others of that node.
+//! A client whose requests a node does not answer, and the other clients of that node.
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::Recorded;
@@ -6,12 +6,12 @@ use bulk_reshuffle_e2e::Recorded;
 use crate::bodies::Operations;
 use crate::trial::{Cost, Plan, expect_items};
 
-/// What one identity may have at a node at a time.
+/// The limit of concurrent batches of one identity at a node.
 const SLOTS: usize = 16;
 
-/// Requests of one identity, each with an id of its own, which the nodes do not answer.
+/// Sends requests of one identity, each with a different `x-opaque-id`, which the nodes do not answer.
 async fn hang(requests: usize, paths: &[&str]) -> Result<()> {
-    let plan = Plan::new(format!("{requests} requests to {}, which hang", paths.join(" and ")));
+    let plan = Plan::new(format!("{requests} requests to {} that hang", paths.join(" and ")));
     plan.run(async |trial| {
         trial.hold();
         let operations = Operations::documents(50, 10);
@@ -26,7 +26,7 @@ async fn hang(requests: usize, paths: &[&str]) -> Result<()> {
             for path in paths {
                 let at_node = |batch: &&Recorded| batch.node == node && batch.target == **path;
                 let found = trial.arrived().iter().filter(at_node).count();
-                ensure!((1..=SLOTS).contains(&found), "{found} batches of {path} at es-{node} at a time");
+                ensure!((1..=SLOTS).contains(&found), "{found} concurrent batches of {path} at es-{node}");
             }
         }
         trial.gate.open();

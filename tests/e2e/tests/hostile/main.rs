@@ -1,10 +1,12 @@
-//! Hostile and badly behaved clients and nodes, and what they cost others: the shipped filter in the real Envoy, in front of
-//! scripted nodes.
+//! Hostile and misbehaving clients and nodes, and their cost to other clients. The shipped filter runs in the real
+//! Envoy, in front of scripted nodes.
 //!
-//! After each: the VM lives and has kept to its bound, what the filter has counted is back at zero, and another client, which
-//! wrote all the time, got each answer right and at most two seconds later than alone.
+//! After each test:
+//! - the VM is alive and stayed within its memory bound;
+//! - the memory that the filter counts is back at zero;
+//! - another client, which wrote continuously, got only right answers, each at most two seconds later than when alone.
 //!
-//! The last test shows all of it in one table.
+//! The last test prints all results as a table.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 mod admin;

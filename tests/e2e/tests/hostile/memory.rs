@@ -1,4 +1,4 @@
-//! Requests that are small on the wire, and large once they are inflated, split or answered.
+//! Requests that are small on the wire but large after they are inflated, split or answered.
 
 use std::collections::HashSet;
 
@@ -78,9 +78,9 @@ async fn deletes_in_an_index_with_a_long_name_are_carried_out() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_of_4_kb_for_each_operation_are_handed_on() -> Result<()> {
+async fn errors_of_4_kb_for_each_operation_reach_the_client() -> Result<()> {
     let operations = Operations::deletes(8_000, (0..8_000).map(|id| id.to_string()));
-    let plan = Plan::new("8,000 deletes, each of which fails with 4 kB");
+    let plan = Plan::new("8,000 deletes that each fail with an error of 4 kB");
     plan.run(async |trial| {
         let items = QuickItems::default().errors(400, 4_000);
         trial.react(move |batch| items.answer(batch));
@@ -93,10 +93,11 @@ async fn errors_of_4_kb_for_each_operation_are_handed_on() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_4_kb_for_each_operation_of_many_requests_are_answered() -> Result<()> {
-    // Fewer than a node's slots, so that the other client has one.
+    // Fewer than a node's slots, so that one is left for the other client.
     const REQUESTS: usize = 12;
     let operations = Operations::deletes(8_000, (0..8_000).map(|id| id.to_string()));
-    let plan = Plan::new("12 callers, each with 8,000 deletes that fail with 4 kB, limits.memory 64mb").memory(64);
+    let plan =
+        Plan::new("12 callers, each with 8,000 deletes that fail with errors of 4 kB, limits.memory 64mb").memory(64);
     plan.run(async |trial| {
         let (gate, items) = (trial.gate.clone(), QuickItems::default().errors(400, 4_000));
         trial.react(move |batch| Ok(items.answer(batch)?.after(&gate)));
@@ -107,7 +108,7 @@ async fn errors_of_4_kb_for_each_operation_of_many_requests_are_answered() -> Re
         trial.wait_for_neighbour().await;
         trial.gate.open();
         for answer in answers {
-            // Nobody can know that errors are so large. What has no room is of unknown outcome.
+            // The filter cannot foresee such large errors. An item without room in memory becomes an unknown outcome.
             expect_items_of(&answer.get().await?, &operations.ids, &[400, 503])?;
         }
         let got = format!("200, {REQUESTS} × {} items, {}", operations.ids.number, trial.way().await?);
@@ -117,7 +118,7 @@ async fn errors_of_4_kb_for_each_operation_of_many_requests_are_answered() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_for_a_thousand_shards_at_a_time_are_carried_out() -> Result<()> {
+async fn requests_for_a_thousand_shards_are_carried_out() -> Result<()> {
     const REQUESTS: usize = 50;
     let plan = Plan::new("50 requests with 5,000 deletes on 1,000 shards, dispatch.level shard");
     let plan = plan.index(Index::new("wide", (0..1_000).map(|shard| shard % 3)));
@@ -126,7 +127,7 @@ async fn requests_for_a_thousand_shards_at_a_time_are_carried_out() -> Result<()
     plan.run(async |trial| all_at_once(trial, REQUESTS, "/wide/_bulk", &operations, 200).await).await
 }
 
-/// Sends the same request many times; no node answers before all of them are in.
+/// Sends the same request many times. No node answers before all of them have arrived.
 async fn all_at_once(trial: &Trial, requests: usize, path: &str, operations: &Operations, status: u16) -> Result<Cost> {
     trial.hold();
     let answers: Vec<_> = (0..requests).map(|_| trial.begin(path, &[], operations.body.clone())).collect();
@@ -141,17 +142,17 @@ async fn all_at_once(trial: &Trial, requests: usize, path: &str, operations: &Op
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_requests_of_a_megabyte_are_carried_out_whose_answers_come_at_once() -> Result<()> {
+async fn two_hundred_requests_of_a_megabyte_answered_at_once_are_carried_out() -> Result<()> {
     let operations = Operations::documents(3_600, 250);
-    let plan = Plan::new("200 requests of 1 MB that are answered at once");
+    let plan = Plan::new("200 requests of 1 MB that are all answered at once");
     plan.run(async |trial| all_at_once(trial, 200, "/i/_bulk", &operations, 201).await).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_with_large_headers_of_their_own_are_carried_out() -> Result<()> {
+async fn requests_with_different_large_headers_are_carried_out() -> Result<()> {
     const REQUESTS: usize = 100;
     const BYTES: usize = 52_000;
-    let plan = Plan::new("100 requests with 52 kB of headers of their own, held");
+    let plan = Plan::new("100 held requests with 52 kB of different headers each");
     plan.run(async |trial| {
         trial.hold();
         let operations = Operations::documents(50, 20);
@@ -173,7 +174,7 @@ async fn requests_with_large_headers_of_their_own_are_carried_out() -> Result<()
     .await
 }
 
-/// Sends a large request with a parameter that changes the answer; it must have these words for each operation.
+/// Sends a large request with a parameter that changes the answer, which must contain these words for each operation.
 async fn with_parameter(parameter: &str, words: &str) -> Result<()> {
     let operations = Operations::tiny_deletes(14 * MIB);
     let plan = Plan::new(format!("gzip of 14 MiB of tiny deletes, ?{parameter}"));
@@ -184,9 +185,9 @@ async fn with_parameter(parameter: &str, words: &str) -> Result<()> {
         let answer = trial.send(&path, GZIP, body).await?.ok()?.text();
         let found = answer.split(words).skip(1).count();
         let way = trial.way().await?;
-        // A scripted node knows no parameters.
+        // A scripted node ignores parameters.
         let plain = answer.split(r#""status":200"#).skip(1).count();
-        let is_whole = way.contains("whole") && plain == operations.ids.number;
+        let is_whole = way.contains("passed through") && plain == operations.ids.number;
         ensure!(is_whole || found == operations.ids.number, "{found} items for {} operations", operations.ids.number);
         Ok(Cost { wire, got: format!("200, {} bytes, {way}", answer.len()) })
     })

@@ -9,34 +9,34 @@ use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
 use hyper::Request;
 
-/// What tells its requests from those of the hostile client.
+/// The value of `authorization` that identifies the neighbour's requests.
 pub const AUTHORIZATION: &str = "ApiKey neighbour";
 
-/// Longer than it may wait.
+/// The timeout of a request, longer than the neighbour may have to wait.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// From one answer to its next request.
+/// The pause between an answer and the next request.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The requests by which it learns how long it waits when it is alone.
+/// The number of requests that measure the latency without a hostile client.
 const ALONE: usize = 10;
 
-/// Another client, which writes a document on each node again and again, from a thread of its own.
+/// Another client, which repeatedly writes a document on each node, from its own thread.
 #[derive(Debug)]
 pub struct Neighbour {
-    /// The longest that it waited while it was alone.
+    /// The highest latency without a hostile client.
     pub alone: Duration,
     ended: Arc<AtomicBool>,
     answers: Arc<AtomicUsize>,
     thread: JoinHandle<Result<Report>>,
 }
 
-/// What it went through.
+/// The neighbour's results.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The longest that it waited.
+    /// The highest latency.
     pub worst: Duration,
-    /// What its first wrong answer was.
+    /// The first wrong answer.
     pub wrong: Option<String>,
 }
 
@@ -49,7 +49,7 @@ struct Writer {
 }
 
 impl Neighbour {
-    /// Lets it begin.
+    /// Starts the neighbour.
     pub async fn start(scene: &Scene) -> Result<Self> {
         let ids = (0..3).map(|node| scene.cluster.book(node, 7)).collect::<Result<Vec<_>>>()?;
         let lines = (0..3).map(|node| scene.cluster.write_book(node, 7)).collect::<Result<Vec<_>>>()?;
@@ -62,7 +62,7 @@ impl Neighbour {
             alone = alone.max(begun.elapsed());
         }
         let (ended, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        // A client belongs to its runtime.
+        // A client is bound to its runtime.
         let writer = Writer { client: Client::new().with_timeout(LIMIT), ..writer };
         let thread = std::thread::spawn({
             let (ended, answers) = (Arc::clone(&ended), Arc::clone(&answers));
@@ -74,17 +74,17 @@ impl Neighbour {
         Ok(Self { alone, ended, answers, thread })
     }
 
-    /// How many requests were answered, or given up.
+    /// Returns how many requests were answered or timed out.
     pub fn answers(&self) -> usize {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// How many operations were in them, and in those while it was alone.
+    /// Returns the number of operations in these requests and in those of the first measurement.
     pub fn operations(&self) -> usize {
         (ALONE + self.answers()) * 3
     }
 
-    /// Ends it.
+    /// Stops the neighbour, and returns its results.
     pub fn end(self) -> Result<Report> {
         self.ended.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("the other client panicked"))?

@@ -1,4 +1,4 @@
-//! Nodes that answer with much, with nonsense, or with the same refusal again and again.
+//! Nodes that return large answers, nonsense, or repeated refusals.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use bytes::Bytes;
 use crate::bodies::{MIB, Operations};
 use crate::trial::{Cost, Plan, Trial, expect_items};
 
-/// How many requests are in the batch that is answered so.
+/// The number of requests in the affected batch.
 const REQUESTS: usize = 200;
 
-/// Lets one batch of many requests have this answer. Each request must be answered by items or by a refusal.
+/// Answers one batch of many requests with this reaction. Each request must get items or a refusal.
 async fn answer_a_batch(trial: &Trial, reaction: Reaction) -> Result<Cost> {
     let (gate, items) = (trial.gate.clone(), trial.items.clone());
     let operations = Operations::documents(50, 10);
@@ -43,13 +43,13 @@ async fn answer_a_batch(trial: &Trial, reaction: Reaction) -> Result<Cost> {
     }
     // A node gets about half of each request.
     let merged = trial.arrived().iter().any(|batch| batch.body.len() > REQUESTS / 4 * one);
-    ensure!(merged, "there was no batch of many requests");
+    ensure!(merged, "no batch held many requests");
     Ok(Cost { wire: one * (REQUESTS + 1), got: format!("{statuses:?}") })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nested_brackets_of_31_mib_cost_nobody_else() -> Result<()> {
-    let plan = Plan::new("200 requests; their batch is answered with 31 MiB of brackets");
+async fn an_answer_of_31_mib_of_nested_brackets_does_not_affect_other_clients() -> Result<()> {
+    let plan = Plan::new("200 requests whose batch is answered with 31 MiB of brackets");
     plan.run(async |trial| {
         let depth = 31 * MIB / 20;
         let nested = format!("{}{}", r#"{"items":["#.repeat(depth), "]}".repeat(depth));
@@ -59,7 +59,7 @@ async fn nested_brackets_of_31_mib_cost_nobody_else() -> Result<()> {
 }
 
 async fn refusal_of_20_mb(status: u16) -> Result<()> {
-    let plan = Plan::new(format!("200 requests; their batch is refused with {status} and 20 MB"));
+    let plan = Plan::new(format!("200 requests whose batch is refused with {status} and 20 MB"));
     plan.run(async |trial| {
         let reason = "r".repeat(20_000_000);
         answer_a_batch(trial, Reaction::refusal(status, "scripted_exception", &reason)).await
@@ -68,22 +68,22 @@ async fn refusal_of_20_mb(status: u16) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_with_400_and_20_mb_costs_nobody_else() -> Result<()> {
+async fn a_refusal_with_400_and_20_mb_does_not_affect_other_clients() -> Result<()> {
     refusal_of_20_mb(400).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_with_401_and_20_mb_costs_nobody_else() -> Result<()> {
+async fn a_refusal_with_401_and_20_mb_does_not_affect_other_clients() -> Result<()> {
     refusal_of_20_mb(401).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_with_503_and_20_mb_costs_nobody_else() -> Result<()> {
+async fn a_refusal_with_503_and_20_mb_does_not_affect_other_clients() -> Result<()> {
     refusal_of_20_mb(503).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn items_that_are_refused_with_429_and_4_kb_again_and_again_end_as_errors() -> Result<()> {
+async fn items_that_are_always_refused_with_429_and_4_kb_become_errors() -> Result<()> {
     let operations = Operations::documents(6_000, 100);
     let plan = Plan::new("6,000 documents, each refused with 429 and 4 kB every time, limits.memory 64mb").memory(64);
     plan.run(async |trial| {
@@ -91,16 +91,16 @@ async fn items_that_are_refused_with_429_and_4_kb_again_and_again_end_as_errors(
         trial.react(move |batch| items.answer(batch));
         let answer = trial.send("/i/_bulk", &[], operations.body.clone()).await?;
         let got = format!("{}, {}", expect_items(&answer, &operations.ids, 429)?, trial.way().await?);
-        ensure!(trial.arrived().len() > 2, "nothing was sent again");
+        ensure!(trial.arrived().len() > 2, "no item was retried");
         Ok(Cost { wire: operations.body.len(), got })
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn items_out_of_place_in_a_large_answer_are_put_in_their_place() -> Result<()> {
+async fn items_in_the_wrong_order_in_a_large_answer_are_matched_to_their_operations() -> Result<()> {
     let operations = Operations::deletes(50_000, (0..50_000).map(|id| id.to_string()));
-    let plan = Plan::new("50,000 deletes whose items come in the wrong order, limits.memory 64mb").memory(64);
+    let plan = Plan::new("50,000 deletes whose items are in the wrong order, limits.memory 64mb").memory(64);
     plan.run(async |trial| {
         let items = QuickItems::default().reversed();
         trial.react(move |batch| items.answer(batch));

@@ -1,4 +1,4 @@
-//! What the proxy's routes and filters forbid or change, for requests that would be split.
+//! Routes and filters of the proxy that forbid or change requests that otherwise would be split.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::bodies::MIB;
 use crate::trial::{Cost, Plan, Trial};
 
-/// One document on each node.
+/// Returns a body with one document on each node.
 fn books(trial: &Trial) -> Result<String> {
     (0..3).map(|node| trial.scene.cluster.write_book(node, 1)).collect()
 }
 
-/// Sends books to a path whose route answers by itself; returns the status and the header `location`.
+/// Sends books to a path whose route answers directly; returns the status and the header `location`.
 async fn answered_by_route(trial: &Trial, path: &str) -> Result<(Cost, u16, Option<String>)> {
     let body = books(trial)?;
     let wire = body.len();
@@ -27,8 +27,8 @@ async fn answered_by_route(trial: &Trial, path: &str) -> Result<(Cost, u16, Opti
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_that_answers_with_403_does_so() -> Result<()> {
-    let plan = Plan::new("/secret/_bulk, which its route answers with 403");
+async fn a_route_with_a_direct_response_of_403_applies() -> Result<()> {
+    let plan = Plan::new("/secret/_bulk, whose route answers with 403");
     let plan = plan.routes(json!([{"match": {"prefix": "/secret/"}, "direct_response": {"status": 403}}]));
     plan.run(async |trial| {
         let (cost, status, _) = answered_by_route(trial, "/secret/_bulk").await?;
@@ -41,8 +41,8 @@ async fn a_route_that_answers_with_403_does_so() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_that_redirects_does_so() -> Result<()> {
-    let plan = Plan::new("/moved/_bulk, which its route redirects");
+async fn a_route_with_a_redirect_applies() -> Result<()> {
+    let plan = Plan::new("/moved/_bulk, whose route redirects");
     let plan = plan.routes(json!([{"match": {"prefix": "/moved/"}, "redirect": {"path_redirect": "/elsewhere"}}]));
     plan.run(async |trial| {
         let (cost, status, location) = answered_by_route(trial, "/moved/_bulk").await?;
@@ -70,26 +70,26 @@ fn add_cluster(config: &mut Value, name: &str, address: SocketAddr) -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_to_another_cluster_leads_there() -> Result<()> {
+async fn a_route_to_another_cluster_applies() -> Result<()> {
     let other = FakeCluster::start(ClusterScript::new(1)).await?;
     let address = other.addresses().next().context("no node")?;
-    let plan = Plan::new("/other/_bulk, which its route leads to another cluster");
+    let plan = Plan::new("/other/_bulk, whose route leads to another cluster");
     let plan = plan.routes(json!([{"match": {"prefix": "/other/"}, "route": {"cluster": "other"}}]));
     let plan = plan.edit(move |config| add_cluster(config, "other", address));
     plan.run(async |trial| {
         let body = books(trial)?;
         let items = Item::read_all(&trial.send("/other/_bulk", &[], body.clone()).await?)?;
         ensure!(trial.arrived().is_empty(), "{} requests at the coordinator's nodes", trial.arrived().len());
-        ensure!(other.only_bulk_at(0)?.body == body.as_bytes(), "not the same body");
+        ensure!(other.only_bulk_at(0)?.body == body.as_bytes(), "the body was changed");
         Ok(Cost { wire: body.len(), got: format!("200, {} items, {}", items.len(), trial.way().await?) })
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rbac_before_the_filter_denies_whole_and_split_requests() -> Result<()> {
+async fn rbac_before_the_filter_denies_both_split_and_unsplit_requests() -> Result<()> {
     let denied = json!({"header": {"name": "x-role", "string_match": {"exact": "reader"}}});
-    let plan = Plan::new("bulk requests of a role that RBAC before the filter denies").filters(json!([{
+    let plan = Plan::new("bulk requests with a role that RBAC before the filter denies").filters(json!([{
         "name": "envoy.filters.http.rbac",
         "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
@@ -125,7 +125,7 @@ async fn a_header_that_is_removed_before_the_filter_reaches_no_node() -> Result<
         }
         let arrived = trial.arrived();
         ensure!(arrived.len() == 4, "{} requests instead of three shares and a whole one", arrived.len());
-        ensure!(arrived.iter().all(|batch| batch.header(HEADER).is_none()), "a node has seen {HEADER}");
+        ensure!(arrived.iter().all(|batch| batch.header(HEADER).is_none()), "{HEADER} reached a node");
         Ok(Cost { wire: 2 * body.len(), got: format!("200, one split, {}", trial.way().await?) })
     })
     .await

@@ -1,4 +1,4 @@
-//! What a node says of a batch of several requests, and to which of them.
+//! Refusals and headers of a node for a batch of several requests, and which requests get them.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use crate::trial::{Cost, Plan, Trial};
 
 const REQUESTS: usize = 5;
 
-/// What only the request with this number says.
+/// Returns a text that only the request with this number contains.
 fn secret(number: usize) -> String {
     format!("secret-of-{number}-")
 }
 
-/// Fifty operations that say it.
+/// Returns fifty operations that contain the request's secret.
 fn operations(number: usize) -> Operations {
     let line = |id: &str| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"text\":\"{}\"}}\n", secret(number));
     Operations::new(50, (0..50).map(|id| format!("{}{id}", secret(number))), line)
 }
 
-/// Lets some requests share a batch, to which the node reacts so; returns their answers, and what was sent.
+/// Sends requests that share a batch, to which the node has this reaction. Returns their answers and the bytes sent.
 async fn share_a_batch(
     trial: &Trial,
     react: impl Fn(&Recorded) -> Result<Reaction> + Send + Sync + 'static,
@@ -56,7 +56,7 @@ fn plan(sent: &str) -> Plan {
     Plan::new(sent).index(Index::new("one", [0]))
 }
 
-/// Refuses a batch and quotes it, as Elasticsearch 7 does; returns the status that the requests got.
+/// Refuses a batch and quotes it, as Elasticsearch 7 does. Returns the bytes sent and the requests' statuses.
 async fn refuse_and_quote(trial: &Trial, status: u16) -> Result<(usize, BTreeSet<u16>)> {
     let react = move |batch: &Recorded| {
         let reason = format!("Malformed [Source: (byte[])\"{}\"; line: 1, column: 2]", batch.text());
@@ -65,35 +65,35 @@ async fn refuse_and_quote(trial: &Trial, status: u16) -> Result<(usize, BTreeSet
     let (answers, wire) = share_a_batch(trial, react).await?;
     for (number, answer) in answers.iter().enumerate() {
         let text = answer.text();
-        let told = (0..=REQUESTS).find(|other| *other != number && text.contains(&secret(*other)));
-        ensure!(told.is_none(), "{status}: request {number} is told a document of another: {told:?}");
+        let leaked = (0..=REQUESTS).find(|other| *other != number && text.contains(&secret(*other)));
+        ensure!(leaked.is_none(), "{status}: the answer to request {number} quotes a document of another: {leaked:?}");
     }
     Ok((wire, answers.iter().map(|answer| answer.status.as_u16()).collect()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_tells_nobody_another_requests_document() -> Result<()> {
-    let plan = plan("requests whose batch is refused with 400, 401, 403, 500 or 503; the refusal quotes the batch");
+async fn a_refusal_does_not_quote_other_requests_documents() -> Result<()> {
+    let plan = plan("requests whose batch is refused with 400, 401, 403, 500 or 503 and a quote of the batch");
     plan.run(async |trial| {
         let (mut sent, mut got) = (0, BTreeSet::new());
-        let mut told = Vec::new();
+        let mut leaks = Vec::new();
         for status in [400, 401, 403, 500, 503] {
             match refuse_and_quote(trial, status).await {
                 Ok((wire, statuses)) => {
                     sent += wire;
                     got.extend(statuses);
                 }
-                Err(error) => told.push(format!("{error:#}")),
+                Err(error) => leaks.push(format!("{error:#}")),
             }
         }
-        ensure!(told.is_empty(), "{}", told.join("; "));
+        ensure!(leaks.is_empty(), "{}", leaks.join("; "));
         Ok(Cost { wire: sent, got: format!("{got:?}") })
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cookie_for_several_requests_is_set_for_none() -> Result<()> {
+async fn a_cookie_for_a_batch_of_several_requests_is_dropped() -> Result<()> {
     plan("requests whose batch is answered with set-cookie")
         .run(async |trial| {
             let items = trial.items.clone();
@@ -107,8 +107,8 @@ async fn a_cookie_for_several_requests_is_set_for_none() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_passes_through_keeps_its_cookie() -> Result<()> {
-    plan("a whole request that is answered with set-cookie")
+async fn a_request_that_passes_through_gets_its_cookie() -> Result<()> {
+    plan("a request that passes through and is answered with set-cookie")
         .run(async |trial| {
             let items = trial.items.clone();
             trial.react(move |batch| Ok(items.answer(batch)?.header("set-cookie", "session=1")));

@@ -1,4 +1,4 @@
-//! Requests that vouch for their own body.
+//! Requests with a digest or signature of their body.
 
 use anyhow::{Result, ensure};
 
@@ -13,7 +13,7 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_a_header_vouches_for_arrives_byte_for_byte() -> Result<()> {
+async fn a_body_with_a_digest_or_signature_arrives_unchanged() -> Result<()> {
     let plan = Plan::new("bodies with a digest or a signature");
     plan.run(async |trial| {
         let body: String = (0..3).map(|node| trial.scene.cluster.write_book(node, 1)).collect::<Result<_>>()?;
@@ -27,7 +27,7 @@ async fn a_body_that_a_header_vouches_for_arrives_byte_for_byte() -> Result<()> 
                 changed.push(header.0);
             }
         }
-        ensure!(changed.is_empty(), "other bodies arrived with {changed:?}");
+        ensure!(changed.is_empty(), "requests with {changed:?} were changed");
         Ok(Cost { wire: HEADERS.len() * body.len(), got: format!("200, {}", trial.way().await?) })
     })
     .await

@@ -13,16 +13,16 @@ use crate::bodies::{Ids, MIB, Operations};
 use crate::neighbour::{AUTHORIZATION, Neighbour};
 use crate::table::Row;
 
-/// Who the hostile client is.
+/// The hostile client's value of `authorization`.
 pub const HOSTILE: &str = "ApiKey hostile";
 
-/// How much longer than alone another client may wait.
+/// How much longer the other client may wait than when alone.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For a hostile client's answer.
+/// The timeout of a hostile client's request.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What a VM may take besides one and a half times `limits.memory`.
+/// The memory that a VM may use in addition to one and a half times `limits.memory`.
 const FIXED: u64 = 4 << 20;
 
 const ROUTES: &str =
@@ -30,7 +30,7 @@ const ROUTES: &str =
 
 const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
 
-/// A hostile client that is about to begin: what it sends, before which filter and which cluster.
+/// The setup of a trial: a description of the hostile requests, the filter's configuration and the cluster.
 pub struct Plan {
     sent: String,
     memory: usize,
@@ -41,34 +41,34 @@ pub struct Plan {
 
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 
-/// A hostile client at work, and another client that writes all the time.
+/// A hostile client, and another client that writes continuously.
 pub struct Trial {
     pub scene: Scene,
-    /// Carries everything out.
+    /// Answers that carry out every operation.
     pub items: QuickItems,
-    /// What a node may wait for before it answers the hostile client. It is open at the end.
+    /// A gate for reactions to the hostile client. It is opened at the end.
     pub gate: Gate,
     neighbour: Neighbour,
     bound: u64,
 }
 
-/// What it cost the hostile client.
+/// The cost to the hostile client, and its result.
 #[derive(Debug)]
 pub struct Cost {
-    /// Bytes on the wire.
+    /// The number of bytes on the wire.
     pub wire: usize,
-    /// What it got.
+    /// The answers that it got.
     pub got: String,
 }
 
 impl Plan {
-    /// What is sent, to three nodes with the index `books` and the index `i` of two shards.
+    /// Creates a plan with this description and three nodes with the index `books` and the index `i` of two shards.
     pub fn new(sent: impl Into<String>) -> Self {
         let script = ClusterScript::three_nodes().index(Index::new("i", [0, 1]));
         Self { sent: sent.into(), memory: 256 * MIB, script, config: json!({}), edits: Vec::new() }
     }
 
-    /// Sets `limits.memory`, and lets no request be larger.
+    /// Sets `limits.memory`, and limits `max_request` to at most that.
     pub fn memory(self, mib: usize) -> Self {
         let limits = json!({"memory": format!("{mib}mb"), "max_request": format!("{}mb", mib.min(100))});
         Self { memory: mib * MIB, ..self }.config(json!({"limits": limits}))
@@ -87,12 +87,12 @@ impl Plan {
         self
     }
 
-    /// Puts routes before all others.
+    /// Inserts routes before all others.
     pub fn routes(self, routes: Value) -> Self {
         self.insert(ROUTES, routes)
     }
 
-    /// Puts filters before all others.
+    /// Inserts filters before all others.
     pub fn filters(self, filters: Value) -> Self {
         self.insert(HTTP_FILTERS, filters)
     }
@@ -111,10 +111,10 @@ impl Plan {
         self
     }
 
-    /// Lets the hostile client do this, and records what it cost.
+    /// Runs an attack, and records its result.
     pub async fn run(self, attack: impl AsyncFnOnce(&Trial) -> Result<Cost>) -> Result<()> {
         let sent = self.sent.clone();
-        let trial = self.start().await.with_context(|| format!("cannot begin: {sent}"))?;
+        let trial = self.start().await.with_context(|| format!("cannot start: {sent}"))?;
         let cost = attack(&trial).await;
         let row = trial.end(sent, cost).await?;
         let faults = row.faults.clone();
@@ -143,11 +143,11 @@ impl Plan {
 }
 
 impl Trial {
-    /// Says what the nodes do with the hostile client's requests; the other client's are carried out.
+    /// Sets the nodes' reaction to the hostile client's requests. They carry out the other client's requests.
     pub fn react(&self, react: impl Fn(&Recorded) -> Result<Reaction> + Send + Sync + 'static) {
         self.scene.cluster.react(move |batch| match batch.header("authorization") {
             Some(AUTHORIZATION) => Reaction::items(),
-            // It may take a second.
+            // The reaction may take a second to compute.
             _ => tokio::task::block_in_place(|| react(batch)).unwrap_or_else(|error| {
                 println!("no answer to a batch: {error:#}");
                 Reaction::Reset
@@ -155,13 +155,13 @@ impl Trial {
         });
     }
 
-    /// Lets the nodes carry the hostile client's requests out once the gate is open.
+    /// Makes the nodes carry out the hostile client's requests only once the gate is open.
     pub fn hold(&self) {
         let (gate, items) = (self.gate.clone(), self.items.clone());
         self.react(move |batch| Ok(items.answer(batch)?.after(&gate)));
     }
 
-    /// Begins a hostile request.
+    /// Starts a hostile request.
     pub fn begin(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let mut all = vec![("authorization", HOSTILE)];
         if headers.iter().any(|(name, _)| *name == "authorization") {
@@ -176,26 +176,26 @@ impl Trial {
         self.begin(path, headers, body).get().await
     }
 
-    /// The hostile client's requests that arrived at nodes.
+    /// Returns the hostile client's requests that reached the nodes.
     pub fn arrived(&self) -> Vec<Recorded> {
         let bulks = self.scene.cluster.bulks().into_iter();
         bulks.filter(|batch| batch.header("authorization") != Some(AUTHORIZATION)).collect()
     }
 
-    /// How many requests with these operations (fifty at least) the filter has taken in or let pass.
+    /// Returns how many requests with these operations (at least fifty) the filter has accepted or passed through.
     pub async fn requests(&self, operations: &Operations) -> Result<usize> {
         let passed = usize::try_from(self.scene.passed_through().await?.values().sum::<u64>())?;
         let whole = self.arrived().iter().filter(|batch| batch.body == operations.body).count();
         let all = usize::try_from(self.scene.counted("operations_total").await?)?;
-        // The filter's counters are some of the other client's requests behind.
+        // The filter's counters lag behind by some of the other client's requests.
         let hostile = all.saturating_sub(self.neighbour.operations()) + operations.ids.number / 2;
         Ok(whole.min(passed) + hostile / operations.ids.number)
     }
 
-    /// Waits until there are so many of them.
+    /// Waits until [`requests`](Self::requests) reaches this number.
     pub async fn wait_for_requests(&self, number: usize, operations: &Operations) -> Result<()> {
         let are_in = async || Ok((self.requests(operations).await? >= number).then_some(()));
-        wait::until(LIMIT, "all requests are in", are_in).await
+        wait::until(LIMIT, "all requests have arrived", are_in).await
     }
 
     /// Waits until one of the filter's counters or gauges is at least this.
@@ -204,19 +204,20 @@ impl Trial {
         wait::until(LIMIT, name, is_there).await
     }
 
-    /// Waits until the other client has had further answers, though not much longer than it may wait for them.
+    /// Waits until the other client has got further answers, up to a limit somewhat above its permitted latency.
     pub async fn wait_for_neighbour(&self) {
         const ANSWERS: usize = 3;
         let before = self.neighbour.answers();
         let is_there = async || Ok((self.neighbour.answers() >= before + ANSWERS).then_some(()));
-        // What it has waited is in the report.
+        // The report contains its latency, so a timeout is not an error here.
         wait::until(4 * PATIENCE, "the other client's answers", is_there).await.ok();
     }
 
-    /// How requests went on: split, or whole and for which reasons.
+    /// Returns whether requests were split, or for which reasons they passed through.
     pub async fn way(&self) -> Result<String> {
         let passed = self.scene.passed_through().await?;
-        let reasons: Vec<String> = passed.iter().map(|(reason, count)| format!("{count} whole: {reason}")).collect();
+        let reasons: Vec<String> =
+            passed.iter().map(|(reason, count)| format!("{count} passed through: {reason}")).collect();
         Ok(if reasons.is_empty() { "split".into() } else { reasons.join(", ") })
     }
 
@@ -224,8 +225,8 @@ impl Trial {
         let mut faults = Vec::new();
         self.gate.open();
         let Cost { wire, got } = cost.unwrap_or_else(|error| {
-            faults.push(format!("its sender: {}", shorten(&format!("{error:#}"))));
-            Cost { wire: 0, got: "not what it should".into() }
+            faults.push(format!("wrong result: {}", shorten(&format!("{error:#}"))));
+            Cost { wire: 0, got: "a wrong answer".into() }
         });
         let alone = self.neighbour.alone;
         let report = self.neighbour.end()?;
@@ -252,28 +253,28 @@ impl Trial {
     }
 }
 
-/// What the filter said when its VM died.
+/// Returns the filter's last errors before its VM died.
 fn last_words(scene: &Scene) -> String {
     let log = scene.envoy.log();
     let said = log.lines().filter_map(|line| line.split_once("wasm log bulk_reshuffle bulk_reshuffle: "));
     let errors = said.filter(|(head, _)| head.contains("[error]") || head.contains("[critical]"));
-    // One message may come in several pieces.
+    // One message may be logged in several pieces.
     shorten(&errors.take(3).map(|(_, words)| words).collect::<String>())
 }
 
-/// Memory that is still counted when no request is left.
+/// Returns a fault if the filter still counts memory when no request is left.
 async fn what_stays(scene: &Scene) -> Option<String> {
     let is_free = scene.wait_for_stat("wasmcustom.bulk_reshuffle_memory_bytes", |bytes| bytes == 0).await;
-    is_free.is_err().then(|| "memory stays counted".to_owned())
+    is_free.is_err().then(|| "counted memory is not released".to_owned())
 }
 
-/// What the hostile client gets if each operation has the item that a node gave it, and if the operations on each document
-/// were carried out in their order.
+/// Checks that each operation has the item that a node gave it, and that the operations on each document were carried
+/// out in order. Returns a summary.
 pub fn expect_items(response: &Response, ids: &Ids, status: u16) -> Result<String> {
     expect_items_of(response, ids, &[status])
 }
 
-/// The same if items may have one of several statuses.
+/// Does the same for items with one of several statuses.
 pub fn expect_items_of(response: &Response, ids: &Ids, statuses: &[u16]) -> Result<String> {
     let items = QuickItems::read(response)?;
     ensure!(items.len() == ids.number, "{} items for {} operations", items.len(), ids.number);
@@ -288,7 +289,7 @@ pub fn expect_items_of(response: &Response, ids: &Ids, statuses: &[u16]) -> Resu
     Ok(format!("200, {} items", items.len()))
 }
 
-/// Not more of a message than a table has room for.
+/// Shortens a message to fit into the table.
 fn shorten(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
 }

@@ -13,16 +13,16 @@ use crate::oracle::{self, Placed};
 use crate::routes::Routes;
 use crate::site::Site;
 
-/// How many keys of each kind are compared.
+/// The number of keys that are compared for each kind.
 const KEYS: usize = 2_000;
 
-/// Of the bytes that cross between nodes when requests are sent directly, those that do when they pass on, in percent.
+/// The expected bytes between nodes when requests are not routed, in percent of those when they are sent directly.
 const UNROUTED: std::ops::Range<f64> = 70.0..140.0;
 
-/// Too little crosses between nodes to compare: operations were refused before that.
+/// The number of bytes between nodes below which a comparison makes no sense, because operations were refused earlier.
 const LITTLE: u64 = 60_000;
 
-/// How one kind went on one version.
+/// The result of one kind on one version.
 #[derive(Debug)]
 pub struct Cell {
     checked: usize,
@@ -47,7 +47,7 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// Checks a kind.
+    /// Checks a kind, and returns its cell.
     pub async fn fill(site: &Site, routes: &Routes, kind: &Kind, mut rng: Rng) -> Result<Self> {
         let mut kind = kind.clone();
         if kind.is_backed {
@@ -89,12 +89,12 @@ async fn routed(site: &Site, routes: &Routes, kind: &Kind, keys: &[Key], rng: &m
         return Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: None });
     }
     let bytes = sent_as_placed(site, kind, &placed, rng).await?;
-    let bytes = bytes.context("next to nothing crosses between nodes in any case")?;
+    let bytes = bytes.context("too few bytes cross between nodes to compare")?;
     ensure!(bytes <= kind.bytes_at_most, "{bytes} % of the bytes cross between nodes");
     Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: Some(bytes) })
 }
 
-/// Where the table sends the operations of these keys: all of them to a node.
+/// Returns the node to which the table routes the operation of each key. An unrouted operation is an error.
 fn place(routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Vec<Placed>> {
     let mut placed = Vec::new();
     for key in keys {
@@ -107,7 +107,7 @@ fn place(routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Ve
     Ok(placed)
 }
 
-/// Compares a load directly and through the filter, which must send each node what its table says.
+/// Compares a load sent directly and through the filter, which must send each node the operations that its table says.
 async fn sent_as_placed(site: &Site, kind: &Kind, placed: &[Placed], rng: &mut Rng) -> Result<Option<f64>> {
     let placed = &placed[..kind.operations];
     let mut expected = BTreeMap::<String, u64>::new();
@@ -144,8 +144,8 @@ async fn unrouted(site: &Site, kind: &Kind, keys: &[Key], reason: &'static str, 
     Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes })
 }
 
-/// Sends the same load directly and through the filter, and compares the answers. Returns what crossed between nodes
-/// of the second, in percent of the first, and what the filter counted.
+/// Sends the same load directly and through the filter, and compares the answers. Returns the bytes that crossed
+/// between nodes through the filter, in percent of those without it, and the growth of the filter's counters.
 async fn compare(
     site: &Site,
     kind: &Kind,
@@ -167,7 +167,7 @@ fn percentage(part: &Sent, whole: &Sent) -> Option<f64> {
     (whole.bytes > LITTLE).then(|| part.bytes as f64 * 100.0 / whole.bytes as f64)
 }
 
-/// Lets a request make the index, and waits until the filter has learnt of it: at once, not in its next interval.
+/// Creates the index by a request, and waits until the filter routes to it, which happens before the next regular poll.
 async fn make(site: &Site, kind: &Kind, rng: &mut Rng) -> Result<()> {
     let id = |number| Some(format!("first {number}"));
     let keys: Vec<Key> = (0..6).map(|number| Key { id: id(number), routing: None }).collect();
@@ -176,7 +176,7 @@ async fn make(site: &Site, kind: &Kind, rng: &mut Rng) -> Result<()> {
     load.through_the_filter(site).await?.index()?;
     let reason = "requests_total.outcome.passed_through.reason.unknown_index";
     ensure!(site.counts().await?.get(reason) > before.get(reason), "the index was known");
-    wait::until(Duration::from_secs(10), "the filter does not learn of the index", async || {
+    wait::until(Duration::from_secs(10), "the filter routes to the index", async || {
         let merged = |counts: BTreeMap<String, u64>| counts.get("requests_total.outcome.merged").copied();
         let before = merged(site.counts().await?);
         load.through_the_filter(site).await?;

@@ -1,16 +1,16 @@
 use fastrand::Rng;
 
-/// What identifies a document: its id and its routing value.
+/// The id and the routing value of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub id: Option<String>,
     pub routing: Option<String>,
 }
 
-/// The longest id that a cluster takes, in bytes.
+/// The longest id that a cluster accepts, in bytes.
 const LONGEST: usize = 512;
 
-/// Kinds of texts that a hash, an escape or a parser could get wrong.
+/// Kinds of texts that hashing, escaping or parsing could get wrong.
 const TEXTS: &[fn(&mut Rng) -> String] = &[
     |rng| repeat(rng, 1..40, |rng| rng.alphanumeric()),
     |rng| rng.u64(..).to_string(),
@@ -24,7 +24,7 @@ const TEXTS: &[fn(&mut Rng) -> String] = &[
 ];
 
 impl Key {
-    /// Keys with ids that differ from each other, and with routing values where `routing` says so.
+    /// Returns keys with distinct ids and the routing values that `routing` returns.
     pub fn random(rng: &mut Rng, count: usize, mut routing: impl FnMut(&mut Rng) -> Option<String>) -> Vec<Self> {
         let mut ids = std::collections::HashSet::new();
         while ids.len() < count {
@@ -37,12 +37,12 @@ impl Key {
     }
 }
 
-/// A text of any kind.
+/// Returns a text of a random kind.
 pub fn text(rng: &mut Rng) -> String {
     rng.choice(TEXTS).expect("there are kinds")(rng)
 }
 
-/// A text as JSON, each character as it is or escaped in one of the ways in which it can be.
+/// Returns a text as JSON, with each character unescaped or in a random valid escape.
 pub fn quoted(rng: &mut Rng, text: &str) -> String {
     let mut json = String::from("\"");
     for character in text.chars() {
@@ -55,9 +55,9 @@ pub fn quoted(rng: &mut Rng, text: &str) -> String {
             '\u{c}' => Some('f'),
             _ => None,
         };
-        let may_stand = character >= ' ' && !matches!(character, '"' | '\\');
+        let may_be_unescaped = character >= ' ' && !matches!(character, '"' | '\\');
         match (rng.u8(..4), short) {
-            (1.., _) if may_stand => json.push(character),
+            (1.., _) if may_be_unescaped => json.push(character),
             (2.., Some(short)) => json.extend(['\\', short]),
             _ => character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| json.push_str(&escape(rng, *unit))),
         }
@@ -80,7 +80,7 @@ fn pick(rng: &mut Rng, from: &str) -> char {
     rng.choice(from.chars().collect::<Vec<_>>()).expect("there are characters")
 }
 
-/// As many bytes as an id may have, in characters of all lengths.
+/// Returns a text of the length of the longest id, in characters of all lengths.
 fn longest(rng: &mut Rng) -> String {
     let mut text = repeat(rng, 60..90, |rng| pick(rng, "aé漢🙂"));
     while text.len() < LONGEST {

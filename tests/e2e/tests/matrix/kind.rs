@@ -5,42 +5,41 @@ use serde_json::{Value, json};
 
 use crate::key::{Key, quoted, text};
 
-/// One kind of name that operations can be for, and what the filter has to make of it.
+/// One kind of target of operations, and the expected handling by the filter.
 #[derive(Debug, Clone)]
 pub struct Kind {
-    /// What the table calls it.
+    /// The title of its row.
     pub title: &'static str,
     /// The name in the action lines.
     pub target: String,
-    /// Whether that is a data stream, and operations are for its last index.
+    /// Whether the target is a data stream, and operations are for its last backing index.
     pub is_backed: bool,
-    /// The requests that make it.
+    /// The requests that create it.
     pub steps: Vec<Step>,
-    /// The word in the action lines.
+    /// The action of the operations.
     pub action: &'static str,
-    /// What else the action lines say.
+    /// Further parameters in the action lines.
     pub parameters: &'static str,
     /// The query of the bulk requests.
     pub query: &'static str,
-    /// Which operations have a routing value.
+    /// The operations that have a routing value.
     pub routing: Routing,
     /// The routing value that an alias adds.
     pub added_routing: Option<&'static str>,
     /// Whether operations have ids.
     pub has_ids: bool,
     pub expected: Expected,
-    /// Whether a routing value alone decides on the shard, so that the cluster can be asked for it.
+    /// Whether a routing value alone determines the shard, so that `_search_shards` confirms it.
     pub by_routing: bool,
-    /// How many operations its requests have; 0 for none, because the first would change its kind.
+    /// The number of operations to send; 0 if the first one would change the kind.
     pub operations: usize,
-    /// Of the bytes that cross between nodes when requests are sent directly, those that may when they are routed, in
-    /// percent.
+    /// The limit of bytes between nodes when requests are routed, in percent of those when they are sent directly.
     pub bytes_at_most: f64,
-    /// The distributions that have it.
+    /// The distributions that support it.
     pub on: fn(Distribution) -> bool,
 }
 
-/// A request that prepares a kind: all of them must succeed.
+/// A request that prepares a kind, and must succeed.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub method: Method,
@@ -60,18 +59,18 @@ pub enum Routing {
 pub enum Expected {
     /// Each operation goes to the node of its primary.
     Routed,
-    /// The same, once the first request, which passes on whole, has made the index.
+    /// The first request passes through and creates the index. After that, each operation goes to its primary's node.
     RoutedOnceMade,
-    /// The same, and refused there as it would be anywhere.
+    /// Each operation goes to the node of its primary, which refuses it as any node would.
     Refused,
-    /// The table gives this reason.
+    /// The table does not route operations, for this reason.
     Unrouted(&'static str),
-    /// Requests pass on whole for this reason, whatever the table says.
+    /// Requests pass through for this reason, whatever the table says.
     Passed(&'static str),
 }
 
 impl Kind {
-    /// Operations `index` with ids, half of them with a routing value, that are to be routed.
+    /// Creates a kind whose operations are `index` with ids, half of them with a routing value, and are to be routed.
     pub fn new(title: &'static str, target: impl Into<String>) -> Self {
         Self {
             title,
@@ -92,30 +91,30 @@ impl Kind {
         }
     }
 
-    /// Adds a request that prepares it.
+    /// Adds a request that prepares the kind.
     pub fn step(mut self, method: Method, path: impl Into<String>, body: Value) -> Self {
         self.steps.push(Step { method, path: path.into(), body });
         self
     }
 
-    /// Adds an index of six shards without copies, but for these settings.
+    /// Adds an index of six shards without replicas; these settings override its own.
     pub fn index(self, name: &str, settings: Value) -> Self {
         self.mapped_index(name, settings, json!({}))
     }
 
-    /// The same with mappings.
+    /// Adds an index like [`index`](Self::index), with these mappings.
     pub fn mapped_index(self, name: &str, settings: Value, mappings: Value) -> Self {
         let body = json!({"settings": with(six_shards(), settings), "mappings": mappings});
         self.step(Method::PUT, format!("/{name}"), body)
     }
 
-    /// Gives an index an alias.
+    /// Adds an alias of an index.
     pub fn alias(self, index: &str, alias: &str, details: Value) -> Self {
         let add = with(json!({"index": index, "alias": alias}), details);
         self.step(Method::POST, "/_aliases", json!({"actions": [{"add": add}]}))
     }
 
-    /// Operations go to another name than what was made.
+    /// Sets the name in the action lines.
     pub fn named(self, target: &str) -> Self {
         Self { target: target.to_owned(), ..self }
     }
@@ -132,7 +131,7 @@ impl Kind {
         Self { on, ..self }
     }
 
-    /// Keys for its operations.
+    /// Returns keys for its operations.
     pub fn keys(&self, rng: &mut Rng, count: usize) -> Vec<Key> {
         let mut keys = Key::random(rng, count, |rng| match self.routing {
             Routing::Half => rng.bool().then(|| text(rng)),
@@ -146,7 +145,7 @@ impl Kind {
         keys
     }
 
-    /// The action line of an operation, with its newline.
+    /// Returns the action line of an operation, with its newline.
     pub fn line(&self, rng: &mut Rng, key: &Key) -> String {
         let mut line = format!("{{\"{}\":{{\"_index\":{}", self.action, quoted(rng, &self.target));
         for (name, value) in [("_id", &key.id), ("routing", &key.routing)] {
@@ -162,7 +161,7 @@ fn six_shards() -> Value {
     json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1})
 }
 
-/// An object with the fields of another one added or replaced.
+/// Returns an object with the fields of another one added or replaced.
 pub fn with(mut object: Value, fields: Value) -> Value {
     if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
         object.extend(fields);

@@ -1,4 +1,4 @@
-//! All kinds, in the order of the table.
+//! All kinds, in the order of the report's rows.
 
 use bulk_reshuffle_stack::Distribution::{self, *};
 use hyper::Method;
@@ -9,13 +9,13 @@ use crate::older;
 
 use Expected::{Passed, Refused, RoutedOnceMade, Unrouted};
 
-/// Every kind that there is in any version.
+/// Returns the kinds of all versions.
 pub fn all() -> Vec<Kind> {
     [indices(), aliases(), data_streams(), refused(), pipelines(), others()].concat()
 }
 
 fn has_data_streams(distribution: Distribution) -> bool {
-    // The modules of Elasticsearch 7's distribution for tests do without.
+    // The test distribution of Elasticsearch 7 has no data streams.
     !matches!(distribution, Elasticsearch7_10 | Elasticsearch7_17)
 }
 
@@ -32,8 +32,8 @@ fn indices() -> Vec<Kind> {
     let source = json!({"number_of_routing_shards": 24, "index.blocks.write": true});
     vec![
         Kind::new("index", "plain").index("plain", json!({})),
-        // The copies get theirs in any case.
-        Kind { bytes_at_most: 80.0, ..Kind::new("with a copy of each shard", "copied") }
+        // Replication always crosses between nodes.
+        Kind { bytes_at_most: 80.0, ..Kind::new("with one replica", "copied") }
             .index("copied", json!({"number_of_replicas": 1})),
         Kind::new("`number_of_routing_shards`", "spacious")
             .index("spacious", json!({"number_of_shards": 5, "number_of_routing_shards": 30})),
@@ -57,7 +57,7 @@ fn indices() -> Vec<Kind> {
             "/shrunk-source/_shrink/shrunk",
             resized(2),
         ),
-        Kind::new("restored from the version before", "restored").only_on(has_older),
+        Kind::new("restored from the previous version", "restored").only_on(has_older),
         Kind::new("…, then split, 6 → 12 shards", "restored-split")
             .only_on(has_older)
             .step(Method::PUT, "/restored-source/_settings", json!({"index.blocks.write": true}))
@@ -73,11 +73,11 @@ fn indices() -> Vec<Kind> {
             .routing(Routing::None)
             .mapped_index("unfulfilled", json!({}), required)
             .expect(Unrouted("routing_required")),
-        template(Kind::new("made by the request itself", "made"), "made").expect(RoutedOnceMade),
+        template(Kind::new("created by the bulk request", "made"), "made").expect(RoutedOnceMade),
     ]
 }
 
-/// For indices that are made by bulk requests.
+/// Adds a template for indices that bulk requests create.
 fn template(kind: Kind, pattern: &str) -> Kind {
     let settings = json!({"number_of_shards": 6, "number_of_replicas": 0});
     let template = json!({"index_patterns": [pattern], "template": {"settings": settings}});
@@ -86,7 +86,7 @@ fn template(kind: Kind, pattern: &str) -> Kind {
 }
 
 fn partitioned(title: &'static str, target: &'static str) -> Kind {
-    // Asked for a routing value, the cluster names all shards of the partition.
+    // For a routing value, the cluster returns all shards of the partition.
     Kind { by_routing: false, ..Kind::new(title, target).routing(Routing::All) }
 }
 
@@ -125,7 +125,7 @@ fn aliases() -> Vec<Kind> {
         fixed("…, another in the operation", "fixed-other")
             .routing(Routing::Fixed("q"))
             .expect(Unrouted("alias_routing")),
-        Kind::new("alias without an index to write to", "undecided")
+        Kind::new("alias without a write index", "undecided")
             .index("undecided-1", json!({}))
             .index("undecided-2", json!({}))
             .alias("undecided-1", "undecided", json!({}))
@@ -145,7 +145,7 @@ fn aliases() -> Vec<Kind> {
         },
         Kind {
             query: "?require_alias=true",
-            ..Kind::new("`require_alias`, and there is none (refused)", "no-alias")
+            ..Kind::new("`require_alias` without an alias (refused)", "no-alias")
                 .index("no-alias", json!({}))
                 .expect(Refused)
         },
@@ -153,7 +153,7 @@ fn aliases() -> Vec<Kind> {
 }
 
 fn data_streams() -> Vec<Kind> {
-    // Of two indices, the first with another number of shards. Its documents have no routing values.
+    // A data stream of two indices with different numbers of shards. Its documents have no routing values.
     let stream = |title, target: &'static str| {
         let template = |shards| {
             json!({
@@ -187,7 +187,7 @@ fn data_streams() -> Vec<Kind> {
         },
         Kind {
             query: "?require_data_stream=true",
-            ..Kind::new("`require_data_stream`, and there is none (refused)", "no-stream")
+            ..Kind::new("`require_data_stream` without a data stream (refused)", "no-stream")
                 .index("no-stream", json!({}))
                 .only_on(has_modes)
                 .expect(Refused)
@@ -199,7 +199,7 @@ fn data_streams() -> Vec<Kind> {
         Kind {
             action: "create",
             is_backed: true,
-            ..stream("index of a data stream by its name (refused)", "stream-backed").expect(Refused)
+            ..stream("backing index of a data stream (refused)", "stream-backed").expect(Refused)
         },
         Kind {
             action: "create",
@@ -212,7 +212,7 @@ fn data_streams() -> Vec<Kind> {
         .named("stream-alias"),
         Kind {
             operations: 0,
-            ..stream("data stream, about to begin a new index", "stream-to-roll")
+            ..stream("data stream with a pending rollover", "stream-to-roll")
                 .only_on(has_modes)
                 .step(Method::POST, "/stream-to-roll/_rollover?lazy=true", Value::Null)
                 .expect(Unrouted("rollover"))
@@ -302,7 +302,7 @@ fn others() -> Vec<Kind> {
                 .expect(Unrouted("routing_path"))
                 .only_on(has_modes)
         },
-        Kind::new("switched off in its mapping", "off")
+        Kind::new("disabled in its mapping", "off")
             .mapped_index("off", json!({}), json!({"_meta": {"bulk_reshuffle": {"enabled": false}}}))
             .expect(Passed("disabled")),
         Kind { action: "create", ..Kind::new("append-only", "appended") }

@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::site::Site;
 
-/// Requests that are sent again and again. There are as many for each node.
+/// Requests that can be sent repeatedly, the same number to each node.
 #[derive(Debug)]
 pub struct Load {
     target: String,
@@ -18,12 +18,12 @@ pub struct Load {
     bodies: Vec<String>,
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub struct Sent {
-    /// Bytes that crossed between nodes.
+    /// The number of bytes that crossed between nodes.
     pub bytes: u64,
-    /// Whether the operations named ids: those that the cluster makes differ.
+    /// Whether the operations have ids. Ids that the cluster generates differ.
     has_ids: bool,
     answers: Vec<Value>,
 }
@@ -31,7 +31,7 @@ pub struct Sent {
 const REQUESTS: usize = 6;
 
 impl Load {
-    /// Documents of a few bytes, or of about a kilobyte that cannot be compressed much.
+    /// Creates a load whose documents have a text of this many random characters, which hardly compresses.
     pub fn new(rng: &mut Rng, kind: &Kind, keys: &[Key], text: usize) -> Self {
         let mut bodies = vec![String::new(); REQUESTS];
         for (number, key) in keys.iter().enumerate() {
@@ -47,11 +47,12 @@ impl Load {
         Self { target: format!("/_bulk{}", kind.query), has_ids: kind.has_ids, bodies }
     }
 
-    /// To each node in turn.
+    /// Sends the load directly, to the nodes by round robin.
     pub async fn direct(&self, site: &Site) -> Result<Sent> {
         self.send(site, |number| site.direct(number, &self.target)).await
     }
 
+    /// Sends the load through the filter.
     pub async fn through_the_filter(&self, site: &Site) -> Result<Sent> {
         self.send(site, |_| Ok(site.envoy.url(&self.target))).await
     }
@@ -67,7 +68,7 @@ impl Load {
 }
 
 impl Sent {
-    /// The index in which all documents are, if they are in one.
+    /// Returns the index of all documents, or an error if there are several.
     pub fn index(&self) -> Result<String> {
         let mut indices = BTreeMap::<&str, usize>::new();
         for item in self.items() {
@@ -80,8 +81,8 @@ impl Sent {
         }
     }
 
-    /// An error if the same load, sent later, was not answered alike. A document that was updated has its next
-    /// version then, and nothing else may differ but sequence numbers and times.
+    /// Returns an error if the same load, sent later, was answered differently. Only sequence numbers and times may
+    /// differ, and an updated document has the next version.
     pub fn check_alike(&self, later: &Self) -> Result<()> {
         let (first, second): (Vec<&Value>, Vec<&Value>) = (self.items().collect(), later.items().collect());
         ensure!(first.len() == second.len(), "{} items and {}", first.len(), second.len());
@@ -91,7 +92,7 @@ impl Sent {
                 expected["_version"] = (version + 1).into();
             }
             for item in [&mut expected, &mut found] {
-                let item = item.as_object_mut().context("no item")?;
+                let item = item.as_object_mut().context("not an item")?;
                 item.remove("_seq_no");
                 if !self.has_ids {
                     item.remove("_id");
@@ -104,7 +105,7 @@ impl Sent {
         Ok(())
     }
 
-    /// The items without their actions.
+    /// Returns the items without their actions.
     fn items(&self) -> impl Iterator<Item = &Value> {
         let items = self.answers.iter().filter_map(|answer| answer["items"].as_array()).flatten();
         items.filter_map(|item| item.as_object()?.values().next())

@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// An id as long as one can be, of characters that JSON escapes.
+/// Returns the longest possible id, of characters that JSON escapes.
 fn long_id() -> String {
     "\"".repeat(512)
 }
 
-/// How much longer the longest items of a release are than the ids, names and documents in them.
+/// The lengths of the longest items of a release, without the ids, names and documents in them.
 #[derive(Debug, Default)]
 pub struct LongestItems {
     success: u64,
     error: u64,
 }
 
-/// An operation: its action line, and its source if it has one.
+/// An operation with its action line and its source, if any.
 struct Operation {
     line: String,
     source: String,
@@ -35,7 +35,7 @@ impl Operation {
     }
 }
 
-/// Operations that succeed and fail in the ways in which clusters have most to say.
+/// Returns operations whose successes and failures have the longest items.
 fn operations() -> Vec<Operation> {
     let (good, bad) = (json!({"n": 1}), json!({"n": "x".repeat(300)}));
     let mut all = Vec::new();
@@ -63,7 +63,7 @@ fn operations() -> Vec<Operation> {
 }
 
 impl LongestItems {
-    /// Looks at the items of a release, and whether the filter has room for them.
+    /// Measures the items of a release, and checks that the filter reserves enough room for them.
     pub async fn look(site: &Site) -> Result<String> {
         let strict = json!({"dynamic": "strict", "properties": {"n": {"type": "long"}}});
         let settings = |more: Value| json!({"settings": more});
@@ -99,7 +99,10 @@ impl LongestItems {
             false => (&mut self.success, line, ITEM_ROOM),
         };
         let more = (item.len() as u64).saturating_sub(own);
-        ensure!(more <= room, "there is room for {room} bytes besides the operation's own: {item}");
+        ensure!(
+            more <= room,
+            "the filter reserves {room} bytes in addition to the operation's own, but the item needs {more}: {item}"
+        );
         *longest = (*longest).max(more);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Every kind of index, alias and data stream on every version: the filter sends each operation to the node that the
-//! cluster names, or leaves it alone for the right reason. `make test-matrix`, with `VERSIONS="opensearch-2 …"` for
-//! some of them.
+//! cluster reports, or does not route it for the right reason. Run with `make test-matrix`, or with
+//! `VERSIONS="opensearch-2 …"` for some of the versions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod cell;
@@ -29,7 +29,7 @@ use report::Report;
 use routes::Routes;
 use site::Site;
 
-/// Those that the environment names, or all.
+/// Returns the versions that the environment names, or all.
 fn versions() -> Result<Vec<Distribution>> {
     match std::env::var("VERSIONS") {
         Ok(names) if !names.trim().is_empty() => names.split_whitespace().map(str::parse).collect(),
@@ -38,10 +38,10 @@ fn versions() -> Result<Vec<Distribution>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_on_every_version() -> Result<()> {
+async fn every_kind_is_routed_as_expected_on_every_version() -> Result<()> {
     let (mut report, mut failures) = (Report::default(), Vec::new());
     let seed = std::env::var("MATRIX_SEED").map_or_else(|_| Ok(fastrand::u64(..)), |seed| seed.parse())?;
-    println!("MATRIX_SEED={seed} has the same keys");
+    println!("MATRIX_SEED={seed} reproduces these keys");
     for version in versions()? {
         let started = Instant::now();
         match column(version, Rng::with_seed(seed), &mut failures).await {
@@ -55,7 +55,7 @@ async fn every_kind_on_every_version() -> Result<()> {
     Ok(())
 }
 
-/// How each kind went on a version.
+/// Returns the result of each kind on a version.
 async fn column(
     version: Distribution,
     mut rng: Rng,
@@ -87,7 +87,7 @@ async fn column(
     Ok(cells)
 }
 
-/// What the table says of a kind, and what is wrong with that.
+/// Returns the cell of a kind for the report, and its failure, if any.
 fn verdict(cell: Result<Cell>) -> (String, Option<String>) {
     match cell {
         Ok(cell) if cell.mismatches > 0 => (format!("**{cell}**"), Some(format!("{} mismatches", cell.mismatches))),

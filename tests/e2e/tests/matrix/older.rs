@@ -1,4 +1,4 @@
-//! Indices that an older version has made, by way of a snapshot.
+//! Indices created by an older version and restored from a snapshot.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use bulk_reshuffle_stack::Distribution::{self, *};
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, SharedFolder, Tools};
 use serde_json::{Value, json};
 
-/// Their names.
+/// The names of the restored indices.
 pub const INDICES: [&str; 2] = ["restored", "restored-source"];
 
-/// The oldest version here whose indices a version still takes as they are.
+/// Returns the oldest tested version whose indices this version can restore.
 pub fn release(new: Distribution) -> Option<Distribution> {
     match new {
         Elasticsearch7_10 => None,
@@ -22,12 +22,12 @@ pub fn release(new: Distribution) -> Option<Distribution> {
     }
 }
 
-/// Where nodes may read and write snapshots.
+/// Returns the node setting for the folder of snapshots.
 pub fn settings(snapshots: &SharedFolder) -> (String, Value) {
     ("path.repo".into(), json!([snapshots.path()]))
 }
 
-/// Makes the indices on the older version and a snapshot of them.
+/// Creates the indices on the older version, and a snapshot of them.
 pub async fn snapshot(tools: &Tools, new: Distribution, snapshots: &SharedFolder, run_dir: &Path) -> Result<()> {
     let Some(distribution) = release(new) else { return Ok(()) };
     let mut options = ClusterOptions { distribution, nodes: 1, ..ClusterOptions::new(run_dir.join("older")) };
@@ -46,7 +46,7 @@ pub async fn snapshot(tools: &Tools, new: Distribution, snapshots: &SharedFolder
     cluster.stop().await
 }
 
-/// Brings the indices into a newer cluster.
+/// Restores the indices on a newer cluster.
 pub async fn restore(client: &Client, url: &str, snapshots: &SharedFolder) -> Result<()> {
     client.put_json(&format!("{url}/_snapshot/older"), &repository(snapshots)).await?.ok()?;
     let restore = format!("{url}/_snapshot/older/all/_restore?wait_for_completion=true");

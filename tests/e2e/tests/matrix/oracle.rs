@@ -1,4 +1,4 @@
-//! What the cluster itself says of where documents are.
+//! The locations of documents as the cluster reports them.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::key::Key;
 use crate::routes::Place;
 use crate::site::Site;
 
-/// The bytes of routing values that one request asks for.
-const ASKED: usize = 50_000;
+/// The limit of routing values in one request, in bytes.
+const LIMIT: usize = 50_000;
 
-/// A key and where the filter would send its operation.
+/// A key and the place to which the filter routes its operation.
 pub type Placed = (Key, Place);
 
-/// Compares places with what `_search_shards` names for their routing values; returns how many it did not confirm.
+/// Compares places with the answers of `_search_shards` for their routing values. Returns how many were not confirmed.
 ///
-/// `added` is the routing value that an alias adds. Asked for several values at once, the cluster names the shards of all of them. If that is one, it is the shard of
-/// each.
+/// `added` is the routing value that an alias adds. For several values at once, the cluster returns the shards of all
+/// of them. If there is only one shard, it is that of each value.
 pub async fn unconfirmed(site: &Site, index: &str, added: Option<&str>, placed: &[Placed]) -> Result<usize> {
     let mut by_place: BTreeMap<(u64, &str), Vec<String>> = BTreeMap::new();
     for (key, place) in placed {
         let value = key.routing.as_deref().or(added).or(key.id.as_deref()).context("nothing to route by")?;
-        // The cluster takes a comma for the end of a value.
+        // The cluster treats a comma as a separator of values.
         if !value.contains(',') {
             let encoded = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
             by_place.entry((place.shard, &place.node)).or_default().push(encoded);
@@ -48,7 +48,7 @@ async fn is_at(site: &Site, index: &str, values: &[String], shard: u64, node: &s
     Ok(named == BTreeMap::from([(shard, node.to_owned())]))
 }
 
-/// The node of each primary that `_search_shards` names.
+/// Returns the node of each primary in an answer of `_search_shards`.
 async fn primaries(site: &Site, path: &str) -> Result<BTreeMap<u64, String>> {
     let found = site.get(path).await?;
     let copies = found["shards"].as_array().context("no shards")?.iter().filter_map(Value::as_array).flatten();
@@ -59,13 +59,13 @@ async fn primaries(site: &Site, path: &str) -> Result<BTreeMap<u64, String>> {
     Ok(copies.filter(|copy| copy["primary"] == true).filter_map(primary).collect())
 }
 
-/// Slices of texts that are together no longer than [`ASKED`].
+/// Splits texts into slices with a total length of at most [`LIMIT`] each.
 fn portions(texts: &[String]) -> Vec<&[String]> {
     let mut portions = Vec::new();
     let (mut start, mut length) = (0, 0);
     for (at, text) in texts.iter().enumerate() {
         length += text.len() + 1;
-        if length > ASKED {
+        if length > LIMIT {
             portions.push(&texts[start..at]);
             (start, length) = (at, text.len() + 1);
         }
@@ -74,7 +74,7 @@ fn portions(texts: &[String]) -> Vec<&[String]> {
     portions
 }
 
-/// Compares places with the shards in which the documents are found; returns how many are elsewhere.
+/// Compares places with the shards in which the documents are found. Returns how many are in another shard.
 pub async fn misplaced(site: &Site, index: &str, placed: &[Placed]) -> Result<usize> {
     site.client.get(&site.direct(0, &format!("/{index}/_refresh"))?).await?.ok()?;
     let primaries = primaries(site, &format!("/{index}/_search_shards")).await?;

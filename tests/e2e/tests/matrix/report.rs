@@ -2,7 +2,7 @@ use std::fmt::{self, Display};
 
 use bulk_reshuffle_stack::Distribution;
 
-/// Kinds in rows, versions in columns.
+/// A table with kinds in rows and versions in columns.
 #[derive(Debug, Default)]
 pub struct Report {
     versions: Vec<Distribution>,

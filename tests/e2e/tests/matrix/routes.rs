@@ -1,4 +1,4 @@
-//! What the filter's own table says, from the cluster's own answers.
+//! The filter's routing table, built from the cluster's answers.
 
 use std::rc::Rc;
 
@@ -15,11 +15,11 @@ use serde_json::json;
 use crate::key::Key;
 use crate::site::Site;
 
-/// The filter's table of a cluster.
+/// The filter's routing table of a cluster.
 #[derive(Debug)]
 pub struct Routes {
     known: Known,
-    /// The same by other ways: from the cluster's whole state in one piece, and from what the filter exports.
+    /// The same table from other sources: the cluster's whole state in one piece, and the filter's export.
     again: [Known; 2],
 }
 
@@ -29,7 +29,7 @@ struct Known {
     upstreams: Upstreams,
 }
 
-/// Where an operation goes.
+/// The destination of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub shard: u64,
@@ -38,7 +38,7 @@ pub struct Place {
 }
 
 impl Routes {
-    /// Asks for the state as the filter does.
+    /// Loads the state as the filter does.
     pub async fn load(site: &Site) -> Result<Self> {
         let known = Known::load(async |path| {
             let answer = site.client.get(&site.direct(0, &path)?).await?;
@@ -53,7 +53,8 @@ impl Routes {
         Ok(Self { known, again })
     }
 
-    /// Where the operation of an action line goes, once that was read as the key which it was written for.
+    /// Returns the destination of an action line's operation. Checks that the line is read as the key for which it was
+    /// written.
     pub fn place(&self, line: &str, key: &Key) -> Result<Result<Place, Unrouted>> {
         let read = ActionLine::read(line.as_bytes()).with_context(|| line.to_owned())?;
         ensure!(read.id.as_deref() == key.id.as_deref() && read.routing.as_deref() == key.routing.as_deref(), "{line}");
@@ -61,14 +62,14 @@ impl Routes {
         let place = self.known.place(index, key)?;
         for again in &self.again {
             let found = again.place(index, key)?;
-            ensure!(found == place, "{line} is {place:?}, but {found:?} by another way");
+            ensure!(found == place, "{line} is {place:?}, but {found:?} in another table");
         }
         Ok(place)
     }
 }
 
 impl Known {
-    /// What the answers to the filter's questions, by their paths, amount to.
+    /// Builds the table from the answers to the filter's queries, which `answer` returns by path.
     async fn load(answer: impl AsyncFn(String) -> Result<(u16, Vec<u8>)>) -> Result<Self> {
         let mut cache = StateCache::new(&Config::read(br#"{"coordinator":"es"}"#)?, 1, Box::new(Unshared));
         cache.wake(Time::ZERO);
@@ -79,7 +80,7 @@ impl Known {
                     cache.answered(status, body, Time::ZERO);
                 }
                 Some(PollAction::Pause) => {}
-                None => bail!("the filter asks no more and knows nothing"),
+                None => bail!("the filter sends no further query, but has no table"),
             }
             match cache.next_event() {
                 Some(PollEvent::Failed(error)) => return Err(error.into()),
@@ -92,7 +93,7 @@ impl Known {
         Ok(Self { table, upstreams })
     }
 
-    /// What a state in one piece amounts to.
+    /// Builds the table from a state in one piece.
     async fn of(state: &[u8]) -> Result<Self> {
         let snapshot = Snapshot::read(state)?;
         Self::load(async |path| Ok((200, snapshot.answer(&path)))).await

@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use crate::kind::{Kind, Step};
 use crate::older;
 
-/// Far more than anything here takes, even on a busy machine.
+/// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Three nodes of a distribution with all the kinds that it has, and Envoy in front of them.
+/// Three nodes of a distribution with all kinds that it supports, and Envoy in front of them.
 #[derive(Debug)]
 pub struct Site {
     pub client: Client,
@@ -32,10 +32,10 @@ impl Site {
         let mut options = ClusterOptions { distribution, ..ClusterOptions::new(folder.path().join("nodes")) };
         options.settings.extend([
             older::settings(&snapshots),
-            // Many routing values are asked for in one request.
+            // Some requests have many routing values.
             ("http.max_initial_line_length".into(), json!("64kb")),
             ("cluster.routing.rebalance.enable".into(), json!("none")),
-            // At a look at its disks a cluster would take `read_only_allow_delete` back.
+            // A check of disk usage would remove `read_only_allow_delete`.
             ("cluster.info.update.interval".into(), json!("1h")),
         ]);
         let (cluster, ()) = tokio::try_join!(
@@ -50,7 +50,7 @@ impl Site {
             take(&client, &cluster, step).await?;
         }
         let mut options = EnvoyOptions::new(folder.path()).in_front_of(&cluster);
-        // Nothing is noticed later on but what an answer reveals.
+        // Later changes are detected only through hints in answers.
         options.filter = FilterConfig::Value(json!({"coordinator": "es", "cluster_state": {"refresh": "10m"}}));
         let envoy = Envoy::start(&tools, options).await?;
         let site = Self { client, cluster, envoy, _folder: folder };
@@ -59,17 +59,17 @@ impl Site {
         Ok(site)
     }
 
-    /// A URL at a node.
+    /// Returns a URL at a node.
     pub fn direct(&self, node: usize, path: &str) -> Result<String> {
         Ok(format!("{}{path}", self.cluster.base_url(node % self.cluster.len())?))
     }
 
-    /// What a node answers.
+    /// Returns the JSON answer of a node.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.client.get_json(&self.direct(0, path)?).await
     }
 
-    /// The index that a data stream writes to.
+    /// Returns the index that a data stream writes to.
     pub async fn last_index(&self, stream: &str) -> Result<String> {
         let state = self.get("/_cluster/state/metadata?filter_path=metadata.data_stream").await?;
         let indices = &state["metadata"]["data_stream"]["data_stream"][stream]["indices"];
@@ -77,21 +77,21 @@ impl Site {
         Ok(last.context("there is no such data stream")?.to_owned())
     }
 
-    /// The filter's counters, without what all their names begin with.
+    /// Returns the filter's counters, without the common prefix of their names.
     pub async fn counts(&self) -> Result<BTreeMap<String, u64>> {
         let stats = self.envoy.stats_with("bulk_reshuffle_").await?;
         let short = |(name, value): (String, u64)| Some((name.split_once("bulk_reshuffle_")?.1.to_owned(), value));
         Ok(stats.into_iter().filter_map(short).collect())
     }
 
-    /// Bytes that all nodes have sent to each other so far.
+    /// Returns the number of bytes that all nodes have sent to each other so far.
     pub async fn transport_bytes(&self) -> Result<u64> {
         let stats = self.get("/_nodes/stats/transport").await?;
         let nodes = stats["nodes"].as_object().context("no nodes")?.values();
         Ok(nodes.filter_map(|node| node["transport"]["tx_size_in_bytes"].as_u64()).sum())
     }
 
-    /// Ends everything.
+    /// Stops Envoy and the cluster.
     pub async fn end(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await
@@ -99,7 +99,7 @@ impl Site {
 
     async fn wait_for_shards(&self) -> Result<()> {
         let url = self.direct(0, "/_cluster/health?wait_for_no_initializing_shards=true&timeout=1s")?;
-        wait::until(LIMIT, "shards are still starting", async || {
+        wait::until(LIMIT, "all shards have started", async || {
             Ok(self.client.get(&url).await.and_then(Response::ok).ok())
         })
         .await
@@ -107,7 +107,7 @@ impl Site {
     }
 
     async fn wait_for_state(&self) -> Result<()> {
-        wait::until(LIMIT, "the filter does not learn the cluster's state", async || {
+        wait::until(LIMIT, "the filter knows the cluster state", async || {
             self.client.post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
             Ok((self.counts().await?.get("state_loads_total") > Some(&0)).then_some(()))
         })

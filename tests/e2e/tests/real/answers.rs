@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// What may differ between two answers to the same request: time, sequence numbers, generated ids, the index.
+/// Returns an answer without the parts that may differ between two answers to the same request: times, sequence
+/// numbers, generated ids, and the name of the index.
 fn comparable(text: &[u8], index: &str) -> Value {
     let text = without_source(&String::from_utf8_lossy(text).replace(index, "INDEX"));
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return Value::String(text) };
@@ -11,8 +12,8 @@ fn comparable(text: &[u8], index: &str) -> Value {
     value
 }
 
-/// The text without what Elasticsearch 7 quotes in errors of its JSON reader: the request as it came over the
-/// connection, with its headers.
+/// Returns the text without the quotes in errors of Elasticsearch 7's JSON parser, which contain the request as it
+/// arrived, with its headers.
 pub fn without_source(text: &str) -> String {
     let (start, end) = ("[Source: (byte[])", "; line: ");
     let mut parts = text.split(start);
@@ -43,9 +44,9 @@ fn blur(value: &mut Value) {
 }
 
 impl Site {
-    /// Sends a body to an index of its own at each node, and to another one through the filter: what the filter
-    /// answers must be what one of the nodes answers (an error reads differently where it has crossed from one node
-    /// to another), and all indices must end up alike.
+    /// Sends a body directly to each node, and through the filter, each time to a different index. The filter's answer
+    /// must equal that of one of the nodes (an error reads differently after it has crossed between nodes), and the
+    /// indices must have the same documents.
     async fn compare(&self, name: &str, query: &str, body: &[u8]) {
         let mut direct = Vec::new();
         for (node, index) in ["odd-0", "odd-1", "odd-2"].into_iter().enumerate() {
@@ -74,7 +75,7 @@ impl Site {
     }
 }
 
-/// One good operation, as every odd one follows.
+/// A valid operation, which precedes every odd one.
 const GOOD: &str = "{\"index\":{\"_id\":\"good\"}}\n{\"n\":1}\n";
 
 fn odd_bodies() -> Vec<(&'static str, Vec<u8>)> {
@@ -124,13 +125,13 @@ fn odd_bodies() -> Vec<(&'static str, Vec<u8>)> {
         ("a body that ends after an action line", after_good("{\"index\":{\"_id\":\"a\"}}\n")),
         ("a body that ends in an action line", after_good("{\"index\":{\"_i")),
         ("a body that ends in a document", after_good("{\"index\":{\"_id\":\"a\"}}\n{\"n\"")),
-        ("an update that is no object", after_good("{\"update\":{\"_id\":\"good\"}}\n[]\n")),
+        ("an update that is not an object", after_good("{\"update\":{\"_id\":\"good\"}}\n[]\n")),
         ("an update with an unknown field", after_good("{\"update\":{\"_id\":\"good\"}}\n{\"docs\":{}}\n")),
         (
             "an update with a duplicate key",
             after_good("{\"update\":{\"_id\":\"good\"}}\n{\"doc\":{\"n\":1,\"n\":2}}\n"),
         ),
-        ("an update of nothing", after_good("{\"update\":{\"_id\":\"nothing\"}}\n{\"doc\":{\"n\":1}}\n")),
+        ("an update of a missing document", after_good("{\"update\":{\"_id\":\"nothing\"}}\n{\"doc\":{\"n\":1}}\n")),
         ("a missing pipeline", after_good("{\"index\":{\"_id\":\"a\",\"pipeline\":\"none\"}}\n{\"n\":1}\n")),
         (
             "an external version",
@@ -148,7 +149,7 @@ fn odd_bodies() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_requests_get_the_clusters_own_answer() {
+async fn odd_requests_get_the_same_answer_as_from_the_cluster() {
     let site = Site::start("odd").await;
     for index in ["odd-0", "odd-1", "odd-2", "odd-f"] {
         site.index(index, json!({})).await;
@@ -177,7 +178,7 @@ async fn all_actions_leave_the_same_documents_as_without_the_filter() {
     for index in ["odd-c", "odd-d"] {
         site.index(index, json!({})).await;
     }
-    // A small generator, so that a failure can be repeated.
+    // A fixed random sequence, so that a failure is reproducible.
     let mut random = 7_u64;
     let mut next = |bound: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

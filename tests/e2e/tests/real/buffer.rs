@@ -1,4 +1,4 @@
-//! `envoy/buffer.yaml`: a buffer filter holds the headers back.
+//! `envoy/buffer.yaml`: a buffer filter holds back the headers.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn documents(index: &str, numbers: std::ops::Range<usize>, size: usize) -> Strin
     numbers.map(line).collect()
 }
 
-/// Sends a request; the answer must have an item for each document, in order.
+/// Sends a request, and checks that the answer has an item for each document, in order.
 async fn write(site: &Site, path: &str, index: &str, numbers: std::ops::Range<usize>, size: usize) {
     let url = site.envoy.url(path);
     let answer = site.client.post_ndjson(&url, documents(index, numbers.clone(), size)).await.unwrap();
@@ -24,8 +24,8 @@ async fn write(site: &Site, path: &str, index: &str, numbers: std::ops::Range<us
     assert_eq!(found, ids.iter().map(|id| (id.as_str(), 201)).collect::<Vec<_>>());
 }
 
-/// Requests to nodes that Envoy has begun and given up, and connections that it has closed for that.
-async fn given_up(site: &Site) -> u64 {
+/// Returns the number of requests to nodes that Envoy has cancelled, and of connections closed because of that.
+async fn cancelled(site: &Site) -> u64 {
     const SIGNS: &str = "(upstream_rq_cancelled|upstream_rq_tx_reset|upstream_cx_destroy_local_with_active_rq)$";
     site.envoy.stats_with(SIGNS).await.unwrap().values().sum()
 }
@@ -35,7 +35,7 @@ fn nodes_of(received: &FakeCluster) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_is_split_and_none_to_a_node_is_given_up() {
+async fn every_request_is_split_and_no_request_to_a_node_is_cancelled() {
     const REQUESTS: usize = 20;
     let (site, received) = Site::start_shipped("buffer", "buffer.yaml", |files| files).await;
     site.index("buffer", json!({})).await;
@@ -53,24 +53,24 @@ async fn every_request_is_split_and_none_to_a_node_is_given_up() {
         site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.header_pause").await,
         0
     );
-    assert_eq!(given_up(&site).await, 0);
+    assert_eq!(cancelled(&site).await, 0);
     site.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_requests_are_taken_split_or_whole() {
+async fn large_requests_are_accepted_split_and_unsplit() {
     let (site, received) = Site::start_shipped("buffer-large", "buffer.yaml", |files| files).await;
     site.index("buffer-large", json!({})).await;
     received.forget();
-    // 30 MB; split, and with a parameter that the filter leaves to the cluster.
+    // 30 MB: first split, then with a parameter that makes the request pass through.
     write(&site, "/_bulk", "buffer-large", 0..30_000, 950).await;
     assert_eq!(nodes_of(&received).into_iter().collect::<BTreeSet<_>>().len(), 3);
     received.forget();
     write(&site, "/_bulk?pipeline=_none", "buffer-large", 30_000..60_000, 950).await;
     let bulks = received.bulks();
     assert_eq!(bulks.len(), 1);
-    assert!(bulks[0].text() == documents("buffer-large", 30_000..60_000, 950), "not as the client sent it");
+    assert!(bulks[0].text() == documents("buffer-large", 30_000..60_000, 950), "the body was changed");
     assert_eq!(site.documents("buffer-large").await, 60_000);
-    assert_eq!(given_up(&site).await, 0);
+    assert_eq!(cancelled(&site).await, 0);
     site.end().await;
 }

@@ -16,7 +16,7 @@ fn gzip(plain: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_likes() {
+async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_accepts() {
     let site = Site::start("compression").await;
     site.index("zipped", json!({})).await;
     let body: String = (0..2_000)
@@ -49,7 +49,7 @@ async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_take_compressed_batches() {
+async fn nodes_accept_compressed_batches() {
     let site = Site::start_with("compressed-batches", json!({"dispatch": {"compress": true}})).await;
     site.index("batches", json!({})).await;
     let received = "cluster.es-0.upstream_rq_total";
@@ -66,7 +66,7 @@ async fn nodes_take_compressed_batches() {
     let plain = site.by_upstream("batch_bytes").await["es-0"] - plain;
     assert!(requests >= 1 && plain > 50_000, "{requests} batches of {plain} bytes");
     assert!(bytes * 3 < plain, "{bytes} bytes were sent of {plain}");
-    // What is wrong with a document is told as ever.
+    // Errors of documents are reported as without compression.
     let wrong = "{\"index\":{\"_index\":\"batches\",\"_id\":\"w\"}}\n{\"n\":\"many\"}\n";
     let answer = site.bulk(wrong).await.ok().unwrap().json().unwrap();
     assert_eq!(answer["items"][0]["index"]["error"]["type"], "mapper_parsing_exception");

@@ -6,13 +6,13 @@ use serde_json::json;
 
 use crate::site::Site;
 
-/// Far more than it takes.
+/// A limit far above the expected time.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
 impl Site {
-    /// Lets a bulk request make an index; returns how long after its answer the filter routes to that.
+    /// Creates an index by a bulk request. Returns the time from its answer until the filter routes to the index.
     async fn learns(&self, index: &str) -> Duration {
         self.client.delete(&self.direct(0, &format!("/{index}"))).await.unwrap();
         let number = Cell::new(0);
@@ -23,30 +23,30 @@ impl Site {
         };
         let before = self.counter(MERGED).await;
         write().await;
-        assert_eq!(self.counter(MERGED).await, before, "the index was known before it was there");
-        let made = Instant::now();
-        wait::until(LIMIT, "it is learnt", async || {
+        assert_eq!(self.counter(MERGED).await, before, "the index was known before it existed");
+        let created = Instant::now();
+        wait::until(LIMIT, "the filter routes to the index", async || {
             write().await;
             Ok((self.counter(MERGED).await > before).then_some(()))
         })
         .await
         .unwrap();
-        let after = made.elapsed();
+        let after = created.elapsed();
         assert_eq!(self.documents(index).await, number.get());
         after
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_that_a_request_makes_is_learnt_at_once() {
-    // So long that no turn of the refresh brings it.
+async fn an_index_that_a_request_creates_is_routed_almost_immediately() {
+    // The first interval is so long that no regular poll can find the index.
     for (refresh, indices) in [("10m", 1), ("5s", 4)] {
         let name = format!("learnt-{refresh}");
         let site = Site::start_with(&name, json!({"cluster_state": {"refresh": refresh}})).await;
         for number in 0..indices {
             let after = site.learns(&format!("{name}-{number}")).await;
-            println!("an index that a request made: routed {after:.0?} later, with a refresh every {refresh}");
-            // Hints bring turns forward, but not again and again.
+            println!("an index that a request created: routed {after:.0?} later, with a refresh every {refresh}");
+            // Hints trigger an early poll, but only at a limited rate.
             assert!(after < Duration::from_millis(1500), "{after:?}");
         }
         site.end().await;

@@ -1,4 +1,4 @@
-//! `envoy/gateway.yaml`: several tenants in front, TLS on both sides.
+//! `envoy/gateway.yaml`: several tenants, and TLS on both sides.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::site::{self, Site};
 
 const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
-/// The file's gateway in front of nodes that let in nobody else.
+/// The gateway of the file, in front of nodes that admit no other client.
 struct Scene {
     site: Site,
     guarded: GuardedNodes,
@@ -25,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// With nodes that offer HTTP/2, or do not. Requests are held for a while, so that they meet.
+    /// Starts a scene whose nodes offer HTTP/2 or not. Requests are held for a while, so that they are merged.
     async fn start(name: &str, http2: bool) -> Self {
         let (servers, tenants) = (Authority::new().unwrap(), Authority::new().unwrap());
         let nodes = site::nodes(site::distribution()).await;
@@ -38,12 +38,12 @@ impl Scene {
         Self { site: Site::of(nodes, envoy), guarded, servers, tenants }
     }
 
-    /// A client of the tenant that this URI names.
+    /// Creates a client with a certificate of the tenant that this URI names.
     fn certified(&self, uri: &str) -> TlsClient {
         TlsClient::http2(&self.servers, Some(&self.tenants.sign_uri(uri).unwrap())).unwrap()
     }
 
-    /// A client without a certificate.
+    /// Creates a client without a certificate.
     fn stranger(&self) -> TlsClient {
         TlsClient::http1(&self.servers, None).unwrap()
     }
@@ -54,13 +54,13 @@ impl Scene {
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(body.into()).unwrap()
     }
 
-    /// Makes an index, and waits until the filter routes to it.
+    /// Creates an index, and waits until the filter routes to it.
     async fn index(&self, name: &str) {
         self.site.create_index(name, json!({})).await;
         let client = self.stranger();
         let probe: String =
             (0..64).map(|n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"{n}\"}}}}\n")).collect();
-        wait::until(Duration::from_secs(60), "the filter does not route to the index", async || {
+        wait::until(Duration::from_secs(60), "the filter routes to the index", async || {
             let before = self.site.counter(MERGED).await;
             client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe.clone())).await?;
             Ok((self.site.counter(MERGED).await > before).then_some(()))
@@ -82,7 +82,7 @@ fn documents(owner: &str, index: &str, numbers: Range<usize>) -> String {
         .collect()
 }
 
-/// For which tenant a batch was sent, and whose documents are in it.
+/// Returns the tenant in a batch's header, and the tenants whose documents are in it.
 fn owners(batch: &Recorded) -> (String, BTreeSet<String>) {
     let operations = batch.operations().unwrap();
     let owner = |id: &str| id.split('-').next().unwrap().to_owned();
@@ -90,13 +90,13 @@ fn owners(batch: &Recorded) -> (String, BTreeSet<String>) {
     (batch.header("x-tenant").unwrap_or_default().to_owned(), owners)
 }
 
-/// Five clients of three tenants write at the same time, each forging another tenant's name.
+/// Sends concurrent requests of five clients of three tenants. Each client forges another tenant's name.
 async fn three_tenants_write(name: &str, http2: bool) {
     const REQUESTS: usize = 12;
     const ALICE: &str = "spiffe://tenants.internal/alice";
     let scene = Scene::start(name, http2).await;
     scene.index(name).await;
-    // Certificates and keys are renewed while the old ones are still good.
+    // A tenant has two certificates or keys while it rotates them.
     let clients = [
         ("alice", scene.certified(ALICE), [("x-tenant", "carol"), ("x-opaque-id", "same")]),
         ("alice", scene.certified(ALICE), [("x-tenant", "dave"), ("x-opaque-id", "same")]),
@@ -125,11 +125,11 @@ async fn three_tenants_write(name: &str, http2: bool) {
     let only = |tenant: &str, owner: &str| (tenant.to_owned(), BTreeSet::from([owner.to_owned()]));
     let told: BTreeSet<_> = batches.iter().map(owners).collect();
     assert_eq!(told, [only(ALICE, "alice"), only("carol", "carol"), only("dave", "dave")].into());
-    assert!(batches.iter().all(|batch| batch.header("x-api-key").is_none()), "a key went further");
+    assert!(batches.iter().all(|batch| batch.header("x-api-key").is_none()), "a key was forwarded");
     for address in ["x-forwarded-for", "x-envoy-external-address"] {
-        assert!(batches.iter().all(|batch| batch.header(address).is_none()), "a client's address went further");
+        assert!(batches.iter().all(|batch| batch.header(address).is_none()), "a client's address was forwarded");
     }
-    // Each tenant's requests did meet, whichever certificate or key they came with.
+    // Each tenant's requests were merged, whichever certificate or key they used.
     assert!(batches.len() < requests, "{} batches", batches.len());
 
     let connections = scene.site.envoy.stats_with("cx_http[12]_total$").await.unwrap();
@@ -155,7 +155,7 @@ async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_no_tenant_is_not_let_in() {
+async fn clients_that_are_not_tenants_are_rejected() {
     let scene = Scene::start("gateway-strangers", true).await;
     scene.index("strangers").await;
     let body = || documents("mallory", "strangers", 0..30);
@@ -163,10 +163,10 @@ async fn who_is_no_tenant_is_not_let_in() {
         let answer = scene.stranger().send(scene.bulk(&headers, body())).await.unwrap();
         assert_eq!(answer.status, 401, "{headers:?}");
     }
-    // A certificate that names no tenant.
+    // A certificate whose URI is not a tenant's.
     let answer = scene.certified("spiffe://cluster.internal/alice").send(scene.bulk(&[], body())).await.unwrap();
     assert_eq!(answer.status, 401);
-    // A certificate of somebody else's tenants; a good key does not make up for that.
+    // A certificate of an unknown authority. A valid key does not make up for it.
     let elsewhere = Authority::new().unwrap().sign_uri("spiffe://tenants.internal/alice").unwrap();
     let client = TlsClient::http2(&scene.servers, Some(&elsewhere)).unwrap();
     let refused: Result<Response> = client.send(scene.bulk(&[("x-api-key", "change-me-dave")], body())).await;

@@ -1,4 +1,4 @@
-//! HTTP/2 in clear text to the nodes themselves. `DISTRIBUTION=opensearch-3` has nodes that take it.
+//! Cleartext HTTP/2 directly to the nodes. The nodes of `DISTRIBUTION=opensearch-3` support it.
 
 use bulk_reshuffle_e2e::{Item, reach_nodes_by_http2};
 use bulk_reshuffle_stack::{Distribution, Envoy, Tools};
@@ -10,7 +10,7 @@ fn documents() -> String {
     (0..300).map(|n| format!("{{\"index\":{{\"_index\":\"http2\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n")).collect()
 }
 
-/// Connections to the nodes, by the version of HTTP that is spoken there.
+/// Returns the number of connections to the nodes by HTTP version.
 async fn connections(site: &Site) -> [u64; 2] {
     let stats = site.envoy.stats_with("^cluster.es-..upstream_cx_http._total$").await.unwrap();
     let sum = |name: &str| stats.iter().filter(|(stat, _)| stat.ends_with(name)).map(|(_, count)| count).sum();
@@ -18,7 +18,7 @@ async fn connections(site: &Site) -> [u64; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opensearch_3_takes_it_and_the_others_do_not() {
+async fn only_opensearch_3_accepts_cleartext_http2() {
     let nodes = site::nodes(site::distribution()).await;
     let options = site::options("http2", &nodes, json!({})).edit(reach_nodes_by_http2);
     let site = Site::of(nodes, Envoy::start(&Tools::find().unwrap(), options).await.unwrap());

@@ -9,7 +9,7 @@ use crate::site::Site;
 const REQUESTS: usize = 12;
 const DOCUMENTS: usize = 100;
 
-/// The shards whose documents are in a batch.
+/// Returns the shards of the documents in a batch.
 fn shards(batch: &Recorded) -> BTreeSet<usize> {
     let index = Index::new("", [0; 6]);
     let operations = batch.operations().unwrap();
@@ -17,7 +17,7 @@ fn shards(batch: &Recorded) -> BTreeSet<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_level_of_shards_each_batch_is_for_one_shard() {
+async fn at_the_shard_level_each_batch_is_for_one_shard() {
     for level in ["node", "shard"] {
         let config = json!({"dispatch": {"level": level}});
         let (site, received) = Site::start_recorded(&format!("level-{level}"), config, |options| options).await;

@@ -19,5 +19,5 @@ mod sizes;
 mod tls;
 mod workers;
 
-/// For a cluster that gets a lot to do.
+/// A profile for high throughput.
 const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Throughput;

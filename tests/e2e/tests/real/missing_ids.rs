@@ -9,7 +9,7 @@ use crate::site::Site;
 const DOCUMENTS: usize = 300;
 
 impl Site {
-    /// Sends documents without ids in one request; returns the ids that they got.
+    /// Sends documents without ids in one request; returns their generated ids.
     async fn make(&self, index: &str) -> Vec<String> {
         let body: String = (0..DOCUMENTS).map(|n| format!("{{\"index\":{{}}}}\n{{\"n\":{n}}}\n")).collect();
         let url = self.envoy.url(&format!("/{index}/_bulk"));
@@ -24,14 +24,14 @@ impl Site {
             .collect()
     }
 
-    /// All documents by their ids.
+    /// Returns the hits of all documents.
     async fn found(&self, index: &str) -> Vec<Value> {
         self.documents(index).await;
         let found = self.client.get_json(&self.direct(0, &format!("/{index}/_search?size=10000"))).await.unwrap();
         found["hits"]["hits"].as_array().unwrap().clone()
     }
 
-    /// Documents in each shard.
+    /// Returns the number of documents in each shard.
     async fn in_shards(&self, index: &str) -> Vec<u64> {
         self.documents(index).await;
         let url = self.direct(0, &format!("/_cat/shards/{index}?format=json&h=docs"));
@@ -41,7 +41,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_found_under_the_ids_that_the_filter_made() {
+async fn documents_are_found_under_the_ids_that_the_filter_generated() {
     let site = Site::start_with("generate", json!({"missing_id": "generate"})).await;
     site.index("made", json!({})).await;
     let mut made = Vec::new();
@@ -58,7 +58,7 @@ async fn documents_are_found_under_the_ids_that_the_filter_made() {
         assert_eq!(position % DOCUMENTS, n);
         assert!(hit.get("_routing").is_none());
     }
-    // Each where the cluster looks for it, and all over the cluster.
+    // The cluster finds a document by its id, and the documents are spread over all shards.
     let url = site.direct(1, &format!("/made/_doc/{}", made[0]));
     assert_eq!(site.client.get_json(&url).await.unwrap()["_source"]["n"], 0);
     assert!(site.in_shards("made").await.iter().all(|documents| *documents > 100));
@@ -70,7 +70,7 @@ async fn direct_fills_one_shard_with_each_request() {
     let settings = json!({"indices": [{"pattern": "direct-*", "missing_id": "direct"}]});
     let site = Site::start_with("direct", settings).await;
     site.index("direct-a", json!({})).await;
-    // What the filter knows of a new index may lack shards that started a moment later.
+    // The filter's state of a new index may lack shards that started a moment later.
     wait::until(Duration::from_secs(60), "all shards have documents", async || {
         let before = site.in_shards("direct-a").await;
         site.make("direct-a").await;

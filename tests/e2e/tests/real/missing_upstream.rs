@@ -8,7 +8,7 @@ use crate::site::Site;
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 50;
 
-/// Writes these documents; all of them are acknowledged.
+/// Writes documents, and checks that all of them are acknowledged.
 async fn write(site: &Site, name: &str) {
     let body: String = (0..DOCUMENTS)
         .map(|n| format!("{{\"index\":{{\"_index\":\"upstreams\",\"_id\":\"{name}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
@@ -19,7 +19,7 @@ async fn write(site: &Site, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() {
-    // Answers hint at changes five times as often at most.
+    // Hints in answers trigger a poll after a fifth of the interval at the earliest.
     const SHORTEST: Duration = Duration::from_secs(2);
     let config = json!({"cluster_state": {"refresh": "10s"}});
     let (site, received) = Site::start_recorded("upstreams", config, |mut options| {
@@ -34,17 +34,17 @@ async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() {
     for number in 0..REQUESTS {
         write(&site, &number.to_string()).await;
     }
-    let (tried, turns) = (redirected().await - before, begun.elapsed().as_secs() / SHORTEST.as_secs());
+    let (tried, polls) = (redirected().await - before, begun.elapsed().as_secs() / SHORTEST.as_secs());
     assert_eq!(site.documents("upstreams").await, (REQUESTS * DOCUMENTS) as u64);
     assert_eq!(site.counter("wasmcustom.bulk_reshuffle_operations_unknown_total.upstream.es-2").await, 0);
-    // Its operations are two shards' of six; the others go where they belong.
+    // Two of six shards are on that node. Operations on the others go to their own nodes.
     let batches = site.by_upstream("batches").await;
     for upstream in ["es", "es-0", "es-1"] {
         assert!(batches[upstream] >= REQUESTS as u64, "{batches:?}");
     }
     assert_eq!(received.bulks().len(), 3 * REQUESTS);
-    assert!(tried <= turns + 1, "tried {tried} times in {turns} turns");
-    // Tried again later.
+    assert!(tried <= polls + 1, "tried {tried} times in {polls} polls");
+    // The upstream is tried again later.
     wait::until(Duration::from_secs(30), "the missing upstream is tried again", async || {
         write(&site, "again").await;
         Ok((redirected().await > before + tried).then_some(()))

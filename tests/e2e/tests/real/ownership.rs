@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// Ids of many kinds: short, long, accented, outside the basic plane, with characters that JSON escapes.
+/// Returns ids of many kinds: short, long, accented, outside the basic plane, with characters that JSON escapes.
 fn ids() -> Vec<String> {
     let kinds: [fn(usize) -> String; 8] = [
         |n| format!("{n}"),
@@ -19,7 +19,7 @@ fn ids() -> Vec<String> {
 }
 
 impl Site {
-    /// The node that the cluster itself names as the owner of a routing value.
+    /// Returns the node that the cluster reports as the owner of a routing value.
     async fn owner(&self, index: &str, routing: &str) -> String {
         let routing = utf8_percent_encode(routing, NON_ALPHANUMERIC);
         let found =
@@ -29,7 +29,7 @@ impl Site {
         found["nodes"][node]["name"].as_str().unwrap().to_owned()
     }
 
-    /// The node to which the filter sends an operation, told by its counters.
+    /// Returns the node to which the filter sends an operation, according to its counters.
     async fn receiver(&self, path: &str, line: &Value) -> String {
         let before = self.by_upstream("batch_operations").await;
         let body = format!("{line}\n{{\"n\":1}}\n");
@@ -55,7 +55,7 @@ async fn every_routed_operation_goes_to_the_node_that_owns_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn custom_routing_aliases_and_other_shard_counts_go_right_too() {
+async fn custom_routing_aliases_and_other_shard_counts_are_routed_correctly() {
     let site = Site::start("routing").await;
     site.index("wide", json!({"number_of_shards": 4, "number_of_routing_shards": 24})).await;
     let add = json!({"actions": [{"add": {"index": "wide", "alias": "wide-alias"}}]});

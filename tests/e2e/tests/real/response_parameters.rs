@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::answers::without_source;
 use crate::site::Site;
 
-/// Applied here.
+/// Queries that the filter applies itself.
 const FILTERED: &[&str] = &[
     // As Logstash and Beats send it.
     "filter_path=errors,items.*.error,items.*.status",
@@ -68,7 +68,7 @@ const FILTERED: &[&str] = &[
     "filter_path=unknown&pretty",
 ];
 
-/// Passed on whole.
+/// Queries that make a request pass through.
 const PASSED: &[&str] = &[
     "pretty=banana",
     "pretty&pretty",
@@ -95,13 +95,13 @@ const PASSED: &[&str] = &[
     "filter_path=-items.*._shards.total",
 ];
 
-/// What can become of an operation, on all nodes and on one.
+/// Returns bodies with all outcomes of operations, for one node and for all nodes.
 fn bodies() -> Vec<String> {
     let index = |id: &str, n: &str| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n");
     let update = "{\"update\":{\"_id\":\"missing\"}}\n{\"doc\":{\"n\":1}}\n".to_owned();
     let conflict = "{\"create\":{\"_id\":\"0\"}}\n{\"n\":1}\n";
     let delete = "{\"delete\":{\"_id\":\"nothing\"}}\n";
-    // What JSON escapes, what it may escape, and what is outside the basic plane, in ids and in reasons.
+    // Characters that JSON must or may escape, or that are outside the basic plane, in ids and in reasons.
     let odd = "\\u0001\\u007f\\t\\\"\\\\/\\/é\\u0085\\u2028🙂\\ud83d\\ude42</x>";
     let odd = index(odd, "1") + &index(&format!("{odd}b"), &format!("\"{odd}\""));
     let good: String = (0..12).map(|id| index(&id.to_string(), "1")).collect();
@@ -117,8 +117,8 @@ fn bodies() -> Vec<String> {
 }
 
 impl Site {
-    /// Sends a body to an index at a node and to another one through the filter: the two answers must be the same to
-    /// the byte, but for the index, the time that it took and sequence numbers.
+    /// Sends a body to one index at a node, and to another one through the filter. The two answers must be identical,
+    /// except for the index, `took` and sequence numbers.
     async fn compare_text(&self, node: usize, query: &str, body: &str) {
         let direct = self.text("seen-d", &self.direct(node, &format!("/seen-d/_bulk?{query}")), body).await;
         let filtered = self.text("seen-f", &self.envoy.url(&format!("/seen-f/_bulk?{query}")), body).await;
@@ -135,14 +135,14 @@ impl Site {
     }
 }
 
-/// The text without the numbers that follow a name, in JSON or YAML.
+/// Removes the numbers that follow a name, in JSON or YAML.
 fn without_numbers(text: &str, name: &str) -> String {
     let number = |char: char| char.is_numeric() || matches!(char, '"' | ' ' | ':');
     text.split(name).map(|rest| rest.trim_start_matches(number)).collect::<Vec<_>>().join(name)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_wants_to_see_is_what_the_cluster_would_have_shown() {
+async fn response_parameters_give_the_same_answer_as_from_the_cluster() {
     let site = Site::start("seen").await;
     for index in ["seen-d", "seen-f"] {
         site.index(index, json!({})).await;
@@ -164,7 +164,7 @@ async fn what_a_client_wants_to_see_is_what_the_cluster_would_have_shown() {
     }
     let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.parameter";
     assert_eq!(site.counter(passed).await, (PASSED.len() * bodies.len()) as u64);
-    // Refusals are not filtered, neither those of a whole request nor those of its pieces.
+    // Refusals are not filtered, neither of a request that passes through nor of its shares.
     for body in [bodies[3].as_str(), "junk\n", "", "{\"index\":{\"_id\":\"0\"}}\n{\"n\":1}"] {
         site.compare_text(0, "filter_path=errors&refresh=banana", body).await;
         site.compare_text(0, "filter_path=error.type&human=true", body).await;

@@ -1,4 +1,4 @@
-//! `envoy/rollout.yaml`: one cluster behind two ports, and the metrics of both.
+//! `envoy/rollout.yaml`: one cluster behind two ports, and their metrics.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::site::Site;
 
 const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total";
 
-/// The site, and the URL of a path at the port without the filter.
+/// Starts a site. Returns also the URL of bulk requests at the port without the filter.
 async fn start(name: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) -> (Site, FakeCluster, String) {
     let plain = port::free().unwrap();
     let (site, received) = Site::start_shipped(name, "rollout.yaml", |files| replace(files.port(9210, plain))).await;
@@ -26,7 +26,7 @@ fn documents(index: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_ports_answer_alike_and_only_one_splits() {
+async fn both_ports_give_the_same_answers_and_only_one_splits() {
     let (site, received, plain) = start("rollout", |files| files).await;
     let mut answers = Vec::new();
     for (index, url) in [("filtered", site.envoy.url("/_bulk")), ("plain", plain)] {
@@ -51,7 +51,7 @@ async fn both_ports_answer_alike_and_only_one_splits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_is_told_the_upstream_the_reason_and_the_port() {
+async fn prometheus_metrics_have_the_upstream_the_reason_and_the_port() {
     let (site, _received, plain) = start("rollout-prometheus", |files| files).await;
     site.index("prometheus", json!({})).await;
     site.client.post_ndjson(&plain, documents("prometheus")).await.unwrap().ok().unwrap();
@@ -77,7 +77,7 @@ async fn prometheus_is_told_the_upstream_the_reason_and_the_port() {
     site.end().await;
 }
 
-/// Adds up what has arrived for each of the filter's counters, labels included.
+/// Adds up the values received for each of the filter's counters, by name and labels.
 fn listen(socket: &UdpSocket, sums: &mut BTreeMap<String, u64>) {
     let mut datagram = vec![0; 1 << 16];
     while let Ok(length) = socket.recv(&mut datagram) {
@@ -93,7 +93,7 @@ fn listen(socket: &UdpSocket, sums: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// Statsd is told of the batches for each upstream, under these names.
+/// Checks that statsd receives the batches of each upstream under names with this infix.
 async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) {
     let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
@@ -103,8 +103,8 @@ async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(Shippe
     let (site, _received, _) = start(name, |files| replace(quick(files))).await;
     site.index(name, json!({})).await;
     let told = RefCell::new(BTreeMap::new());
-    // UDP loses what nobody takes in time, so there has to be more to tell.
-    wait::until(Duration::from_secs(20), "statsd is not told of all upstreams", async || {
+    // UDP loses datagrams that are not read in time, so each attempt sends more requests.
+    wait::until(Duration::from_secs(20), "statsd receives metrics of all upstreams", async || {
         site.bulk(&documents(name)).await.ok()?;
         listen(&socket, &mut told.borrow_mut());
         let number = |node| told.borrow().get(&format!("envoy.{BATCHES}{of_upstream}es-{node}")).copied();
@@ -120,9 +120,9 @@ async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(Shippe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statsd_is_told_with_tags_or_without_them() {
+async fn statsd_receives_metrics_with_and_without_tags() {
     check_statsd("rollout-dogstatsd", "#upstream:", |files| files).await;
-    // As the comment in the file says.
+    // As a comment in the file describes.
     let without_tags = |files: ShippedFiles| {
         files
             .replace("- name: envoy.stat_sinks.dog_statsd", "- name: envoy.stat_sinks.statsd")

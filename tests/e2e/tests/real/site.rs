@@ -10,13 +10,13 @@ use bulk_reshuffle_stack::{
 };
 use serde_json::{Value, json};
 
-/// Far more than anything here takes, even on a busy machine.
+/// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Name and HTTP address of every node.
+/// The name and HTTP address of every node.
 pub type Nodes = Vec<(String, SocketAddr)>;
 
-/// One cluster of a distribution for all tests of this file: it takes a while to start.
+/// One cluster per distribution, shared by all tests of a binary, because a cluster takes a while to start.
 static CLUSTERS: Mutex<BTreeMap<&str, Nodes>> = Mutex::new(BTreeMap::new());
 
 fn cluster(distribution: Distribution) -> Nodes {
@@ -24,14 +24,14 @@ fn cluster(distribution: Distribution) -> Nodes {
     clusters.entry(distribution.name()).or_insert_with(|| start_cluster(distribution)).clone()
 }
 
-/// The nodes of the cluster that all tests share.
+/// Returns the nodes of the cluster that all tests share.
 pub async fn nodes(distribution: Distribution) -> Nodes {
     tokio::task::spawn_blocking(move || cluster(distribution)).await.unwrap()
 }
 
 fn start_cluster(distribution: Distribution) -> Nodes {
     let (started, address) = std::sync::mpsc::channel();
-    // Each test has a runtime of its own, which ends with it; the cluster stays until the process ends.
+    // Each test has its own runtime, which ends with the test. The cluster stays until the process ends.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
@@ -48,19 +48,19 @@ fn start_cluster(distribution: Distribution) -> Nodes {
     address.recv().expect("the cluster did not start")
 }
 
-/// What the tests run against unless they say otherwise: OpenSearch 2, or what the environment names.
+/// Returns the default distribution of the tests: `DISTRIBUTION` of the environment, or OpenSearch 2.
 pub fn distribution() -> Distribution {
     std::env::var("DISTRIBUTION").map_or_else(|_| Distribution::default(), |name| name.parse().unwrap())
 }
 
-/// The cluster with an Envoy of the test's own in front of it.
+/// The shared cluster with an Envoy for this test alone in front of it.
 pub struct Site {
     pub client: Client,
     pub envoy: Envoy,
     nodes: Nodes,
 }
 
-/// Logs and data of this run; what earlier runs left is removed.
+/// The folder for logs and data of this run. Folders of earlier runs are removed.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("real");
     for run in std::fs::read_dir(&parent).into_iter().flatten().flatten() {
@@ -75,7 +75,8 @@ pub fn folder(name: &str) -> PathBuf {
     FOLDER.join(name)
 }
 
-/// An Envoy of one worker in front of these nodes, with these fields in the filter's configuration.
+/// Returns the options of an Envoy with one worker in front of these nodes, with these fields in the filter's
+/// configuration.
 pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
     let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
     for (name, address) in nodes {
@@ -88,17 +89,17 @@ pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
 }
 
 impl Site {
-    /// With an Envoy of one worker, as shipped, that knows the cluster's state.
+    /// Starts the shipped Envoy with one worker, and waits until the filter knows the cluster state.
     pub async fn start(name: &str) -> Self {
         Self::start_with(name, json!({})).await
     }
 
-    /// The same, with these fields in the filter's configuration.
+    /// Does the same as [`start`](Self::start), with these fields in the filter's configuration.
     pub async fn start_with(name: &str, config: Value) -> Self {
         Self::start_in_front_of(distribution(), name, config).await
     }
 
-    /// The same as [`start_with`](Self::start_with), in front of this distribution.
+    /// Does the same as [`start_with`](Self::start_with), in front of this distribution.
     pub async fn start_in_front_of(distribution: Distribution, name: &str, config: Value) -> Self {
         let nodes = nodes(distribution).await;
         let envoy = Envoy::start(&Tools::find().unwrap(), options(name, &nodes, config)).await.unwrap();
@@ -107,8 +108,8 @@ impl Site {
         site
     }
 
-    /// The same as [`start_with`](Self::start_with), with one in between who writes down what the nodes receive, and
-    /// changes to how Envoy is started.
+    /// Does the same as [`start_with`](Self::start_with), with a relay that records the requests to the nodes, and with
+    /// a change to Envoy's options.
     pub async fn start_recorded(
         name: &str,
         config: Value,
@@ -117,7 +118,7 @@ impl Site {
         Self::start_recorded_in_front_of(distribution(), name, config, change).await
     }
 
-    /// The same as [`start_recorded`](Self::start_recorded), in front of this distribution.
+    /// Does the same as [`start_recorded`](Self::start_recorded), in front of this distribution.
     pub async fn start_recorded_in_front_of(
         distribution: Distribution,
         name: &str,
@@ -135,8 +136,8 @@ impl Site {
         (site, received)
     }
 
-    /// With one of the shipped configurations on other ports, perhaps with more in it replaced, and one in between who
-    /// writes down what the nodes receive.
+    /// Starts one of the shipped configurations on free ports, optionally with other replacements, and with a relay
+    /// that records the requests to the nodes.
     pub async fn start_shipped(
         name: &str,
         file: &str,
@@ -151,12 +152,12 @@ impl Site {
         (site, received)
     }
 
-    /// With an Envoy in front of the cluster that the test has started itself.
+    /// Creates a site with an Envoy that the test has started itself.
     pub fn of(nodes: Nodes, envoy: Envoy) -> Self {
         Self { client: Client::new(), envoy, nodes }
     }
 
-    /// Ends the test: Envoy must have come through it with the VM that it started with.
+    /// Ends the test, and checks that the VM has not been reloaded.
     pub async fn end(self) {
         assert_eq!(self.counter("wasm.bulk_reshuffle.vm_reload").await, 0, "the VM died:\n{}", self.envoy.log());
         let log = self.envoy.log();
@@ -164,13 +165,13 @@ impl Site {
         self.envoy.stop().await.unwrap();
     }
 
-    /// Makes an index of the test's own, with explicit mappings, and waits until the filter routes to it.
+    /// Creates an index with explicit mappings, and waits until the filter routes to it.
     pub async fn index(&self, name: &str, settings: Value) {
         self.create_index(name, settings).await;
         self.wait_for_routing(name).await;
     }
 
-    /// The same without waiting.
+    /// Creates an index with explicit mappings.
     pub async fn create_index(&self, name: &str, settings: Value) {
         let mut whole = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
         whole.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
@@ -181,12 +182,12 @@ impl Site {
         self.client.put_json(&self.direct(0, &format!("/{name}")), &index).await.unwrap().ok().unwrap();
     }
 
-    /// Waits until operations on an index or alias are split, whichever of its shards they are for.
+    /// Waits until operations on all shards of an index or alias are split.
     pub async fn wait_for_routing(&self, name: &str) {
         let line = |n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe-{n}\"}}}}\n");
         let probe: String = (0..64).map(line).collect();
         let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-        wait::until(LIMIT, "the filter does not route to the index", async || {
+        wait::until(LIMIT, "the filter routes to the index", async || {
             let before = self.counter(merged).await;
             self.bulk(&probe).await;
             Ok((self.counter(merged).await > before).then_some(()))
@@ -195,7 +196,7 @@ impl Site {
         .unwrap();
     }
 
-    /// A URL at a node.
+    /// Returns a URL at a node.
     pub fn direct(&self, node: usize, path: &str) -> String {
         format!("http://{}{path}", self.nodes[node % self.nodes.len()].1)
     }
@@ -205,7 +206,7 @@ impl Site {
         self.client.post_ndjson(&self.envoy.url("/_bulk"), body.to_owned()).await.unwrap()
     }
 
-    /// Documents in an index.
+    /// Returns the number of documents in an index.
     pub async fn documents(&self, index: &str) -> u64 {
         self.client.get(&self.direct(0, &format!("/{index}/_refresh"))).await.unwrap().ok().unwrap();
         self.client.get_json(&self.direct(0, &format!("/{index}/_count"))).await.unwrap()["count"].as_u64().unwrap()
@@ -215,7 +216,7 @@ impl Site {
         self.envoy.counter(name).await.unwrap()
     }
 
-    /// A counter of the filter by upstream.
+    /// Returns one of the filter's counters by upstream.
     pub async fn by_upstream(&self, name: &str) -> BTreeMap<String, u64> {
         let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.upstream.");
         let stats = self.envoy.stats_with(&format!("bulk_reshuffle_{name}_total")).await.unwrap();
@@ -224,7 +225,7 @@ impl Site {
 
     pub async fn wait_for(&self, counter: &str, value: u64) {
         let name = format!("wasmcustom.{counter}");
-        wait::until(LIMIT, "the filter does not learn the cluster's state", async || {
+        wait::until(LIMIT, "the filter knows the cluster state", async || {
             self.bulk("\n").await;
             Ok((self.counter(&name).await >= value).then_some(()))
         })

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// A body of about this many bytes, and the number of its documents.
+/// Returns a body of about this many bytes, and the number of its documents.
 fn body(index: &str, bytes: usize, document: usize) -> (String, usize) {
     let text = "x".repeat(document);
     let mut body = String::with_capacity(bytes);

@@ -1,4 +1,4 @@
-//! `envoy/tls.yaml`, in front of nodes that are reached by TLS and ask who is there.
+//! `envoy/tls.yaml`, in front of nodes that require TLS and authentication.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,30 +12,31 @@ use tokio::task::JoinSet;
 
 use crate::site::{self, Nodes, Site};
 
-/// The first one is the filter's in the file; the passwords are `change-me`, `wonderland` and `can he fix it`.
+/// The users. The first one is the filter's in the file. The passwords are `change-me`, `wonderland` and
+/// `can he fix it`.
 const USERS: Guests = Guests::Users(
     "bulk-reshuffle:{SHA}6NSi9zGis3/LFpY50UzLk1CVLVk=\n\
      alice:{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=\n\
      bob:{SHA}wJdWD20UxKNpJWKMdm6KjtNd480=\n",
 );
 
-/// What each node is called in the file.
+/// Returns the nodes' names in the file.
 fn names() -> impl Iterator<Item = String> {
     (0..3).map(|node| format!("es-{node}.internal"))
 }
 
-/// The guarded cluster and the file's Envoy in front of it.
+/// The guarded cluster with the Envoy of the file in front of it.
 struct Scene {
     site: Site,
     guarded: GuardedNodes,
     nodes: Nodes,
     name: String,
-    /// What Envoy trusts.
+    /// The authority that Envoy trusts.
     authority: Authority,
 }
 
 impl Scene {
-    /// With the file's own configuration of the filter.
+    /// Starts a scene with the filter's configuration in the file.
     async fn start(name: &str) -> Self {
         let authority = Authority::new().unwrap();
         let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
@@ -66,13 +67,13 @@ impl Scene {
         self.site.client.send(request(envoy, path, authorization, body)).await.unwrap()
     }
 
-    /// The same Envoy without the filter.
+    /// Starts the same Envoy without the filter.
     async fn plain_envoy(&self) -> Envoy {
         let name = format!("{}-plain", self.name);
         envoy(&name, FilterConfig::Removed, &self.authority, &self.guarded, &self.nodes, |_| Ok(())).await
     }
 
-    /// Nothing but TLS has crossed the wire.
+    /// Checks that only TLS has crossed the wire.
     fn check_wire(&self) {
         const HANDSHAKE: [u8; 2] = [0x16, 3];
         for (node, wiretap) in self.guarded.wiretaps.iter().enumerate() {
@@ -80,7 +81,7 @@ impl Scene {
                 assert_eq!(heard[..2], HANDSHAKE, "es-{node}");
                 let text = String::from_utf8_lossy(&heard);
                 for clear in ["HTTP/1.1", "authorization", "Basic ", "/_bulk", "\"_id\""] {
-                    assert!(!text.contains(clear), "es-{node} was told {clear} in clear");
+                    assert!(!text.contains(clear), "{clear} was sent to es-{node} in cleartext");
                 }
             }
         }
@@ -138,7 +139,7 @@ fn ids(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.id.as_str()).collect()
 }
 
-/// Status, headers and body, but for what differs between any two answers.
+/// Returns status, headers and body, without headers that differ between any two answers.
 fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String) {
     let mut headers = BTreeMap::<_, Vec<_>>::new();
     for (name, value) in &answer.headers {
@@ -149,7 +150,7 @@ fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String)
     (answer.status.as_u16(), headers, answer.text())
 }
 
-/// Who writes in a batch, told by its header and by its documents.
+/// Returns the value of `authorization` of a batch, and the owners of its documents.
 fn writers(batch: &Recorded) -> (String, BTreeSet<String>) {
     let operations = batch.operations().unwrap();
     let owner = |id: &str| id.split('-').next().unwrap().to_owned();
@@ -173,19 +174,19 @@ async fn bulk_requests_are_split_over_nodes_behind_tls_and_passwords() {
     for batch in &batches {
         assert_eq!(writers(batch), (alice.clone(), ["alice".to_owned()].into()));
     }
-    // The filter asks under its own name.
-    let asked = scene.guarded.admitted.wait_for_others("a question", |questions| !questions.is_empty()).await.unwrap();
-    for question in asked {
-        assert_eq!(question.header("authorization"), Some(basic("bulk-reshuffle", "change-me").as_str()));
+    // The filter uses its own credentials.
+    let asked = scene.guarded.admitted.wait_for_others("a query", |queries| !queries.is_empty()).await.unwrap();
+    for query in asked {
+        assert_eq!(query.header("authorization"), Some(basic("bulk-reshuffle", "change-me").as_str()));
     }
     assert!(scene.guarded.wiretaps.iter().all(|wiretap| !wiretap.heard().is_empty()));
-    // Envoy takes what it is about to give up with no more than a warning.
+    // Envoy only logs a warning for deprecated fields.
     assert!(!scene.site.envoy.log().to_lowercase().contains("deprecated"));
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whom_a_node_does_not_know_gets_that_nodes_answer() {
+async fn an_unknown_user_gets_the_nodes_own_answer() {
     let scene = Scene::start("tls-strangers").await;
     scene.site.index("strangers", json!({})).await;
     scene.guarded.admitted.forget();
@@ -199,7 +200,7 @@ async fn whom_a_node_does_not_know_gets_that_nodes_answer() {
         assert_eq!(answer.status, 401);
         assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"http://search.internal/_bulk\"");
         let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
-        assert_eq!(after, merged + 1, "the filter answered");
+        assert_eq!(after, merged + 1, "the filter did not answer itself");
     }
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);
     assert_eq!(scene.site.documents("strangers").await, 0);
@@ -207,7 +208,7 @@ async fn whom_a_node_does_not_know_gets_that_nodes_answer() {
     scene.end().await;
 }
 
-/// Moves the filter into a file of its own, as the comment in `envoy/tls.yaml` says.
+/// Moves the filter into a separate file, as a comment in `envoy/tls.yaml` describes.
 fn in_own_file(config: &mut Value, path: &std::path::Path) -> Result<()> {
     let filters = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
     let filters = config.pointer_mut(filters).unwrap().as_array_mut().unwrap();
@@ -226,7 +227,7 @@ fn in_own_file(config: &mut Value, path: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts another file in its place, with another key for the filter.
+/// Replaces the file with one that has another key for the filter.
 fn rotate(path: &std::path::Path, old: &str, new: &str) {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.contains(old));
@@ -244,7 +245,7 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
     let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
     let filter = FilterConfig::Value(json!({
         "coordinator": "es", "credentials": {"authorization": OUTDATED},
-        // So that requests meet.
+        // Requests are held, so that they are merged.
         "hold": {"early_release": false, "interval": "500ms"},
     }));
     let file = site::folder("tls-keys").join("filter.yaml");
@@ -271,13 +272,13 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
     let told: BTreeSet<_> = batches.iter().map(writers).collect();
     let only = |key: &str, owner: &str| (key.to_owned(), BTreeSet::from([owner.to_owned()]));
     assert_eq!(told, [only(KEYS[1], "alice"), only(KEYS[2], "bob")].into());
-    // Each user's requests did meet.
+    // Each user's requests were merged.
     assert!(batches.len() < REQUESTS, "{} batches", batches.len());
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_wrong_credentials_for_the_state_everything_passes_and_nobody_is_shown_them() {
+async fn with_wrong_credentials_for_the_state_requests_pass_through_and_credentials_are_not_logged() {
     let authority = Authority::new().unwrap();
     let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
     let secret = basic("bulk-reshuffle", "not-the-p4ssword");
@@ -314,7 +315,7 @@ async fn with_wrong_credentials_for_the_state_everything_passes_and_nobody_is_sh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_with_certificates_of_another_authority_are_told_nothing() {
+async fn nodes_with_certificates_of_another_authority_receive_no_request() {
     let stranger = Authority::new().unwrap();
     let identities = names().map(|name| stranger.sign(&name).unwrap()).collect();
     let trusted = Authority::new().unwrap();
@@ -326,13 +327,13 @@ async fn nodes_with_certificates_of_another_authority_are_told_nothing() {
     assert!(scene.site.counter("cluster.es.ssl.fail_verify_error").await > 0);
     scene.site.wait_for("bulk_reshuffle_state_errors_total", 1).await;
     assert_eq!(scene.guarded.admitted.bulks().len() + scene.guarded.admitted.others().len(), 0);
-    // They were called.
+    // Envoy has connected to them.
     assert!(scene.guarded.wiretaps.iter().any(|wiretap| !wiretap.heard().is_empty()));
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_of_a_node_that_is_not_who_it_should_be_go_to_the_others() {
+async fn operations_for_a_node_with_the_wrong_certificate_go_to_other_nodes() {
     let authority = Authority::new().unwrap();
     // Signed by the right authority, for another node.
     let identities =

@@ -9,17 +9,17 @@ use crate::site::Site;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How often each question was asked.
-fn questions(requests: &[Recorded]) -> BTreeMap<String, usize> {
-    let mut questions = BTreeMap::new();
+/// Counts the queries by target.
+fn queries(requests: &[Recorded]) -> BTreeMap<String, usize> {
+    let mut queries = BTreeMap::new();
     for request in requests.iter().filter(|request| request.method == "GET") {
-        *questions.entry(request.target.clone()).or_default() += 1;
+        *queries.entry(request.target.clone()).or_default() += 1;
     }
-    questions
+    queries
 }
 
 impl Site {
-    /// Sends a bulk request by a connection of its own, to whichever worker.
+    /// Sends a bulk request on a new connection, to any worker.
     async fn by_new_connection(&self, body: &str) {
         let answer = Client::new().post_ndjson(&self.envoy.url("/_bulk"), body.to_owned()).await.unwrap();
         assert_eq!(answer.ok().unwrap().json().unwrap()["errors"], false);
@@ -27,7 +27,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_workers_one_asks_for_all() {
+async fn one_of_several_workers_polls_for_all() {
     const INTERVALS: usize = 8;
     let config = json!({"cluster_state": {"refresh": "1s"}});
     let (site, received) = Site::start_recorded("workers", config, |mut options| {
@@ -37,7 +37,7 @@ async fn of_several_workers_one_asks_for_all() {
     .await;
     site.index("workers", json!({})).await;
     let line = "{\"index\":{\"_index\":\"workers\"}}\n{\"n\":1}\n";
-    wait::until(LIMIT, "both workers have something to do", async || {
+    wait::until(LIMIT, "both workers have connections", async || {
         site.by_new_connection(line).await;
         let connections = site.envoy.stats_with("worker_.\\.downstream_cx_total").await?;
         let busy = connections.iter().filter(|(name, count)| name.starts_with("listener.127") && **count > 0);
@@ -46,20 +46,20 @@ async fn of_several_workers_one_asks_for_all() {
     .await
     .unwrap();
 
-    // The time is the subject.
+    // The duration is part of the test.
     received.forget();
     tokio::time::sleep(Duration::from_secs(INTERVALS as u64)).await;
-    let asked = questions(&received.others());
+    let asked = queries(&received.others());
     let versions = asked.iter().find(|(target, _)| target.starts_with("/_cluster/state/version?")).unwrap().1;
     assert!((INTERVALS - 2..=INTERVALS + 1).contains(versions), "{asked:?}");
 
-    // Something new is asked for once, and known to all.
+    // One worker loads a new index, and all workers know it.
     received.forget();
     site.index("workers-new", json!({})).await;
-    let asked = questions(&received.others());
+    let asked = queries(&received.others());
     let whole = asked.iter().filter(|(target, _)| !target.contains("version?") && !target.contains("settings"));
     println!("{versions} versions in {INTERVALS} intervals; for a new index {asked:?}");
-    // Making it is two changes, and the shards' start others.
+    // The creation of an index is two changes, and the start of its shards causes others.
     assert!(whole.clone().all(|(_, count)| *count <= 4), "{asked:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     let passed = site.envoy.stats_with("passed_through").await.unwrap();

@@ -1,11 +1,11 @@
-//! A request is the same request however its bytes arrive.
+//! Requests give the same result no matter how their bytes arrive.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Http2Client, Item, RawClient, Scene, SceneOptions, lines};
 use hyper::HeaderMap;
 use serde_json::{Value, json};
 
-/// A body of all actions, for all nodes; each node's part of it.
+/// Returns a body with all actions for all nodes, and each node's part of it.
 fn body(scene: &Scene) -> (String, [String; 3]) {
     let (mut body, mut parts) = (String::new(), [const { String::new() }; 3]);
     for number in 0..12_u64 {
@@ -23,7 +23,7 @@ fn body(scene: &Scene) -> (String, [String; 3]) {
     (body, parts)
 }
 
-/// Checks that each node got its part, and the client an answer to all.
+/// Checks that each node got its part, and that the client got an answer for every operation.
 fn check(scene: &Scene, parts: &[String; 3], answer: &Value) -> Result<()> {
     for (node, part) in parts.iter().enumerate() {
         assert_eq!(&scene.cluster.only_bulk_at(node)?.text(), part, "at es-{node}");
@@ -34,7 +34,7 @@ fn check(scene: &Scene, parts: &[String; 3], answer: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Envoy drops trailers of HTTP/1 requests unless told otherwise.
+/// Enables trailers of HTTP/1 requests, which Envoy drops by default.
 fn with_trailers() -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(|config| {
         let manager = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
@@ -44,7 +44,7 @@ fn with_trailers() -> SceneOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_pieces_of_any_size() -> Result<()> {
+async fn a_request_may_arrive_in_pieces_of_any_size() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let (body, parts) = body(&scene);
     let sizes: [&[usize]; 6] = [&[1], &[2, 3], &[7], &[64], &[1, 50, 3, 17, 200, 5, 31, 2], &[100_000]];
@@ -57,7 +57,7 @@ async fn in_pieces_of_any_size() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_chunks_of_any_size_with_trailers_or_without() -> Result<()> {
+async fn a_request_may_arrive_in_chunks_of_any_size_with_or_without_trailers() -> Result<()> {
     let scene = with_trailers().start().await?;
     let (body, parts) = body(&scene);
     for size in [1, 7, 40, 100_000] {
@@ -75,7 +75,7 @@ async fn in_chunks_of_any_size_with_trailers_or_without() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_http_2_with_trailers_or_without() -> Result<()> {
+async fn a_request_may_arrive_over_http_2_with_or_without_trailers() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let (body, parts) = body(&scene);
     let mut client = Http2Client::connect(scene.envoy.addr()).await?;
@@ -89,11 +89,11 @@ async fn over_http_2_with_trailers_or_without() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn trailers_come_after_a_body_that_passes_through() -> Result<()> {
+async fn trailers_do_not_change_a_body_that_passes_through() -> Result<()> {
     let scene = with_trailers().start().await?;
     let good = body(&scene).0;
     let mut http2 = Http2Client::connect(scene.envoy.addr()).await?;
-    // Not vouched for from the first line on, from the last line on, and only because it ends where it does.
+    // The reason to pass through is the first line, the last line, and the missing end of the last line.
     let late = format!("{good}{{\"delete\":{{\"_index\":\"unknown\",\"_id\":\"1\"}}}}\n");
     let early = format!("{{\"delete\":{{\"_index\":\"unknown\",\"_id\":\"1\"}}}}\n{good}");
     let cut = good.trim_end().to_owned();
@@ -121,7 +121,7 @@ async fn trailers_come_after_a_body_that_passes_through() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_body_holds_up_nobody() -> Result<()> {
+async fn a_slow_body_does_not_delay_other_requests() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let (body, parts) = body(&scene);
     let (start, end) = body.split_at(body.len() / 2);
@@ -136,7 +136,7 @@ async fn a_slow_body_holds_up_nobody() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_hundred_continue() -> Result<()> {
+async fn a_request_may_expect_100_continue() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let (body, parts) = body(&scene);
     let mut client = RawClient::connect(scene.envoy.addr()).await?;
@@ -148,7 +148,7 @@ async fn after_a_hundred_continue() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_over_one_connection_and_before_the_first_is_answered() -> Result<()> {
+async fn pipelined_requests_are_answered_in_order() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let requests: String = (0..3)
         .map(|node| {
@@ -167,7 +167,7 @@ async fn several_over_one_connection_and_before_the_first_is_answered() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_in_tiny_frames_counts_with_the_memory_that_it_takes() -> Result<()> {
+async fn a_body_in_tiny_frames_counts_with_the_memory_that_it_uses() -> Result<()> {
     let config = json!({"limits": {"memory": "1mb", "max_request": "1mb"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let body = lines::large("books", &scene.cluster.book(0, 0)?, 60_000);

@@ -1,10 +1,10 @@
-//! Clients that go away, and clients that come all at once.
+//! Clients that disconnect, and many clients at once.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Recorded, Scene, lines, raise_file_limit};
 
-/// A scene in which the bulk requests to the first node wait for the gate, and one does.
-async fn with_a_batch_on_its_way() -> Result<(Scene, Gate)> {
+/// Starts a scene in which bulk requests to the first node wait for the gate.
+async fn with_a_slow_node() -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
@@ -15,7 +15,7 @@ async fn with_a_batch_on_its_way() -> Result<(Scene, Gate)> {
     Ok((scene, gate))
 }
 
-/// Sends a bulk request by a connection of its own.
+/// Sends a bulk request on a new connection.
 async fn begin(scene: &Scene, body: &str) -> Result<RawClient> {
     let mut client = RawClient::connect(scene.envoy.addr()).await?;
     client.send_in_pieces("/_bulk", body.as_bytes(), &[body.len()]).await?;
@@ -34,8 +34,8 @@ async fn only_number(client: RawClient) -> Result<Option<u64>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_for_a_client_that_left_is_not_sent() -> Result<()> {
-    let (scene, gate) = with_a_batch_on_its_way().await?;
+async fn held_operations_of_a_client_that_disconnects_are_not_sent() -> Result<()> {
+    let (scene, gate) = with_a_slow_node().await?;
     let first = begin(&scene, &scene.cluster.write_book(0, 0)?).await?;
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
     let stays = begin(&scene, &scene.cluster.write_book(0, 1)?).await?;
@@ -55,8 +55,8 @@ async fn what_is_held_for_a_client_that_left_is_not_sent() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_on_its_way_for_a_client_that_left_harms_nobody() -> Result<()> {
-    let (scene, gate) = with_a_batch_on_its_way().await?;
+async fn a_client_that_disconnects_while_in_flight_does_not_affect_others() -> Result<()> {
+    let (scene, gate) = with_a_slow_node().await?;
     let first = begin(&scene, &scene.cluster.write_book(0, 0)?).await?;
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
     let second_gate = Gate::closed();
@@ -81,8 +81,8 @@ async fn what_is_on_its_way_for_a_client_that_left_harms_nobody() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_which_one_share_has_left_is_sent_to_the_end() -> Result<()> {
-    let (scene, gate) = with_a_batch_on_its_way().await?;
+async fn a_request_with_a_share_in_flight_is_sent_completely() -> Result<()> {
+    let (scene, gate) = with_a_slow_node().await?;
     let first = begin(&scene, &scene.cluster.write_book(0, 0)?).await?;
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
     let both = format!("{}{}", scene.cluster.write_book(0, 1)?, scene.cluster.write_book(1, 2)?);
@@ -99,7 +99,7 @@ async fn a_request_of_which_one_share_has_left_is_sent_to_the_end() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_body_that_breaks_off_nothing_is_sent() -> Result<()> {
+async fn an_incomplete_body_is_not_sent() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let body = scene.cluster.write_book(0, 0)?;
     for part in [0, 10, body.len()] {
@@ -118,9 +118,9 @@ async fn of_a_body_that_breaks_off_nothing_is_sent() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_thousand_clients_at_once_each_get_their_own_item() -> Result<()> {
     const CLIENTS: u64 = 3000;
-    // Envoy has a connection to each client, and inherits the limit.
+    // Envoy inherits the limit, and has a connection to each client.
     raise_file_limit(2 * CLIENTS + 1000)?;
-    let (scene, gate) = with_a_batch_on_its_way().await?;
+    let (scene, gate) = with_a_slow_node().await?;
     let id = scene.cluster.book(0, 0)?;
     let answers: Vec<_> =
         (0..CLIENTS).map(|number| scene.begin_bulk("/_bulk", &[], lines::index("books", &id, number))).collect();
@@ -132,7 +132,7 @@ async fn three_thousand_clients_at_once_each_get_their_own_item() -> Result<()> 
         let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
         assert_eq!(found, [(Some(number), 201)]);
     }
-    // All that waited left together.
+    // All waiting requests were sent in one batch.
     assert_eq!(scene.cluster.bulks().len(), 2);
     assert_eq!(scene.counted("requests_total.outcome.merged").await?, CLIENTS);
     scene.finish().await

@@ -1,4 +1,4 @@
-//! Batches that travel compressed.
+//! Compressed batches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Item, Reaction, Recorded, Scene, lines};
 use serde_json::json;
 
-/// Whether a batch says that it is gzip, is it, and asks for no compressed answer.
+/// Checks that a batch is declared as gzip, is gzip, and does not request a compressed answer.
 fn assert_compressed(batch: &Recorded, plain: &str) {
     assert_eq!(batch.header("content-encoding"), Some("gzip"), "{batch:?}");
     assert_eq!(batch.header("content-length"), Some(batch.body.len().to_string().as_str()));
@@ -15,7 +15,7 @@ fn assert_compressed(batch: &Recorded, plain: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_are_compressed_when_sent_again_and_elsewhere_too() -> Result<()> {
+async fn batches_are_compressed_also_when_retried_or_redirected() -> Result<()> {
     let config = json!({"dispatch": {"compress": true}, "retry": {"backoff": "10ms"}});
     let mut scene = Scene::of(ClusterScript::three_nodes()).coordinators([1]).config(config).start().await?;
     scene.take_down(0).await?;
@@ -35,13 +35,13 @@ async fn batches_are_compressed_when_sent_again_and_elsewhere_too() -> Result<()
         assert_compressed(batch, &books[1]);
         assert!(batch.body.len() < 1_000, "{} bytes", batch.body.len());
     }
-    // Counted as they were before.
+    // The counter has uncompressed bytes.
     assert_eq!(scene.counted("batch_bytes_total.upstream.es-2").await?, 2 * books[1].len() as u64);
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_are_plain_unless_the_configuration_says_so() -> Result<()> {
+async fn batches_are_not_compressed_by_default() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let book = scene.cluster.write_book(0, 0)?;
     scene.bulk_with("/_bulk", &[("accept-encoding", "gzip")], book.clone()).await?.ok()?;

@@ -1,4 +1,4 @@
-//! The filter's configuration, and the credentials in it.
+//! The filter's configuration and its credentials.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Scene, SceneOptions};
@@ -9,7 +9,7 @@ fn with(config: Value) -> SceneOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_configuration_is_refused_with_the_fields_path_and_what_was_expected() -> Result<()> {
+async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expected_value() -> Result<()> {
     let es = |field: &str, value: Value| json!({"coordinator": "es", field: value});
     for (config, field, expected) in [
         (json!({}), ".", "missing field `coordinator`"),
@@ -29,14 +29,14 @@ async fn a_bad_configuration_is_refused_with_the_fields_path_and_what_was_expect
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn envoy_does_not_start_with_a_bad_configuration() -> Result<()> {
+async fn envoy_does_not_start_with_an_invalid_configuration() -> Result<()> {
     let log = format!("{:#}", with(json!({"coordinator": ["es"]})).start_cold().await.expect_err("it started"));
     assert!(log.contains("configuration: `coordinator`") && log.contains("expected a string"), "{log}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_are_for_questions_about_the_state_and_are_never_shown() -> Result<()> {
+async fn credentials_are_sent_with_state_queries_only_and_never_logged() -> Result<()> {
     let credentials = json!({"Authorization": "ApiKey s3cret", "x-second": "t0psecret"});
     let config = json!({"credentials": credentials, "cluster_state": {"refresh": "200ms"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
@@ -44,12 +44,12 @@ async fn credentials_are_for_questions_about_the_state_and_are_never_shown() -> 
     scene.bulk("/_bulk", body.clone()).await?;
     scene.bulk_with("/_bulk", &[("authorization", "Basic bWU=")], body).await?;
     scene.bulk("/_bulk?format=yaml", scene.cluster.write_book(0, 0)?).await?;
-    let questions = scene.cluster.wait_for_others("questions", |requests| requests.len() >= 2).await?;
-    for question in &questions {
-        assert!(question.target.starts_with("/_cluster/state/"), "{}", question.target);
-        assert_eq!(question.header("authorization"), Some("ApiKey s3cret"));
-        assert_eq!(question.header("x-second"), Some("t0psecret"));
-        assert_eq!((question.header("accept"), question.body.len()), (Some("application/json"), 0));
+    let queries = scene.cluster.wait_for_others("queries", |requests| requests.len() >= 2).await?;
+    for query in &queries {
+        assert!(query.target.starts_with("/_cluster/state/"), "{}", query.target);
+        assert_eq!(query.header("authorization"), Some("ApiKey s3cret"));
+        assert_eq!(query.header("x-second"), Some("t0psecret"));
+        assert_eq!((query.header("accept"), query.body.len()), (Some("application/json"), 0));
     }
     let bulks = scene.cluster.bulks();
     assert_eq!(bulks.len(), 7);
@@ -64,10 +64,10 @@ async fn credentials_are_for_questions_about_the_state_and_are_never_shown() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_credentials_are_not_shown_either() -> Result<()> {
+async fn invalid_credentials_are_not_logged() -> Result<()> {
     for credentials in [json!("s3cret"), json!({"authorization": "s3cret\n"})] {
         let config = json!({"coordinator": "es", "credentials": credentials});
-        let log = format!("{:#}", with(config).validate().await.expect_err("it is good"));
+        let log = format!("{:#}", with(config).validate().await.expect_err("it is valid"));
         assert!(log.contains("`credentials`"), "{log}");
         assert!(!log.contains("s3cret"), "{log}");
     }

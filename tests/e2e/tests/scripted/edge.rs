@@ -1,5 +1,5 @@
-//! What Envoy asks for at the edge, as `examples/kubernetes` and `envoy/gateway.yaml` set it, and what that does to
-//! bulk requests.
+//! Envoy's settings at the edge, as in `examples/kubernetes` and `envoy/gateway.yaml`, and their effect on bulk
+//! requests.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ const LIMIT: Duration = Duration::from_secs(15);
 const KUBERNETES: &str = "examples/kubernetes/envoy.yaml";
 const GATEWAY: &str = "envoy/gateway.yaml";
 
-/// Headers in which Envoy tells a client's address.
+/// Headers in which Envoy forwards a client's address.
 const ADDRESSES: [&str; 2] = ["x-forwarded-for", "x-envoy-external-address"];
 
 const MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
 
-/// The Envoy of the example for Kubernetes, with its listener for probes at this port of loopback.
+/// Returns the scene of the example for Kubernetes, with its listener for probes at this port on loopback.
 fn edge(probes: u16, change: impl FnOnce(&mut Value) + Send + 'static) -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).file(KUBERNETES).edit(move |config| {
         let admin = config["admin"]["address"].clone();
@@ -58,8 +58,8 @@ fn hold(scene: &Scene) -> Gate {
     gate
 }
 
-/// What a file asks of its clients, without what differs from place to place.
-fn asked_of_clients(file: &str) -> Value {
+/// Returns the client-facing settings of a file, without those that depend on the deployment.
+fn client_settings(file: &str) -> Value {
     let mut config = read(file);
     let heap = config.pointer_mut("/overload_manager/resource_monitors/0/typed_config/max_heap_size_bytes").unwrap();
     heap.take();
@@ -81,17 +81,17 @@ fn asked_of_clients(file: &str) -> Value {
 }
 
 #[test]
-fn gateway_and_kubernetes_ask_the_same_of_clients() {
-    let asked = asked_of_clients(GATEWAY);
-    assert_eq!(asked, asked_of_clients(KUBERNETES));
-    assert_eq!(asked["buffer"], 32768);
-    let connections = |place: &str| asked.pointer(place).and_then(Value::as_u64).unwrap();
+fn gateway_and_kubernetes_have_the_same_client_settings() {
+    let settings = client_settings(GATEWAY);
+    assert_eq!(settings, client_settings(KUBERNETES));
+    assert_eq!(settings["buffer"], 32768);
+    let connections = |place: &str| settings.pointer(place).and_then(Value::as_u64).unwrap();
     let all = connections("/overload/resource_monitors/1/typed_config/max_active_downstream_connections");
     assert!(connections("/connections/connection_limit") < all);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_share_batches_whatever_address_they_have_or_claim() -> Result<()> {
+async fn clients_share_batches_regardless_of_their_addresses() -> Result<()> {
     let scene = edge(port::free()?, |_| {}).start().await?;
     let gate = hold(&scene);
     let before = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
@@ -115,14 +115,14 @@ async fn clients_share_batches_whatever_address_they_have_or_claim() -> Result<(
     assert_eq!(operations, [1, 3]);
     let addresses = |request: &Recorded| ADDRESSES.map(|name| request.header(name).map(str::to_owned));
     assert!(batches.iter().all(|batch| addresses(batch) == [None, None]), "{batches:?}");
-    // One that passes on whole tells as little.
+    // A request that passes through does not forward the address either.
     scene.bulk_with("/_bulk?pipeline=p", &[("x-forwarded-for", "10.0.0.1")], scene.cluster.write_book(0, 0)?).await?;
     assert_eq!(addresses(&scene.cluster.bulks().pop().unwrap()), [None, None]);
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paths_and_names_that_two_servers_may_read_differently_do_not_get_in() -> Result<()> {
+async fn ambiguous_paths_and_header_names_are_rejected_or_normalized() -> Result<()> {
     let scene = edge(port::free()?, |_| {}).start().await?;
     let body = scene.cluster.write_book(0, 0)?;
     let answer = scene.bulk_with("/_bulk", &[("x_tenant", "dave")], body.clone()).await?;
@@ -137,7 +137,7 @@ async fn paths_and_names_that_two_servers_may_read_differently_do_not_get_in() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_request_passes_small_buffers_and_windows() -> Result<()> {
+async fn a_large_request_fits_through_small_buffers_and_windows() -> Result<()> {
     let scene = edge(port::free()?, |_| {}).start().await?;
     let text = "x".repeat(2000);
     let line =
@@ -150,14 +150,14 @@ async fn a_large_request_passes_small_buffers_and_windows() -> Result<()> {
     let answer = http2.bulk("/_bulk", body.as_bytes(), 1 << 20, None).await?;
     assert_eq!(answer["items"].as_array().map(Vec::len), Some(5000));
     assert_eq!(scene.counted("requests_total.outcome.merged").await?, 2);
-    // And so does one that passes on whole.
+    // The same holds for a request that passes through.
     scene.bulk("/_bulk?pipeline=p", body.clone()).await?.ok()?;
     assert_eq!(scene.cluster.bulks().pop().unwrap().body, body);
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_memory_is_short_new_requests_are_refused_and_held_ones_answered() -> Result<()> {
+async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pressure = folder.path().join("pressure");
     let set = |value: &str| -> Result<()> {
@@ -168,7 +168,7 @@ async fn while_memory_is_short_new_requests_are_refused_and_held_ones_answered()
     set("0.5")?;
     let (file, probes) = (pressure.clone(), port::free()?);
     let scene = edge(probes, move |config| {
-        // In the place of the heap, a monitor that the test controls.
+        // Replace the heap monitor with one that the test controls.
         let monitor = &mut config["overload_manager"]["resource_monitors"][0];
         assert_eq!(monitor["name"], "envoy.resource_monitors.fixed_heap");
         monitor["name"] = json!("envoy.resource_monitors.injected_resource");
@@ -194,7 +194,7 @@ async fn while_memory_is_short_new_requests_are_refused_and_held_ones_answered()
     assert_eq!(refused.await?, "envoy overloaded");
     let answer = scene.bulk("/_bulk", scene.cluster.write_book(1, 0)?).await?;
     assert_eq!((answer.status.as_u16(), answer.text().as_str()), (503, "envoy overloaded"));
-    // Kubernetes would end a pod whose probe fails, and with it what the pod holds.
+    // If the probe failed, Kubernetes would end the pod and its held requests.
     let ready = scene.client.get(&format!("http://{}/ready", port::loopback(probes))).await?;
     assert_eq!(ready.status, 200);
     gate.open();
@@ -202,14 +202,14 @@ async fn while_memory_is_short_new_requests_are_refused_and_held_ones_answered()
 
     set("0.5")?;
     scene.wait_for_stat("overload.envoy.overload_actions.stop_accepting_requests.active", |is| is == 0).await?;
-    wait::until(LIMIT, "requests are taken again", async || {
+    wait::until(LIMIT, "requests are accepted again", async || {
         Ok((scene.bulk("/_bulk", scene.cluster.write_book(1, 0)?).await?.status == 200).then_some(()))
     })
     .await?;
     scene.finish().await
 }
 
-/// Takes all connections that this change leaves, which Envoy counts under this name.
+/// Exhausts the connections that this change permits. Envoy counts the overflow under this name.
 async fn take_all_connections(change: impl FnOnce(&mut Value) + Send + 'static, overflow: &str) -> Result<()> {
     let probes = port::free()?;
     let scene = edge(probes, change).start().await?;
@@ -226,7 +226,7 @@ async fn take_all_connections(change: impl FnOnce(&mut Value) + Send + 'static, 
         assert_eq!(Client::new().get(&format!("{url}{path}")).await?.status, 200, "{path}");
     }
     drop(greedy);
-    wait::until(LIMIT, "there is room again", async || {
+    wait::until(LIMIT, "a connection is accepted again", async || {
         Ok(Client::new().get(&scene.envoy.url("/_cat/nodes")).await.is_ok().then_some(()))
     })
     .await?;
@@ -234,7 +234,7 @@ async fn take_all_connections(change: impl FnOnce(&mut Value) + Send + 'static, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_take_all_connections_do_not_keep_probes_out() -> Result<()> {
+async fn probes_are_answered_while_clients_exhaust_all_connections() -> Result<()> {
     take_all_connections(
         |config| {
             let monitor = &mut config["overload_manager"]["resource_monitors"][1];
@@ -246,7 +246,7 @@ async fn clients_that_take_all_connections_do_not_keep_probes_out() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_listeners_connections_have_a_limit_of_their_own() -> Result<()> {
+async fn a_listener_has_its_own_connection_limit() -> Result<()> {
     take_all_connections(
         |config| {
             let runtime = &mut config["layered_runtime"]["layers"][0]["static_layer"];
@@ -259,12 +259,12 @@ async fn one_listeners_connections_have_a_limit_of_their_own() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_does_not_end_is_ended_and_one_that_is_held_is_not() -> Result<()> {
+async fn an_incomplete_request_times_out_and_a_held_one_does_not() -> Result<()> {
     let scene = edge(port::free()?, |config| manager(config)["request_timeout"] = json!("1s")).start().await?;
     let gate = hold(&scene);
     let held = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.wait_for_operations(1).await?;
-    // Both began before, so both clocks have run out when this one has.
+    // The held request started earlier, so its time is over when the slow one times out.
     let mut slow = RawClient::connect(scene.envoy.addr()).await?;
     slow.send_head("/_bulk", "content-length: 1000").await?;
     slow.send(scene.cluster.write_book(1, 0)?).await?;
@@ -273,7 +273,7 @@ async fn a_request_that_does_not_end_is_ended_and_one_that_is_held_is_not() -> R
     assert!(!held.is_there());
     gate.open();
     assert_eq!(Item::read_all(&held.get().await?)?[0].status, 201);
-    // Nothing of the one that did not end was carried out.
+    // No operation of the incomplete request was carried out.
     assert_eq!(scene.cluster.bulks().len(), 1);
     scene.finish().await
 }

@@ -1,4 +1,4 @@
-//! Nodes that refuse, break off, do not answer, or are not there.
+//! Nodes that refuse, disconnect, do not answer, or are down.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Items, Reaction, Scen
 use bulk_reshuffle_stack::Response;
 use serde_json::{Value, json};
 
-/// Two operations for each node; the first one's number is the node's, the second one's ten more.
+/// Returns two operations for each node. The first one has the node's number, the second one that number plus ten.
 fn six_operations(scene: &Scene) -> String {
     let of_node = |node: usize| {
         let id = |number| scene.cluster.book(node, number).unwrap();
@@ -41,13 +41,13 @@ fn check_six(scene: &Scene, answer: &Response, failed: &[usize], status: u64) ->
     Ok(errors)
 }
 
-/// Lets one node react otherwise than the rest.
-fn let_one(scene: &Scene, node: usize, reaction: Reaction) {
+/// Sets the reaction of one node; the others carry out requests.
+fn set_node(scene: &Scene, node: usize, reaction: Reaction) {
     scene.cluster.react(move |request| if request.node == node { reaction.clone() } else { Reaction::items() });
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_node_refuses_fails_with_the_nodes_own_error() -> Result<()> {
+async fn operations_that_one_node_refuses_fail_with_that_nodes_error() -> Result<()> {
     let config = json!({"retry": {"attempts": 0}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let body = six_operations(&scene);
@@ -60,17 +60,17 @@ async fn what_one_node_refuses_fails_with_the_nodes_own_error() -> Result<()> {
         (413, "content_too_long_exception"),
     ] {
         scene.cluster.forget();
-        let_one(&scene, 1, Reaction::refusal(status, kind, "because"));
+        set_node(&scene, 1, Reaction::refusal(status, kind, "because"));
         let answer = scene.bulk("/_bulk", body.clone()).await?;
         let errors = check_six(&scene, &answer, &[1], u64::from(status))?;
         assert_eq!(errors, vec![json!({"type": kind, "reason": "because"}); 2]);
-        assert_eq!(scene.cluster.bulks().len(), 3, "{status} was sent again");
+        assert_eq!(scene.cluster.bulks().len(), 3, "{status} was retried");
     }
-    // Without a reason there is an error still.
-    let_one(&scene, 1, Reaction::Status(502, Vec::new(), "<html>".into()));
+    // A refusal without a reason becomes an error with a reason.
+    set_node(&scene, 1, Reaction::Status(502, Vec::new(), "<html>".into()));
     let errors = check_six(&scene, &scene.bulk("/_bulk", body.clone()).await?, &[1], 502)?;
     assert!(errors.iter().all(|error| error["type"].is_string() && error["reason"].is_string()), "{errors:?}");
-    // Two nodes refuse, each in its own way.
+    // Two nodes refuse for different reasons.
     scene.cluster.react(|request| match request.node {
         0 => Reaction::items(),
         1 => Reaction::refusal(429, "busy_exception", "one"),
@@ -83,7 +83,7 @@ async fn what_one_node_refuses_fails_with_the_nodes_own_error() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_all_nodes_refuse_alike_is_refused_as_by_the_cluster() -> Result<()> {
+async fn a_request_that_all_nodes_refuse_alike_is_refused_as_a_whole() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     for (status, kind) in [(401, "security_exception"), (403, "security_exception"), (429, "busy_exception")] {
         scene.cluster.react(move |_| {
@@ -102,7 +102,7 @@ async fn what_all_nodes_refuse_alike_is_refused_as_by_the_cluster() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_refused_batch_only_the_offender_sees_the_refusal() -> Result<()> {
+async fn only_the_offending_request_of_a_refused_batch_is_refused() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
@@ -118,7 +118,7 @@ async fn of_a_refused_batch_only_the_offender_sees_the_refusal() -> Result<()> {
     }
     let offence = lines::with_source("index", "books", &scene.cluster.book(0, 5)?, "{\"offence\":1}");
     let offender = scene.begin_bulk("/_bulk", &[], offence.clone());
-    // One with a share at another node too.
+    // This request has a share at another node too.
     let shared = scene.begin_bulk("/_bulk", &[], format!("{}{offence}", scene.cluster.write_book(1, 0)?));
     scene.wait_for_operations(8).await?;
     gate.open();
@@ -143,20 +143,20 @@ async fn of_a_refused_batch_only_the_offender_sees_the_refusal() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_answer_means_an_unknown_outcome_and_nothing_is_sent_twice() -> Result<()> {
+async fn a_lost_answer_means_an_unknown_outcome_without_a_retry() -> Result<()> {
     let config = json!({"dispatch": {"timeout": "300ms"}, "retry": {"attempts": 0}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let body = six_operations(&scene);
     for (reaction, status) in [(Reaction::Reset, 503), (Reaction::Break, 503), (Reaction::hang(), 504)] {
         scene.cluster.forget();
-        let_one(&scene, 1, reaction.clone());
+        set_node(&scene, 1, reaction.clone());
         let answer = scene.bulk("/_bulk", body.clone()).await?;
         for error in check_six(&scene, &answer, &[1], status)? {
             assert_eq!(error["type"], "bulk_outcome_unknown_exception", "{reaction:?}");
             assert!(error["reason"].as_str().unwrap().contains("es-1"), "{error}");
         }
         assert_eq!(scene.cluster.bulks().len(), 3, "{reaction:?}: sent twice");
-        // The same for a request that is for this node alone.
+        // The same holds for a request for this node alone.
         scene.cluster.forget();
         let alone = scene.bulk("/_bulk", scene.cluster.write_book(1, 0)?).await?;
         let items = Item::read_all(&alone)?;
@@ -170,8 +170,8 @@ async fn a_lost_answer_means_an_unknown_outcome_and_nothing_is_sent_twice() -> R
     scene.finish().await
 }
 
-/// Lets a node react like this to the first so many batches, and tell the truth about the rest.
-fn let_first(scene: &Scene, count: usize, reaction: Reaction) {
+/// Sets the reaction to this many first batches. The nodes carry out the rest.
+fn set_first(scene: &Scene, count: usize, reaction: Reaction) {
     let seen = AtomicUsize::new(0);
     scene.cluster.react(move |_| match seen.fetch_add(1, Ordering::Relaxed) < count {
         true => reaction.clone(),
@@ -180,9 +180,9 @@ fn let_first(scene: &Scene, count: usize, reaction: Reaction) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_busy_node_refuses_is_sent_again_until_it_is_taken() -> Result<()> {
+async fn a_batch_that_a_busy_node_refuses_is_retried_until_accepted() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let_first(&scene, 3, Reaction::refusal(429, "circuit_breaking_exception", "too much"));
+    set_first(&scene, 3, Reaction::refusal(429, "circuit_breaking_exception", "too much"));
     let answer = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
     assert_eq!((Item::read_all(&answer)?[0].number(), Item::read_all(&answer)?[0].status), (Some(0), 201));
     let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
@@ -192,7 +192,7 @@ async fn what_a_busy_node_refuses_is_sent_again_until_it_is_taken() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_busy_node_refuses_of_a_batch_is_sent_again_alone() -> Result<()> {
+async fn only_the_items_that_a_busy_node_refuses_are_retried() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let full = |items: &mut [Value]| {
         let item = items[1]["index"].as_object_mut().unwrap();
@@ -218,15 +218,15 @@ async fn what_a_busy_node_refuses_of_a_batch_is_sent_again_alone() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_batch_is_sent_again_only_if_it_may_be_carried_out_twice() -> Result<()> {
+async fn a_lost_batch_is_retried_only_if_it_may_be_carried_out_twice() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let_first(&scene, 1, Reaction::Reset);
+    set_first(&scene, 1, Reaction::Reset);
     let answer = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
     assert_eq!(Item::read_all(&answer)?[0].status, 201);
     assert_eq!(scene.cluster.bulks_at(0).len(), 2);
 
     scene.cluster.forget();
-    let_first(&scene, 1, Reaction::Reset);
+    set_first(&scene, 1, Reaction::Reset);
     let create = lines::with_source("create", "books", &scene.cluster.book(0, 1)?, "{}");
     let answer = scene.bulk("/_bulk", create).await?;
     assert_eq!(Item::read_all(&answer)?[0].error(), Some("bulk_outcome_unknown_exception"));
@@ -234,7 +234,7 @@ async fn a_lost_batch_is_sent_again_only_if_it_may_be_carried_out_twice() -> Res
     scene.finish().await
 }
 
-/// The second node's share goes to the coordinating upstream, whose only node is the first.
+/// Checks that the second node's share goes to the coordinating upstream, whose only node is the first.
 async fn second_share_is_redirected(scene: &Scene) -> Result<()> {
     let body = six_operations(scene);
     check_six(scene, &scene.bulk("/_bulk", body).await?, &[], 0)?;
@@ -264,7 +264,7 @@ fn with_one_coordinator() -> SceneOptions {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_share_of_a_node_that_is_down_goes_to_the_coordinator() -> Result<()> {
     let mut scene = with_one_coordinator().start().await?;
-    // A connection to it is open when it goes down.
+    // Open a connection to the node before it goes down.
     scene.bulk("/_bulk", scene.cluster.write_book(1, 0)?).await?;
     scene.cluster.forget();
     scene.take_down(1).await?;
@@ -273,13 +273,13 @@ async fn the_share_of_a_node_that_is_down_goes_to_the_coordinator() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_down_costs_nobody_an_error_though_the_coordinator_has_it_too() -> Result<()> {
+async fn a_node_that_is_down_causes_no_error_even_as_a_coordinator() -> Result<()> {
     let mut scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     scene.take_down(1).await?;
     for round in 0..6 {
         let answer = scene.bulk("/_bulk", six_operations(&scene)).await?;
         check_six(&scene, &answer, &[], 0).with_context(|| format!("round {round}"))?;
-        // One for each host of the coordinating upstream.
+        // One request for each host of the coordinating upstream.
         for _ in 0..3 {
             let passed = scene.bulk("/_bulk?unknown=1", six_operations(&scene)).await?;
             check_six(&scene, &passed, &[], 0).with_context(|| format!("passed through, round {round}"))?;
@@ -289,7 +289,7 @@ async fn a_node_that_is_down_costs_nobody_an_error_though_the_coordinator_has_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_down_costs_nobody_an_error_however_many_ask_at_a_time() -> Result<()> {
+async fn a_node_that_is_down_causes_no_error_for_many_concurrent_requests() -> Result<()> {
     const REQUESTS: usize = 100;
     let mut scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     scene.take_down(1).await?;
@@ -309,7 +309,7 @@ async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_share_of_a_node_without_a_free_place_goes_to_the_coordinator() -> Result<()> {
+async fn the_share_of_a_node_with_an_open_circuit_breaker_goes_to_the_coordinator() -> Result<()> {
     let scene = with_one_coordinator().edit(|config| {
         let clusters = config["static_resources"]["clusters"].as_array_mut().unwrap();
         let second = clusters.iter_mut().find(|cluster| cluster["name"] == "es-1").unwrap();
@@ -322,7 +322,7 @@ async fn the_share_of_a_node_without_a_free_place_goes_to_the_coordinator() -> R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn if_nobody_is_there_the_client_is_told_in_json() -> Result<()> {
+async fn a_request_without_any_upstream_gets_a_json_error() -> Result<()> {
     let mut scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let (all, alone) = (six_operations(&scene), scene.cluster.write_book(1, 0)?);
     for node in 0..3 {
@@ -340,7 +340,7 @@ async fn if_nobody_is_there_the_client_is_told_in_json() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_failing_node_does_not_touch_requests_for_others() -> Result<()> {
+async fn a_failing_node_does_not_affect_requests_for_other_nodes() -> Result<()> {
     let script = ClusterScript::three_nodes().index(Index::new("films", [2]));
     let scene = Scene::of(script).start().await?;
     let gate = Gate::closed();

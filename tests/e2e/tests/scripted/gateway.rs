@@ -1,4 +1,4 @@
-//! `envoy/gateway.yaml`: what its filters forbid and change, for requests that are split as for those that are not.
+//! `envoy/gateway.yaml`: its filters forbid and change the same for requests that are split and requests that are not.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use bulk_reshuffle_stack::{Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 
-/// Read after the query, so that the request passes through whole.
+/// A path whose query makes the request pass through.
 const WHOLE: &str = "/_bulk?pipeline=p";
 
 const SPLIT: &str = "/_bulk";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_filters_forbid_and_change_the_same_for_split_and_whole_requests() -> Result<()> {
+async fn the_gateways_filters_apply_to_both_split_and_unsplit_requests() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (servers, tenants) = (Authority::new()?, Authority::new()?);
     let identities = (0..3).map(|node| servers.sign(&format!("es-{node}.internal"))).collect::<Result<Vec<_>>>()?;

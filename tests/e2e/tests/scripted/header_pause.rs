@@ -1,4 +1,4 @@
-//! The ways in which Envoy may treat a request whose headers the filter holds back.
+//! Envoy's ways to handle a request whose headers the filter holds back.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/t
 
 const PASSED: &str = "requests_total.outcome.passed_through.reason.header_pause";
 
-/// Without `allow_on_headers_stop_iteration`, as where nobody can set it; perhaps with a buffer filter.
+/// Removes `allow_on_headers_stop_iteration`, as in deployments that cannot set it. Optionally adds a buffer filter.
 fn without_stop(buffer: bool) -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(move |config| {
         let filters = config.pointer_mut(FILTERS).and_then(Value::as_array_mut).context("no filters")?;
@@ -27,7 +27,7 @@ fn without_stop(buffer: bool) -> SceneOptions {
     })
 }
 
-/// Starts a scene in which the filter knows the state, and has seen no body yet.
+/// Starts a scene in which the filter knows the state, but has seen no body yet.
 async fn start(options: SceneOptions) -> Result<Scene> {
     let scene = options.start_cold().await?;
     wait::until(Duration::from_secs(30), "the filter knows the state", async || {
@@ -53,7 +53,7 @@ async fn check_split(scene: &Scene, requests: u64) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_no_body_comes_the_first_request_passes_and_the_others_are_split() -> Result<()> {
+async fn without_a_body_the_first_request_passes_through_and_the_others_are_split() -> Result<()> {
     for buffer in [true, false] {
         let scene = start(without_stop(buffer)).await?;
         let first = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
@@ -61,7 +61,7 @@ async fn where_no_body_comes_the_first_request_passes_and_the_others_are_split()
         assert_eq!(scene.counted(PASSED).await?, 1);
         check_split(&scene, 5).await?;
         assert!(scene.envoy.log().contains("set allow_on_headers_stop_iteration"));
-        // A large one, and one that turns out to have to pass through.
+        // A large request, and a request whose last operation makes it pass through.
         let large = scene.cluster.write_book(1, 0)?.repeat(30_000);
         assert_eq!(Item::read_all(&scene.bulk("/_bulk", large).await?)?.len(), 30_000);
         let bad = format!("{}{{\"index\":{{\"_index\":\"none\"}}}}\n{{}}\n", scene.cluster.write_book(0, 0)?);
@@ -74,7 +74,7 @@ async fn where_no_body_comes_the_first_request_passes_and_the_others_are_split()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mode_that_is_configured_is_used_at_once() -> Result<()> {
+async fn a_configured_mode_applies_to_the_first_request() -> Result<()> {
     let scene = start(without_stop(true).config(json!({"header_pause": "buffer"}))).await?;
     check_split(&scene, 3).await?;
     assert_eq!(scene.counted(PASSED).await?, 0);
@@ -82,7 +82,7 @@ async fn a_mode_that_is_configured_is_used_at_once() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_slow_to_send_its_body_is_answered_and_spoils_nothing() -> Result<()> {
+async fn a_slow_body_is_answered_and_does_not_change_the_mode() -> Result<()> {
     let scene = start(Scene::of(ClusterScript::three_nodes())).await?;
     let body = scene.cluster.write_book(0, 0)?;
     let mut slow = RawClient::connect(scene.envoy.addr()).await?;

@@ -1,4 +1,4 @@
-//! Nodes that are reached by HTTP/2 in clear text, as OpenSearch 3 and proxies in front of nodes can be.
+//! Nodes reached by cleartext HTTP/2, which OpenSearch 3 and proxies in front of nodes support.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, Reaction, Scene, lines, reach_nodes_by_http2};
@@ -23,7 +23,7 @@ async fn requests_are_split_and_merged_over_one_connection_for_each_node() -> Re
         answers.push(scene.begin_bulk("/_bulk", &[], write(number)?.concat()));
     }
     scene.wait_for_operations(3 * (REQUESTS as u64 + 1)).await?;
-    // What passes on whole takes the same connections.
+    // A request that passes through uses the same connections.
     let passing = scene.begin_bulk("/_bulk", &[], lines::index("unknown", "1", 7));
     scene.cluster.wait_for_bulks("the unknown index", |batches| batches.len() == 4).await?;
     gate.open();
@@ -47,7 +47,7 @@ async fn requests_are_split_and_merged_over_one_connection_for_each_node() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_requests_and_answers_come_through_whole() -> Result<()> {
+async fn large_requests_and_answers_arrive_completely() -> Result<()> {
     const OPERATIONS: usize = 20_000;
     let scene = start().await?;
     // 18 MB to one node, and 3 MB back.
@@ -56,7 +56,7 @@ async fn large_requests_and_answers_come_through_whole() -> Result<()> {
     let answer = scene.bulk("/_bulk", line.repeat(OPERATIONS)).await?;
     let items = Item::read_all(&answer)?;
     assert!(items.len() == OPERATIONS && items.iter().all(|item| item.number() == Some(5)));
-    // An answer could have 57 MB, if each of them failed: two batches, one after the other.
+    // If every operation failed, the answer would have 57 MB. So there are two batches, one after the other.
     let batches = scene.cluster.bulks_at(1);
     assert_eq!((batches.len(), scene.cluster.bulks().len()), (2, 2));
     assert!(batches.iter().all(|batch| batch.version == Version::HTTP_2));
@@ -65,7 +65,7 @@ async fn large_requests_and_answers_come_through_whole() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_reset_costs_no_other_request() -> Result<()> {
+async fn a_stream_that_is_reset_does_not_affect_other_requests() -> Result<()> {
     let scene = start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
@@ -76,8 +76,8 @@ async fn a_stream_that_is_reset_costs_no_other_request() -> Result<()> {
         false => Reaction::items().after(&closed),
     });
     let waiting = scene.begin_bulk("/_bulk", &[], lines::index("books", &slow, 1));
-    scene.cluster.wait_for_bulks("the slow one", |batches| batches.len() == 1).await?;
-    // Another caller's, so that it need not wait; and nothing that may be carried out twice.
+    scene.cluster.wait_for_bulks("the slow request", |batches| batches.len() == 1).await?;
+    // From another caller, so that it need not wait. It must not be carried out twice, so it is not retried.
     let body = lines::create("books", &lost, 2);
     let item = Item::read_all(&scene.bulk_with("/_bulk", &[("x-opaque-id", "another")], body).await?)?.remove(0);
     assert_eq!((item.status, item.error()), (503, Some("bulk_outcome_unknown_exception")));

@@ -1,4 +1,4 @@
-//! Nodes whose answers are not answers to what they were asked.
+//! Nodes whose answers do not match the requests.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ fn changed(change: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> Reaction
     Reaction::Items(Items::default().change(change))
 }
 
-/// Neither of two items can be told.
+/// Neither of two items is valid.
 const NONE: [bool; 2] = [false; 2];
 
-/// Answers with 200 to two or more operations that are no answers to them; and of the first two, which of their items
-/// are there beyond doubt.
+/// Returns wrong answers with 200 to two or more operations, and which of the first two operations nevertheless have a
+/// valid item.
 fn lies() -> Vec<(&'static str, [bool; 2], Reaction)> {
     let html = Reaction::Status(200, vec![("content-type".into(), "text/html".into())], "<html>200</html>".into());
     let other_item = || json!({"index": {"_index": "books", "_id": "other", "status": 201}});
@@ -39,24 +39,24 @@ fn lies() -> Vec<(&'static str, [bool; 2], Reaction)> {
         ),
         ("an empty object", NONE, Reaction::raw("{}")),
         ("no body", NONE, Reaction::raw("")),
-        ("no JSON", NONE, Reaction::raw("{\"took\":1,\"errors\":false,\"items\":[{\"index\":")),
-        ("no UTF-8", NONE, Reaction::raw(b"{\"took\":1,\"items\":[\"\xff\"]}".to_vec())),
+        ("truncated JSON", NONE, Reaction::raw("{\"took\":1,\"errors\":false,\"items\":[{\"index\":")),
+        ("invalid UTF-8", NONE, Reaction::raw(b"{\"took\":1,\"items\":[\"\xff\"]}".to_vec())),
         ("a list", NONE, Reaction::raw("[]")),
         ("null", NONE, Reaction::raw("null")),
-        ("items that are no list", NONE, Reaction::raw("{\"took\":1,\"errors\":false,\"items\":{}}")),
-        ("a took that is no number", NONE, Reaction::raw("{\"took\":\"long\",\"errors\":false,\"items\":[]}")),
-        ("an abyss", NONE, Reaction::raw("[".repeat(1_000_000))),
-        ("an abyss in an item", NONE, Reaction::raw(format!("{{\"items\":[{}", "{\"index\":".repeat(100_000)))),
+        ("items that are not a list", NONE, Reaction::raw("{\"took\":1,\"errors\":false,\"items\":{}}")),
+        ("a took that is not a number", NONE, Reaction::raw("{\"took\":\"long\",\"errors\":false,\"items\":[]}")),
+        ("deep nesting", NONE, Reaction::raw("[".repeat(1_000_000))),
+        ("deep nesting in an item", NONE, Reaction::raw(format!("{{\"items\":[{}", "{\"index\":".repeat(100_000)))),
         ("HTML", NONE, html),
     ]
 }
 
-async fn quick_to_look_again() -> Result<Scene> {
+async fn with_short_refresh() -> Result<Scene> {
     let config = json!({"cluster_state": {"refresh": "100ms"}});
     Scene::of(ClusterScript::three_nodes()).config(config).start().await
 }
 
-/// Waits until the filter merges for the index again, having looked at the state.
+/// Waits until the filter merges requests for the index again, after a poll of the state.
 async fn wait_for_trust(scene: &Scene) -> Result<()> {
     scene.cluster.react(|_| Reaction::items());
     until(Duration::from_secs(10), "the index is trusted again", async || {
@@ -70,8 +70,8 @@ async fn wait_for_trust(scene: &Scene) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_without_a_true_answer_have_an_unknown_outcome() -> Result<()> {
-    let scene = quick_to_look_again().await?;
+async fn operations_without_a_valid_item_have_an_unknown_outcome() -> Result<()> {
+    let scene = with_short_refresh().await?;
     let (honest, liar) = (scene.cluster.write_book(0, 0)?, scene.cluster.write_book(1, 0)?);
     let body = format!("{liar}{honest}{}", scene.cluster.write_book(1, 1)?);
     let mut unknown = 0;
@@ -96,8 +96,8 @@ async fn operations_without_a_true_answer_have_an_unknown_outcome() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_gets_another_ones_item() -> Result<()> {
-    let scene = quick_to_look_again().await?;
+async fn no_request_gets_another_requests_item() -> Result<()> {
+    let scene = with_short_refresh().await?;
     for (lie, true_items, reaction) in lies() {
         wait_for_trust(&scene).await?;
         let before = scene.counted("operations_total").await?;
@@ -112,7 +112,7 @@ async fn no_request_gets_another_ones_item() -> Result<()> {
         let mut merged = Vec::new();
         for number in 0..2 {
             merged.push(scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, number)?));
-            // One after the other, so that they stand in this order.
+            // Sent one after the other to fix their order in the batch.
             scene.wait_for_operations(before + 2 + number as u64).await?;
         }
         gate.open();
@@ -131,7 +131,7 @@ async fn no_request_gets_another_ones_item() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_lie_nothing_is_merged_for_the_index_until_the_state_was_looked_at_again() -> Result<()> {
+async fn after_a_wrong_answer_requests_for_the_index_pass_through_until_the_next_poll() -> Result<()> {
     let config = json!({"cluster_state": {"refresh": "1h"}});
     let script = ClusterScript::three_nodes().index(Index::new("films", [2]));
     let scene = Scene::of(script).config(config).start().await?;
@@ -183,7 +183,7 @@ async fn a_large_answer_is_read() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_nodes_own_503_is_not_taken_for_a_connection_that_failed() -> Result<()> {
+async fn a_503_from_a_node_is_not_mistaken_for_a_failed_connection() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let words = "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
     let error = json!({"error": {"type": "quoting_exception", "reason": words}, "status": 503});
@@ -195,6 +195,6 @@ async fn a_nodes_own_503_is_not_taken_for_a_connection_that_failed() -> Result<(
     let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
     assert_eq!(items[0].status, 201);
     assert_eq!((items[1].status, &items[1].fields["error"]), (503, &error["error"]));
-    assert_eq!(scene.cluster.bulks().len(), 2, "sent again");
+    assert_eq!(scene.cluster.bulks().len(), 2, "retried");
     scene.finish().await
 }

@@ -1,4 +1,4 @@
-//! Listeners that change, drain and go while requests are held.
+//! Listeners that change, drain or are removed while requests are held.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, ListenerFile, Reacti
 use bulk_reshuffle_stack::{Client, Tools, wait};
 use serde_json::{Value, json};
 
-/// Longer than any of these tests needs to get its answers; the old root goes only after it.
+/// The drain time, longer than any of these tests waits for answers. The old root context ends only after it.
 const DRAIN: Duration = Duration::from_secs(8);
 
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// VMs, among them that of Envoy's main thread.
+/// The number of VMs, including that of Envoy's main thread.
 const VMS: &str = "wasm.envoy.wasm.runtime.v8.active";
 
 const REQUESTS: usize = 20;
 
-/// A configuration that can be told by its questions about the cluster's state.
+/// Returns a configuration that is identified by a header of its state queries.
 fn config(name: &str) -> Value {
     json!({"coordinator": "es", "credentials": {"x-asked-by": name}, "cluster_state": {"refresh": "200ms"}})
 }
 
-/// The same, but for the second node's operations, which go to the third.
+/// Returns a configuration that sends the second node's operations to the third.
 fn changed_config() -> Value {
     let mut config = config("new");
     config["nodes"] = json!({"upstreams": {"es-1": "es-2"}});
     config
 }
 
-/// Not one of those that only wake a new root.
+/// Returns whether a request is not one of those that only wake a new root context.
 fn is_write(request: &&Recorded) -> bool {
     request.body.len() > 1
 }
@@ -38,7 +38,7 @@ fn asked_by(name: &str) -> impl Fn(&&Recorded) -> bool {
     move |request| request.header("x-asked-by") == Some(name)
 }
 
-/// A scene with a listener that can change, and requests in it that wait for the gate.
+/// A scene with a listener that can change, and requests that wait for the gate.
 struct Held {
     scene: Scene,
     file: ListenerFile,
@@ -47,7 +47,7 @@ struct Held {
 }
 
 impl Held {
-    /// Bulk requests to the nodes before this one wait for the gate.
+    /// Starts a scene in which bulk requests to the nodes before this one wait for the gate.
     async fn start(drain_time: Duration, first_open: usize) -> Result<Self> {
         let file = ListenerFile::new()?;
         let options = Scene::of(ClusterScript::three_nodes()).whole_config(config("old"));
@@ -61,7 +61,7 @@ impl Held {
         Ok(Self { scene, file, gate, answers: Vec::new() })
     }
 
-    /// One batch is on its way to each node, and the other requests' operations are held behind it.
+    /// Starts a scene with one batch in flight to each node, and the other requests' operations held behind it.
     async fn begin(drain_time: Duration) -> Result<Self> {
         let mut held = Self::start(drain_time, 3).await?;
         let scene = &held.scene;
@@ -74,8 +74,8 @@ impl Held {
         Ok(held)
     }
 
-    /// Lets the nodes answer: each client gets its own items, and each operation was carried out once, where the
-    /// old configuration says.
+    /// Opens the gate. Checks that each client gets its own items, and that each operation was carried out once, on the
+    /// node of the old configuration.
     async fn end(&mut self) -> Result<()> {
         self.gate.open();
         for (number, answer) in (0..).zip(self.answers.drain(..)) {
@@ -97,7 +97,7 @@ impl Held {
         Ok(())
     }
 
-    /// Changes the listener, and returns when it serves with its new configuration and knows the cluster's state.
+    /// Changes the listener, and returns when it serves with its new configuration and knows the cluster state.
     async fn change(&self, change: impl FnOnce(&ListenerFile) -> Result<()>) -> Result<()> {
         let learnt = self.scene.states_learnt().await?;
         change(&self.file)?;
@@ -109,14 +109,14 @@ impl Held {
         .await
     }
 
-    /// Waits until the old configuration asks nothing any more, while the new one goes on.
+    /// Waits until the old configuration no longer sends queries, while the new one does.
     async fn old_is_gone(&self) -> Result<()> {
-        let goes_on = |requests: &[Recorded]| {
+        let only_new = |requests: &[Recorded]| {
             let last_old = requests.iter().rposition(|request| asked_by("old")(&request));
             requests[last_old.map_or(0, |position| position + 1)..].iter().filter(asked_by("new")).count() >= 10
         };
         self.scene.cluster.forget();
-        self.scene.cluster.wait_for_others("the old root goes", goes_on).await.map(|_| ())
+        self.scene.cluster.wait_for_others("the old root context ends", only_new).await.map(|_| ())
     }
 
     async fn vms(&self) -> Result<u64> {
@@ -129,7 +129,7 @@ impl Held {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_configuration_serves_beside_the_old_one_until_that_has_answered() -> Result<()> {
+async fn a_changed_configuration_serves_while_the_old_one_answers_its_requests() -> Result<()> {
     let mut held = Held::begin(DRAIN).await?;
     let vms = held.vms().await?;
     held.change(|file| file.set_config(&changed_config())).await?;
@@ -144,12 +144,12 @@ async fn a_changed_configuration_serves_beside_the_old_one_until_that_has_answer
     held.end().await?;
     assert_eq!(Item::read_all(&new.get().await?)?[0].number(), Some(REQUESTS as u64));
     held.old_is_gone().await?;
-    assert_eq!(held.vms().await?, vms, "the same code needs no other VM");
+    assert_eq!(held.vms().await?, vms, "the same code needs no new VM");
     held.scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_code_serves_beside_the_old_one_until_that_has_answered() -> Result<()> {
+async fn changed_code_serves_while_the_old_code_answers_its_requests() -> Result<()> {
     let mut held = Held::begin(DRAIN).await?;
     let vms = held.vms().await?;
     let folder = tempfile::tempdir()?;
@@ -163,16 +163,16 @@ async fn changed_code_serves_beside_the_old_one_until_that_has_answered() -> Res
     held.scene.finish().await
 }
 
-/// Envoy closes connections that outlast the drain. A request of which a part was sent has to be sent to the end all
-/// the same; until then the old root stays, and no longer.
+/// Envoy closes connections that outlast the drain. A partly sent request must still be sent completely. The old root
+/// context lives until then, and no longer.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_root_stays_until_what_was_half_sent_is_sent_to_the_end() -> Result<()> {
+async fn an_old_root_context_lives_until_partly_sent_requests_are_complete() -> Result<()> {
     let held = Held::start(Duration::from_secs(1), 1).await?;
     let scene = &held.scene;
     let write = |node, number| scene.cluster.write_book(node, number).unwrap();
     let first = scene.begin_bulk("/_bulk", &[], write(0, 0));
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
-    // One part arrives at once, the other is held behind the first batch.
+    // One share is sent immediately; the other is held behind the first batch.
     let second = scene.begin_bulk("/_bulk", &[], format!("{}{}", write(0, 1), write(1, 1)));
     scene.cluster.wait_for_bulks("the second batch", |batches| batches.len() == 2).await?;
     held.change(|file| file.set_config(&changed_config())).await?;
@@ -181,17 +181,17 @@ async fn an_old_root_stays_until_what_was_half_sent_is_sent_to_the_end() -> Resu
     }
     scene.cluster.forget();
     let is_alive = |requests: &[Recorded]| requests.iter().filter(asked_by("old")).count() >= 3;
-    scene.cluster.wait_for_others("the old root lives on", is_alive).await?;
+    scene.cluster.wait_for_others("the old root context lives on", is_alive).await?;
     assert_eq!(scene.cluster.bulks().len(), 0);
     held.gate.open();
-    let rest = scene.cluster.wait_for_bulks("the rest", |batches| batches.len() == 1).await?;
+    let rest = scene.cluster.wait_for_bulks("the held share", |batches| batches.len() == 1).await?;
     assert_eq!((rest[0].node, rest[0].text()), (0, write(0, 1)));
     held.old_is_gone().await?;
     held.scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_listener_answers_what_it_holds_and_leaves_nothing_behind() -> Result<()> {
+async fn a_removed_listener_answers_held_requests_and_leaves_no_vm_behind() -> Result<()> {
     let mut held = Held::begin(DRAIN).await?;
     held.file.remove_listener()?;
     held.scene.wait_for_stat("listener_manager.total_listeners_draining", |draining| draining == 1).await?;
@@ -199,12 +199,12 @@ async fn a_removed_listener_answers_what_it_holds_and_leaves_nothing_behind() ->
     held.scene.wait_for_stat(VMS, |vms| vms == 0).await?;
     held.scene.cluster.forget();
     assert!(Client::new().get(&held.scene.envoy.url("/")).await.is_err());
-    assert_eq!(held.scene.cluster.others().len(), 0, "an old timer goes on");
+    assert_eq!(held.scene.cluster.others().len(), 0, "an old timer is still running");
     held.scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_that_the_operator_asks_for_loses_nothing_that_is_held() -> Result<()> {
+async fn a_drain_by_the_operator_loses_no_held_request() -> Result<()> {
     for commands in [&["/drain_listeners?graceful"][..], &["/drain_listeners"], &["/healthcheck/fail"]] {
         let mut held = Held::begin(DRAIN).await?;
         for command in commands {

@@ -1,4 +1,4 @@
-//! What a worker's VM takes while its upstreams do not answer, and when they do.
+//! The memory of a worker's VM while its upstreams do not answer, and when they do.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,13 +13,13 @@ use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes of a document with its action line.
+/// The size of a document with its action line, in bytes.
 const DOCUMENT: usize = 290;
 
-/// The program, the routing table, and what is kept for later.
+/// The memory of the program, the routing table, and caches.
 const FIXED: u64 = 4 << 20;
 
-/// The most that a VM may take.
+/// Returns the limit of a VM's memory.
 fn most(held: u64) -> u64 {
     held + held / 2 + FIXED
 }
@@ -28,13 +28,13 @@ fn most(held: u64) -> u64 {
 struct Crowd {
     what: &'static str,
     clients: usize,
-    /// In each request.
+    /// The number of documents in each request.
     documents: usize,
     gzip: bool,
 }
 
-/// The next one always holds more than those before, so that it is its own peak that it is measured by; what they have
-/// left behind is in its way. The last one finds room enough.
+/// Each crowd except the last one holds more than those before, so that it sets a new peak, in memory that they have
+/// fragmented. The last one must fit into the existing memory.
 const CROWDS: &[Crowd] = &[
     Crowd { what: "small requests", clients: 10_000, documents: 1, gzip: false },
     Crowd { what: "compressed requests", clients: 1_000, documents: 100, gzip: true },
@@ -67,13 +67,13 @@ impl Crowd {
     }
 }
 
-/// The ids in a text, in order.
+/// Returns the ids in a text, in order.
 fn ids(text: &str) -> impl Iterator<Item = &str> {
     text.split(r#""_id":""#).skip(1).filter_map(|rest| rest.split('"').next())
 }
 
-/// What a node answers to a batch whose documents are all new. [`Reaction::items`] would read half a million of them
-/// for minutes.
+/// Returns a node's answer to a batch of new documents. [`Reaction::items`] would take minutes to read half a million
+/// documents.
 fn answer(batch: &Recorded) -> Reaction {
     let item = |id: &str| {
         format!(
@@ -84,14 +84,14 @@ fn answer(batch: &Recorded) -> Reaction {
     Reaction::raw(format!(r#"{{"took":12,"errors":false,"items":[{}]}}"#, items.join(",")))
 }
 
-/// Bytes that one worker took at most so far, of requests and answers and of its VM.
+/// Returns one worker's peaks so far, in bytes: of requests and answers, and of its VM.
 async fn peaks(scene: &Scene) -> Result<(u64, u64)> {
     let stats = scene.envoy.stats_with("memory_peak_bytes").await?;
     let gauge = |name: &str| stats.get(&format!("wasmcustom.bulk_reshuffle_{name}_peak_bytes")).copied();
     Ok((gauge("memory").unwrap_or_default(), gauge("vm_memory").unwrap_or_default()))
 }
 
-/// Lets all of a crowd be held before any is answered.
+/// Sends a crowd's requests, all of which are held before any is answered.
 async fn hold(scene: &Scene, crowd: &Crowd) -> Result<()> {
     let gate = Gate::closed();
     let closed = gate.clone();
@@ -116,9 +116,9 @@ async fn hold(scene: &Scene, crowd: &Crowd) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vm_takes_little_more_than_what_is_held_and_in_flight() -> Result<()> {
+async fn a_vm_uses_little_more_memory_than_is_held_and_in_flight() -> Result<()> {
     raise_file_limit(11_000)?;
-    // With room for all of them, and for their answers.
+    // Enough for all requests and their answers.
     let limits = json!({"limits": {"memory": "640mb"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(limits).start().await?;
     let mut before = peaks(&scene).await?;
@@ -129,8 +129,8 @@ async fn a_vm_takes_little_more_than_what_is_held_and_in_flight() -> Result<()> 
         println!("{}: {held} bytes held and in flight, a VM of {vm} bytes", crowd.what);
         let plain = (crowd.clients * crowd.documents * DOCUMENT) as u64;
         assert!(held > plain && vm > plain, "{} of {plain} bytes", crowd.what);
-        assert!(vm <= most(held), "{}: the VM takes {vm} bytes, {} at most expected", crowd.what, most(held));
-        // What is free is used again.
+        assert!(vm <= most(held), "{}: the VM uses {vm} bytes, but at most {} are expected", crowd.what, most(held));
+        // Free memory is reused.
         assert!(held > before.0 || vm == before.1, "{}: the VM has grown", crowd.what);
         before = (held, vm);
     }

@@ -1,10 +1,10 @@
-//! Pieces of many requests leave together.
+//! Shares of many requests are merged into one batch.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, Reaction, Recorded, Scene, lines};
 use serde_json::json;
 
-/// A scene in which every bulk request waits for the gate.
+/// Starts a scene in which every bulk request waits for the gate.
 async fn behind_a_gate(config: serde_json::Value) -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let gate = Gate::closed();
@@ -24,11 +24,11 @@ fn operations_in(batches: &[Recorded]) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_arrives_while_a_batch_is_on_its_way_leaves_together_after_it() -> Result<()> {
+async fn requests_that_arrive_while_a_batch_is_in_flight_share_the_next_batch() -> Result<()> {
     let (scene, gate) = behind_a_gate(json!({})).await?;
     let first = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
-    // All write the same document, so that an item shows only by its number whose it is.
+    // All requests write the same document, so that only its number identifies an item.
     let id = scene.cluster.book(0, 1)?;
     let waiting: Vec<_> =
         (1..=40).map(|number| (number, scene.begin_bulk("/_bulk", &[], lines::index("books", &id, number)))).collect();
@@ -48,7 +48,7 @@ async fn what_arrives_while_a_batch_is_on_its_way_leaves_together_after_it() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_node_does_not_hold_up_another() -> Result<()> {
+async fn a_busy_node_does_not_delay_requests_for_another() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
@@ -69,7 +69,7 @@ async fn a_busy_node_does_not_hold_up_another() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_early_release_a_hold_leaves_at_the_end_of_its_interval() -> Result<()> {
+async fn without_early_release_a_hold_is_sent_at_the_end_of_its_interval() -> Result<()> {
     let config = json!({"hold": {"early_release": false, "interval": "1s"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let (first, second) = (scene.cluster.write_book(0, 0)?, scene.cluster.write_book(0, 1)?);
@@ -83,7 +83,7 @@ async fn without_early_release_a_hold_leaves_at_the_end_of_its_interval() -> Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_early_release_a_hold_leaves_when_it_has_enough_operations() -> Result<()> {
+async fn without_early_release_a_hold_is_sent_when_it_has_enough_operations() -> Result<()> {
     let config = json!({"hold": {"early_release": false, "interval": "1h", "flush_threshold_docs": 2}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     for round in 1..=2 {
@@ -100,7 +100,7 @@ async fn without_early_release_a_hold_leaves_when_it_has_enough_operations() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_takes_no_request_beyond_the_size_and_a_larger_request_travels_alone() -> Result<()> {
+async fn a_batch_does_not_exceed_the_size_threshold_and_a_larger_request_is_sent_alone() -> Result<()> {
     let (scene, gate) = behind_a_gate(json!({"hold": {"flush_threshold_size": "10kb"}})).await?;
     let ids: Vec<_> = (0..5).map(|number| scene.cluster.book(0, number).unwrap()).collect();
     let mut answers = vec![scene.begin_bulk("/_bulk", &[], lines::large("books", &ids[0], 10))];
@@ -118,7 +118,7 @@ async fn a_batch_takes_no_request_beyond_the_size_and_a_larger_request_travels_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_batches_are_on_their_way_than_allowed() -> Result<()> {
+async fn no_more_batches_are_in_flight_than_allowed() -> Result<()> {
     let config = json!({
         "hold": {"early_release": false, "interval": "1h", "flush_threshold_docs": 1},
         "dispatch": {"max_in_flight": 2},
@@ -139,10 +139,10 @@ async fn no_more_batches_are_on_their_way_than_allowed() -> Result<()> {
     scene.finish().await
 }
 
-/// Path and headers.
-type Asking = (&'static str, &'static [(&'static str, &'static str)]);
+/// The path and headers of a request.
+type Head = (&'static str, &'static [(&'static str, &'static str)]);
 
-const CALLERS: &[Asking] = &[
+const CALLERS: &[Head] = &[
     ("/_bulk", &[("authorization", "Basic YQ==")]),
     ("/_bulk", &[("authorization", "Basic Yg==")]),
     ("/_bulk", &[]),
@@ -154,7 +154,7 @@ const CALLERS: &[Asking] = &[
     ("/_bulk", &[("authorization", "Basic YQ=="), ("content-type", "application/json")]),
 ];
 
-/// Headers that make no other caller of the first one.
+/// Headers that do not change the caller.
 const HARMLESS: &[(&str, &str)] = &[
     ("user-agent", "another"),
     ("x-request-id", "another"),
@@ -210,7 +210,7 @@ async fn callers_never_mix() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_configuration_says_which_headers_are_harmless() -> Result<()> {
+async fn the_configuration_defines_the_harmless_headers() -> Result<()> {
     // Envoy gives every request an `x-request-id` of its own.
     let harmless = ["x-opaque-id", "x-sent-at", "x-request-id"];
     let (scene, gate) = behind_a_gate(json!({"harmless_headers": harmless})).await?;
@@ -221,7 +221,7 @@ async fn the_configuration_says_which_headers_are_harmless() -> Result<()> {
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
     answers.push(begin(&[("user-agent", "one"), ("x-opaque-id", "a"), ("x-sent-at", "noon")], 1));
     answers.push(begin(&[("user-agent", "one"), ("x-opaque-id", "b"), ("connection", "keep-alive")], 2));
-    // No longer harmless, so it is a caller of its own.
+    // `user-agent` is no longer harmless, so this is another caller.
     answers.push(begin(&[("user-agent", "other")], 3));
     scene.wait_for_operations(4).await?;
     gate.open();

@@ -1,4 +1,4 @@
-//! Operations that name no document id.
+//! Operations without a document id.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Reaction, Scene, lines};
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::{Value, json};
 
-/// Operations without an id, with spaces wherever they may be, around one that has an id.
+/// Returns operations without an id, with spaces in all permitted places, around an operation with an id.
 fn body(scene: &Scene) -> String {
     let with_id = lines::index("books", &scene.cluster.book(0, 0).unwrap(), 1);
     let without = "{\"index\":{}}\n{\"n\":0}\n".to_owned();
@@ -18,25 +18,25 @@ fn body(scene: &Scene) -> String {
     without + &with_id + spaces + "{\"index\":{ }}\n{\"n\":3}\n"
 }
 
-/// The bytes of an id that name the VM.
+/// Returns the bytes of an id that identify the VM.
 fn vm(id: &str) -> &str {
     &id[8..16]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_are_made_and_decide_where_documents_go() -> Result<()> {
+async fn ids_are_generated_and_determine_the_nodes_of_documents() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).config(json!({"missing_id": "generate"})).start().await?;
-    let mut made = BTreeSet::new();
+    let mut generated = BTreeSet::new();
     for _ in 0..20 {
         let items = Item::read_all(&scene.bulk("/books/_bulk", body(&scene)).await?)?;
         assert_eq!(items.iter().map(Item::number).collect::<Vec<_>>(), (0..4).map(Some).collect::<Vec<_>>());
         assert_eq!(items[1].id, scene.cluster.book(0, 0)?);
-        made.extend([0, 2, 3].map(|position: usize| items[position].id.clone()));
+        generated.extend([0, 2, 3].map(|position: usize| items[position].id.clone()));
     }
-    assert_eq!(made.len(), 60);
+    assert_eq!(generated.len(), 60);
     let allowed = |char: char| char.is_ascii_alphanumeric() || "-_".contains(char);
-    assert!(made.iter().all(|id| id.len() == 20 && id.chars().all(allowed)), "{made:?}");
-    assert_eq!(made.iter().map(|id| vm(id)).collect::<BTreeSet<_>>().len(), 1);
+    assert!(generated.iter().all(|id| id.len() == 20 && id.chars().all(allowed)), "{generated:?}");
+    assert_eq!(generated.iter().map(|id| vm(id)).collect::<BTreeSet<_>>().len(), 1);
     let mut sent = BTreeSet::new();
     for batch in scene.cluster.bulks() {
         for operation in batch.operations()? {
@@ -45,13 +45,13 @@ async fn ids_are_made_and_decide_where_documents_go() -> Result<()> {
             sent.insert(id);
         }
     }
-    assert!(made.is_subset(&sent));
+    assert!(generated.is_subset(&sent));
     assert_eq!(scene.passed_through().await?, [].into());
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_two_workers_and_no_two_runs_make_the_same_ids() -> Result<()> {
+async fn no_two_workers_and_no_two_runs_generate_the_same_ids() -> Result<()> {
     let vms = Mutex::new(BTreeSet::new());
     for runs in 1..=2 {
         let scene = Scene::of(ClusterScript::three_nodes())
@@ -60,7 +60,7 @@ async fn no_two_workers_and_no_two_runs_make_the_same_ids() -> Result<()> {
             .start()
             .await?;
         // A connection belongs to one worker.
-        wait::until(Duration::from_secs(15), "both workers make ids", async || {
+        wait::until(Duration::from_secs(15), "both workers generate ids", async || {
             let answer = Client::new().post_ndjson(&scene.envoy.url("/books/_bulk"), "{\"index\":{}}\n{}\n").await?;
             let mut vms = vms.lock().unwrap();
             vms.insert(vm(&Item::read_all(&answer)?[0].id).to_owned());
@@ -75,7 +75,7 @@ async fn no_two_workers_and_no_two_runs_make_the_same_ids() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_batch_is_sent_again_with_the_ids_that_were_made() -> Result<()> {
+async fn a_lost_batch_is_retried_with_the_generated_ids() -> Result<()> {
     let config = json!({"missing_id": "generate", "retry": {"backoff": "10ms"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let lost = AtomicUsize::new(0);
@@ -88,7 +88,7 @@ async fn a_lost_batch_is_sent_again_with_the_ids_that_were_made() -> Result<()> 
     let batches = scene.cluster.bulks();
     assert_eq!((batches.len(), batches[0].text()), (2, batches[1].text()));
     assert_eq!(batches[0].operations()?[0].id.as_ref(), Some(&items[0].id));
-    // A second create would fail, so it is not tried; the error says under which id the document may be.
+    // A second create would fail, so there is no retry. The error has the id under which the document may exist.
     let lost = AtomicUsize::new(0);
     scene.cluster.react(move |_| match lost.fetch_add(1, Ordering::Relaxed) {
         0 => Reaction::Reset,
@@ -102,7 +102,7 @@ async fn a_lost_batch_is_sent_again_with_the_ids_that_were_made() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn direct_sends_a_request_to_one_shard_where_its_index_is_set_so() -> Result<()> {
+async fn direct_sends_a_request_to_one_shard_if_configured_for_its_index() -> Result<()> {
     let script = ClusterScript::three_nodes().index(Index::new("logs-a", [0, 1, 2]));
     let config = json!({"missing_id": "generate", "indices": [{"pattern": "logs-*", "missing_id": "direct"}]});
     let scene = Scene::of(script).config(config).start().await?;
@@ -123,7 +123,7 @@ async fn direct_sends_a_request_to_one_shard_where_its_index_is_set_so() -> Resu
     }
     assert_eq!(nodes[..3], nodes[3..]);
     assert_eq!(nodes.iter().collect::<BTreeSet<_>>().len(), 3);
-    // Other indices keep the general rule.
+    // The general rule applies to other indices.
     let items = Item::read_all(&scene.bulk("/books/_bulk", "{\"index\":{}}\n{}\n").await?)?;
     assert_eq!(items[0].id.len(), 20);
     scene.finish().await

@@ -1,4 +1,4 @@
-//! What operators see: metrics with labels, the admin path, the access log, the first line of the log.
+//! Operators' interfaces: metrics with labels, the admin path, the access log, and the first line of the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ fn manager(config: &mut Value) -> &mut Value {
     config.pointer_mut("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config").unwrap()
 }
 
-/// A series of Prometheus: its name, its labels, its value.
+/// A Prometheus series.
 #[derive(Debug)]
 struct Series {
     name: String,
@@ -31,7 +31,7 @@ struct Series {
     value: f64,
 }
 
-/// The filter's series as Prometheus gets them.
+/// Returns the filter's series as Prometheus scrapes them.
 async fn scrape(scene: &Scene) -> Result<Vec<Series>> {
     let text = scene.client.get(&scene.envoy.admin_url("/stats/prometheus")).await?.text();
     let series = text.lines().filter(|line| line.starts_with("bulk_reshuffle_")).map(|line| {
@@ -51,9 +51,9 @@ async fn status(scene: &Scene) -> Result<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_gets_what_the_table_says_and_no_more_whatever_clients_send() -> Result<()> {
+async fn prometheus_gets_exactly_the_documented_metrics_whatever_clients_send() -> Result<()> {
     let scene = scene(json!({"admin_path": ADMIN})).workers(2).start().await?;
-    // One refusal, so that something is sent again.
+    // One refusal, so that a batch is retried.
     let refused = AtomicBool::new(false);
     scene.cluster.react(move |request| match request.node == 0 && !refused.swap(true, Ordering::Relaxed) {
         true => Reaction::refusal(429, "es_rejected_execution_exception", "too much"),
@@ -62,7 +62,7 @@ async fn prometheus_gets_what_the_table_says_and_no_more_whatever_clients_send()
     for number in 0..30 {
         let body: String = (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect();
         scene.bulk("/_bulk", body).await?.ok()?;
-        // Nothing that comes from a client becomes a label.
+        // Text from a client must not become a label.
         let odd = [("x-odd", format!("{number}")), ("authorization", format!("Basic {number}"))];
         let odd: Vec<_> = odd.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let line = scene.cluster.write_book(0, number)?;
@@ -71,7 +71,7 @@ async fn prometheus_gets_what_the_table_says_and_no_more_whatever_clients_send()
         }
         scene.bulk_with("/_bulk", &odd, line).await?.ok()?;
     }
-    // The status asks for every metric that there can be.
+    // The status page reads every metric.
     status(&scene).await?;
 
     // Envoy merges the workers' histograms every five seconds.
@@ -89,7 +89,7 @@ async fn prometheus_gets_what_the_table_says_and_no_more_whatever_clients_send()
             Kind::Histogram => family.name == plain,
             _ => family.name == name,
         };
-        let family = Families::all().find(is).unwrap_or_else(|| panic!("{name} is none of the table's"));
+        let family = Families::all().find(is).unwrap_or_else(|| panic!("{name} is not in the table of metrics"));
         families.insert(family.name);
         let known: Vec<&str> = family.labels.iter().map(|label| label.name()).chain(["le"]).collect();
         assert!(labels.keys().all(|label| known.contains(&label.as_str())), "{name} has {labels:?}");
@@ -113,13 +113,13 @@ async fn prometheus_gets_what_the_table_says_and_no_more_whatever_clients_send()
     assert_eq!(requests(&[("outcome", "passed_through"), ("reason", "pipeline")]), 30.0);
     assert_eq!(value("bulk_reshuffle_batches_retried_total", &[("reason", "busy"), ("upstream", "es-0")]), 1.0);
     assert_eq!(value("bulk_reshuffle_batch_operations_total", &[("upstream", "es-1")]), 30.0);
-    // One more for what was sent again.
+    // One more for the retry.
     assert_eq!(value("bulk_reshuffle_batch_operations_total", &[("upstream", "es-0")]), 61.0);
     let batches = value("bulk_reshuffle_batches_total", &[]);
     for histogram in ["batch_requests", "batch_operations", "batch_bytes", "upstream_microseconds"] {
         assert_eq!(value(&format!("bulk_reshuffle_{histogram}_count"), &[]), batches, "{histogram}");
     }
-    // Of the batch that was sent again the first attempt only.
+    // A retried batch counts only once.
     assert_eq!(value("bulk_reshuffle_hold_microseconds_count", &[]), batches - 1.0);
     assert_eq!(value("bulk_reshuffle_batch_requests_bucket", &[("le", "1")]), batches);
     assert_eq!(value("bulk_reshuffle_batch_bytes_bucket", &[("le", "67108864")]), batches);
@@ -131,17 +131,17 @@ async fn prometheus_gets_what_the_table_says_and_no_more_whatever_clients_send()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_is_that_of_all_workers() -> Result<()> {
+async fn the_status_includes_all_workers() -> Result<()> {
     let scene =
         scene(json!({"admin_path": ADMIN, "credentials": {"authorization": "ApiKey hush"}})).workers(2).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
     scene.cluster.react(move |_| Reaction::items().after(&closed));
     let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
-    // Each by a connection of its own, so that both workers have some.
+    // Each request uses its own connection, so that both workers get some.
     let clients: Vec<_> = (0..16).map(|_| scene.begin_bulk("/_bulk", &[], body.clone())).collect();
     scene.wait_for_operations(48).await?;
-    wait::until(LIMIT, "the status tells of all that is held and on its way", async || {
+    wait::until(LIMIT, "the status shows all held operations and those in flight", async || {
         let status = status(&scene).await?;
         let sum =
             |key: &str| status["nodes"].as_array().unwrap().iter().map(|node| node[key].as_u64().unwrap()).sum::<u64>();
@@ -152,7 +152,7 @@ async fn the_status_is_that_of_all_workers() -> Result<()> {
     for client in clients {
         client.get().await?;
     }
-    let told = wait::until(LIMIT, "nothing is held any more", async || {
+    let told = wait::until(LIMIT, "no operation is held any longer", async || {
         let status = status(&scene).await?;
         Ok((status["totals"]["memory_bytes"] == 0).then_some(status))
     })
@@ -168,7 +168,7 @@ async fn the_status_is_that_of_all_workers() -> Result<()> {
         }
     }
 
-    // The log begins with what was configured, once for all workers, and without secrets.
+    // The log starts with the configuration, once for all workers, and without secrets.
     let log = scene.envoy.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(" configuration: {")).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -181,7 +181,7 @@ async fn the_status_is_that_of_all_workers() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bulk_request_is_explained_and_the_state_shown() -> Result<()> {
+async fn the_admin_path_explains_a_request_and_shows_the_state_and_a_sample() -> Result<()> {
     let scene = scene(json!({"admin_path": ADMIN})).start().await?;
     let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
     let explained = scene.bulk(&format!("{ADMIN}/explain"), body.clone()).await?.ok()?.json()?;
@@ -193,11 +193,11 @@ async fn a_bulk_request_is_explained_and_the_state_shown() -> Result<()> {
     let large = vec![b' '; 11 << 20];
     assert_eq!(scene.bulk(&format!("{ADMIN}/explain"), large).await?.status, 413);
 
-    // A sample is of what a worker does next.
+    // A sample contains a worker's next requests.
     let url = scene.envoy.url(&format!("{ADMIN}/sample"));
     let (client, sampled) = (scene.client.clone(), url.clone());
     let asking = tokio::spawn(async move { client.get(&sampled).await });
-    let sample = wait::until(LIMIT, "a request is shown", async || {
+    let sample = wait::until(LIMIT, "the sample is complete", async || {
         scene.bulk("/_bulk", body.clone()).await?.ok()?;
         Ok(asking.is_finished().then_some(()))
     });
@@ -209,17 +209,17 @@ async fn a_bulk_request_is_explained_and_the_state_shown() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_told_where_it_is_not_configured() -> Result<()> {
+async fn there_is_no_admin_path_by_default() -> Result<()> {
     let scene = scene(json!({})).start().await?;
     let answer = scene.client.get(&scene.envoy.url(&format!("{ADMIN}/status"))).await?;
-    // That is the cluster's own.
+    // The answer comes from the cluster.
     assert!(!answer.headers.contains_key("content-security-policy"), "{:?}", answer.headers);
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_rule_closes_the_admin_path_to_other_addresses_whatever_their_headers_say() -> Result<()> {
-    // On loopback everything is near: one of its addresses counts as near here, and all others as elsewhere.
+async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() -> Result<()> {
+    // The rule permits all of loopback. Here it permits only 127.0.0.1, so that another loopback address is elsewhere.
     let near = |mut rules: Value| {
         let pointer = "/http_filters/0/typed_config/rules/policies/admin-path-from-elsewhere/principals/0/not_id";
         let principal = rules.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
@@ -249,14 +249,14 @@ async fn the_pages_rule_closes_the_admin_path_to_other_addresses_whatever_their_
         assert_eq!(ask(&elsewhere, &status, said).await?, 403, "{said}");
         assert_eq!(ask(&elsewhere, ADMIN, said).await?, 403, "{said}");
     }
-    // All other paths are open to them.
+    // Other addresses may use all other paths.
     let answer = elsewhere.post_ndjson(&scene.envoy.url("/_bulk"), scene.cluster.write_book(0, 0)?).await?;
     answer.ok()?;
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_access_log_tells_what_became_of_each_request() -> Result<()> {
+async fn the_access_log_has_the_outcome_of_each_request() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("access.log");
     let mut access_log = yaml_of_page("FILTER_STATE")?["access_log"].clone();
@@ -272,13 +272,13 @@ async fn the_access_log_tells_what_became_of_each_request() -> Result<()> {
     scene.bulk("/_bulk", body.clone()).await?.ok()?;
     scene.bulk("/_bulk?pipeline=p", body).await?;
     scene.client.get(&scene.envoy.url("/_cat/nodes")).await?;
-    let lines = wait::until(LIMIT, "the log has all of them", async || {
+    let lines = wait::until(LIMIT, "the log has all three requests", async || {
         let log = std::fs::read_to_string(&path).unwrap_or_default();
         let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let of = |path: &str| {
             lines.iter().find(|line| line["path"].as_str().is_some_and(|found| found.starts_with(path))).cloned()
         };
-        // Others may have been asked while the test began.
+        // The log may contain other requests from the start of the test.
         let merged = lines.iter().find(|line| line["outcome"] == "merged").cloned();
         Ok(merged.zip(of("/_bulk?pipeline")).zip(of("/_cat")))
     });

@@ -1,4 +1,4 @@
-//! What the filter does not vouch for goes to the coordinating upstream whole, byte for byte.
+//! Requests that the filter does not fully understand go to the coordinating upstream unchanged.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use bulk_reshuffle_stack::wait;
 use hyper::{Method, Request};
 use serde_json::json;
 
-/// A cluster with an index for each reason not to route.
+/// Returns a cluster with an index for each reason not to route.
 fn odd_cluster() -> ClusterScript {
     ClusterScript::three_nodes()
         .index(Index::new("closed", [0, 1, 2]).closed())
@@ -22,7 +22,7 @@ fn odd_cluster() -> ClusterScript {
 
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// Why a request passes through, and what follows a good operation in its body.
+/// The reason for which a request passes through, and the text that follows a valid operation in its body.
 const BODIES: &[(&str, &str)] = &[
     ("incomplete", "{\"index\":{\"_index\":\"books\",\"_id\":\"2\"}}\n{\"n\":2}"),
     ("incomplete", "{\"index\":{\"_index\":\"books\",\"_id\":\"2\"}}\n"),
@@ -61,7 +61,7 @@ const BODIES: &[(&str, &str)] = &[
     ("alias_routing", "{\"index\":{\"_index\":\"mine\",\"_id\":\"2\",\"routing\":\"you\"}}\n{\"n\":2}\n"),
 ];
 
-/// Why a request with a good body passes through, its path, and a header of it.
+/// The reason for which a request with a valid body passes through, its path, and one of its headers.
 const HEADS: &[(&str, &str, (&str, &str))] = &[
     ("parameter", "/_bulk?colour=red", ("x-any", "1")),
     ("pipeline", "/_bulk?pipeline=p", ("x-any", "1")),
@@ -81,7 +81,7 @@ const HEADS: &[(&str, &str, (&str, &str))] = &[
     ("accept", "/_bulk", ("accept", "application/json, application/cbor")),
 ];
 
-/// Sends a request that must pass through for this reason, and checks that nothing happens to it on its way.
+/// Sends a request that must pass through for this reason, and checks that it arrives unchanged.
 async fn passes_through(scene: &Scene, why: &str, path: &str, header: (&str, &str), body: &[u8]) -> Result<()> {
     let before = scene.passed_through().await?.remove(why).unwrap_or_default();
     scene.cluster.forget();
@@ -99,7 +99,7 @@ async fn passes_through(scene: &Scene, why: &str, path: &str, header: (&str, &st
     for (name, value) in headers {
         assert_eq!(requests[0].header(name), Some(value), "{why}: {path}");
     }
-    // Not at once, where others are held meanwhile.
+    // The counter may lag while other requests are held.
     let counted = async || Ok(scene.passed_through().await?.get(why).copied().filter(|count| *count > before));
     let count = wait::until(LIMIT, &format!("{why} is counted: {path} {shown}"), counted).await?;
     assert_eq!(count, before + 1, "{why}: {path} {shown}");
@@ -111,7 +111,7 @@ fn as_the_cluster_says() -> Reaction {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_not_vouched_for_passes_through_untouched() -> Result<()> {
+async fn a_request_that_is_not_fully_understood_passes_through_unchanged() -> Result<()> {
     let scene = Scene::of(odd_cluster()).start().await?;
     scene.cluster.react(|_| as_the_cluster_says());
     let good = scene.cluster.write_book(0, 0)?;
@@ -122,8 +122,8 @@ async fn a_request_that_is_not_vouched_for_passes_through_untouched() -> Result<
     passes_through(&scene, "action_line", "/_bulk", ("x-any", "1"), format!("{good}{long}").as_bytes()).await?;
     let endless = lines::index("books", &"x".repeat(100_000), 2);
     passes_through(&scene, "action_line", "/_bulk", ("x-any", "1"), format!("{good}{endless}").as_bytes()).await?;
-    let no_text = [good.as_bytes(), b"{\"index\":{\"_index\":\"books\",\"_id\":\"\xff\"}}\n{}\n"].concat();
-    passes_through(&scene, "action_line", "/_bulk", ("x-any", "1"), &no_text).await?;
+    let not_text = [good.as_bytes(), b"{\"index\":{\"_index\":\"books\",\"_id\":\"\xff\"}}\n{}\n"].concat();
+    passes_through(&scene, "action_line", "/_bulk", ("x-any", "1"), &not_text).await?;
     for nothing in ["", "\n", " \r\n\n"] {
         passes_through(&scene, "empty", "/_bulk", ("x-any", "1"), nothing.as_bytes()).await?;
     }
@@ -135,7 +135,7 @@ async fn a_request_that_is_not_vouched_for_passes_through_untouched() -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_header_that_is_no_text_passes_through_with_its_request() -> Result<()> {
+async fn a_request_with_a_header_that_is_not_text_passes_through() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let body = scene.cluster.write_book(0, 0)?;
     let mut client = RawClient::connect(scene.envoy.addr()).await?;
@@ -152,7 +152,7 @@ async fn a_header_that_is_no_text_passes_through_with_its_request() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn before_the_state_is_known_everything_passes_through() -> Result<()> {
+async fn all_requests_pass_through_until_the_state_is_known() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start_cold().await?;
     let body = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect::<String>();
     let answer = scene.bulk("/_bulk", body.clone()).await?;
@@ -166,7 +166,7 @@ async fn before_the_state_is_known_everything_passes_through() -> Result<()> {
     scene.finish().await
 }
 
-/// Many operations of 1 kB, then one that is cut off.
+/// Returns many operations of 1 kB, followed by a truncated one.
 fn large_body(scene: &Scene, bytes: usize) -> Vec<u8> {
     let mut body = Vec::with_capacity(bytes + 2000);
     let line = lines::large("books", &scene.cluster.book(1, 0).unwrap(), 1000);
@@ -178,7 +178,7 @@ fn large_body(scene: &Scene, bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_request_with_a_bad_end_passes_through_untouched() -> Result<()> {
+async fn a_large_request_with_an_invalid_end_passes_through_unchanged() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     scene.cluster.react(|_| as_the_cluster_says());
     for megabytes in [3, 30] {
@@ -189,14 +189,14 @@ async fn a_large_request_with_a_bad_end_passes_through_untouched() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_beyond_the_limits_passes_through_untouched() -> Result<()> {
+async fn a_request_beyond_the_limits_passes_through_unchanged() -> Result<()> {
     let config = json!({"limits": {"max_request": "1mb", "memory": "3mb"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     scene.cluster.react(|_| as_the_cluster_says());
     let body = large_body(&scene, 5 << 20);
     passes_through(&scene, "too_large", "/_bulk", ("x-any", "1"), &body).await?;
 
-    // Without a length beforehand it shows only after a while that the request is too large.
+    // Without a content length, the filter detects the excess only while the body arrives.
     scene.cluster.forget();
     let mut client = RawClient::connect(scene.envoy.addr()).await?;
     client.send_head("/_bulk", "transfer-encoding: chunked").await?;
@@ -209,7 +209,7 @@ async fn a_request_beyond_the_limits_passes_through_untouched() -> Result<()> {
     assert!(scene.cluster.bulks()[0].body == body);
     assert_eq!(scene.passed_through().await?, [("too_large".to_owned(), 2)].into());
 
-    // While two requests take nearly all the memory, a third finds no room.
+    // While two requests use almost all memory, there is no room for a third one.
     let gate = Gate::closed();
     let closed = gate.clone();
     scene.cluster.react(move |request| match request.node {
@@ -219,7 +219,7 @@ async fn a_request_beyond_the_limits_passes_through_untouched() -> Result<()> {
     let large = lines::large("books", &scene.cluster.book(0, 0)?, 900_000);
     let held = [scene.begin_bulk("/_bulk", &[], large.clone()), scene.begin_bulk("/_bulk", &[], large)];
     scene.wait_for_operations(2).await?;
-    scene.cluster.wait_for_bulks("the first", |requests| requests.len() == 2).await?;
+    scene.cluster.wait_for_bulks("both requests", |requests| requests.len() == 2).await?;
     scene.cluster.react(|_| as_the_cluster_says());
     let third = lines::large("books", &scene.cluster.book(1, 0)?, 900_000);
     passes_through(&scene, "memory", "/_bulk", ("x-any", "1"), third.as_bytes()).await?;
@@ -227,14 +227,14 @@ async fn a_request_beyond_the_limits_passes_through_untouched() -> Result<()> {
     for answer in held {
         answer.get().await?;
     }
-    // And with the memory free again, there is room again.
+    // After the memory is released, there is room again.
     scene.bulk("/_bulk", third).await?;
     assert_eq!(scene.passed_through().await?["memory"], 1);
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_requests_are_none_of_the_filters_business() -> Result<()> {
+async fn the_filter_ignores_requests_other_than_bulk_requests() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let search = r#"{"query":{"match_all":{}}}"#;
     for (method, path, body) in [

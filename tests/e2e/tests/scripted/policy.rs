@@ -1,4 +1,4 @@
-//! What Envoy's routes and filters forbid or change holds for requests that would be split, too.
+//! Envoy's routes and filters apply to requests that would be split, too.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 
-/// The indices of the tests, each with one shard on each of the three nodes.
+/// The indices of the tests. Each has one shard on each of the three nodes.
 const INDICES: [&str; 4] = ["books", "secret", "moved", "other"];
 
 fn scene() -> SceneOptions {
@@ -18,24 +18,24 @@ fn scene() -> SceneOptions {
     Scene::of(script)
 }
 
-/// An operation for each node.
+/// Returns an operation for each node.
 fn body(cluster: &FakeCluster, index: &str) -> Result<String> {
     let script = cluster.script();
     (0..3).map(|node| Ok(lines::index(index, &script.ids(index, node)?.next().context("no id")?, 1))).collect()
 }
 
 fn at<'a>(config: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
-    config.pointer_mut(pointer).with_context(|| format!("there is no {pointer}"))
+    config.pointer_mut(pointer).with_context(|| format!("{pointer} is missing"))
 }
 
-/// Puts routes before those of the file.
+/// Inserts routes before those of the file.
 fn add_routes(config: &mut Value, routes: Vec<Value>) -> Result<()> {
     let found = at(config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
     found.as_array_mut().context("no routes")?.splice(0..0, routes);
     Ok(())
 }
 
-/// Puts filters directly before bulk-reshuffle.
+/// Inserts filters directly before bulk-reshuffle.
 fn add_filters_before(config: &mut Value, filters: Vec<Value>) -> Result<()> {
     let found = at(config, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no filters")?;
     let place = found.iter().position(|filter| filter["name"] == "bulk_reshuffle").context("no bulk_reshuffle")?;
@@ -43,15 +43,14 @@ fn add_filters_before(config: &mut Value, filters: Vec<Value>) -> Result<()> {
     Ok(())
 }
 
-/// Puts a filter directly before the router, and so behind bulk-reshuffle.
-fn add_filter_behind(config: &mut Value, filter: Value) -> Result<()> {
+/// Inserts a filter directly before the router, and so after bulk-reshuffle.
+fn add_filter_after(config: &mut Value, filter: Value) -> Result<()> {
     let found = at(config, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no filters")?;
     found.insert(found.len() - 1, filter);
     Ok(())
 }
 
-/// Adds an upstream that is called this, made after that of a node, with the endpoints of another upstream if none are
-/// given.
+/// Adds an upstream with this name, as a copy of the first upstream. Given ports replace its endpoints.
 fn add_cluster(config: &mut Value, name: &str, ports: &[u16]) -> Result<()> {
     let clusters = at(config, "/static_resources/clusters")?.as_array_mut().context("no clusters")?;
     let mut cluster = clusters.first().context("no cluster")?.clone();
@@ -71,7 +70,7 @@ fn route(prefix: &str, action: Value) -> Value {
     route
 }
 
-/// A header mutation that removes these.
+/// Returns a header mutation that removes these headers.
 fn removal(type_of: &str, names: &[&str]) -> Value {
     let removals: Vec<Value> = names.iter().map(|name| json!({"remove": name})).collect();
     let mutations = json!({"request_mutations": removals});
@@ -81,7 +80,7 @@ fn removal(type_of: &str, names: &[&str]) -> Value {
     })
 }
 
-/// Another cluster than that of the filter.
+/// Starts another cluster than that of the filter.
 async fn other_cluster() -> Result<(FakeCluster, Vec<u16>)> {
     let other = FakeCluster::start(ClusterScript::new(1)).await?;
     let ports = other.addresses().map(|address| address.port()).collect();
@@ -92,17 +91,17 @@ fn only_route(count: u64) -> BTreeMap<String, u64> {
     [("route".to_owned(), count)].into()
 }
 
-/// Sends a request and says whether it was split over the nodes; else it has reached none of them.
+/// Sends a request, and returns whether it was split over the nodes. Otherwise it must not have reached any of them.
 async fn is_split(scene: &Scene, path: &str, headers: &[(&str, &str)], body: &str) -> Result<(bool, Response)> {
     scene.cluster.forget();
     let answer = scene.bulk_with(path, headers, body.to_owned()).await?;
     let nodes = scene.cluster.bulks().len();
-    assert!(matches!(nodes, 0 | 3), "{nodes} of the nodes");
+    assert!(matches!(nodes, 0 | 3), "{nodes} requests at the nodes");
     Ok((nodes == 3, answer))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_direct_response_a_redirect_and_another_cluster_are_what_the_client_gets() -> Result<()> {
+async fn routes_with_a_direct_response_a_redirect_or_another_cluster_apply() -> Result<()> {
     let (other, ports) = other_cluster().await?;
     let routes = move |config: &mut Value| {
         add_cluster(config, "other", &ports)?;
@@ -128,7 +127,7 @@ async fn a_direct_response_a_redirect_and_another_cluster_are_what_the_client_ge
     assert_eq!(other.only_bulk_at(0)?.text(), sent);
     scene.wait_for_count("requests_total.outcome.passed_through.reason.route", 3).await?;
 
-    // The routes that lead here are as they were.
+    // Requests on routes to this cluster are still split.
     let (split, answer) = is_split(&scene, "/books/_bulk", &[], &body(&scene.cluster, "books")?).await?;
     assert_eq!((split, answer.status.as_u16()), (true, 200));
     assert_eq!(scene.passed_through().await?, only_route(3));
@@ -136,7 +135,7 @@ async fn a_direct_response_a_redirect_and_another_cluster_are_what_the_client_ge
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_request_follows_its_own_choice_among_weighted_clusters() -> Result<()> {
+async fn each_request_goes_to_its_own_choice_among_weighted_clusters() -> Result<()> {
     const REQUESTS: usize = 60;
     let (other, ports) = other_cluster().await?;
     let weights = json!({"clusters": [{"name": "es", "weight": 50}, {"name": "other", "weight": 50}]});
@@ -147,7 +146,7 @@ async fn each_request_follows_its_own_choice_among_weighted_clusters() -> Result
     let scene = scene().edit(routes).start().await?;
     let body = body(&scene.cluster, "books")?;
     let mut split = 0;
-    // All of them are equal in every header, so the filter knows what they say.
+    // All requests have the same headers, which the filter therefore has cached.
     for _ in 0..REQUESTS {
         let (is_split, answer) = is_split(&scene, "/books/_bulk", &[], &body).await?;
         assert_eq!(answer.status, 200);
@@ -162,13 +161,13 @@ async fn each_request_follows_its_own_choice_among_weighted_clusters() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_a_header_names_is_where_the_request_goes() -> Result<()> {
+async fn a_request_goes_to_the_cluster_that_a_header_names() -> Result<()> {
     let (other, ports) = other_cluster().await?;
     let routes = move |config: &mut Value| {
         add_cluster(config, "other", &ports)?;
         add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
     };
-    // The filter does not compare this header's values, so they are all the same to its memory of headers.
+    // The filter does not compare this header's values, so its cache of headers does not distinguish them.
     let config = json!({"harmless_headers": ["x-cluster", "x-request-id"]});
     let scene = scene().config(config).edit(routes).start().await?;
     let body = body(&scene.cluster, "books")?;
@@ -182,7 +181,7 @@ async fn a_cluster_that_a_header_names_is_where_the_request_goes() -> Result<()>
     scene.finish().await
 }
 
-/// Has Envoy choose the route again, by a header that it sets.
+/// Returns a filter that makes Envoy choose the route again, by a header that it sets.
 fn rerouting() -> Value {
     const SCRIPT: &str = r#"
         function envoy_on_request(handle)
@@ -198,12 +197,12 @@ fn rerouting() -> Value {
     }})
 }
 
-/// Envoy has chosen a route when it comes to the first filter. After a filter that takes this back it chooses again when
-/// the next one looks, and tells nothing but the first choice until then; this filter cannot make it look.
+/// Envoy chooses a route before the first filter. After a filter clears this choice, Envoy chooses again when the next
+/// filter reads the route, and reports the first choice until then. A wasm filter cannot trigger the new choice.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_that_is_chosen_again_counts_once_another_filter_has_looked_at_it() -> Result<()> {
-    let looking = json!({"name": "look", "typed_config": removal("HeaderMutation", &[])});
-    for (filters, first_choice_counts) in [(vec![rerouting(), looking], false), (vec![rerouting()], true)] {
+async fn a_new_choice_of_route_applies_once_another_filter_has_read_it() -> Result<()> {
+    let reading = json!({"name": "read", "typed_config": removal("HeaderMutation", &[])});
+    for (filters, first_choice_counts) in [(vec![rerouting(), reading], false), (vec![rerouting()], true)] {
         let (other, ports) = other_cluster().await?;
         let routes = move |config: &mut Value| {
             add_cluster(config, "other", &ports)?;
@@ -226,7 +225,7 @@ async fn a_route_that_is_chosen_again_counts_once_another_filter_has_looked_at_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_is_configured_counts_as_the_coordinating_one() -> Result<()> {
+async fn a_route_to_one_of_the_route_clusters_is_split() -> Result<()> {
     let routes = |config: &mut Value| {
         add_cluster(config, "es-http", &[])?;
         add_routes(config, vec![route("/books/", json!({"route": {"cluster": "es-http"}}))])
@@ -251,7 +250,7 @@ async fn a_cluster_that_is_configured_counts_as_the_coordinating_one() -> Result
     with.finish().await
 }
 
-/// Sends a request that is split, and one that passes through whole; returns what of it reaches the nodes.
+/// Sends a request that is split, and one that passes through. Returns the requests that reach the nodes for each.
 async fn split_and_whole(scene: &Scene, headers: &[(&str, &str)]) -> Result<(Vec<Recorded>, Vec<Recorded>)> {
     let body = body(&scene.cluster, "books")?;
     let (split, _) = is_split(scene, "/books/_bulk", headers, &body).await?;
@@ -269,18 +268,18 @@ fn is_gone(requests: &[Recorded], header: &str) -> bool {
     requests.iter().all(|request| request.header(header).is_none())
 }
 
-/// The router changes headers behind all filters, so it does so for whole requests alone. This is how filters do it for
-/// all.
+/// The router changes headers after all filters, so its changes apply only to requests that pass through. The filters
+/// in this test change them for all requests.
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_are_removed_for_all_before_the_filter_or_in_the_upstreams() -> Result<()> {
+async fn headers_are_removed_for_all_requests_before_the_filter_or_in_the_upstreams() -> Result<()> {
     let by_route = |config: &mut Value| {
         let action = json!({"route": {"cluster": "es"}, "request_headers_to_remove": [RUN_AS.0]});
         add_routes(config, vec![route("/books/", action)])
     };
     let scene_by_route = scene().edit(by_route).start().await?;
     let (split, whole) = split_and_whole(&scene_by_route, &[RUN_AS]).await?;
-    assert_eq!((is_gone(&split, RUN_AS.0), is_gone(&whole, RUN_AS.0)), (false, true), "documented otherwise");
-    // Envoy marks batches as its own requests.
+    assert_eq!((is_gone(&split, RUN_AS.0), is_gone(&whole, RUN_AS.0)), (false, true), "contradicts the documentation");
+    // Envoy marks batches as internal requests.
     assert!(!is_gone(&split, "x-envoy-internal"));
     scene_by_route.finish().await?;
 
@@ -321,7 +320,7 @@ async fn headers_are_removed_for_all_before_the_filter_or_in_the_upstreams() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_rbac_denies_before_the_filter_is_denied_split_or_whole() -> Result<()> {
+async fn rbac_before_the_filter_denies_both_split_and_unsplit_requests() -> Result<()> {
     let rbac = json!({"name": "envoy.filters.http.rbac", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
         "rules": {"action": "DENY", "policies": {"guests": {
@@ -329,12 +328,12 @@ async fn a_role_that_rbac_denies_before_the_filter_is_denied_split_or_whole() ->
             "principals": [{"header": {"name": "x-role", "string_match": {"exact": "guest"}}}],
         }}},
     }});
-    let (before, behind) = (rbac.clone(), rbac);
-    let scene_behind = scene().edit(move |config| add_filter_behind(config, behind)).start().await?;
-    let body = body(&scene_behind.cluster, "books")?;
-    let (split, answer) = is_split(&scene_behind, "/books/_bulk", &[("x-role", "guest")], &body).await?;
-    assert_eq!((split, answer.status.as_u16()), (true, 200), "documented otherwise");
-    scene_behind.finish().await?;
+    let (before, after) = (rbac.clone(), rbac);
+    let scene_after = scene().edit(move |config| add_filter_after(config, after)).start().await?;
+    let body = body(&scene_after.cluster, "books")?;
+    let (split, answer) = is_split(&scene_after, "/books/_bulk", &[("x-role", "guest")], &body).await?;
+    assert_eq!((split, answer.status.as_u16()), (true, 200), "contradicts the documentation");
+    scene_after.finish().await?;
 
     let scene = scene().edit(move |config| add_filters_before(config, vec![before])).start().await?;
     for (role, expected) in [("guest", (false, 403)), ("writer", (true, 200))] {
@@ -348,7 +347,7 @@ async fn a_role_that_rbac_denies_before_the_filter_is_denied_split_or_whole() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_admin_path_needs_no_route() -> Result<()> {
+async fn the_admin_path_does_not_depend_on_routes() -> Result<()> {
     let routes = |config: &mut Value| {
         add_routes(config, vec![route("/_bulk_reshuffle", json!({"direct_response": {"status": 403}}))])
     };

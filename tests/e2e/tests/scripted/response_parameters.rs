@@ -1,4 +1,4 @@
-//! What a client wants to see of an answer is chosen by the filter; the nodes are asked for all of it.
+//! The filter applies parameters that select and format the answer; the nodes return complete answers.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Reaction, Scene};
@@ -16,13 +16,13 @@ async fn a_request_with_a_filter_path_is_split_and_its_answer_filtered() -> Resu
     assert_eq!(batches.len(), 3);
     assert!(batches.iter().all(|batch| batch.target == "/_bulk?timeout=1m"), "{batches:?}");
 
-    // One for one node alone, with an answer of its own kind.
+    // A request for one node alone, with a different kind of answer.
     let raw = r#"{"took":1,"errors":true,"items":[{"index":{"status":400,"error":{"type":"t","reason":"r"}}}]}"#;
     scene.cluster.react(move |_| Reaction::raw(raw));
     let answer = scene.bulk("/_bulk?filter_path=items.*.error.type", scene.cluster.write_book(0, 0)?).await?;
     assert_eq!(answer.text(), r#"{"items":[{"index":{"error":{"type":"t"}}}]}"#);
 
-    // A refusal is shown as it is.
+    // A refusal is not filtered.
     scene.cluster.react(|_| Reaction::refusal(403, "security_exception", "no"));
     let answer = scene.bulk("/_bulk?filter_path=items.*.error.type", body).await?;
     assert_eq!((answer.status.as_u16(), &answer.json()?["error"]["reason"]), (403, &"no".into()));
@@ -31,7 +31,7 @@ async fn a_request_with_a_filter_path_is_split_and_its_answer_filtered() -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_with_pretty_shares_a_batch_and_its_answer_is_printed() -> Result<()> {
+async fn a_request_with_pretty_shares_a_batch_and_its_answer_is_formatted() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();

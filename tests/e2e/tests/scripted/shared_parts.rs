@@ -1,4 +1,4 @@
-//! `envoy/parts`, which several configurations share, and which Envoy takes again when they change.
+//! `envoy/parts`: files that several configurations share, and that Envoy reloads when they change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Gate, Item, Reaction, ShippedFiles, check_filter};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 
-/// Puts a changed file in its place, as `mv` does.
+/// Replaces a file with a changed one, as `mv` does.
 fn change(file: &Path, from: &str, to: &str) -> Result<()> {
     let (text, new) = (std::fs::read_to_string(file)?, file.with_extension("new"));
     assert!(text.contains(from), "{text}");
@@ -15,7 +15,7 @@ fn change(file: &Path, from: &str, to: &str) -> Result<()> {
     Ok(std::fs::rename(new, file)?)
 }
 
-/// Sends empty requests until one of the filter's counters is there.
+/// Sends empty requests until one of the filter's counters is above zero.
 async fn wait_for(envoy: &Envoy, counter: &str) -> Result<()> {
     let (client, name) = (Client::new(), format!("wasmcustom.bulk_reshuffle_{counter}"));
     wait::until(Duration::from_secs(15), counter, async || {
@@ -26,7 +26,7 @@ async fn wait_for(envoy: &Envoy, counter: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_filter_is_taken_and_what_the_former_holds_is_answered() -> Result<()> {
+async fn a_changed_filter_is_loaded_and_the_old_one_answers_its_held_requests() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let cluster = FakeCluster::start(ClusterScript::three_nodes()).await?;
     let files = ShippedFiles::new(folder.path())?.nodes(cluster.addresses());

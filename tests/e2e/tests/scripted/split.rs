@@ -1,4 +1,4 @@
-//! One request, split over the nodes and put together again.
+//! A request is split over the nodes, and its answer is merged.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Items, Reaction, Scene, lin
 use hyper::Request;
 use serde_json::json;
 
-/// Operations as clients write them, each with the id or routing value that decides where it goes.
+/// Returns operations in various spellings, each with the id or routing value that determines its shard.
 fn operations() -> Vec<(&'static str, &'static str)> {
     vec![
         ("id-0", "{\"index\":{\"_index\":\"books\",\"_id\":\"id-0\"}}\n{\"n\":1}\n"),
@@ -38,7 +38,7 @@ fn library() -> ClusterScript {
 async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Result<()> {
     let scene = Scene::of(library()).start().await?;
     let operations = operations();
-    // A blank line before an action line means nothing, to the cluster and to the filter.
+    // The cluster and the filter ignore a blank line before an action line.
     let body: String = operations.iter().map(|(_, lines)| format!("{lines}\n")).collect();
     let headers = [
         ("authorization", "Basic czpz"),
@@ -57,7 +57,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
     for node in 0..3 {
         let is_here = |key: &str| script.node("books", key).unwrap() == node;
         let expected: String = operations.iter().filter(|(key, _)| is_here(key)).map(|(_, lines)| *lines).collect();
-        assert!(!expected.is_empty(), "es-{node} has nothing to do");
+        assert!(!expected.is_empty(), "no operations for es-{node}");
         let batch = scene.cluster.only_bulk_at(node)?;
         assert_eq!(batch.text(), expected, "at es-{node}");
         assert_eq!((batch.method.as_str(), batch.target.as_str()), ("POST", target));
@@ -65,7 +65,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
             assert_eq!(batch.header(name), Some(*value));
         }
         for (name, _) in &headers[4..] {
-            assert_eq!(batch.header(name), None, "{name} was passed on");
+            assert_eq!(batch.header(name), None, "{name} was forwarded");
         }
         assert_eq!(batch.header("content-type"), Some("application/x-ndjson"));
         assert_eq!(batch.header("host"), Some(scene.envoy.addr().to_string().as_str()));
@@ -101,7 +101,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answer_is_put_together_from_all_nodes_answers() -> Result<()> {
+async fn the_answer_is_merged_from_all_nodes_answers() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let failed = scene.cluster.book(1, 0)?;
     scene.cluster.react(move |request| {
@@ -137,7 +137,7 @@ async fn the_answer_is_put_together_from_all_nodes_answers() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn routing_in_the_query_is_for_operations_that_have_none() -> Result<()> {
+async fn routing_in_the_query_applies_to_operations_without_routing() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let (here, there) = (scene.cluster.book(0, 0)?, scene.cluster.book(1, 0)?);
     let everywhere: String = (0..3).map(|node| scene.cluster.write_book(node, 1).unwrap()).collect();
@@ -152,7 +152,7 @@ async fn routing_in_the_query_is_for_operations_that_have_none() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_for_one_node_gets_that_nodes_answer_as_it_is() -> Result<()> {
+async fn a_request_for_one_node_gets_that_nodes_answer_unchanged() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let odd = "{ \"errors\" : false, \"took\":1,\n \"ingest_took\": 4, \"items\":[] }";
     scene.cluster.react(move |_| Reaction::raw(odd).header("x-from", "the node"));
@@ -167,7 +167,7 @@ async fn a_request_for_one_node_gets_that_nodes_answer_as_it_is() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_without_an_id_stay_together_and_take_turns_over_the_nodes_with_pass() -> Result<()> {
+async fn with_pass_operations_without_an_id_stay_together_and_rotate_over_the_nodes() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).config(json!({"missing_id": "pass"})).start().await?;
     let body = "{\"index\":{\"_index\":\"books\"}}\n{\"n\":1}\n{\"create\":{\"_index\":\"books\"}}\n{\"n\":2}\n";
     for _ in 0..3 {
@@ -178,7 +178,7 @@ async fn operations_without_an_id_stay_together_and_take_turns_over_the_nodes_wi
     for node in 0..3 {
         assert_eq!(scene.cluster.only_bulk_at(node)?.text(), body);
     }
-    // Beside operations with ids the answer is put together from several; its id is what the cluster made.
+    // With ids in the same request, the answer is merged from several. It has the ids that the cluster generated.
     scene.cluster.forget();
     let mixed: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
     let items = Item::read_all(&scene.bulk("/_bulk", format!("{mixed}{body}")).await?)?;
@@ -212,15 +212,15 @@ async fn operations_that_only_the_cluster_can_route_form_one_share_for_the_coord
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_carries_one_nodes_operations_or_one_shards_as_the_level_says() -> Result<()> {
-    // Six shards on three nodes; the alias stands for the same shards.
+async fn a_batch_has_the_operations_of_one_node_or_one_shard_depending_on_the_level() -> Result<()> {
+    // Six shards on three nodes. The alias resolves to the same shards.
     let books = Index::new("books", [0, 1, 2, 0, 1, 2]);
     let shard_of = |id: &str| books.shard(id).unwrap();
     let script = ClusterScript::new(3).index(books.clone().alias("reading", json!({})));
     let ids: Vec<_> = (0..60).map(|number| format!("id-{number}")).collect();
     let name = |number: usize| if number.is_multiple_of(2) { "books" } else { "reading" };
     let lines = |id: &String, number| lines::index(name(number), id, number as u64);
-    // Each document twice, the second time by the other name.
+    // Each document twice, the second time by the alias.
     let body: String = (0..120).map(|number| lines(&ids[number / 2], number)).collect();
     for (level, batches) in [("node", 3), ("shard", 6)] {
         let scene = Scene::of(script.clone()).config(json!({"dispatch": {"level": level}})).start().await?;

@@ -1,11 +1,11 @@
-//! How the filter follows the cluster's state.
+//! Polls of the cluster state.
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Reaction, Recorded, Scene, lines};
 use serde_json::json;
 
-/// Questions for the version alone, for an overview, and for the aliases.
-fn questions(requests: &[Recorded]) -> (usize, usize, usize) {
+/// Counts the queries for the version alone, for an overview, and for the aliases.
+fn queries(requests: &[Recorded]) -> (usize, usize, usize) {
     let count = |path: &str| requests.iter().filter(|request| request.path() == path).count();
     (count("/_cluster/state/version"), count("/_cluster/state/version,nodes,metadata"), count("/_alias"))
 }
@@ -15,14 +15,14 @@ fn quickly_refreshed(script: ClusterScript) -> bulk_reshuffle_e2e::SceneOptions 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_state_is_asked_for_only_when_its_version_has_changed() -> Result<()> {
+async fn the_state_is_loaded_only_when_its_version_has_changed() -> Result<()> {
     let scene = quickly_refreshed(ClusterScript::three_nodes()).start().await?;
-    let requests = scene.cluster.wait_for_others("four questions", |requests| requests.len() >= 4).await?;
-    assert_eq!(questions(&requests).1, 0);
+    let requests = scene.cluster.wait_for_others("four queries", |requests| requests.len() >= 4).await?;
+    assert_eq!(queries(&requests).1, 0);
     scene.cluster.change(|_| {});
     scene.wait_for_count("state_loads_total", 1).await?;
     let requests = scene.cluster.others();
-    let (_, overviews, aliases) = questions(&requests);
+    let (_, overviews, aliases) = queries(&requests);
     assert_eq!((overviews, aliases), (1, 0));
     let named = |request: &&Recorded| request.path() == "/_cluster/state/metadata,routing_table/books";
     assert_eq!(requests.iter().filter(named).count(), 1);
@@ -51,7 +51,7 @@ async fn after_a_shard_has_moved_its_operations_go_to_the_new_node() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn aliases_are_asked_for_with_the_state_and_followed() -> Result<()> {
+async fn aliases_are_loaded_with_the_state_and_resolved() -> Result<()> {
     let logs = |write: usize| {
         let alias = |number| json!({"is_write_index": number == write});
         let [first, second] =
@@ -62,7 +62,7 @@ async fn aliases_are_asked_for_with_the_state_and_followed() -> Result<()> {
     scene.bulk("/logs/_bulk", "{\"create\":{\"_id\":\"1\"}}\n{}\n").await?;
     assert_eq!(scene.cluster.bulks().last().unwrap().node, 0);
     scene.cluster.change(|script| *script = logs(1));
-    scene.cluster.wait_for_others("aliases", |requests| questions(requests).2 >= 1).await?;
+    scene.cluster.wait_for_others("aliases", |requests| queries(requests).2 >= 1).await?;
     scene.wait_for_count("state_loads_total", 1).await?;
     scene.bulk("/logs/_bulk", "{\"create\":{\"_id\":\"1\"}}\n{}\n").await?;
     assert_eq!(scene.cluster.bulks().last().unwrap().node, 1);
@@ -70,8 +70,8 @@ async fn aliases_are_asked_for_with_the_state_and_followed() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_index_makes_the_filter_look_again_soon() -> Result<()> {
-    // Five times as often at most: well before the interval ends.
+async fn an_unknown_index_triggers_an_early_poll() -> Result<()> {
+    // An early poll happens after a fifth of the interval at the earliest, so well before its end.
     let config = json!({"cluster_state": {"refresh": "20s"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     scene.cluster.change(|script| *script = script.clone().index(Index::new("new", [1])));
@@ -86,7 +86,7 @@ async fn an_unknown_index_makes_the_filter_look_again_soon() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_answers_about_the_state_the_last_one_known_serves_on() -> Result<()> {
+async fn the_last_known_state_stays_in_use_while_polls_fail() -> Result<()> {
     let mut scene = quickly_refreshed(ClusterScript::three_nodes()).coordinators([2]).start().await?;
     scene.take_down(2).await?;
     scene.wait_for_count("state_errors_total", 2).await?;
@@ -96,8 +96,8 @@ async fn without_answers_about_the_state_the_last_one_known_serves_on() -> Resul
     scene.finish().await
 }
 
-/// Answers to questions about the state that are none.
-fn no_states() -> Vec<Reaction> {
+/// Returns invalid answers to state queries.
+fn invalid_states() -> Vec<Reaction> {
     let index = |metadata: &str| {
         let version = r#""version":7,"state_uuid":"odd","cluster_uuid":"fake""#;
         Reaction::raw(format!(r#"{{{version},"metadata":{{"indices":{{"books":{metadata}}}}}}}"#))
@@ -122,19 +122,19 @@ fn no_states() -> Vec<Reaction> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_state_is_refused_and_the_last_one_known_serves_on() -> Result<()> {
+async fn an_invalid_state_is_refused_and_the_last_known_one_stays_in_use() -> Result<()> {
     let scene = quickly_refreshed(ClusterScript::three_nodes()).start().await?;
     scene.cluster.change(|_| {});
     let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
-    for no_state in no_states() {
+    for invalid in invalid_states() {
         let errors = scene.counted("state_errors_total").await?;
-        let answer = no_state.clone();
-        // The version is told truly, so that the state itself is asked for again and again.
+        let answer = invalid.clone();
+        // The version query gets a valid answer, so that each poll queries the state itself.
         scene.cluster.react_to_questions(move |request| {
             (!request.target.starts_with("/_cluster/state/version?")).then(|| answer.clone())
         });
         scene.wait_for_count("state_errors_total", errors + 1).await?;
-        assert_eq!(scene.counted("state_loads_total").await?, 0, "{no_state:?}");
+        assert_eq!(scene.counted("state_loads_total").await?, 0, "{invalid:?}");
         scene.cluster.forget();
         assert_eq!(Item::read_all(&scene.bulk("/_bulk", body.clone()).await?)?.len(), 3);
         assert_eq!(scene.cluster.bulks().len(), 3);
@@ -145,7 +145,7 @@ async fn what_is_no_state_is_refused_and_the_last_one_known_serves_on() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_that_makes_no_sense_is_left_to_the_coordinator() -> Result<()> {
+async fn operations_on_an_index_with_invalid_metadata_go_to_the_coordinator() -> Result<()> {
     let scene = quickly_refreshed(ClusterScript::three_nodes()).start().await?;
     let mut expected = 0;
     for (shards, routing_shards) in [("0", 0), ("3", 0), ("3", 7), ("3", -1), ("4294967295", 0)] {

@@ -1,4 +1,4 @@
-//! A VM that dies: by a filter that was compiled with a way to kill it (`make forced-trap`).
+//! A VM that dies, in a filter compiled with a way to kill it (`make forced-trap`).
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 const RELOADS: &str = "wasm.bulk_reshuffle.vm_reload_success";
 
-/// The shipped configuration with a shorter last resort.
+/// Returns the shipped configuration with a shorter `idle_timeout`, the last resort for a request that a dead VM held.
 fn scene() -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(|config| {
         let routes = config.pointer_mut(ROUTES).and_then(Value::as_array_mut).context("no routes")?;
@@ -28,14 +28,14 @@ fn scene() -> SceneOptions {
         ensure!(bulk.len() == 2, "{bulk:?}");
         for route in bulk {
             let idle_timeout = &mut route["route"]["idle_timeout"];
-            ensure!(idle_timeout.is_string(), "nothing ends a request that a dead VM holds");
+            ensure!(idle_timeout.is_string(), "no timeout ends a request that a dead VM holds");
             *idle_timeout = Value::from(format!("{}s", IDLE.as_secs()));
         }
         Ok(())
     })
 }
 
-/// Connections to Envoy by the worker that accepted them: at least so many each.
+/// Opens connections to Envoy until each worker has accepted at least this many. Returns them by worker.
 async fn connect(scene: &Scene, workers: usize, each: usize) -> Result<Vec<Vec<RawClient>>> {
     let mut clients: Vec<Vec<RawClient>> = (0..workers).map(|_| Vec::new()).collect();
     let mut accepted = accepted(scene, workers).await?;
@@ -53,7 +53,7 @@ async fn connect(scene: &Scene, workers: usize, each: usize) -> Result<Vec<Vec<R
     Ok(clients)
 }
 
-/// How many connections each worker has accepted.
+/// Returns how many connections each worker has accepted.
 async fn accepted(scene: &Scene, workers: usize) -> Result<Vec<u64>> {
     let stats = scene.envoy.stats_with("worker_.*downstream_cx_total").await?;
     let of = |worker| stats.iter().find(|(name, _)| name.contains(&format!("worker_{worker}.")));
@@ -61,19 +61,19 @@ async fn accepted(scene: &Scene, workers: usize) -> Result<Vec<u64>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
+async fn a_dead_vm_fails_only_the_requests_that_it_held() -> Result<()> {
     const EACH: usize = 6;
     let scene = scene().workers(2).wasm(forced_trap(env!("CARGO_TARGET_TMPDIR"))?).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
-    // All but the requests that only wake a fresh VM.
+    // All requests except those that only wake a fresh VM.
     scene.cluster.react(move |request| match request.body.len() > 1 {
         true => Reaction::items().after(&closed),
         false => Reaction::items(),
     });
     let mut clients = connect(&scene, 2, EACH + 1).await?;
 
-    // In each VM one batch is on its way to each node, and the others' operations are held behind it.
+    // Each VM has one batch in flight to each node, and the other requests' operations are held behind it.
     let mut held: Vec<Vec<(u64, RawClient)>> = vec![Vec::new(), Vec::new()];
     let body =
         |number: usize| -> String { (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect() };
@@ -84,8 +84,8 @@ async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
     }
     scene.wait_for_operations(2 * 3 * EACH as u64).await?;
     scene.cluster.wait_for_bulks("a batch for each node from each VM", |batches| batches.len() == 6).await?;
-    let bystanders = held.pop().context("none")?;
-    let victims = held.pop().context("none")?;
+    let bystanders = held.pop().context("no clients")?;
+    let victims = held.pop().context("no clients")?;
 
     let mut killer = clients[0].pop().context("no client")?;
     let killed = Instant::now();
@@ -93,8 +93,8 @@ async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
     let told = killer.read_to_end().await?;
     assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
 
-    // Its worker gets a fresh VM, which splits and merges again once it knows the state. If the last one was young,
-    // Envoy waits a second first, and answers 503 meanwhile.
+    // The worker gets a fresh VM, which splits and merges again once it knows the state. If the dead VM was young,
+    // Envoy waits a second before it starts the fresh one, and answers 503 meanwhile.
     wait::until(LIMIT, "a fresh VM knows the state", async || {
         Client::new().post_ndjson(&scene.envoy.url("/_bulk"), "\n").await?;
         Ok((scene.states_learnt().await? >= 1).then_some(()))
@@ -110,23 +110,23 @@ async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
         assert_eq!(items.iter().map(Item::number).collect::<Vec<_>>(), [Some(number as u64); 3]);
     }
 
-    // The other worker's requests never noticed.
+    // The other worker's requests are not affected.
     for (number, client) in bystanders {
         let items = Item::of_answer(&client.json().await?)?;
         let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
         assert_eq!(found, [(Some(number), 201); 3]);
     }
     scene.wait_for_count("requests_total.outcome.merged", EACH as u64 + after).await?;
-    // Only requests that woke it passed through: before it knew the state, or because they are empty.
+    // Only requests that woke the VM passed through: before it knew the state, or because they are empty.
     assert!(scene.passed_through().await?.keys().all(|reason| ["empty", "no_state"].contains(&reason.as_str())));
 
-    // Those that the dead VM held fail, and do not take for ever.
+    // The requests that the dead VM held fail within a bounded time.
     for (_, mut client) in victims {
         let told = client.read_to_end().await?;
         assert!(told.starts_with("HTTP/1.1 50"), "{told}");
     }
     let took = killed.elapsed();
-    println!("what the dead VM held failed within {took:?}");
+    println!("the dead VM's requests failed within {took:?}");
     assert!(took < 3 * IDLE, "{took:?}");
     assert_eq!(scene.envoy.counter(RELOADS).await?, 1);
     assert_eq!(scene.envoy.counter("wasm.bulk_reshuffle.vm_reload_failure").await?, 0);
@@ -134,7 +134,7 @@ async fn a_dead_vm_costs_what_it_held_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_shipped_filter_has_no_way_to_be_killed() -> Result<()> {
+async fn the_shipped_filter_ignores_the_forced_trap_header() -> Result<()> {
     let scene = scene().start().await?;
     let marked = [("x-forced-trap", "1")];
     let answer = scene.bulk_with("/_bulk", &marked, scene.cluster.write_book(0, 0)?).await?;
