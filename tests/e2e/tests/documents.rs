@@ -84,11 +84,7 @@ fn check_table(path: &str, name: &str, made: &str) {
 #[test]
 fn the_table_of_metrics_is_made_of_the_source() {
     let rows: String = Families::all().map(row).collect();
-    check_table(
-        "envoy/README.md",
-        "metrics",
-        &format!("| metric | type | labels | meaning |\n|---|---|---|---|\n{rows}"),
-    );
+    check_table("envoy/README.md", "metrics", &format!("| metric | | labels | |\n|---|---|---|---|\n{rows}"));
 }
 
 #[test]
@@ -102,7 +98,11 @@ fn the_table_of_reasons_is_made_of_the_source() {
         format!("| `{reason}` | {} | {text} |\n", becomes(why))
     };
     let rows: String = PassThrough::all().map(row).collect();
-    check_table("filter/README.md", "reasons", &format!("| reason | handling | meaning |\n|---|---|---|\n{rows}"));
+    check_table(
+        "filter/README.md",
+        "reasons",
+        &format!("| reason | what becomes of it | when |\n|---|---|---|\n{rows}"),
+    );
 }
 
 /// What Prometheus makes of a metric's name by rules like `metric_relabel_configs`.
