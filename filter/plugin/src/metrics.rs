@@ -14,12 +14,12 @@ pub struct Metrics {
     gauges: Numbers<Gauge>,
     histograms: Numbers<Histogram>,
     shown: HashMap<Gauge, u64>,
-    /// The buffer for the counts and samples taken from the engine.
+    /// What was taken of the engine last.
     happened: Happened,
 }
 
 impl Metrics {
-    /// Publishes counters, histograms and gauges if the engine says that it is time.
+    /// Shows what has happened and how things are, if it is time.
     pub fn publish(&mut self, engine: &mut Engine) {
         if !engine.is_to_be_shown() {
             return;
