@@ -1,4 +1,4 @@
-//! What is in the image, and what is said about it.
+//! The image's contents and labels.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::layout::{self, Layout};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is true of every image of this version.
+/// The labels of every image of this version.
 const LABELS: [(&str, &str); 4] = [
     (ANNOTATION_TITLE, "bulk-reshuffle"),
     (ANNOTATION_DESCRIPTION, "An Envoy filter that makes bulk writes to Elasticsearch and OpenSearch cheaper."),
@@ -23,16 +23,16 @@ const LABELS: [(&str, &str); 4] = [
     (ANNOTATION_VERSION, VERSION),
 ];
 
-/// What is said about an image beyond that. What is empty is not said.
+/// The labels that differ between images. Empty values are omitted.
 #[derive(Debug, Default, Args)]
 pub struct Origin {
-    /// The commit that the filter was built from.
+    /// The commit from which the filter was built.
     #[arg(long, default_value = "")]
     revision: String,
-    /// The URL of the repository that has this commit.
+    /// The URL of the repository with this commit.
     #[arg(long, default_value = "")]
     source: String,
-    /// The processor of the nodes whose pods get the image as a volume, as Go calls it; nothing else looks at it.
+    /// The CPU architecture, in Go's notation, of the nodes whose pods mount the image. Nothing else reads it.
     #[arg(long, default_value = "amd64")]
     architecture: String,
 }
@@ -40,15 +40,15 @@ pub struct Origin {
 impl Origin {
     fn labels(&self) -> HashMap<String, String> {
         let origin = [(ANNOTATION_REVISION, self.revision.as_str()), (ANNOTATION_SOURCE, self.source.as_str())];
-        let said = LABELS.into_iter().chain(origin).filter(|(_, text)| !text.is_empty());
-        said.map(|(label, text)| (label.to_owned(), text.to_owned())).collect()
+        let labels = LABELS.into_iter().chain(origin).filter(|(_, text)| !text.is_empty());
+        labels.map(|(label, text)| (label.to_owned(), text.to_owned())).collect()
     }
 }
 
-/// Writes the image of a module; returns the digest of its manifest.
+/// Writes the image of a module, and returns the digest of its manifest.
 ///
-/// Istio and Envoy Gateway take several kinds of images. This one, with an ordinary gzip layer, is the one that a
-/// container runtime can mount as well.
+/// Istio and Envoy Gateway accept several kinds of images. This kind, with an ordinary gzip layer, is the one that a
+/// container runtime can also mount.
 pub fn write(module: &[u8], origin: &Origin, layout: &Layout) -> Result<Digest> {
     let (archive, labels) = (layer::archive(module)?, origin.labels());
     let layer = layout.add(MediaType::ImageLayerGzip, &layer::compressed(&archive)?)?;
@@ -89,14 +89,14 @@ mod tests {
         Origin { revision: "c0ffee".into(), source: "https://example.org/x".into(), architecture: "arm64".into() }
     }
 
-    /// An image in a folder of its own, and its manifest's digest.
+    /// Writes an image into a new folder, and returns the folder and the digest of the manifest.
     fn made(module: &[u8], origin: &Origin) -> (TempDir, String) {
         let folder = TempDir::new().unwrap();
         let digest = write(module, origin, &Layout::create(folder.path()).unwrap()).unwrap();
         (folder, digest.to_string())
     }
 
-    /// A blob, once its digest and size are seen to be those that are told.
+    /// Reads a blob, and checks that its digest and size match its descriptor.
     fn blob(folder: &TempDir, descriptor: &Descriptor) -> Vec<u8> {
         let content = fs::read(folder.path().join("blobs/sha256").join(descriptor.digest().digest())).unwrap();
         assert_eq!(layout::digest(&content).unwrap(), *descriptor.digest());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layer_holds_the_module_alone_without_a_date_or_an_owner() {
+    fn the_layer_contains_only_the_module_without_date_or_owner() {
         let (folder, digest) = made(MODULE, &origin());
         let (descriptor, manifest) = manifest(&folder);
         assert_eq!(descriptor.digest().to_string(), digest);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_told_where_it_comes_from_and_what_is_not_known_is_not_said() {
+    fn labels_name_the_origin_and_omit_unknown_values() {
         let labelled = |origin: &Origin| {
             let (folder, _) = made(MODULE, origin);
             let (_, manifest) = manifest(&folder);
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn the_same_module_and_labels_make_the_same_image_and_others_another() {
+    fn the_image_depends_only_on_the_module_and_the_labels() {
         let digest = |module: &[u8], origin: &Origin| made(module, origin).1;
         let first = digest(MODULE, &origin());
-        // Each is made from hash maps of its own.
+        // Each image is built from new hash maps.
         for _ in 0..10 {
             assert_eq!(digest(MODULE, &origin()), first);
         }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_image_leaves_nothing_of_the_one_before() {
+    fn a_new_image_replaces_the_previous_one() {
         let folder = TempDir::new().unwrap();
         for module in [b"\0asm\x01\0\0\0\0".as_slice(), MODULE] {
             write(module, &origin(), &Layout::create(folder.path()).unwrap()).unwrap();

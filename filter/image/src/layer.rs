@@ -6,10 +6,10 @@ use anyhow::Result;
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
-/// What Istio and Envoy Gateway look for in a layer.
+/// The file that Istio and Envoy Gateway look for in a layer.
 const FILE: &str = "plugin.wasm";
 
-/// A tar archive that holds the module and nothing else: readable to all, owned by root, without a date.
+/// Returns a tar archive with only the module: readable by all, owned by root, without a date.
 pub fn archive(module: &[u8]) -> Result<Vec<u8>> {
     let mut header = Header::new_ustar();
     header.set_entry_type(EntryType::Regular);
@@ -23,8 +23,8 @@ pub fn archive(module: &[u8]) -> Result<Vec<u8>> {
     Ok(archive.into_inner()?)
 }
 
-/// The archive as it travels. The compressor is the same on all machines, and gzip's header gets neither a date nor
-/// the name of a system.
+/// Returns the compressed archive. The compressor is the same on all machines, and gzip's header has neither a date nor
+/// the name of an operating system.
 pub fn compressed(archive: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
     encoder.write_all(archive)?;

@@ -11,7 +11,7 @@ use oci_spec::image::{
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// The file that tells what the folder is.
+/// The file that marks the folder as an OCI image layout.
 const MARK: &str = "oci-layout";
 
 /// An OCI image layout: blobs under their digests, and an index that names the image.
@@ -20,7 +20,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// An empty one. A layout that is there is removed; what else is in the folder stays.
+    /// Creates an empty layout. Removes the folder if it has a layout; otherwise keeps its other files.
     pub fn create(folder: &Path) -> Result<Self> {
         if folder.join(MARK).is_file() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
@@ -32,19 +32,19 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Adds a blob; returns what refers to it.
+    /// Adds a blob, and returns its descriptor.
     pub fn add(&self, media_type: MediaType, content: &[u8]) -> Result<Descriptor> {
         let digest = digest(content)?;
         self.write(&format!("blobs/sha256/{}", digest.digest()), content)?;
         Ok(Descriptor::new(media_type, content.len().try_into()?, digest))
     }
 
-    /// Adds a blob that is JSON.
+    /// Adds a value as a JSON blob.
     pub fn add_json(&self, media_type: MediaType, content: &impl Serialize) -> Result<Descriptor> {
         self.add(media_type, &json(content)?)
     }
 
-    /// Names the layout's only image.
+    /// Writes the index, which names the layout's only image.
     pub fn finish(&self, mut manifest: Descriptor, name: &str) -> Result<()> {
         manifest.set_annotations(Some(HashMap::from([(ANNOTATION_REF_NAME.to_owned(), name.to_owned())])));
         let index = ImageIndexBuilder::default()
@@ -61,12 +61,12 @@ impl Layout {
     }
 }
 
-/// What a blob is called.
+/// Returns the digest that names a blob.
 pub fn digest(content: &[u8]) -> Result<Digest> {
     Ok(format!("sha256:{:x}", Sha256::digest(content)).try_into()?)
 }
 
-/// JSON with its keys in order: labels are kept in hash maps, whose order differs from run to run, and `Value` sorts.
+/// Returns JSON with sorted keys. Labels are in hash maps, whose order differs between runs; `Value` sorts them.
 fn json(content: &impl Serialize) -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(&serde_json::to_value(content)?)?)
 }

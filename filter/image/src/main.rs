@@ -1,8 +1,8 @@
-//! Makes the OCI image that holds the filter: for a `WasmPlugin`, an `EnvoyExtensionPolicy` or a volume of a pod.
+//! Builds the OCI image that contains the filter: for a `WasmPlugin`, an `EnvoyExtensionPolicy` or a volume of a pod.
 //!
-//! It prints the digest of the image's manifest: the name of this very image in any registry, and what a `WasmPlugin`
-//! wants as its `sha256`. The same module with the same labels makes the same image, byte for byte: no dates, no
-//! owners, and everything in its order.
+//! It prints the digest of the image's manifest. The digest identifies the image in any registry, and is the `sha256`
+//! of a `WasmPlugin`. The same module with the same labels produces the same image, byte for byte: it has no dates and
+//! no owners, and its order is fixed.
 
 mod image;
 mod layer;
@@ -17,12 +17,12 @@ use clap::Parser;
 use crate::image::Origin;
 use crate::layout::Layout;
 
-/// Makes the OCI image that holds the filter, and prints the digest of its manifest.
+/// Builds the OCI image that contains the filter, and prints the digest of its manifest.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The filter, as `make build` leaves it.
+    /// The filter's module, as `make build` writes it.
     module: PathBuf,
-    /// The folder for the image, an OCI image layout; one that is there is replaced.
+    /// The folder for the image, an OCI image layout. An existing layout is replaced.
     layout: PathBuf,
     #[command(flatten)]
     origin: Origin,

@@ -1,4 +1,4 @@
-//! The image in a registry: pushed as anybody would, and pulled as Istio does it, by Istio's own code.
+//! The image in a registry: pushed with crane, and pulled with Istio's own code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A registry on loopback that forgets everything, and an image that was made for it.
+/// A registry on loopback that stores nothing permanently, and the module to push to it.
 struct Registry {
     crane: PathBuf,
     pull: PathBuf,
@@ -42,12 +42,12 @@ impl Registry {
         Self { crane, pull, address, module, folder, _process: process }
     }
 
-    /// What a `WasmPlugin` has as its `url`, without the scheme.
+    /// Returns the `url` of a `WasmPlugin`, without the scheme.
     fn name(&self) -> String {
         format!("{}/bulk-reshuffle:test", self.address)
     }
 
-    /// Makes an image of a module and pushes it; returns its digest, as the command that makes it tells.
+    /// Builds and pushes an image of a module, and returns the digest that the build command prints.
     fn push(&self, module: &[u8]) -> String {
         let (file, layout) = (self.folder.path().join("any-name.wasm"), self.folder.path().join("image"));
         fs::write(&file, module).unwrap();
@@ -57,7 +57,7 @@ impl Registry {
         digest
     }
 
-    /// Pulls as Istio does for a `WasmPlugin` with this `sha256`; what it says if it refuses.
+    /// Pulls the module as Istio does for a `WasmPlugin` with this `sha256`, or returns the refusal.
     fn pull(&self, sha256: &str) -> Result<Vec<u8>, String> {
         let cache = TempDir::new().unwrap();
         let url = format!("oci://{}", self.name());
@@ -65,7 +65,7 @@ impl Registry {
         if !output.status.success() {
             return Err(text(&output.stderr));
         }
-        // After what Istio logs.
+        // The path is on the last line, after Istio's log.
         Ok(fs::read(text(&output.stdout).lines().last().unwrap()).unwrap())
     }
 }
@@ -74,7 +74,7 @@ fn output(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// What a command prints that must succeed.
+/// Runs a command that must succeed, and returns its standard output.
 fn stdout(command: &mut Command) -> String {
     let output = output(command);
     assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
@@ -85,17 +85,17 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// The digest as a `WasmPlugin` has it.
+/// Returns the digest in the form that a `WasmPlugin` uses.
 fn sha256(digest: &str) -> &str {
     digest.strip_prefix("sha256:").unwrap()
 }
 
 #[tokio::test]
-async fn istio_gets_the_very_module_and_no_other_than_the_named_one() {
+async fn istio_pulls_only_the_module_that_the_digest_names() {
     let registry = Registry::start().await;
     let digest = registry.push(&registry.module);
     assert_eq!(registry.pull(sha256(&digest)).unwrap(), registry.module);
-    // With no sha256, a WasmPlugin takes whatever has the tag.
+    // Without a sha256, a WasmPlugin accepts any image with the tag.
     assert_eq!(registry.pull("").unwrap(), registry.module);
 
     let module_alone = "3b".repeat(32);
@@ -105,7 +105,7 @@ async fn istio_gets_the_very_module_and_no_other_than_the_named_one() {
         "{refusal}"
     );
 
-    // Somebody moves the tag to another module, one byte longer.
+    // The tag moves to another module, one byte longer.
     let other = [registry.module.as_slice(), b"\0"].concat();
     let moved = registry.push(&other);
     assert_ne!(moved, digest);

@@ -1,4 +1,4 @@
-//! The same source makes the same image, wherever it lies and whoever compiles it.
+//! The same source produces the same image, independent of the folder and the user.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
@@ -9,16 +9,16 @@ use std::process::Command;
 use bulk_reshuffle_stack::Tools;
 use tempfile::TempDir;
 
-/// What both images are told.
+/// The revision of both images.
 const REVISION: &str = "REVISION=0123456789";
 
-/// Copies what git would commit.
+/// Copies the files that git tracks.
 fn copy_source(from: &Path, to: &Path) {
     let listed = Command::new("git").args(["ls-files", "-z", "--cached"]).current_dir(from).output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     for file in String::from_utf8(listed.stdout).unwrap().split_terminator('\0') {
         let (source, copy) = (from.join(file), to.join(file));
-        // One that is deleted and not committed yet is still listed.
+        // A deleted file is listed until the deletion is committed.
         if source.is_file() {
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(source, copy).unwrap();
@@ -26,7 +26,7 @@ fn copy_source(from: &Path, to: &Path) {
     }
 }
 
-/// `make image` in a checkout; the digest that it prints.
+/// Runs `make image` in a checkout, and returns the digest that it prints.
 fn image(checkout: &Path, cargo_home: &Path, compiled: &Path) -> String {
     let output = Command::new("make")
         .args(["--no-print-directory", "image", REVISION])
@@ -40,7 +40,7 @@ fn image(checkout: &Path, cargo_home: &Path, compiled: &Path) -> String {
     digest.trim().to_owned()
 }
 
-/// Where cargo keeps the sources of the libraries.
+/// Returns the folder in which cargo keeps the sources of the libraries.
 fn cargo_home() -> PathBuf {
     std::env::var_os("CARGO_HOME")
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cargo"), Into::into)
@@ -62,7 +62,7 @@ fn two_checkouts_of_two_people_make_the_same_image() {
     assert!(module(&checkout) == module(&elsewhere), "the modules differ");
     assert_eq!(first, second);
 
-    // What would give a builder away would also make the images differ.
+    // Local paths would reveal the builder, and make the images differ.
     let module = module(&elsewhere);
     for path in [&checkout, &elsewhere, &cargo_home(), &other_home] {
         let path = path.as_os_str().as_encoded_bytes();

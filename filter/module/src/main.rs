@@ -1,13 +1,13 @@
-//! Makes the module that is shipped of the one that the linker made.
+//! Builds the module that is shipped from the linker's output.
 //!
 //! ```text
 //! bulk-reshuffle-module LINKED SHIPPED
 //! ```
 //!
-//! The plug-in may import only what Envoy and Istio give to every proxy-wasm plug-in; with anything else it would not
-//! load. And it exports only the callbacks that do something. The SDK exports all that there are, and Envoy enters the
-//! VM for each one that a module has: for every piece of every response, four times for a request that the filter
-//! answers, with 3 % of the instructions that Envoy takes for it.
+//! The plug-in may import only functions that Envoy and Istio provide to every proxy-wasm plug-in; with any other
+//! import it would not load. It exports only the callbacks that do something. The SDK exports all callbacks, and Envoy
+//! enters the VM for each one that a module has: for every chunk of every response, and four times for a request that
+//! the filter answers. That takes 3 % of the instructions that Envoy spends on such a request.
 
 mod shipped;
 

@@ -5,26 +5,26 @@ use wasm_encoder::reencode::{Error, Reencode, utils};
 use wasm_encoder::{ExportSection, ImportSection, Module};
 use wasmparser::{Export, Import, ImportSectionReader, Parser};
 
-/// The part of WASI that Envoy's hosts have in common. No files, no sockets.
+/// The WASI functions that all of Envoy's hosts provide: no files, no sockets.
 const WASI: &[&str] = &["clock_time_get", "environ_get", "environ_sizes_get", "fd_write", "proc_exit", "random_get"];
 
-/// Callbacks of the SDK that the plug-in does not use and Envoy would make for each request or response.
+/// Callbacks that the SDK exports and the plug-in does not use. Envoy would call them for each request or response.
 const UNUSED: &[&str] =
     &["proxy_on_log", "proxy_on_response_headers", "proxy_on_response_body", "proxy_on_response_trailers"];
 
-/// The module without the callbacks that do nothing.
+/// Returns the module without the callbacks that do nothing.
 ///
-/// Fails if it is not a WebAssembly module, or imports what a proxy-wasm host does not promise.
+/// Fails if the input is not a WebAssembly module, or imports functions that proxy-wasm hosts do not guarantee.
 pub fn shipped(linked: &[u8]) -> Result<Vec<u8>> {
     let (mut module, mut shipping) = (Module::new(), Shipping::default());
     shipping.parse_core_module(&mut module, Parser::new(0), linked)?;
     if !shipping.refused.is_empty() {
-        bail!("it imports what a proxy-wasm host does not promise: {}", shipping.refused.join(", "));
+        bail!("the module imports functions that proxy-wasm hosts do not guarantee: {}", shipping.refused.join(", "));
     }
     Ok(module.finish())
 }
 
-/// Copies a module, and notes what must not be there.
+/// Copies a module without the unused callbacks, and collects the imports that are not allowed.
 #[derive(Default)]
 struct Shipping {
     refused: Vec<String>,
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// A module that imports these functions and exports one of its own under each of these names.
+    /// Returns a module that imports these functions, and exports its own function under each of these names.
     fn module(imported: &[(&str, &str)], exported: &[&str]) -> Vec<u8> {
         let (mut types, mut imports, mut functions) =
             (TypeSection::new(), ImportSection::new(), FunctionSection::new());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_that_do_nothing_are_left_out_and_all_else_stays() {
+    fn unused_callbacks_are_removed_and_other_exports_stay() {
         let promised = &[("env", "proxy_log"), ("wasi_snapshot_preview1", "clock_time_get")];
         let linked = module(promised, &["proxy_on_log", "proxy_on_request_body", "proxy_on_response_body", "memory"]);
         let shipped = shipped(&linked).unwrap();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_host_promises_is_named() {
+    fn the_error_names_the_imports_that_hosts_do_not_guarantee() {
         let imported =
             &[("env", "proxy_log"), ("env", "getpid"), ("wasi_snapshot_preview1", "fd_read"), ("js", "proxy_log")];
         let error = shipped(&module(imported, &[])).unwrap_err().to_string();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_is_refused() {
+    fn input_that_is_not_a_module_is_refused() {
         assert!(shipped(b"#!/bin/sh").is_err());
         assert!(shipped(&module(&[], &["a"])[..20]).is_err());
     }

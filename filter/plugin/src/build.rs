@@ -1,6 +1,6 @@
 use bulk_reshuffle::engine::Build;
 
-/// Of what this module was compiled. `make build` tells the commit.
+/// Describes the build of this module. `make build` sets the commit.
 pub fn build() -> Build {
     let features = [("simd128", cfg!(target_feature = "simd128")), ("forced-trap", cfg!(feature = "forced-trap"))];
     Build {

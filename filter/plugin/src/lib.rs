@@ -1,11 +1,11 @@
 //! The proxy-wasm shell of bulk-reshuffle.
 //!
-//! It carries Envoy's callbacks to the [`Engine`](bulk_reshuffle::engine::Engine) and the engine's commands to
-//! Envoy, and decides nothing itself. Envoy makes one VM per worker, and in it one [`Root`](root::Root) per
-//! configuration; all that a root's streams share is in its [`Shell`](shell::Shell).
+//! It passes Envoy's callbacks to the [`Engine`](bulk_reshuffle::engine::Engine) and the engine's commands to Envoy,
+//! and makes no decisions itself. Envoy creates one VM per worker, and in it one [`Root`](root::Root) per
+//! configuration. The state that a root's streams share is in its [`Shell`](shell::Shell).
 //!
-//! Memory comes from the target's own allocator. With talc 4.4 instead, a one-document request took 2.5 % more
-//! instructions of Envoy.
+//! Memory comes from the target's own allocator. With talc 4.4 instead, a one-document request took 2.5 % more of
+//! Envoy's instructions.
 
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
 #![allow(unsafe_code, missing_docs)]

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::MetricType;
 
-/// Envoy's numbers for the metrics that were moved so far, and where this worker's gauges stand.
+/// Envoy's ids of the metrics that were used so far, and the last values of this worker's gauges.
 #[derive(Debug, Default)]
 pub struct Metrics {
     counters: Numbers<Counter>,
@@ -30,7 +30,7 @@ impl Metrics {
         let upstreams = engine.upstreams();
         for (counter, by) in &happened.counts {
             let number = self.counters.of(*counter, MetricType::Counter, || counter.name(upstreams));
-            // A counter takes no zero. One that cannot be moved is no reason to stop serving.
+            // A counter cannot be incremented by zero. A counter that cannot be incremented must not stop the filter.
             if let (Some(number), Ok(by @ 1..)) = (number, i64::try_from(*by)) {
                 let _ = hostcalls::increment_metric(number, by);
             }
@@ -50,7 +50,7 @@ impl Metrics {
         }
     }
 
-    /// What Envoy has for these, over all workers.
+    /// Returns Envoy's values of these counters and gauges, over all workers.
     pub fn measure(&mut self, engine: &Engine, request: RequestId, counters: &[Counter], gauges: &[Gauge]) -> Input {
         let upstreams = engine.upstreams();
         let value = |number: Option<u32>| number.and_then(|number| hostcalls::get_metric(number).ok());
@@ -66,7 +66,7 @@ impl Metrics {
         Input::Measured { request, counters, gauges: gauges.collect() }
     }
 
-    /// This worker has nothing any more.
+    /// Resets this worker's share of the gauges that add up over all workers.
     pub fn withdraw(&mut self, upstreams: &Upstreams) {
         let shown: Vec<Gauge> = self.shown.keys().copied().collect();
         for gauge in shown.into_iter().filter(|gauge| gauge.family().kind == Kind::Gauge(Workers::Sum)) {
@@ -81,9 +81,9 @@ impl Metrics {
         }
         let Some(number) = self.gauges.of(gauge, MetricType::Gauge, || gauge.name(upstreams)) else { return };
         let _ = match gauge.family().kind {
-            // All workers share a gauge, and each moves it by what changed.
+            // All workers share a gauge, and each adds its own change.
             Kind::Gauge(Workers::Sum) => hostcalls::increment_metric(number, difference(shown, value)),
-            // Two workers that do this at the same moment may leave the lower; the next change puts it right.
+            // If two workers do this at the same moment, the lower value may stay until the next change.
             Kind::Gauge(Workers::Largest) if hostcalls::get_metric(number).is_ok_and(|largest| largest >= value) => {
                 Ok(())
             }
@@ -92,7 +92,7 @@ impl Metrics {
     }
 }
 
-/// Envoy's numbers for metrics: each is asked for once.
+/// Envoy's ids of metrics: each metric is defined once.
 #[derive(Debug)]
 struct Numbers<M>(HashMap<M, u32>);
 
@@ -118,14 +118,14 @@ fn difference(from: u64, to: u64) -> i64 {
     if from < to { by } else { by.saturating_neg() }
 }
 
-/// Bytes of this VM's memory. It never shrinks.
+/// Returns the size of this VM's memory in bytes. It never shrinks.
 #[cfg(target_arch = "wasm32")]
 fn vm_memory() -> u64 {
     const PAGE: u64 = 64 << 10;
     (core::arch::wasm32::memory_size::<0>() as u64).saturating_mul(PAGE)
 }
 
-/// There is no VM.
+/// Returns 0, because there is no VM.
 #[cfg(not(target_arch = "wasm32"))]
 fn vm_memory() -> u64 {
     0

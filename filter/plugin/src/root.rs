@@ -12,17 +12,17 @@ use crate::shell::Shell;
 use crate::stream::Stream;
 use crate::wake_up::WakeUp;
 
-/// One configuration of the filter in one VM. Its state is its own: after a change of the configuration the old
-/// root serves its streams to their end beside the new one.
+/// One configuration of the filter in one VM. Roots share no state: after a change of the configuration, the old root
+/// serves its streams to their end while the new one serves new streams.
 pub struct Root {
     context_id: u32,
     shell: Option<Rc<Shell>>,
-    /// Whether Envoy wants to be rid of it.
+    /// Whether Envoy has asked the root to end, and requests or calls remain.
     leaving: bool,
 }
 
 impl Root {
-    /// A root that is not configured yet.
+    /// Creates a root that is not configured yet.
     pub fn new(context_id: u32) -> Self {
         Self { context_id, shell: None, leaving: false }
     }
@@ -30,12 +30,12 @@ impl Root {
     fn configure(&self) -> Result<Shell, String> {
         let json = self.get_plugin_configuration().unwrap_or_default();
         let config = Config::read(&json).map_err(|error| error.to_string())?;
-        let wake_up = WakeUp::register().map_err(|status| format!("no queue for wake-ups: {status:?}"))?;
+        let wake_up = WakeUp::register().map_err(|status| format!("cannot register the wake-up queue: {status:?}"))?;
         announce(&build().announcement(&config));
         Ok(Shell::new(self.context_id, config, wake_up))
     }
 
-    /// Lets the shell act, then leaves if that was the last thing to wait for.
+    /// Runs `act` on the shell, then ends the root if it is leaving and idle.
     fn with_shell(&mut self, act: impl FnOnce(&Shell)) {
         let Some(shell) = &self.shell else { return };
         act(shell);
@@ -46,7 +46,7 @@ impl Root {
     }
 }
 
-/// Writes the line with which the filter begins into the log, unless another worker has.
+/// Logs the filter's first line, unless another worker has logged it.
 fn announce(line: &str) {
     const KEY: &str = "bulk_reshuffle.announced";
     let shared = EnvoysSharedData;
@@ -57,7 +57,7 @@ fn announce(line: &str) {
 }
 
 impl Context for Root {
-    /// Whether it may go at once: not while a client waits for what is held here.
+    /// Returns whether the root may end at once. It may not while requests are held or calls are in flight.
     fn on_done(&mut self) -> bool {
         self.leaving = self.shell.as_ref().is_some_and(|shell| !shell.is_idle());
         !self.leaving

@@ -2,7 +2,7 @@ use bulk_reshuffle::routing::SharedData;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::Status;
 
-/// Envoy's shared data: all workers' VMs of one `vm_id` have the same.
+/// Envoy's shared data: all VMs with the same `vm_id` share it, on all workers.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvoysSharedData;
 

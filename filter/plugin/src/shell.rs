@@ -12,19 +12,19 @@ use crate::metrics::Metrics;
 use crate::shared_data::EnvoysSharedData;
 use crate::wake_up::WakeUp;
 
-/// What becomes of a stream after a callback.
+/// How a stream continues after a callback.
 pub enum Flow {
-    /// Nothing goes on.
+    /// Headers and body stay held.
     Hold,
-    /// The headers go on, the body does not.
+    /// The headers continue, the body does not.
     Headers,
-    /// All of it goes on, after this was put back into the body.
+    /// The whole request continues, after these chunks are put back into the body.
     All(Vec<Vec<u8>>),
 }
 
-/// What a root and its streams share: the engine, and what it takes to carry out its commands.
+/// The state that a root and its streams share: the engine, and everything needed to carry out its commands.
 ///
-/// No borrow is held during a call to Envoy, which may call back.
+/// No borrow is held during a call to Envoy, because Envoy may call back.
 pub struct Shell {
     root: u32,
     origin: Instant,
@@ -32,16 +32,16 @@ pub struct Shell {
     wake_up: WakeUp,
     engine: RefCell<Engine>,
     metrics: RefCell<Metrics>,
-    /// What the cluster's state has taken of this callback.
+    /// The time that this callback has spent on the cluster state.
     state_time: Cell<Duration>,
-    /// Whether what is asked of Envoy now is for a stream.
+    /// Whether Envoy's effective context is a stream.
     in_stream: Cell<bool>,
-    /// Calls on their way, by Envoy's token.
+    /// Calls in flight, by Envoy's token.
     calls: RefCell<HashMap<u32, CallId>>,
 }
 
 impl Shell {
-    /// The shell of the root with this context id.
+    /// Creates the shell of the root with this context id.
     pub fn new(root: u32, config: Config, wake_up: WakeUp) -> Self {
         let mut engine = Engine::new(config, origin(), Box::new(EnvoysSharedData));
         engine.set_build(build());
@@ -58,32 +58,33 @@ impl Shell {
         }
     }
 
-    /// Whether the queue is this shell's.
+    /// Returns whether the queue is this shell's.
     pub fn is_woken_by(&self, queue: u32) -> bool {
         self.wake_up.is(queue)
     }
 
-    /// Whether no request is held and no call on its way.
+    /// Returns whether no request is held and no call is in flight.
     pub fn is_idle(&self) -> bool {
         self.engine.borrow().is_idle()
     }
 
-    /// Whether a request with this path is for the engine.
+    /// Returns whether a request with this path is for the engine.
     pub fn takes(&self, path: &[u8]) -> bool {
         self.engine.borrow().takes(path)
     }
 
-    /// Hands in an input from a stream's callback.
+    /// Passes an input from a stream's callback to the engine.
     pub fn handle_in_stream(&self, input: Input) -> Flow {
         self.handle_in_stream_at(self.now(), input)
     }
 
-    /// A client has gone, or was answered. Nothing of it depends on when exactly, so the clock is not read for it.
+    /// Reports that a client has disconnected or was answered. The exact time does not matter, so the clock is not
+    /// read.
     pub fn request_gone(&self, request: RequestId) {
         self.handle_in_stream_at(self.last_now.get(), Input::RequestGone { request });
     }
 
-    /// There is no more of a request than was handed in. Mostly that was just now, so the clock is not read again.
+    /// Reports the end of a request. The last input was usually just before, so the clock is not read again.
     pub fn request_complete(&self, request: RequestId) -> Flow {
         self.handle_in_stream_at(self.last_now.get(), Input::RequestEnd { request })
     }
@@ -95,24 +96,24 @@ impl Shell {
             match command {
                 Command::PassThrough { body, .. } => flow = Flow::All(body),
                 Command::PassHeaders { .. } => flow = Flow::Headers,
-                // Envoy is in this very stream.
+                // This stream is already Envoy's effective context.
                 Command::Note { field, value, .. } => note(field, &value),
                 other => self.carry_out(other),
             }
         }
-        // Else the callback that was asked for does it.
+        // Otherwise the requested wake-up callback publishes them.
         if !self.engine.borrow().is_wake_asked() {
             self.publish_metrics();
         }
         flow
     }
 
-    /// Hands in an input from one of the root's callbacks.
+    /// Passes an input from one of the root's callbacks to the engine.
     pub fn handle_in_root(&self, input: Input) {
         self.handle_in_root_since(self.now(), input);
     }
 
-    /// The same with an input that has taken time since `begin`.
+    /// Passes an input whose preparation began at `begin`.
     fn handle_in_root_since(&self, begin: Duration, input: Input) {
         let now = self.now();
         let mut noted = begin;
@@ -131,9 +132,9 @@ impl Shell {
         self.publish_metrics();
     }
 
-    /// Adds what the engine has just done to the time that the cluster's state takes, if it was about that. The clock
-    /// is a call to Envoy, so it is read only then: `noted` is when it was read last. The state comes before all else
-    /// that a callback does.
+    /// Adds the time of the engine's last work to `state_time`, if that work was on the cluster state. Reading the
+    /// clock is a call to Envoy, so the clock is read only in that case; `noted` is the time of the last reading. A
+    /// callback handles the state before everything else.
     fn note_state_work(&self, noted: &mut Duration) {
         if self.engine.borrow_mut().take_state_work() {
             let now = self.now();
@@ -142,13 +143,13 @@ impl Shell {
         }
     }
 
-    /// `on_queue_ready`.
+    /// Handles `on_queue_ready`.
     pub fn woken(&self) {
         self.wake_up.clear();
         self.handle_in_root(Input::Woken);
     }
 
-    /// `on_http_call_response`. Without headers there is no answer, and asking for one would be the end of the VM. An
+    /// Handles `on_http_call_response`. Without headers there is no answer, and reading one would kill the VM. An
     /// answer for which there is no room stays in Envoy.
     pub fn call_ended(&self, token: u32, headers: usize, body_size: usize) {
         let Some(call) = self.calls.borrow_mut().remove(&token) else { return };
@@ -162,7 +163,7 @@ impl Shell {
         self.handle_in_root_since(begin, input);
     }
 
-    /// The time since the start. It is a call to Envoy.
+    /// Returns the time since the start. This is a call to Envoy.
     fn now(&self) -> Duration {
         let now = self.origin.elapsed();
         self.last_now.set(now);
@@ -179,14 +180,14 @@ impl Shell {
             Command::Reply { request, response } => self.reply(request.0, &response),
             Command::Wake => {
                 if let Err(status) = self.wake_up.ask() {
-                    let problem = format!("the wake-up queue does not take a message: {status:?}");
+                    let problem = format!("cannot enqueue a wake-up, a timer replaces it: {status:?}");
                     self.engine.borrow_mut().warn(problem);
-                    // A tick does what the wake-up would have done.
+                    // The tick replaces the wake-up.
                     let _ = hostcalls::set_tick_period(Duration::from_millis(10));
                 }
             }
             Command::SetTimer(after) => {
-                // Envoy takes whole milliseconds, and 0 for no timer.
+                // Envoy accepts whole milliseconds; 0 switches the timer off.
                 let _ = hostcalls::set_tick_period(after.max(Duration::from_millis(1)));
             }
             Command::Warn(text) => log::warn!("{text}"),
@@ -198,7 +199,7 @@ impl Shell {
             Command::Resume { request } => self.in_stream(request.0, || {
                 let _ = hostcalls::resume_http_request();
             }),
-            // Only ever for a stream's own callback.
+            // These occur only in a stream's own callback.
             Command::PassThrough { .. } | Command::PassHeaders { .. } => {}
         }
     }
@@ -222,7 +223,7 @@ impl Shell {
         });
     }
 
-    /// Does something to a stream from the root, unless its client is gone.
+    /// Runs `act` in the context of a stream, unless the stream has ended.
     fn in_stream(&self, stream: u32, act: impl FnOnce()) {
         if hostcalls::set_effective_context(stream).is_ok() {
             self.in_stream.set(true);
@@ -230,7 +231,7 @@ impl Shell {
         }
     }
 
-    /// Back to the root, after what was done to streams.
+    /// Makes the root the effective context again, if it was a stream.
     fn leave_stream(&self) {
         if self.in_stream.take() {
             let _ = hostcalls::set_effective_context(self.root);
@@ -253,19 +254,19 @@ fn note(field: &str, value: &str) {
     let _ = hostcalls::set_property(vec![&format!("bulk_reshuffle.{field}")], Some(value.as_bytes()));
 }
 
-/// The wall clock's time, and what tells this VM from all others.
+/// Returns the wall-clock time, and random bytes that identify this VM.
 fn origin() -> Origin {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut vm = [0; 6];
     if let Err(error) = getrandom::fill(&mut vm) {
-        // Nanoseconds differ enough between machines; workers of one machine do not start in the same one.
-        log::warn!("no random numbers: {error}");
+        // Nanoseconds differ enough between machines, and workers of one machine do not start in the same nanosecond.
+        log::warn!("cannot get random numbers, the time replaces them: {error}");
         vm.iter_mut().zip(since_epoch.as_nanos().to_le_bytes()).for_each(|(to, byte)| *to = byte);
     }
     Origin { since_epoch, vm }
 }
 
-/// The answer to the call whose callback is running.
+/// Returns the answer to the call whose callback is running.
 fn call_response(body_size: usize) -> Option<Response> {
     let headers = hostcalls::get_map_bytes(MapType::HttpCallResponseHeaders).ok()?;
     let status = headers.iter().find(|(name, _)| name == ":status");
@@ -277,7 +278,7 @@ fn call_response(body_size: usize) -> Option<Response> {
     let headers = headers
         .into_iter()
         .filter(|(name, _)| !name.starts_with(':'))
-        // A value that is not text cannot be sent on.
+        // A value that is not text cannot be forwarded.
         .filter_map(|(name, value)| Some((name, String::from_utf8(value).ok()?)))
         .collect();
     Some(Response { status, headers, body })

@@ -11,25 +11,25 @@ use crate::shell::{Flow, Shell};
 pub struct Stream {
     request: RequestId,
     shell: Rc<Shell>,
-    /// Whether the engine knows of it, and wants to know when it is over.
+    /// Whether the engine knows the request, and must be told when it ends.
     known: bool,
-    /// Whether the engine has it. Once it flows on, nothing here touches it again.
+    /// Whether the engine has the request. Once the request continues to the next filter, the stream does not touch it.
     taken: bool,
 }
 
 impl Stream {
-    /// The stream with this context id.
+    /// Creates the stream with this context id.
     pub fn new(context_id: u32, shell: Rc<Shell>) -> Self {
         Self { request: RequestId(context_id), shell, known: false, taken: false }
     }
 
-    /// Hands in an input; lets the stream flow on if that is what comes of it.
+    /// Passes an input to the engine, and lets the stream continue if the engine decides so.
     fn handle(&mut self, input: Input) -> Action {
         let flow = self.shell.handle_in_stream(input);
         self.flow(flow)
     }
 
-    /// All of the request has been handed in.
+    /// Tells the engine that the request is complete.
     fn end(&mut self) -> Action {
         let flow = self.shell.request_complete(self.request);
         self.flow(flow)
@@ -62,8 +62,8 @@ impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _count: usize, end: bool) -> Action {
         #[cfg(feature = "forced-trap")]
         crate::forced_trap::spring();
-        // All at once: asking for the path first would cost Envoy another 10,000 instructions, as does each call that
-        // brings something back.
+        // Reads all headers at once: reading the path first would cost Envoy another 10,000 instructions, as does each
+        // call that returns data.
         let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
         if !headers.iter().any(|(name, path)| name == ":path" && self.shell.takes(path)) {
             return Action::Continue;
@@ -79,13 +79,13 @@ impl HttpContext for Stream {
         if size == 0 {
             return if end { self.end() } else { Action::Pause };
         }
-        // What is taken out at once does not count against the stream's buffer limit.
+        // Data that is taken out at once does not count against the stream's buffer limit.
         let chunk = hostcalls::get_buffer(BufferType::HttpRequestBody, 0, size).ok().flatten().unwrap_or_default();
         let _ = hostcalls::set_buffer(BufferType::HttpRequestBody, 0, size, &[]);
         self.handle(Input::RequestData { request: self.request, chunk, end })
     }
 
-    /// With trailers the body's last piece does not say that it is the last.
+    /// Ends the request: with trailers, the body's last chunk is not marked as the last.
     fn on_http_request_trailers(&mut self, _count: usize) -> Action {
         if !self.taken {
             return Action::Continue;
@@ -94,17 +94,17 @@ impl HttpContext for Stream {
     }
 }
 
-/// The cluster that Envoy has chosen for the request. After a filter that has cleared the route, it is the former one until
-/// another filter looks at the route: nothing that a Wasm filter can ask makes Envoy choose.
+/// Returns the cluster that Envoy has chosen for the request. After a filter has cleared the route, this is the
+/// previous cluster until another filter looks at the route: no call of a Wasm filter makes Envoy choose again.
 fn route() -> Option<Vec<u8>> {
     hostcalls::get_property(vec!["xds", "cluster_name"]).ok().flatten()
 }
 
-/// Puts what was taken out of the body back, in front of what follows.
+/// Puts the chunks that were taken out of the body back, before the rest of the body.
 fn put_back(chunks: Vec<Vec<u8>>) {
     let mut size = 0_usize;
     for chunk in chunks {
-        // At the buffer's end, hence an append.
+        // The position is the end of the buffer, so this appends.
         let _ = hostcalls::set_buffer(BufferType::HttpRequestBody, size, 0, &chunk);
         size = size.saturating_add(chunk.len());
     }

@@ -1,8 +1,8 @@
-//! From a stream's callback into a root callback, at the next turn of the event loop.
+//! A wake-up: lets a stream's callback request a root callback, in the next iteration of the event loop.
 //!
-//! Calls have to be made from a root callback: the SDK drops the answer to a call whose context has gone, and a
-//! stream may go before its batch is answered. A shared queue wakes the root that registered it last, so each root
-//! has one of its own, under a number drawn from shared data.
+//! Calls have to be made from a root callback: the SDK drops the answer to a call whose context has ended, and a stream
+//! may end before its batch is answered. A shared queue wakes the root that registered it last, so each root has its
+//! own queue, under a number from shared data.
 
 use std::time::UNIX_EPOCH;
 
@@ -11,7 +11,7 @@ use proxy_wasm::types::Status;
 
 const COUNTER: &str = "bulk_reshuffle.wake_up";
 
-/// How many other roots may draw a number at the same moment.
+/// The number of attempts to get a number while other roots get theirs.
 const ATTEMPTS: usize = 1000;
 
 /// A root's own queue.
@@ -22,17 +22,17 @@ impl WakeUp {
     /// Registers a queue for the root that is being configured.
     pub fn register() -> Result<Self, Status> {
         let number = draw_number()?;
-        // The very first two numbers could be drawn at the same moment; the time tells those apart.
+        // Two roots could both get the very first number at the same moment; the time tells them apart.
         let time = hostcalls::get_current_time()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         hostcalls::register_shared_queue(&format!("{COUNTER}.{number}.{time}")).map(Self)
     }
 
-    /// Whether this is the queue that became ready.
+    /// Returns whether this is the queue that became ready.
     pub fn is(&self, queue: u32) -> bool {
         self.0 == queue
     }
 
-    /// Asks for `on_queue_ready`.
+    /// Requests a call of `on_queue_ready`.
     pub fn ask(&self) -> Result<(), Status> {
         hostcalls::enqueue_shared_queue(self.0, Some(b"!"))
     }

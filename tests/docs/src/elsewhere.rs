@@ -146,7 +146,7 @@ const fn pushed(page: &'static str, begins: &'static str) -> Elsewhere {
         begins,
         needs: REGISTRY,
         file: "filter/image/tests/registry.rs",
-        test: "istio_gets_the_very_module_and_no_other_than_the_named_one",
+        test: "istio_pulls_only_the_module_that_the_digest_names",
         target: "test-image",
     }
 }
