@@ -47,6 +47,7 @@ pub mod bulk;
 pub mod config;
 pub mod engine;
 mod hash;
+mod invariant;
 mod json;
 mod node;
 pub mod routing;

@@ -8,6 +8,7 @@ use crate::config::Dispatch;
 use crate::config::Hold as HoldConfig;
 use crate::engine::command::RequestId;
 use crate::engine::head::SlotClass;
+use crate::invariant::Count;
 
 /// The number of shares for which a hold keeps memory even if it is unused.
 const FEW: usize = 256;
@@ -62,23 +63,22 @@ impl Hold {
 
     /// Appends a share.
     pub fn push(&mut self, held: HeldShare) {
-        self.bytes = self.bytes.saturating_add(held.bytes);
-        self.operations = self.operations.saturating_add(held.operations);
+        self.bytes = self.bytes.plus(held.bytes, "memory bounds what is held");
+        self.operations = self.operations.plus(held.operations, "memory bounds what is held");
         self.shares.push_back(held);
     }
 
-    /// Discounts a share that will not be sent, with its bytes and operations. Returns whether any shares are left.
+    /// Discounts shares of a request that is gone. Returns whether any other shares are left.
     ///
-    /// Such shares are dropped together once there are many, because searching for each would take long.
-    pub fn forget(&mut self, bytes: u64, operations: u64, is_here: impl Fn(RequestId) -> bool) -> bool {
-        self.count_out(bytes, operations);
-        self.gone = self.gone.saturating_add(1);
-        debug_assert!(self.gone <= self.shares.len(), "{} of {} shares are gone", self.gone, self.shares.len());
-        if self.gone >= self.shares.len() {
-            self.shares = VecDeque::new();
-            self.gone = 0;
-        } else if self.gone > MOST_GONE.max(self.shares.len() / 2) {
+    /// Such shares are dropped together once there are many, because searching for each would take long. All shares of
+    /// the request are discounted at once: `is_here` denies all of them when they are dropped.
+    pub fn forget(&mut self, gone: Waiting, is_here: impl Fn(RequestId) -> bool) -> bool {
+        self.count_out(gone.bytes, gone.operations);
+        self.gone = self.gone.plus(gone.requests as usize, "every share that is gone is in the hold");
+        if self.gone >= self.shares.len() || self.gone > MOST_GONE.max(self.shares.len() / 2) {
+            let before = self.shares.len();
             self.shares.retain(|held| is_here(held.request));
+            debug_assert_eq!(before, self.shares.len() + self.gone, "only shares that are gone are dropped");
             self.gone = 0;
             self.shrink();
         }
@@ -86,9 +86,8 @@ impl Hold {
     }
 
     fn count_out(&mut self, bytes: u64, operations: u64) {
-        debug_assert!(self.bytes >= bytes && self.operations >= operations, "less is held than leaves");
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.operations = self.operations.saturating_sub(operations);
+        self.bytes = self.bytes.minus(bytes, "what leaves was held");
+        self.operations = self.operations.minus(operations, "what leaves was held");
     }
 
     /// Frees memory if far fewer shares are held than before.
@@ -117,7 +116,7 @@ impl Hold {
         while let Some(held) = self.shares.front() {
             if !is_here(held.request) {
                 self.shares.pop_front();
-                self.gone = self.gone.saturating_sub(1);
+                self.gone = self.gone.minus(1, "a share without a request was counted as gone");
                 continue;
             }
             let (more_bytes, more_operations) =

@@ -25,6 +25,7 @@ use crate::Time;
 use crate::config::{Dispatch, Hold as HoldConfig};
 use crate::engine::command::RequestId;
 use crate::engine::head::{CallerId, SlotClass};
+use crate::invariant::Count;
 use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
@@ -129,12 +130,11 @@ impl Holds {
         }
     }
 
-    /// Discounts a held share that will not be sent. It stays in its hold for a while, where `is_here` identifies it,
-    /// but no
-    /// longer counts. A hold with only such shares is dropped.
-    pub fn forget(&mut self, key: Key, bytes: u64, operations: u64, now: Time, is_here: impl Fn(RequestId) -> bool) {
+    /// Discounts the held shares of a request that is gone, all that have this destination at once. They stay in their
+    /// hold for a while, where `is_here` identifies them. A hold with only such shares is dropped.
+    pub fn forget(&mut self, key: Key, gone: Waiting, now: Time, is_here: impl Fn(RequestId) -> bool) {
         let Some(hold) = self.holds.get_mut(&key) else { return };
-        if hold.forget(bytes, operations, is_here) {
+        if hold.forget(gone, is_here) {
             return;
         }
         if let Some(ticket) = hold.queued.take()
@@ -260,8 +260,7 @@ impl Holds {
     /// Settles a batch that left this hold, so that the next one may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
         if let Some(hold) = self.holds.get_mut(&key) {
-            debug_assert!(hold.in_flight > 0, "no batch of {key:?} is in flight");
-            hold.in_flight = hold.in_flight.saturating_sub(1);
+            hold.in_flight = hold.in_flight.minus(1, "a batch of the hold is in flight");
         }
         self.queue_if_ready(key, now);
         self.drop_if_over(key, now);
@@ -301,7 +300,7 @@ impl Holds {
             }
             return None;
         }
-        hold.in_flight = hold.in_flight.saturating_add(1);
+        hold.in_flight = hold.in_flight.plus(1, "slots bound the batches");
         if !self.queue_if_ready(key, now) {
             self.wait_for_interval(key);
         }

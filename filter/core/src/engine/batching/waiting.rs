@@ -1,3 +1,5 @@
+use crate::invariant::Count;
+
 /// The amounts that wait to be sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
@@ -7,4 +9,14 @@ pub struct Waiting {
     pub operations: u64,
     /// The bytes of these operations.
     pub bytes: u64,
+}
+
+impl Waiting {
+    /// Adds further amounts.
+    pub fn add(&mut self, more: &Self) {
+        const WHY: &str = "memory bounds what waits";
+        self.requests = self.requests.plus(more.requests, WHY);
+        self.operations = self.operations.plus(more.operations, WHY);
+        self.bytes = self.bytes.plus(more.bytes, WHY);
+    }
 }

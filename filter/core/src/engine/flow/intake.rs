@@ -146,12 +146,12 @@ impl Engine {
             request.abandoned = true;
             return;
         }
-        let requests = &self.requests;
-        if let Some(request) = requests.get(&id).filter(|request| request.pending > 0) {
-            for share in &request.shares {
-                let (bytes, operations) = request.held_part(share);
-                let is_here = |other: RequestId| other != id && requests.contains_key(&other);
-                self.holds.forget((share.destination, request.caller), bytes, operations, self.now, is_here);
+        if request.pending > 0 {
+            let (caller, held) = (request.caller, request.held());
+            let requests = &self.requests;
+            let is_here = |other: RequestId| other != id && requests.contains_key(&other);
+            for (destination, gone) in held {
+                self.holds.forget((destination, caller), gone, self.now, is_here);
             }
         }
         self.leave(id);

@@ -11,7 +11,7 @@ use crate::bulk::{
     AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
 };
 use crate::config::Config;
-use crate::engine::batching::{Destination, Selection, Share, ShareNumbers};
+use crate::engine::batching::{Destination, Selection, Share, ShareNumbers, Waiting};
 use crate::engine::head::{CallerId, Head, SlotClass};
 use crate::engine::memory::{Charge, Scratch};
 use crate::engine::pass_through::PassThrough;
@@ -492,16 +492,26 @@ impl Request {
         Part { selection, operations, bytes, answer }
     }
 
-    /// Returns the bytes and the number of operations of the part of a share that was held last.
-    pub fn held_part(&self, share: &Share) -> (u64, u64) {
-        match share.next as usize == share.operations.len() {
-            true => (share.bytes, share.operations.len() as u64),
+    /// Returns the amounts of all shares that wait for each destination, before any of them was sent.
+    pub fn held(&self) -> BTreeMap<Destination, Waiting> {
+        let mut held = BTreeMap::<Destination, Waiting>::new();
+        for share in &self.shares {
+            held.entry(share.destination).or_default().add(&self.held_part(share));
+        }
+        held
+    }
+
+    /// Returns the amounts of the part of a share that was held last.
+    fn held_part(&self, share: &Share) -> Waiting {
+        let bytes = match share.next as usize == share.operations.len() {
+            true => share.bytes,
             false => {
                 let operations = share.operations.iter().take(share.next as usize);
-                let bytes = operations.filter_map(|position| self.operations.get(*position as usize));
-                (bytes.map(|operation| self.sent_bytes(operation)).sum(), u64::from(share.next))
+                let operations = operations.filter_map(|position| self.operations.get(*position as usize));
+                operations.map(|operation| self.sent_bytes(operation)).sum()
             }
-        }
+        };
+        Waiting { requests: 1, operations: u64::from(share.next), bytes }
     }
 
     /// Returns the bytes of the longest possible answer to operations of this number and size. Errors may quote a

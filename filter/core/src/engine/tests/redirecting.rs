@@ -87,6 +87,20 @@ fn shares_for_other_nodes_are_not_redirected() {
 }
 
 #[test]
+fn clients_that_leave_with_several_redirected_shares_do_not_take_another_request_along() {
+    let (mut world, first, second) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
+    let leaving = [0, 1, 2, 3, 4, 5].map(|n| world.request("/_bulk", &index(&[id_on(0, n), id_on(1, n)])));
+    let stays = small(&mut world, 6);
+    leaves(&mut world, &[first, second]);
+    leaving.into_iter().for_each(|id| world.gone(id));
+    world.tick_after(50 * MILLISECOND);
+    assert_eq!((world.upstreams(), body(&world, 0)), (vec!["es"], index(&[id_on(0, 6)])));
+    world.settle();
+    assert_eq!(world.items(stays), [(id_on(0, 6), 201)]);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
 fn redirected_shares_keep_their_hold_time() {
     let (mut world, gone, _) = warm(json!({"hold": {"early_release": false, "interval": "50ms"}}));
     let early = small(&mut world, 0);
