@@ -77,7 +77,7 @@ test('it says why a request passes on whole, and what is no state', async (t) =>
   const page = await explorer(t)
   await drop(page, '#drop', BROKEN)
   const { reason, text, line } = broken.because
-  await says(page, `Passes on whole (${reason}). ${text} Line ${count(line)},`)
+  await says(page, `Passes through (${reason}). ${text} Line ${count(line)},`)
   await checkAccessibility(page)
   await page.getByText('Paste').first().click()
   await page.getByLabel('The whole answer to').fill('{"nodes":{}}')
@@ -121,7 +121,7 @@ test('it can be used with the keyboard alone', async (t) => {
 
 test('operations can be looked for', async (t) => {
   const page = await explorer(t)
-  await page.getByLabel('Only those with').fill('o-176')
+  await page.getByLabel('Search operations').fill('o-176')
   await page.getByText('1 operation', { exact: true }).waitFor()
   assert.deepEqual((await rows(page, 'operations')).map((row) => row[4]), ['o-176'])
 })
@@ -148,8 +148,8 @@ test('it takes what a running filter tells', async (t) => {
   const page = await open(t, await serveExplorer(t, `http://127.0.0.1:${filter.address().port}/admin/`))
   await simulated(page)
   await page.getByText('From a running filter').click()
-  await page.getByRole('button', { name: 'Take state' }).click()
-  await page.getByText('sample: taken').waitFor()
+  await page.getByRole('button', { name: 'Load state' }).click()
+  await page.getByText('sample: loaded').waitFor()
   await page.getByText('status: the configuration is the filter’s').waitFor()
   await page.getByText('running filter: 4 nodes').waitFor()
   await says(page, `${count(explanation.operations)} operations,`)

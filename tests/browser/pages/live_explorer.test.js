@@ -10,8 +10,8 @@ test('it takes state, sample and configuration of the filter', async (t) => {
   const page = await open(t, await serveExplorer(t, process.env.PAGE_URL))
   await simulated(page)
   await page.getByText('From a running filter').click()
-  await page.getByRole('button', { name: 'Take state' }).click()
-  await page.getByText('sample: taken').waitFor()
+  await page.getByRole('button', { name: 'Load state' }).click()
+  await page.getByText('sample: loaded').waitFor()
   await page.getByText('status: the configuration is the filter’s').waitFor()
   await page.getByText('running filter: 3 nodes').waitFor()
   // The clients write one to seven documents each time, all of which are routed.
