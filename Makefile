@@ -1,21 +1,22 @@
-# A fresh machine needs make, rustup and Python 3 with pip; `make tools` fetches everything else into .tools/.
+# A new machine needs make, rustup and Python 3 with pip; `make tools` fetches everything else into .tools/.
 
 COMPILED := $(or $(CARGO_TARGET_DIR),target)
 WASM     := dist/bulk_reshuffle.wasm
 SEEDS     = 20000
 TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
-# With the features of all members at once, so that no library is compiled again for another test.
+# Uses the features of all members at once, so that cargo compiles each library only once.
 TEST      = cargo test --workspace
-# Tests that need more than `make tools` fetches, or minutes. Each has a command of its own.
+# Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
 ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile large_state manifests matrix \
             observability package pages registry replicas reproducible scripts walk wrong_answers
 
-# Else the messages of panics would name the folder of whoever compiles, and the same source make different modules.
+# Without this, panic messages would contain the home folder of the build, and the same source would make different
+# modules.
 CARGO_HOME ?= $(HOME)/.cargo
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS = --remap-path-prefix=$(CARGO_HOME)=/cargo
 
-# The filter says of which commit it is.
+# The filter reports the commit that it was built from.
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null)
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
@@ -24,13 +25,13 @@ export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 ##@ Use it
 
-demo: tools build ## show the filter on a real three-node cluster, with figures and checks
+demo: tools build ## run the filter on a real three-node cluster, and print figures and checks
 	@$(DEMO) demo
 
-up: tools build ## start the same cluster and Envoy, and leave them running: 127.0.0.1:9200
+up: tools build ## start the same cluster and Envoy, and keep them running: 127.0.0.1:9200
 	@$(DEMO) up
 
-down: ## end what `make up` has started
+down: ## stop the cluster and Envoy of `make up`
 	@$(DEMO) down
 
 build: ## compile the filter to dist/bulk_reshuffle.wasm
@@ -38,16 +39,14 @@ build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
 	@cargo run --quiet --package bulk-reshuffle-module -- $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
 
-# SOURCE is the URL of the repository, if the image is to name it; ARCHITECTURE that of the nodes (amd64), if their pods
-# get it as a volume.
 image: ARCHITECTURE = amd64
-image: build ## make the OCI image of the filter in dist/image, and print its digest
-## SOURCE=https://...  the URL of the repository, which the image is to name
-## ARCHITECTURE=amd64  that of the nodes whose pods get the image as a volume
+image: build ## build the OCI image of the filter in dist/image, and print its digest
+## SOURCE=https://...  URL of the repository, for the image's labels
+## ARCHITECTURE=amd64  architecture of the nodes whose pods mount the image as a volume
 	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
 		--revision "$(REVISION)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
 
-# wasm-pack finds what it needs, and downloads nothing.
+# wasm-pack finds its tools in .tools/, and downloads nothing.
 explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 	@python3 tests/tools/fetch.py explorer
 	@test -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown)" || rustup target add wasm32-unknown-unknown
@@ -56,45 +55,45 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 	@cp examples/explorer/page/* dist/explorer/
 	@cp examples/explorer/package/* examples/explorer/README.md LICENSE dist/explorer/package/
 	@rm -f dist/explorer/package/.gitignore dist/explorer/package/core.d.ts dist/explorer/package/core_bg.wasm.d.ts
-	@echo "To look at it: python3 examples/explorer/serve.py"
+	@echo "To open it: python3 examples/explorer/serve.py"
 
 ##@ Test it
 
-test: tools forced-trap ## run the tests, before the same real parts as in the demo
+test: tools forced-trap ## run the tests, with the same real Envoy and cluster as the demo
 	@python3 tests/tools/fetch.py func-e
 	@$(TEST)
 
-test-docs: tools build ## run the commands of all pages, but for those of this list
+test-docs: tools build ## run the commands of all pages, except those of this list
 	@cargo build --quiet --release --package bulk-reshuffle-demo
 	@$(TEST) --test walk -- --nocapture
 
-test-faults: tools build ## kill, hang, cut, starve, replace the real parts under load; count the losses
+test-faults: tools build ## kill, hang, cut, starve or replace real parts under load; count the losses
 	@$(TEST) --test faults -- --test-threads=1 --nocapture
 
-test-hostile: tools build ## send what hostile clients send; show in a table what it costs others
+test-hostile: tools build ## send hostile requests, and print a table of their cost to other clients
 	@$(TEST) --test hostile -- --test-threads=1 --nocapture
 
-# One cluster at a time: each of them takes memory and processors.
-test-clients: tools build ## real clients, with Elasticsearch 7.10 and 8 and OpenSearch 2
+# Runs one cluster after the other, because each needs memory and processors.
+test-clients: tools build ## run real clients, with Elasticsearch 7.10 and 8 and OpenSearch 2
 	@python3 tests/tools/fetch.py clients
 	@$(TEST) --test clients -- opensearch_2
 	@$(TEST) --test clients -- elasticsearch_7_10
 	@$(TEST) --test clients -- elasticsearch_8
 
-test-example-clients: tools build ## the examples of clients and shippers, as their pages say
+test-example-clients: tools build ## run the examples of clients and shippers, as their pages do
 	@python3 tests/tools/fetch.py examples
 	@$(TEST) --test example_clients -- clients::
 	@$(TEST) --test example_clients -- --skip clients::
 
-# Filebeat is compiled first, which takes about three minutes; the others are programs that you have.
-test-shippers-full: tools build ## the same with Filebeat, and with programs that you name
+# Compiles Filebeat first, in about three minutes; the other programs must be installed.
+test-shippers-full: tools build ## run Filebeat, and the shippers that you name
 ## FLUENT_BIT, LOGSTASH, VECTOR  paths of the programs
 	@python3 tests/tools/fetch.py elasticsearch-7.17 filebeat
 	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
 		$(TEST) --test example_clients -- --ignored --nocapture --test-threads=1
 
-test-matrix: tools build ## the routing of every kind of index, compared with every release
-## VERSIONS="opensearch-2 ..."  only with these
+test-matrix: tools build ## compare the routing of every kind of index with every release
+## VERSIONS="opensearch-2 ..."  only these releases
 	@python3 tests/tools/fetch.py servers
 	@VERSIONS="$(VERSIONS)" $(TEST) --test matrix -- --nocapture
 
@@ -102,130 +101,130 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 	@python3 tests/tools/fetch.py manifests
 	@$(TEST) --test examples
 
-test-explorer: explorer ## test the explorer's package in Node, as npm packs and installs it
+test-explorer: explorer ## test the explorer's package in Node, packed and installed by npm
 	@$(TEST) --test package -- --nocapture
 
 test-browser: tools build explorer ## open the web pages in a real Chromium; pictures go to .run/browser
 	@python3 tests/tools/fetch.py browser
 	@$(TEST) --test pages -- --nocapture
 
-test-observability: tools forced-trap ## have a real Prometheus watch Envoys, for dashboard and alerts
+test-observability: tools forced-trap ## test dashboard and alerts with a real Prometheus that scrapes Envoys
 	@python3 tests/tools/fetch.py dashboards
 	@$(TEST) --test observability -- --nocapture
 
-test-istio: tools forced-trap ## have istiod deliver the manifests to Envoy, and send traffic through them
+test-istio: tools forced-trap ## deliver the manifests to Envoy by istiod, and send traffic through them
 ## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio
 	@$(TEST) --test manifests --test replicas
 	@ROWS="$(ROWS)" $(TEST) --test delivery -- --nocapture
 
-# What a user's cluster does besides: kubectl and the API server, which look at what is applied; istiod's CA; and Istio's
-# agent, which fetches the module. Compiling them takes about ten minutes the first time, on two processors.
-test-istio-full: tools image ## the same with kubectl, the API server, istiod and Istio's agent
+# Adds the other parts of a user's cluster: kubectl and the API server, which validate the manifests; istiod's CA; and
+# Istio's agent, which fetches the module. The first run compiles them, in about ten minutes on two processors.
+test-istio-full: tools image ## run the same with kubectl, the API server, istiod and Istio's agent
 ## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio-full
 	@ROWS="$(ROWS)" $(TEST) --test full -- --nocapture
 
-test-envoy-gateway: tools image ## have Envoy Gateway configure Envoy by its example, and send traffic
+test-envoy-gateway: tools image ## configure Envoy by Envoy Gateway and its example, and send traffic
 	@python3 tests/tools/fetch.py gateway
 	@$(TEST) --test envoy_gateway -- --nocapture
 
-test-image: tools build ## push the image to a registry, pull it as Istio does, and make it twice
+test-image: tools build ## push the image to a registry, pull it as Istio does, and build it twice
 	@python3 tests/tools/fetch.py registry
 	@$(TEST) --test registry --test reproducible -- --nocapture
 
-test-k6: tools build ## run every k6 script with small numbers; none may take a wrong answer
+test-k6: tools build ## run every k6 script with small numbers; none may accept a wrong answer
 	@python3 tests/tools/fetch.py k6
 	@$(TEST) --test wrong_answers
 	@$(TEST) --test scripts -- --nocapture
 
-sim: ## run the engine through random days in virtual time
-## SEEDS=20000  how many
-## SEED=4145  one of them again
+sim: ## simulate the engine with random events in virtual time
+## SEEDS=20000  number of runs
+## SEED=4145  replay one of them
 	@cargo build --quiet --workspace --bin bulk-reshuffle-simulator
 	@$(COMPILED)/debug/bulk-reshuffle-simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 differential: SEEDS = 100
 differential: tools build ## compare the answers to random requests with and without the filter
-## SEEDS=100  how many
-## SEED=7  one of them again
+## SEEDS=100  number of sequences
+## SEED=7  replay one of them
 	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
 		$(TEST) --test differential -- --nocapture
 
-fuzz: ## look for inputs that break a property
+fuzz: ## search for inputs that break a property
 ## TIME=60  seconds for each target
 	@python3 tests/tools/fuzz.py $(TIME)
 
 ##@ Measure it
 
-k6: tools build ## send load to a cluster of its own, or to TARGET; see k6/README.md
+k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
 ## SCRIPT=small  bulk-size, concurrency, gateway, trips, small or mixed
-## TARGET=http://...  where to send it instead; the scripts' own variables work too
+## TARGET=http://...  address for the load; the scripts' own variables work too
 	@python3 tests/tools/fetch.py k6
 	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
 
-# Alone on the machine. What can be set is told by `cargo run --package bulk-reshuffle-bench -- --help`.
-bench: tools build ## the filter, plain Envoy and direct writes, in pairs
+# Needs an otherwise idle machine. `cargo run --package bulk-reshuffle-bench -- --help` lists the options.
+bench: tools build ## compare the filter, plain Envoy and direct writes, in pairs
 ## WORKLOADS=1x256,10x64,...  documents in a request x clients
-## TARGETS=direct,plain,filter  the ways, in the order of each round
-## ROUNDS=5  how often each way is measured
-## SECONDS=5  for how long each time
+## TARGETS=direct,plain,filter  ways to the cluster, in the order of each round
+## ROUNDS=5  measurements of each way
+## SECONDS=5  length of each measurement
 ## IDS=given  or missing: documents without an id
-## SETTINGS={}  JSON for the filter, on top of the shipped configuration
-## WARMUP=200000  documents that do not count
-## OUT=k6/results/...  where the report goes
+## SETTINGS={}  JSON for the filter, merged into the shipped configuration
+## WARMUP=200000  documents written before the measurement
+## OUT=k6/results/...  folder for the report
 ## ENVOY_WORKERS=1  threads of each Envoy
 ## BASE_WASM=...  another build of the filter, for the target `base`
 	@cargo run --release --package bulk-reshuffle-bench
 
-bench-settings: tools build ## each setting's other values in pairs with the shipped ones
+bench-settings: tools build ## compare other values of each setting with the shipped ones, in pairs
 ## WORKLOADS=... ROUNDS=5 SECONDS=5  as above
 	@cargo run --release --package bulk-reshuffle-bench -- --sweep
 
-bench-core: ## what each part of core takes of a request
+bench-core: ## measure each part of core's work for a request
 	@cargo bench --quiet --package bulk-reshuffle --bench core
 
-bench-vm: tools ## the same natively and inside Envoy's V8, in one table
+bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-routines-vm
 	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_routines_vm.wasm \
 		cargo bench --quiet --package bulk-reshuffle-routines --bench side_by_side
 
-bench-instructions: ## count the instructions of the same, against its limits; needs valgrind
-## RENEW=1  make these counts the limits
+bench-instructions: ## count the instructions of the same, and enforce limits; needs valgrind
+## RENEW=1  turn these counts into the limits
 	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle --bench instructions
 
-bench-state: tools build ## what a cluster state of 10,000 indices costs, natively and in Envoy
+bench-state: tools build ## measure the cost of a state of 10,000 indices, natively and in Envoy
 	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing
 	@cargo test --package bulk-reshuffle-large-state --test memory -- --nocapture
 	@$(TEST) --test large_state -- --nocapture
 
-bench-growth: tools build ## what a document costs with many nodes, shards and waiting requests
-## ROUNDS=5  how often each case is measured
+bench-growth: tools build ## measure a document's cost with many nodes, shards and waiting requests
+## ROUNDS=5  measurements of each case
 ## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
 	@cargo run --quiet --release --package bulk-reshuffle-growth
 
 ##@ Work on it
 
-help: ## this list
+help: ## print this list
 	@awk -f tests/tools/help.awk $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
 
-lint: ## check formatting, lints, and that the imports of core run one way
+lint: ## check formatting and lints, and find import cycles in core
 	@cargo fmt --all --check
 	@python3 tests/tools/imports.py
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
-# The same with a way to kill its VM, for a test of what becomes of everybody else then. In a folder of its own, so
-# that it can never be taken for the filter itself; quick to compile rather than quick.
-forced-trap: build ## the filter with a way to kill its VM, for the tests of that
+# Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it
+# is never mistaken for the shipped filter. The options favour a fast build over fast code.
+forced-trap: build ## compile the filter with a way to kill its VM, for tests
 	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
 		--features forced-trap --target-dir $(COMPILED)/forced-trap \
 		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
 
-clean: ## remove what was compiled; .tools/ stays
+clean: ## remove compiled files; .tools/ stays
 	@cargo clean
 	@rm -rf dist .run/demo

@@ -1,4 +1,4 @@
-// One client, and requests of ever more documents: what a request costs, and what a document.
+// One client sends requests of increasing size: shows the cost of a request, and of a document.
 
 import exec from 'k6/execution';
 import { indexName } from './lib/index.js';
@@ -11,7 +11,7 @@ const SIZES = [1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 1000, 10000
 
 const documents = number('DOCUMENTS', 10000);
 const id = word('IDS', 'with', ['with', 'without']) === 'with' ? documentId : undefined;
-// A fresh index for each size, so that none pays for the segments of another.
+// A new index for each size, so that no size pays for the segments of another.
 const phases = numbers('SIZES', SIZES, 1, 100000).map((size) => (
   { name: String(size), index: indexName('bulk-size', size), action: 'create', size, documents, id, source: record }
 ));

@@ -1,4 +1,4 @@
-// More and more clients at the same time: where throughput stops growing, and what waiting costs from there on.
+// An increasing number of concurrent clients: shows where throughput stops growing, and the waiting time beyond.
 
 import exec from 'k6/execution';
 import { indexName } from './lib/index.js';
@@ -11,7 +11,7 @@ const CLIENTS = [1, 2, 3, 4, 6, 8, 12, 16, 20, 25, 30, 64, 128, 256];
 
 const steps = numbers('CLIENTS', CLIENTS);
 if (steps.some((clients, step) => step > 0 && clients <= steps[step - 1])) {
-  throw new Error(`CLIENTS has "${steps}": give numbers that grow`);
+  throw new Error(`CLIENTS has "${steps}": give numbers in ascending order`);
 }
 const seconds = number('STEP_SECONDS', 10);
 const size = number('BULK_SIZE', 10, 1, 100000);

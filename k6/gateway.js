@@ -1,5 +1,5 @@
-// One client with very large requests, as a gateway with disk queues was measured: documents without ids, documents
-// with ids, and the same ids again.
+// One client sends very large requests: documents without ids, documents with ids, and the same ids again. A gateway
+// with disk queues was measured in this way.
 
 import exec from 'k6/execution';
 import { indexName } from './lib/index.js';
@@ -16,7 +16,7 @@ const ROUNDS = {
 
 const rounds = words('ROUNDS', ['without', 'new', 'again'], Object.keys(ROUNDS));
 if (rounds.includes('again') && !rounds.slice(0, rounds.indexOf('again')).includes('new')) {
-  throw new Error('ROUNDS has "again" without a "new" before it: there are no documents to write again');
+  throw new Error('ROUNDS has "again" without a "new" before it, so there are no documents to write again: add "new"');
 }
 const size = number('BULK_SIZE', 10000, 1, 100000);
 const documents = size * number('REQUESTS', 30);

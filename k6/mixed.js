@@ -1,5 +1,5 @@
-// Two tenants with credentials of their own, who write, update and delete: most of it in one hot index that both use,
-// the rest in an index of each. Some operations fail, as some do in life.
+// Two tenants with their own credentials write, update and delete: mostly in one hot index that both use, otherwise in
+// an index of their own. Some operations fail, as some do in production.
 
 import exec from 'k6/execution';
 import { BulkRequest } from './lib/bulk-request.js';
@@ -30,8 +30,8 @@ const workload = new Workload({
   scenario: { executor: 'per-vu-iterations', vus: TENANTS.length * clients, iterations: requests },
 });
 
-// A client has documents of its own, so it knows what each of its operations comes to; whatever goes wrong with the
-// order of its operations, or between the clients, shows as a wrong status.
+// A client has its own documents, so it knows the outcome of each of its operations. An error in the order of its
+// operations, or between the clients, shows as a wrong status.
 class Client {
   constructor(number) {
     this.number = number;
@@ -109,7 +109,7 @@ function phaseOf(tenant) {
   return `tenant ${tenant.name}`;
 }
 
-// Each of k6's virtual users has its own.
+// Each of k6's virtual users has its own client.
 let client;
 
 export const options = workload.options;

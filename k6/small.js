@@ -1,4 +1,4 @@
-// Many clients, each with one document at a time.
+// Many clients send requests of one document each.
 
 import exec from 'k6/execution';
 import { indexName } from './lib/index.js';

@@ -1,5 +1,5 @@
-// Some clients with larger documents in large requests, on an index whose translog is synced for each request, and
-// on one whose translog is synced now and then.
+// Several clients send larger documents in large requests, to an index whose translog is synced for each request, and
+// to one whose translog is synced periodically.
 
 import exec from 'k6/execution';
 import { indexName } from './lib/index.js';

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Serves the explorer on loopback.
 
-    serve.py                                          the page alone
-    serve.py http://127.0.0.1:9200/_bulk_reshuffle    and at /filter what a running filter's admin path tells
+    serve.py                                          serves only the page
+    serve.py http://127.0.0.1:9200/_bulk_reshuffle    also serves a running filter's admin path, at /filter
 
-A browser does not let a page read what another address tells, so that of the filter goes through here: status, state
-and sample, nothing else. PORT chooses the port.
+A browser does not let a page read other addresses, so this server forwards the filter's status, state and sample, but
+no other path. PORT sets the port.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "dist" / "explorer"
 TOLD = ("/filter/status", "/filter/state", "/filter/sample")
-TIMEOUT = 15  # seconds; the filter waits for ten until there is a request to show
+TIMEOUT = 15  # seconds; the filter waits up to ten for a request to show
 
 
 class Handler(SimpleHTTPRequestHandler):

@@ -1,12 +1,12 @@
-// Reads the answer to a bulk request and holds it against what was asked.
+// Reads the answer to a bulk request and compares it with the request.
 
-// What is wrong with an answer, by kind, with the first fault in words, and its items.
+// Returns the faults of an answer by kind, the first one in words, and the answer's items.
 export function findFaults(answer, operations) {
   const faults = { number: true, identity: true, itemStatus: true, flag: true, first: '', items: [] };
   faults.status = answer.status !== 200;
   const content = faults.status ? undefined : parse(answer.body);
   if (!content || !Array.isArray(content.items)) {
-    faults.first = faults.status ? '' : `the answer is no bulk answer: ${String(answer.body).slice(0, 300)}`;
+    faults.first = faults.status ? '' : `the answer is not a bulk answer: ${String(answer.body).slice(0, 300)}`;
     return faults;
   }
   faults.items = content.items;
@@ -36,7 +36,7 @@ function compareItems(content, operations, faults) {
     }
   }
   faults.flag = content.errors !== hasError;
-  faults.first = faults.first || (faults.flag ? `\`errors\` is ${content.errors}, which the items deny` : '');
+  faults.first = faults.first || (faults.flag ? `\`errors\` is ${content.errors}, which contradicts the items` : '');
   return faults;
 }
 

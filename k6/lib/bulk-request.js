@@ -1,4 +1,4 @@
-// A bulk request, with what each of its operations must come to.
+// A bulk request, with the expected outcome of each operation.
 
 import { check } from 'k6';
 import { findFaults } from './answer.js';
@@ -11,7 +11,7 @@ export class BulkRequest {
     this.operations = [];
   }
 
-  // Adds an operation. `id` undefined: the cluster makes one. `source`: JSON text, none for a delete.
+  // Adds an operation. If `id` is undefined, the cluster generates one. `source` is JSON text, undefined for a delete.
   add(action, index, id, source, status) {
     const idField = id === undefined ? '' : `,"_id":"${id}"`;
     this.lines.push(`{"${action}":{"_index":"${index}"${idField}}}`);
@@ -21,7 +21,7 @@ export class BulkRequest {
     this.operations.push({ action, index, id, status });
   }
 
-  // Sends the request and checks its answer. The number decides which of several addresses gets it.
+  // Sends the request and checks its answer. The number selects one of several addresses.
   send(phase, number, authorization) {
     const body = `${this.lines.join('\n')}\n`;
     const started = Date.now();
@@ -39,6 +39,6 @@ const CHECKS = {
   'the status is 200': (faults) => !faults.status,
   'there is one item for each operation': (faults) => !faults.number,
   'each item has the action, index and id of the operation in its place': (faults) => !faults.identity,
-  'each item has the status that its operation comes to': (faults) => !faults.itemStatus,
+  'each item has the status that its operation expects': (faults) => !faults.itemStatus,
   '`errors` says whether an item failed': (faults) => !faults.flag,
 };

@@ -1,9 +1,10 @@
-// The indices that a script writes to: made at the start, counted at the end, and left there for whoever wants to look.
+// The indices that a script writes to. The script makes them at the start, counts them at the end, and leaves them for
+// inspection.
 
 import { number, text, word } from './parameters.js';
 import { ask, postBulk } from './target.js';
 
-// How the indices say whose they are: no other index is ever replaced.
+// Marks the indices of these scripts, which never replace any other index.
 const MAKER = 'the k6 scripts of bulk-reshuffle';
 
 export const settings = {
@@ -12,7 +13,7 @@ export const settings = {
   translog: word('TRANSLOG', 'request', ['request', 'async']),
 };
 
-// The name of a script's index; a script with several gives each of them a part of its own.
+// Returns the name of a script's index. A script with several indices gives each its own `part`.
 export function indexName(script, part = '') {
   const name = text('INDEX', `k6-${script}`);
   return part ? `${name}-${part}` : name;
@@ -35,13 +36,13 @@ export function makeIndex({ name, mapping, shards = settings.shards, translog = 
   }
 }
 
-// Sends a request for these indices that changes nothing. A proxy that routes by the cluster's state learns of new
-// indices by the first request for them; that shall not be one that is measured.
+// Sends a request for these indices that changes nothing. A proxy that routes by the cluster's state learns of a new
+// index from the first request for it, which should not be a measured one.
 export function introduce(names) {
   postBulk(0, names.map((_index) => `${JSON.stringify({ delete: { _index, _id: 'none' } })}\n`).join(''));
 }
 
-// The documents in an index.
+// Returns the number of documents in an index.
 export function countDocuments(name) {
   ask('POST', `/${name}/_refresh`);
   return ask('GET', `/${name}/_count`).json('count');

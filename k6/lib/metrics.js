@@ -1,4 +1,4 @@
-// What is measured, by phase, and what is counted, by index.
+// Measurements by phase, and counts by index.
 
 import { Counter, Gauge, Trend } from 'k6/metrics';
 
@@ -6,11 +6,11 @@ import { Counter, Gauge, Trend } from 'k6/metrics';
 const duration = new Trend('bulk_duration', true);
 // Operations that were answered.
 const operationsAnswered = new Counter('bulk_operations');
-// When requests began and ended: its least and greatest value are a phase's beginning and end.
+// The start and end times of requests: the smallest and greatest values are a phase's start and end.
 const clock = new Gauge('bulk_clock', true);
-// The documents that the cluster counts at the end, less those whose writing it has acknowledged.
+// The documents that the cluster counts at the end, minus those that it has acknowledged.
 const unaccounted = new Counter('documents_unaccounted');
-// The documents that were counted, and those that were acknowledged.
+// The documents that were acknowledged, and those that were counted.
 const acknowledged = new Counter('documents_acknowledged');
 const counted = new Counter('documents_counted');
 
@@ -22,7 +22,7 @@ export function measure(phase, started, milliseconds, operations) {
   clock.add(Date.now(), tags);
 }
 
-// Notes how many documents each index has gained, going by the items.
+// Adds up the documents that each index has gained, according to the items.
 export function account(items) {
   const gained = {};
   for (const item of items) {
@@ -49,8 +49,8 @@ function gain(action, status) {
   return status === 201 ? 1 : 0;
 }
 
-// Without a threshold k6 keeps no figures by tag, so each figure that the summary shows has one, if only one that
-// always holds. `phases` have a `name` and, if it is known, the number of their `operations`.
+// Returns a threshold for each figure that the summary shows, because k6 keeps no figures by tag without one. Some
+// always hold. `phases` have a `name` and, if it is known, the number of their `operations`.
 export function thresholds(phases, indices) {
   const wanted = {
     checks: [{ threshold: 'rate==1', abortOnFail: true }],

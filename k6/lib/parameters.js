@@ -1,4 +1,4 @@
-// Parameters come from the environment. A value that makes no sense ends the run before anything was sent.
+// Reads parameters from the environment. An invalid value ends the run before any request is sent.
 
 const MOST = 1e9;
 
@@ -6,22 +6,22 @@ export function text(name, preset) {
   return __ENV[name] || preset;
 }
 
-// A whole number within limits.
+// Returns a whole number within limits.
 export function number(name, preset, least = 1, most = MOST) {
   return within(name, text(name, String(preset)), least, most);
 }
 
-// Whole numbers, separated by commas.
+// Returns whole numbers, separated by commas.
 export function numbers(name, preset, least = 1, most = MOST) {
   return text(name, preset.join(',')).split(',').map((value) => within(name, value.trim(), least, most));
 }
 
-// One of these words.
+// Returns one of these words.
 export function word(name, preset, known) {
   return words(name, [preset], known)[0];
 }
 
-// Some of these words, separated by commas.
+// Returns some of these words, separated by commas.
 export function words(name, preset, known) {
   const found = text(name, preset.join(',')).split(',').map((value) => value.trim());
   const strange = found.find((value) => !known.includes(value));

@@ -1,4 +1,4 @@
-// A part of a workload in which all requests are alike, and a sequence of such parts.
+// Phases, the parts of a workload in which all requests are alike, and sequences of them.
 
 import { BulkRequest } from './bulk-request.js';
 import { number } from './parameters.js';
@@ -6,9 +6,10 @@ import { Random } from './random.js';
 
 const SEED = number('SEED', 1, 0);
 
-// Makes the bulk request that writes the documents from `first` on. `phase` says how: its `name` and `stream` (phases
-// of different streams write different content), `index`, `action`, the `status` of each operation, how a document's
-// `source` is made, and its `id` from its number; without it the cluster makes the ids.
+// Returns the bulk request that writes the documents from `first` on. `phase` has a `name`, a `stream` (phases of
+// different streams write different content), an `index`, an `action`, the expected `status` of each operation, a
+// function for a document's `source`, and one for its `id`, from the document's number. Without `id`, the cluster
+// generates the ids.
 export function writeDocuments(phase, first, documents) {
   const request = new BulkRequest();
   const random = new Random(SEED, phase.stream, first);
@@ -19,18 +20,18 @@ export function writeDocuments(phase, first, documents) {
   return request;
 }
 
-// A source of random numbers for things other than documents.
+// Returns a source of random numbers for values other than documents.
 export function randomOf(...numbers) {
   return new Random(SEED, ...numbers);
 }
 
-// Seven digits and more, like the ids of the gateway's measurement: two or three that change slowly, and five.
+// Returns an id of seven or more digits, as in the gateway's measurement: two or three that change slowly, and five.
 export function documentId(document) {
   const prefix = String(1 + Math.floor(document / 9999)).padStart(2, '0');
   return prefix + String(1 + (document % 9999)).padStart(5, '0');
 }
 
-// Phases one after the other, each of `documents` in requests of `size`.
+// Consecutive phases, each with `documents` in requests of `size`.
 export class Sequence {
   constructor(phases) {
     this.phases = phases.map((phase, stream) => Object.assign({ stream, status: 201 }, phase));
@@ -40,7 +41,7 @@ export class Sequence {
     return this.phases.reduce((sum, phase) => sum + requestsOf(phase), 0);
   }
 
-  // Sends the request of this number, counted over all phases.
+  // Sends the request with this number, counted over all phases.
   send(number) {
     let place = number;
     for (const phase of this.phases) {

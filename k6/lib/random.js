@@ -1,7 +1,7 @@
 import { sha512 } from 'k6/crypto';
 
-// Digits and numbers that look random and are the same in every run, from the given names and numbers. Digits are
-// cheapest by the hundred, from a hash, which runs in Go; numbers one by one, by xorshift32.
+// Pseudo-random digits and numbers that depend only on the given names and numbers. Digits are cheapest by the hundred,
+// from a hash, which runs in Go; numbers one by one, from xorshift32.
 export class Random {
   constructor(...names) {
     this.name = names.join('/');
@@ -10,7 +10,7 @@ export class Random {
     this.state = parseInt(this.hex(8), 16) || 1; // 0 would stay 0
   }
 
-  // So many hexadecimal digits, 128 at most.
+  // Returns `length` hexadecimal digits, 128 at most.
   hex(length) {
     if (this.digits.length < length) {
       this.hashes += 1;
@@ -21,7 +21,7 @@ export class Random {
     return taken;
   }
 
-  // From 0 to limit - 1; the limit is small against 2^32.
+  // Returns a number from 0 to limit - 1; the limit must be small compared with 2^32.
   below(limit) {
     let state = this.state;
     state ^= state << 13;

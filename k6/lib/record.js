@@ -14,9 +14,9 @@ export const mapping = {
 const FIRST_DAY = Date.UTC(2026, 0, 1);
 const LETTERS = ['A', 'B', 'C', 'D'];
 
-// The document of this number, as JSON text. Documents follow each other by a millisecond.
+// Returns the document with this number, as JSON text. Consecutive documents are a millisecond apart.
 export function record(random, number) {
-  // Six digits of a second, as the measurement's program wrote them.
+  // The fraction of a second has six digits, as in the measurement's program.
   const timestamp = `${new Date(FIRST_DAY + number).toISOString().slice(0, -1)}000`;
   return `{"timestamp":"${timestamp}","field1":"${random.hex(32)}","field2":"${random.hex(32)}",` +
     `"field3":"${random.hex(32)}","field4":${1 + random.below(1000)},"field5":"${random.oneOf(LETTERS)}",` +

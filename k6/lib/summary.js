@@ -1,6 +1,6 @@
-// What a reader sees at the end, and the file that keeps all of k6's figures.
+// The summary at the end of a run, and the file with all of k6's figures.
 
-// The runner names the files of a run; by hand, none is written.
+// The runner names the files of a run; without it, none is written.
 const RESULTS = __ENV.RESULTS;
 
 export function summarize(data, phases, indices) {
@@ -35,7 +35,7 @@ function circumstances({ script, target, nodes, settings: { shards, replicas, tr
 }
 
 function checkOf({ name, passes, fails }) {
-  const extent = fails === 0 ? '' : `: not so in ${grouped(fails)} of ${grouped(passes + fails)} answers`;
+  const extent = fails === 0 ? '' : `: false in ${grouped(fails)} of ${grouped(passes + fails)} answers`;
   return verdict(fails === 0, name + extent);
 }
 
@@ -55,7 +55,7 @@ function phaseRow({ name }, values) {
     requests: grouped(latency.count || 0),
     operations: grouped(operations),
     'operations/s': perSecond(clock.max - clock.min),
-    // Of one client, without the time in which k6 makes documents and checks answers.
+    // The rate of one client, without the time in which k6 generates documents and checks answers.
     'while waiting': perSecond(latency.avg * latency.count),
     'p50 ms': milliseconds('med'),
     'p95 ms': milliseconds('p(95)'),
@@ -73,7 +73,7 @@ function countOf(index, values) {
 
 function checksOf(group) {
   return group.checks.concat(...group.groups.map(checksOf))
-    // Set-up and run are groups of their own to k6.
+    // k6 has separate groups for set-up and run.
     .reduce((merged, { name, passes, fails }) => {
       const known = merged.find((other) => other.name === name);
       if (!known) {
@@ -97,7 +97,7 @@ function table(rows) {
   return [line((column) => column), ...rows.map((row) => line((column) => row[column]))].join('\n');
 }
 
-// 1234567 becomes 1,234,567.
+// Formats 1234567 as 1,234,567.
 function grouped(number) {
   return String(number).replace(/\B(?=(\d{3})+$)/g, ',');
 }

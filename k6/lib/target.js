@@ -1,4 +1,4 @@
-// Where the requests go: one address, or several in turn.
+// Sends requests to one address, or to several, round robin.
 
 import http from 'k6/http';
 import { text } from './parameters.js';
@@ -10,13 +10,13 @@ const TIMEOUT = text('TIMEOUT', '60s');
 
 export const addresses = ADDRESSES.join(', ');
 
-// Sends a bulk request. The number decides which of several addresses gets it.
+// Sends a bulk request. The number selects one of several addresses.
 export function postBulk(number, body, authorization = AUTHORIZATION) {
   const url = `${ADDRESSES[number % ADDRESSES.length]}/_bulk`;
   return http.post(url, body, { headers: headers('application/x-ndjson', authorization), timeout: TIMEOUT });
 }
 
-// Asks about something, or changes it; an answer with none of these statuses ends the run.
+// Sends a request of the set-up or the count. An answer with a status other than these ends the run.
 export function ask(method, path, body = null, statuses = [200]) {
   const url = ADDRESSES[0] + path;
   const parameters = { headers: headers('application/json', AUTHORIZATION), timeout: TIMEOUT };
@@ -27,13 +27,13 @@ export function ask(method, path, body = null, statuses = [200]) {
   return answer;
 }
 
-// For a message: what came instead of a good answer, and what to look at.
+// Describes a failed answer for a message, with advice.
 export function whatHappened(answer) {
   const excerpt = String(answer.body || '').slice(0, 300);
   switch (answer.status) {
     case 0:
       return `no answer (${answer.error}). Does something listen at TARGET, ${addresses}? \`make up\` starts a ` +
-        'cluster behind the filter at http://127.0.0.1:9200; TIMEOUT says how long to wait';
+        'cluster behind the filter at http://127.0.0.1:9200; TIMEOUT sets the time to wait';
     case 401:
     case 403:
       return `status ${answer.status}: set AUTHORIZATION to the header's value, as in "ApiKey …". ${excerpt}`;

@@ -1,4 +1,4 @@
-// Taxi trips, like those with which the server plug-in was measured: about 650 bytes with their action lines.
+// Taxi trips like those of the server plug-in's measurement: about 650 bytes with their action lines.
 
 const KEYWORDS = ['vendor', 'rate', 'payment', 'stored', 'medallion', 'driver', 'pickup_zone', 'dropoff_zone'];
 const AMOUNTS = ['fare', 'extra', 'tax', 'tip', 'tolls', 'surcharge', 'total', 'distance'];
@@ -19,7 +19,7 @@ export const mapping = Object.assign(
 const FIRST_DAY = Date.UTC(2026, 0, 1);
 const DOCUMENT_BYTES = 595;
 
-// The trip of this number, as JSON text.
+// Returns the trip with this number, as JSON text.
 export function trip(random, number) {
   const pickup = FIRST_DAY + number * 1000;
   const [fare, tip] = [3 + random.below(6000) / 100, random.below(1500) / 100];
@@ -52,7 +52,7 @@ export function trip(random, number) {
   return bare.replace('"remark":""', `"remark":"${remark}"`);
 }
 
-// Somewhere in a box of 0.2 degrees.
+// Returns a place in a box of 0.2 degrees.
 function location(random) {
   const degrees = (from) => (from + random.below(200000)) / 1e6;
   return [degrees(-74050000), degrees(40650000)];

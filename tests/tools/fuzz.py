@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs each fuzz target of tests/fuzz for some seconds, two at a time, and tells what they did.
+"""Runs each fuzz target of tests/fuzz for some seconds, two in parallel, and prints the results.
 
     fuzz.py SECONDS [TARGET ...]
 
-What a target finds on its way it keeps in .run/fuzz/TARGET, beside the corpus of the repository. An input that breaks
-a property lands in .run/fuzz/found; `fuzz.py 0 TARGET` runs that target over its corpora once more, and nothing else.
+A target keeps new inputs in .run/fuzz/TARGET, in addition to the corpus of the repository. An input that breaks a
+property goes to .run/fuzz/found. `fuzz.py 0 TARGET` only runs that target over its corpora again.
 """
 
 import os
@@ -22,7 +22,7 @@ WORK = ROOT / ".run" / "fuzz"
 TOOL = ROOT / ".tools" / "cargo-fuzz"
 VERSION = "0.13.2"
 JOBS = 2
-# A property takes milliseconds; the timeout is for a machine that is busy.
+# A property takes milliseconds; the timeout allows for a busy machine.
 LIMITS = ["-timeout=20", "-rss_limit_mb=1024"]
 
 
@@ -31,7 +31,7 @@ class Result(NamedTuple):
     bytes: str
     edges: str
     corpus: str
-    memory: Optional[Tuple[int, int]]  # allocated and counted, of targets with an engine
+    memory: Optional[Tuple[int, int]]  # allocated and counted bytes, for targets with an engine
 
 
 def main():
@@ -47,18 +47,18 @@ def main():
     for target, result in zip(targets, results):
         if result and result.memory:
             allocated, counted = result.memory
-            print("{}: at worst {:,} bytes allocated for {:,} counted, of 1.5 times as many and 4 MiB".format(
+            print("{}: at most {:,} bytes allocated for {:,} counted; the limit is 1.5 x the count + 4 MiB".format(
                 target, allocated, counted))
     if not all(results):
-        sys.exit("make fuzz: a property was broken by an input in {}; what it said stands above. Once it is mended, "
-                 "keep the input in tests/fuzz/corpus.".format(WORK / "found"))
+        sys.exit("make fuzz: an input in {} breaks a property; see the output above. Fix the bug, then add the input "
+                 "to tests/fuzz/corpus.".format(WORK / "found"))
 
 
 def build():
-    """The folder with the targets. They are instrumented by the stable compiler, without a sanitizer: the filter has no
-    unsafe code."""
+    """Builds the targets and returns their folder. The stable compiler instruments them, without a sanitizer: the filter
+    has no unsafe code."""
     if not any(shutil.which(compiler) for compiler in [os.environ.get("CXX", "c++"), "clang++", "g++"]):
-        sys.exit("make fuzz: libFuzzer has to be compiled. Install a C++ compiler, for example:\n"
+        sys.exit("make fuzz: no C++ compiler found, which libFuzzer needs. Install one, for example:\n"
                  "  Debian, Ubuntu   apt install g++\n"
                  "  Fedora, RHEL     dnf install gcc-c++")
     cargo("install", "cargo-fuzz", "--version", VERSION, "--locked", "--quiet", "--root", TOOL)
@@ -75,7 +75,7 @@ def cargo(*arguments, **environment):
 
 
 def run(binary, seconds):
-    """What the target tells of itself at its end; None if a property was broken."""
+    """Runs a target and returns its result; None if a property was broken."""
     target = binary.name
     work = WORK / target
     work.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-# Prints the list of `make help` from the Makefile: a group for `##@`, a target for `name: … ## text`, and under it what it
-# can be told, for `## NAME=default  text`.
+# Prints the list of `make help` from the Makefile: a group for `##@`, a target for `name: … ## text`, and below it its
+# variables, for `## NAME=default  text`.
 BEGIN { print "usage: make TARGET [NAME=value ...]" }
 /^##@ / { printf "\n%s\n", substr($0, 5); next }
 /^[a-z0-9-]+:.* ## / {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that the imports of core run one way: no file, and no folder, imports itself by way of others.
+"""Checks that core has no import cycles, neither between files nor between folders.
 
-    imports.py [--graph]    the graph, too: each file with the files that it imports from
+    imports.py [--graph]    also prints the graph: each file with the files that it imports from
 
-A re-export counts as the file that it comes from. A file may import from the `mod.rs` of a folder that it is in, as the
-methods of the engine do, because it is a part of that. Tests do not count.
+A re-export counts as the file that defines it. A file may import from the `mod.rs` of a folder that it is in, because
+it is a part of that module, as the methods of the engine are. Tests do not count.
 """
 
 import re
@@ -36,7 +36,7 @@ def sources():
 
 
 def imports_of(path):
-    """The files that a file imports from."""
+    """Returns the files that a file imports from."""
     text = path.read_text().split("\n#[cfg(test)]\nmod tests {")[0]
     here = module(path)
     found = set()
@@ -49,7 +49,7 @@ def imports_of(path):
 
 
 def flat(tree):
-    """`a::{b, c::d}` as the paths a::b and a::c::d."""
+    """Splits `a::{b, c::d}` into the paths a::b and a::c::d."""
     tree = re.sub(r"\s+", " ", tree).strip()
     if "{" not in tree:
         return [tree.split(" as ")[0].split("::")]
@@ -67,13 +67,13 @@ def flat(tree):
 
 
 def module(path):
-    """The path of a file's module, from the crate's root."""
+    """Returns the path of a file's module, from the crate's root."""
     parts = list(path.relative_to(CORE).with_suffix("").parts)
     return parts[:-1] if parts[-1] in ("mod", "lib") else parts
 
 
 def absolute(segments, here, path):
-    """The same path from the crate's root; None if it leads to another crate."""
+    """Returns the path from the crate's root; None if it leads to another crate."""
     if segments[0] == "crate":
         return segments[1:]
     if segments[0] == "self":
@@ -93,7 +93,7 @@ def file_of_module(parts):
 
 
 def file_of(parts):
-    """The file that defines what a path leads to."""
+    """Returns the file that defines the item at a path."""
     if parts is None:
         return None
     known = []
@@ -118,7 +118,7 @@ def is_part_of(path, other):
 
 
 def siblings(path, other):
-    """The two folders by which two files part; None if one of them is not in a folder of its own there."""
+    """Returns the two folders at which the paths of two files differ; None if one of the files is directly there."""
     left, right = path.relative_to(CORE).parts, other.relative_to(CORE).parts
     at = next((at for at, (one, two) in enumerate(zip(left, right)) if one != two), None)
     if at is None or at >= len(left) - 1 or at >= len(right) - 1:
@@ -131,7 +131,7 @@ def circle(what, graph):
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         names = [str(name.relative_to(CORE)) if isinstance(name, Path) else name for name in error.args[1]]
-        return "{} of core import one another in a circle: {}".format(what, " -> ".join(reversed(names)))
+        return "import cycle between {} of core, which must be broken: {}".format(what, " -> ".join(reversed(names)))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Changes one thing in a compiled Java module: whether it can do without some of the modules that it requires."""
+"""Makes some of the modules that a compiled Java module requires optional."""
 
 import shutil
 import struct
@@ -7,14 +7,14 @@ import zipfile
 DESCRIPTOR = "module-info.class"
 STATIC_PHASE = 0x0040  # `requires static`: needed to compile, not to run
 
-# Class file format, chapter 4 of the Java Virtual Machine Specification: the constants' tags, and the bytes that follow.
+# Class file format, chapter 4 of the Java Virtual Machine Specification: the constants' tags, and their sizes in bytes.
 UTF8, MODULE = 1, 19
 TAKES_TWO_PLACES = (5, 6)
 CONSTANT_BYTES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 
 
 def make_optional(jar, names):
-    """Lets the module in the jar start where the named modules are missing."""
+    """Changes the module in the jar so that it starts without the named modules."""
     changed = jar.with_suffix(".changed")
     with zipfile.ZipFile(jar) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
         for entry in old.infolist():
@@ -36,7 +36,7 @@ def relaxed(descriptor, names):
 
 
 def requires(content):
-    """Yields each required module's name and where its flags are."""
+    """Yields each required module's name and the offset of its flags."""
     texts, modules, at = constants(content)
     at += 6  # access flags, this class, super class
     for _ in range(3):  # a module descriptor has no interfaces, fields and methods
@@ -55,7 +55,7 @@ def requires(content):
 
 
 def constants(content):
-    """The texts and the modules' names among the constants by index, and where the constants end."""
+    """Returns the texts and the modules' names among the constants, by index, and the offset of the constants' end."""
     texts, modules, at, index = {}, {}, 10, 1
     while index < number(content, 8):
         tag = content[at]

@@ -4,8 +4,8 @@
 #
 #     ELASTICSEARCH_URL=http://127.0.0.1:9200 ./index-documents.sh INDEX FILE
 #
-# Prints the error of each document that was not indexed, and fails if there is one. Sends again what was refused as a
-# whole; of single documents that were refused (429) it only tells: start it once more, it does no harm.
+# Prints the error of each document that was not indexed, and fails if there is one. Retries requests that were refused
+# as a whole. Reports single documents that were refused with 429, without a retry: run it again, which does no harm.
 set -eu
 index=$1
 file=$2
@@ -14,11 +14,11 @@ folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 mkdir "$folder/pieces"
 
-# An action line before each document; then requests of 1,000 documents.
+# Adds an action line before each document, and splits the result into requests of 1,000 documents.
 sed -E 's/.*"id": *"([^"]*)".*/{"index":{"_id":"\1"}}\n&/' "$file" | split --lines 2000 - "$folder/pieces/"
 
-# One curl for all requests, so that they share a connection. It reads the key here, so that nobody sees it in the list of
-# processes. `filter_path` leaves nothing of an answer but the errors.
+# One curl sends all requests, so that they share a connection. It reads the key from its standard input, so that the
+# list of processes does not show it. `filter_path` reduces an answer to its errors.
 for piece in "$folder"/pieces/*; do
     echo 'next'
     echo "url = \"$url/$index/_bulk?filter_path=errors,items.*.error\""
@@ -28,5 +28,5 @@ for piece in "$folder"/pieces/*; do
     printf '%s\n' 'silent' 'show-error' 'fail-with-body' 'retry = 5' 'max-time = 120' 'write-out = "\n"'
 done | curl --fail-early --config - > "$folder/answers" || { cat "$folder/answers" >&2; exit 1; }
 
-# The requests were answered with 200; only this tells of the documents that were not indexed.
+# The requests were answered with 200; only the items show which documents were not indexed.
 if grep --invert-match '^{"errors":false}$' "$folder/answers" >&2; then exit 1; fi

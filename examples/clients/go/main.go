@@ -29,7 +29,7 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("expected: INDEX FILE")
 	}
-	// One client for all of the program: it keeps its connections open. It reads ELASTICSEARCH_URL itself.
+	// One client for the whole program keeps its connections open. It reads ELASTICSEARCH_URL itself.
 	client, err := elasticsearch.NewClient(elasticsearch.Config{
 		APIKey:        os.Getenv("ELASTICSEARCH_API_KEY"),
 		RetryOnStatus: []int{429, 502, 503, 504},
@@ -44,7 +44,7 @@ func main() {
 		log.Fatal(err)
 	}
 	indexed, failed := 0, 0
-	// The indexer leaves it to us to send again what was refused with 429.
+	// The indexer does not retry documents that were refused with 429.
 	for attempt := 1; len(documents) > 0; attempt++ {
 		outcome := index(client, os.Args[1], documents, attempt == attempts)
 		indexed, failed, documents = indexed+outcome.indexed, failed+outcome.failed, outcome.refused
@@ -70,18 +70,18 @@ func index(client *elasticsearch.Client, name string, documents []document, isLa
 	if err != nil {
 		log.Fatal(err)
 	}
-	var mutex sync.Mutex // the workers call back at the same time
+	var mutex sync.Mutex // the workers call back concurrently
 	for _, each := range documents {
 		err := indexer.Add(context.Background(), esutil.BulkIndexerItem{
 			Action:     "index",
-			DocumentID: each.id, // with ids, whatever is in doubt can be sent again
+			DocumentID: each.id, // with ids, documents with an unknown outcome can be retried
 			Body:       bytes.NewReader(each.line),
 			OnSuccess: func(context.Context, esutil.BulkIndexerItem, esutil.BulkIndexerResponseItem) {
 				mutex.Lock()
 				defer mutex.Unlock()
 				found.indexed++
 			},
-			// The request as a whole was answered with 200: only this tells of the documents that were not indexed.
+			// The request as a whole was answered with 200: only the items show which documents were not indexed.
 			OnFailure: func(_ context.Context, _ esutil.BulkIndexerItem, item esutil.BulkIndexerResponseItem, err error) {
 				mutex.Lock()
 				defer mutex.Unlock()
@@ -90,7 +90,7 @@ func index(client *elasticsearch.Client, name string, documents []document, isLa
 					return
 				}
 				found.failed++
-				if err != nil { // of the whole request
+				if err != nil { // the whole request failed
 					log.Println(each.id, err)
 				} else {
 					log.Println(each.id, item.Status, item.Error.Type)

@@ -25,7 +25,7 @@ public class IndexDocuments {
     public static void main(String[] args) throws Exception {
         var outcome = new Outcome();
         var mapper = new ObjectMapper();
-        // One client for all of the program: it keeps its connections open.
+        // One client for the whole program keeps its connections open.
         try (var transport = new RestClientTransport(restClient(), new JacksonJsonpMapper(mapper));
                 var lines = Files.lines(Path.of(args[1]))) {
             var ingester = BulkIngester.<String>of(b -> b
@@ -36,10 +36,10 @@ public class IndexDocuments {
                 .listener(outcome));
             for (var line : (Iterable<String>) lines::iterator) {
                 var document = mapper.readTree(line);
-                var id = document.get("id").asText(); // with ids, whatever is in doubt can be sent again
+                var id = document.get("id").asText(); // with ids, unknown outcomes can be retried
                 ingester.add(operation -> operation.index(i -> i.index(args[0]).id(id).document(document)), id);
             }
-            ingester.close(); // sends what is left, and waits for all answers
+            ingester.close(); // sends the remaining documents, and waits for all answers
         }
         System.out.println(outcome.indexed + " indexed, " + outcome.failed + " failed");
         System.exit(outcome.failed.get() > 0 ? 1 : 0);
@@ -56,7 +56,7 @@ public class IndexDocuments {
         return builder.build();
     }
 
-    /** The request as a whole was answered with 200: only its items tell of the documents that were not indexed. */
+    /** The request as a whole was answered with 200: only the items show which documents were not indexed. */
     static class Outcome implements BulkListener<String> {
         final AtomicInteger indexed = new AtomicInteger();
         final AtomicInteger failed = new AtomicInteger();

@@ -1,11 +1,11 @@
-// What is exported, over the compiled core. See index.d.ts.
+// The exported functions, on top of the compiled core. See index.d.ts.
 import { RawCluster, sampleBody, sampleState } from './core.js';
 
 export { sampleBody, sampleState };
 
 const utf8 = { read: new TextDecoder(), write: new TextEncoder() };
 
-/** JSON, however it was handed in. */
+/** Returns JSON text from any of the accepted types. */
 function json(value) {
   if (typeof value === 'string') return value;
   return value instanceof Uint8Array ? utf8.read.decode(value) : JSON.stringify(value);

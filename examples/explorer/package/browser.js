@@ -1,4 +1,4 @@
-// In a browser, by itself or through a bundler: the compiled core is fetched from beside this file.
+// The entry point for browsers, with or without a bundler: fetches the compiled core from this file's folder.
 import initialise from './core.js';
 
 await initialise();

@@ -1,16 +1,16 @@
 /**
- * A cluster's state: the whole answer to `GET _cluster/state`, or what the filter's admin path gives under `state`. As
- * JSON, or as what JSON was read to.
+ * A cluster's state: the whole answer to `GET _cluster/state`, or to `state` of the filter's admin path. As JSON text,
+ * or as the parsed value.
  */
 export type State = string | Uint8Array | object;
 
 /** A bulk request's body, plain or compressed with gzip. */
 export type Body = string | Uint8Array;
 
-/** The filter's configuration, in which `coordinator` may be left out. As JSON, or as what JSON was read to. */
+/** The filter's configuration, in which `coordinator` may be missing. As JSON text, or as the parsed value. */
 export type Config = string | object;
 
-/** A node by the cluster's id and by `node.name`. */
+/** A node's id in the cluster, and its `node.name`. */
 export interface NodeName {
   id: string;
   name: string;
@@ -21,53 +21,53 @@ export interface Node extends NodeName {
   upstream: string | null;
 }
 
-/** What a name that operations are for stands for. */
+/** The kind of a name that operations are written to. */
 export type NameKind = 'index' | 'alias' | 'data_stream' | 'data_stream_alias';
 
 /**
- * How a shard was worked out: `shard = floor((hash mod modulus) / factor)`, where the remainder is never negative.
+ * The calculation of a shard: `shard = floor((hash mod modulus) / factor)`, where the remainder is never negative.
  */
 export interface Choice {
-  /** The murmur3 hash of the routing value, or else of the id, as a signed number of 32 bits. */
+  /** The murmur3 hash of the routing value, or of the id if there is none, as a signed 32-bit number. */
   hash: number;
-  /** `routing_num_shards`, or the number of shards in indices that Elasticsearch 9.4 or later has made. */
+  /** `routing_num_shards`, or the number of shards in indices that Elasticsearch 9.4 or later created. */
   modulus: number;
-  /** `routing_num_shards` by the number of shards, or 1. */
+  /** `routing_num_shards` divided by the number of shards, or 1. */
   factor: number;
-  /** Over how many shards one routing value spreads; then `hash` has the offset in it that the id decides. */
+  /** The number of shards that one routing value spreads over; `hash` then includes the offset from the id. */
   partition_size?: number;
   shard: number;
 }
 
-/** Where a document is. */
+/** The shard and node of a document. */
 export interface Place {
-  /** The index that is written to, whatever the name stands for. */
+  /** The index that is written to, after resolving the name. */
   index: string;
   kind: NameKind;
   shard: number;
-  /** The node with the started primary, if there is one. */
+  /** The node with the started primary shard, if there is one. */
   node: NodeName | null;
   choice: Choice;
 }
 
-/** A reason, as the filter's metrics call it, and in a sentence. */
+/** A reason: its label in the filter's metrics, and a sentence. */
 export interface Why {
   reason: string;
   text: string;
 }
 
-/** Why a request passes on whole. */
+/** The reason why a request passes through. */
 export interface Fault extends Why {
-  /** The position of the operation that is the reason, from 0 on. */
+  /** The position of the operation that caused it, from 0. */
   operation?: number;
-  /** The line that is, from 1 on. */
+  /** The line that caused it, from 1. */
   line?: number;
-  /** The name of the index that is. */
+  /** The name of the index that caused it. */
   name?: string;
 }
 
 export interface NodeTotal {
-  /** `null` for what goes to the coordinating upstream. */
+  /** `null` for operations that go to the coordinating upstream. */
   node: NodeName | null;
   upstream: string;
   operations: number;
@@ -82,48 +82,48 @@ export interface ShardTotal {
   bytes: number;
 }
 
-/** An operation, and why it goes where it goes. */
+/** An operation, with the reasons for its destination. */
 export interface ExplainedOperation {
-  /** From 0 on, as in the items of an answer. */
+  /** The position, from 0, as in the items of an answer. */
   position: number;
-  /** Of its action line, from 1 on. */
+  /** The number of its action line, from 1. */
   line: number;
   action: 'index' | 'create' | 'update' | 'delete';
-  /** As the line names it, or else the path. */
+  /** The name of the index in the line, or in the path if the line has none. */
   name: string | null;
   kind?: NameKind;
   /** The index that is written to. */
   index?: string;
   id: string | null;
-  /** What becomes of an operation without an id. */
+  /** The handling of an operation without an id. */
   missing_id?: 'pass' | 'generate' | 'direct';
-  /** The routing value that counts. */
+  /** The effective routing value. */
   routing?: string;
   choice?: Choice;
   node?: NodeName;
   upstream: string;
   bytes: number;
-  /** Why its node is not known, so that it goes to the coordinating upstream. */
+  /** The reason why its node is unknown, so that it goes to the coordinating upstream. */
   unrouted?: Why;
 }
 
-/** What becomes of a request. */
+/** The handling of a request. */
 export interface Explanation {
   way: 'split' | 'passed_whole';
-  /** Why it passes on whole. */
+  /** The reason why it passes through. */
   because?: Fault;
-  /** How many operations were read; if it passes on whole, those in front of the reason. */
+  /** The number of operations read; if the request passes through, of those before the cause. */
   operations: number;
   bytes: number;
-  /** Batches in which it would leave. */
+  /** The number of batches that it would leave in. */
   shares: number;
   nodes: NodeTotal[];
   shards: ShardTotal[];
   shards_left_out: number;
   unrouted: (Why & { operations: number })[];
-  /** Without an id and thereby without a shard yet. */
+  /** Operations without an id, and so without a shard yet. */
   any_node: { operations: number; bytes: number };
-  /** The most that one gets by what each would get on average; `null` if that is nothing. */
+  /** The maximum of one divided by the average; `null` if the average is 0. */
   skew: { nodes: number | null; shards: number | null };
   listed: ExplainedOperation[];
   left_out: number;
@@ -132,33 +132,33 @@ export interface Explanation {
 export interface Forwarded {
   operations: number;
   bytes: number;
-  /** Of all operations, from 0 to 1. */
+  /** The share of all operations, from 0 to 1. */
   share: number;
 }
 
 /**
- * What goes on from the node that takes a request to the one with the primary, if any node takes it in turn. Copies for
- * replicas are not in it: they cross either way.
+ * The operations that the receiving node forwards to the node with the primary shard, if a client writes to the nodes
+ * round robin. Copies for replicas are left out: they cross between nodes in both cases.
  */
 export interface Forwarding {
   nodes: number;
   without: Forwarded;
-  /** The share at least and at most, depending on the node that takes the request. */
+  /** The minimum and maximum share, depending on the node that receives the request. */
   range: [number, number];
   with: Forwarded;
 }
 
-/** What is simulated; what is left out is as the comment says. */
+/** The settings of a simulation. Each comment ends with the default. */
 export interface Settings {
   /** Requests per second, of all clients together: 3000. */
   rate?: number;
-  /** 256. One that waits for an answer sends nothing meanwhile. */
+  /** Clients, each of which sends nothing while it waits for an answer: 256. */
   clients?: number;
   /** Operations in each request: 2. */
   operations?: number;
   /** Envoy's worker threads: 2. */
   workers?: number;
-  /** Nodes to which the shards are spread evenly; 0: the cluster's own. */
+  /** Nodes that share the shards evenly, where 0 means the cluster's own: 0. */
   nodes?: number;
   /** `hold.interval` in milliseconds: 50. */
   interval?: number;
@@ -166,11 +166,11 @@ export interface Settings {
   early_release?: boolean;
   /** Milliseconds that a node takes for each batch: 1. */
   batch_time?: number;
-  /** Milliseconds that a node takes for each operation besides: 0.02. */
+  /** Additional milliseconds that a node takes for each operation: 0.02. */
   operation_time?: number;
-  /** How many requests come: 5000. */
+  /** Number of requests: 5000. */
   requests?: number;
-  /** Another one makes another day: 1. */
+  /** Seed of the random choices: 1. */
   seed?: number;
 }
 
@@ -180,17 +180,17 @@ export interface Run {
   seconds: number;
   batches: {
     count: number;
-    /** On average. */
+    /** Operations in a batch, on average. */
     operations: number;
-    /** Requests that have operations in one, on average. */
+    /** Requests that share a batch, on average. */
     requests: number;
     most_operations: number;
-    /** How many have at most so many operations, and more than the ones before. */
+    /** The number of batches with at most `most` operations, and more than the previous entry's. */
     sizes: [most: number, count: number][];
   };
-  /** Operations that went from one node to another. */
+  /** Operations that one node forwarded to another. */
   forwarded: number;
-  /** In milliseconds. */
+  /** Percentiles in milliseconds. */
   latency: { p50: number; p95: number; p99: number };
   nodes: { node: NodeName; batches: number; operations: number; busy: number }[];
 }
@@ -204,46 +204,46 @@ export interface Report {
 export interface ExplainOptions {
   /** Path and query of the request: `/_bulk`. */
   path?: string;
-  /** How many operations are listed: 1000. */
+  /** Maximum number of listed operations: 1000. */
   listed?: number;
 }
 
-/** A cluster as its state describes it, for more than one question. */
+/** A cluster as its state describes it, for several calls. */
 export class Cluster {
   constructor(state: State, config?: Config);
   readonly nodes: Node[];
-  /** Where a document is. Throws where that cannot be told, and says why. */
+  /** Returns a document's place. Throws an error with the reason if it is unknown. */
   shardOf(index: string, id?: string | null, routing?: string | null): Place;
-  /** What becomes of a request. */
+  /** Explains the handling of a request. */
   explain(body: Body, options?: ExplainOptions): Explanation;
-  /** What of a request crosses between the nodes. */
+  /** Counts a request's operations that nodes forward to one another. */
   forwarding(body: Body, options?: { path?: string }): Forwarding;
-  /** What becomes of many requests that are made of a body's operations, in virtual time. */
+  /** Simulates many requests made from a body's operations, in virtual time. */
   simulate(body: Body, options?: Settings & { path?: string }): Report;
 }
 
-/** Where a document is. Throws where that cannot be told, and says why. */
+/** Returns a document's place. Throws an error with the reason if it is unknown. */
 export function shardOf(state: State | Cluster, index: string, id?: string | null, routing?: string | null): Place;
 
-/** What becomes of a request. The configuration counts only with a state that is no `Cluster` yet. */
+/** Explains the handling of a request. The configuration has no effect if the state is already a `Cluster`. */
 export function explain(state: State | Cluster, body: Body, options?: ExplainOptions & { config?: Config }): Explanation;
 
-/** What of a request crosses between the nodes. */
+/** Counts a request's operations that nodes forward to one another. */
 export function forwarding(
   state: State | Cluster,
   body: Body,
   options?: { path?: string; config?: Config },
 ): Forwarding;
 
-/** What becomes of many requests that are made of a body's operations, in virtual time. */
+/** Simulates many requests made from a body's operations, in virtual time. */
 export function simulate(
   state: State | Cluster,
   body: Body,
   options?: Settings & { path?: string; config?: Config },
 ): Report;
 
-/** A cluster's state to try things out with. */
+/** Returns a sample cluster state. */
 export function sampleState(): string;
 
-/** A bulk body for it. */
+/** Returns a sample bulk body for it. */
 export function sampleBody(): string;

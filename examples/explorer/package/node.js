@@ -1,4 +1,4 @@
-// In Node: the compiled core lies beside this file.
+// The entry point for Node: reads the compiled core from this file's folder.
 import { readFileSync } from 'node:fs';
 import { initSync } from './core.js';
 

@@ -1,4 +1,4 @@
-// The page: takes a state and a body in, asks the worker, and shows what it says.
+// The page: reads a state and a body, calls the worker, and shows the results.
 import { bar, element, map, shape } from './charts.js';
 
 const LISTED = 20000;
@@ -36,7 +36,7 @@ function ask(question, ...values) {
   });
 }
 
-// --- what is handed in
+// --- input
 
 async function read(blob) {
   const bytes = new Uint8Array(await blob.arrayBuffer());
@@ -56,7 +56,7 @@ async function take(files) {
   }
 }
 
-/** Does something, and shows what comes of it or what was wrong. */
+/** Runs an action, and shows its error, if any. */
 async function attempt(act) {
   $('problem').hidden = true;
   try {
@@ -90,9 +90,9 @@ async function fetchFrom(address) {
   const tell = (what, text) => told.append(element('li', {}, `${what}: ${text}`));
   const get = async (what) => {
     const response = await fetch(`${base}/${what}`).catch(() => {
-      throw new Error('the browser may not read it from another address. Give it to serve.py and take it from /filter, or save it and open the file');
+      throw new Error('the browser may not read it from another address. Pass the address to serve.py and load from /filter, or save it and open the file');
     });
-    if (!response.ok) throw new Error(`not told, status ${response.status}: the filter has no such page, or knows no state yet`);
+    if (!response.ok) throw new Error(`not available, status ${response.status}: the filter has no such page, or has no state yet`);
     return response.text();
   };
   const [status, state, sample] = await Promise.allSettled(['status', 'state', 'sample'].map(get));
@@ -101,15 +101,15 @@ async function fetchFrom(address) {
   if (status.status === 'fulfilled') {
     const configuration = configurationIn(status.value);
     if (configuration) $('config').value = config = JSON.stringify(configuration, null, 2);
-    tell('status', configuration ? 'the configuration is the filter’s' : 'it tells nothing that can be read of the configuration');
+    tell('status', configuration ? 'the configuration is the filter’s' : 'it has no readable configuration');
   } else tell('status', why(status));
   if (state.status === 'fulfilled') {
     await useState(state.value, 'running filter', config);
-    tell('state', 'taken');
+    tell('state', 'loaded');
   } else tell('state', why(state));
   if (sample.status === 'fulfilled') {
     await useBody(new TextEncoder().encode(sample.value), sample.value, 'running filter');
-    tell('sample', 'taken');
+    tell('sample', 'loaded');
   } else tell('sample', why(sample));
 }
 
@@ -122,7 +122,7 @@ function configurationIn(status) {
   }
 }
 
-// --- what becomes of the request
+// --- the handling of the request
 
 async function explain() {
   const { explanation, forwarding } = await ask('explain', input.body, $('path').value, LISTED);
@@ -143,14 +143,14 @@ function showVerdict({ way, because, operations, bytes, shares, unrouted, any_no
   for (const { reason, operations: number } of unrouted) parts.push(` ${count(number)} go to the coordinator (${reason}).`);
   if (any_node.operations) parts.push(` ${count(any_node.operations)} without an id go to any node.`);
   $('verdict').replaceChildren(...(whole
-    ? [element('strong', { class: 'whole' }, `Passes on whole (${because.reason}).`), ` ${because.text}${place}`]
+    ? [element('strong', { class: 'whole' }, `Passes through (${because.reason}).`), ` ${because.text}${place}`]
     : parts));
   $('crossing').replaceChildren(
     element('span', { class: 'without' }, percent(without.share)), element('span', { class: 'arrow' }, ' → '),
     element('span', { class: 'with' }, percent(filtered.share)), element('small', {}, 'of the operations: directly → filtered'));
   const times = (value) => (value === null ? '–' : `× ${decimal(value, 2)}`);
-  $('node-skew').replaceChildren(times(skew.nodes), element('small', {}, `the average of ${nodes.filter((total) => total.node).length}`));
-  $('shard-skew').replaceChildren(times(skew.shards), element('small', {}, 'the average shard written to'));
+  $('node-skew').replaceChildren(times(skew.nodes), element('small', {}, `the average of ${nodes.filter((total) => total.node).length} nodes`));
+  $('shard-skew').replaceChildren(times(skew.shards), element('small', {}, 'the average of the shards written to'));
 }
 
 function showForwarding({ without, with: filtered, range, nodes }, { operations }) {
@@ -158,7 +158,7 @@ function showForwarding({ without, with: filtered, range, nodes }, { operations 
     element('p', {}, name), bar(share, `bar-${kind}`),
     element('p', { class: 'told' }, `${percent(share)}: ${count(number)} of ${count(operations)} operations, ${size(bytes)}${more}`));
   $('ways').replaceChildren(
-    way('Directly', 'without', without, `, on average over ${nodes} nodes; ${percent(range[0])} to ${percent(range[1])} by the node that takes it`),
+    way('Directly', 'without', without, `, on average over ${nodes} nodes; ${percent(range[0])} to ${percent(range[1])}, depending on the node that receives it`),
     way('With the filter', 'with', filtered, ''));
 }
 
@@ -177,7 +177,7 @@ function showNodes({ nodes, shards, operations }) {
   drawMap = () => $('map').replaceChildren(map(rows, Math.max(240, $('map').clientWidth)), element('ul', { class: 'legend' }, ...legend));
   drawMap();
   const most = Math.max(1, ...nodes.map((total) => total.operations));
-  table('nodes', 'Operations and bytes that each node is sent', ['Node', 'Upstream', '', '#Operations', '#Share', '#Bytes'],
+  table('nodes', 'Operations and bytes for each node', ['Node', 'Upstream', '', '#Operations', '#Share', '#Bytes'],
     nodes.map(({ node, upstream, operations: number, bytes }) => [
       node ? `${node.name}` : 'any (coordinator)', upstream, bar(number / most, node ? 'bar-with' : 'bar-without'), count(number), percent(number / Math.max(1, operations)), size(bytes),
     ]));
@@ -192,7 +192,7 @@ function showShards({ shards, shards_left_out, operations }) {
     ]));
 }
 
-/** Fills a table. Headings that begin with # are of numbers; an empty one is of bars. */
+/** Fills a table. Headings that begin with # belong to numbers, empty ones to bars. */
 function table(id, caption, headings, rows) {
   const kinds = headings.map((heading) => (heading.startsWith('#') ? 'number' : heading ? 'long' : 'bar'));
   const cell = (content, number) => (number
@@ -248,23 +248,23 @@ function row(operation) {
   return made;
 }
 
-/** Why an operation goes where it goes, step by step. */
+/** Returns the reasons for an operation's destination, step by step. */
 function reasons({ name, index, kind, id, routing, missing_id, choice, node, upstream, unrouted }) {
   const steps = [];
   const code = (text) => element('code', {}, text);
-  if (kind && kind !== 'index') steps.push([code(name), ` is ${{ alias: 'an alias', data_stream: 'a data stream', data_stream_alias: 'an alias of a data stream' }[kind]}; writing to it goes to the index `, code(index), '.']);
-  if (missing_id === 'generate') steps.push(['It has no id: the filter makes one and routes by it. This is an example of such an id.']);
-  if (missing_id === 'direct') steps.push(['It has no id: all of this request’s for the index get the routing value ', code(routing), ', which leads to one shard.']);
+  if (kind && kind !== 'index') steps.push([code(name), ` is ${{ alias: 'an alias', data_stream: 'a data stream', data_stream_alias: 'an alias of a data stream' }[kind]}; it writes to the index `, code(index), '.']);
+  if (missing_id === 'generate') steps.push(['It has no id: the filter generates one and routes by it. This is an example of such an id.']);
+  if (missing_id === 'direct') steps.push(['It has no id: all such operations of this request for the index get the routing value ', code(routing), ', which leads to one shard.']);
   if (choice) {
     const { hash, modulus, factor, shard, partition_size } = choice;
     const rest = ((hash % modulus) + modulus) % modulus;
     const of = routing ?? id ?? 'the id';
     const what = partition_size ? `murmur3(${JSON.stringify(of)}) + (murmur3(id) mod ${partition_size})` : `murmur3(${JSON.stringify(of)})`;
     steps.push(['Hash of the ', routing === undefined ? 'id' : 'routing value', ': ', code(`${what} = ${hash}`)]);
-    steps.push(['Shard: ', code(`${hash} mod ${modulus} = ${rest}`), factor === 1 ? '' : code(`, ${rest} / ${factor} = ${decimal(rest / factor, 3)}`), ' → shard ', element('strong', {}, `${shard}`), factor === 1 ? ` of ${modulus}.` : ` of ${modulus / factor}, made to be split up to ${modulus}.`]);
-  } else if (!unrouted) steps.push(['It has no id, so the node that takes it makes one and forwards it to the shard of that.']);
+    steps.push(['Shard: ', code(`${hash} mod ${modulus} = ${rest}`), factor === 1 ? '' : code(`, ${rest} / ${factor} = ${decimal(rest / factor, 3)}`), ' → shard ', element('strong', {}, `${shard}`), factor === 1 ? ` of ${modulus}.` : ` of ${modulus / factor}; the index can be split into up to ${modulus}.`]);
+  } else if (!unrouted) steps.push(['It has no id, so the node that receives it generates one, and forwards it to the shard of that id.']);
   if (unrouted) steps.push([`${unrouted.text} It goes to the coordinating upstream.`]);
-  else if (node) steps.push([choice ? 'Its primary is on ' : 'In turn it goes to ', element('strong', {}, node.name), ' (', code(node.id), '), whose upstream is ', code(upstream), '.']);
+  else if (node) steps.push([choice ? 'Its primary shard is on ' : 'Round robin sends it to ', element('strong', {}, node.name), ' (', code(node.id), '), whose upstream is ', code(upstream), '.']);
   return element('ol', {}, ...steps.map((step) => element('li', {}, ...step)));
 }
 
@@ -291,34 +291,34 @@ async function simulate() {
 }
 
 function showReport({ settings, with: filtered, without }) {
-  const whole = filtered.passed_whole ? ` ${count(filtered.passed_whole)} of them pass on whole.` : '';
+  const whole = filtered.passed_whole ? ` ${count(filtered.passed_whole)} of them pass through.` : '';
   $('simulated').textContent = `${count(filtered.requests)} requests of ${settings.operations} operations in ${decimal(filtered.seconds)} virtual seconds.${whole}`;
   $('batch').replaceChildren(
     element('span', { class: 'without' }, decimal(without.batches.operations)), element('span', { class: 'arrow' }, ' → '),
     element('span', { class: 'with' }, decimal(filtered.batches.operations)),
-    element('small', {}, `at a node, at ${count(settings.rate)} requests/s of ${settings.operations}`));
+    element('small', {}, `on a node, at ${count(settings.rate)} requests/s of ${settings.operations}`));
   const busiest = (run) => Math.max(0, ...run.nodes.map((node) => node.busy));
   const rows = [
-    ['Batches that nodes carry out', (run) => count(run.batches.count)],
-    ['Operations in one, average', (run) => decimal(run.batches.operations)],
-    ['… at most', (run) => count(run.batches.most_operations)],
-    ['Requests in one, average', (run) => decimal(run.batches.requests)],
-    ['Operations forwarded', (run) => count(run.forwarded)],
-    ['Busiest node has work', (run) => percent(busiest(run))],
+    ['Batches', (run) => count(run.batches.count)],
+    ['Operations per batch, mean', (run) => decimal(run.batches.operations)],
+    ['Operations per batch, maximum', (run) => count(run.batches.most_operations)],
+    ['Requests per batch, mean', (run) => decimal(run.batches.requests)],
+    ['Forwarded operations', (run) => count(run.forwarded)],
+    ['Busy time of the busiest node', (run) => percent(busiest(run))],
     ['Latency, median', (run) => `${decimal(run.latency.p50)} ms`],
-    ['… 95 of 100', (run) => `${decimal(run.latency.p95)} ms`],
-    ['… 99 of 100', (run) => `${decimal(run.latency.p99)} ms`],
+    ['Latency, 95th percentile', (run) => `${decimal(run.latency.p95)} ms`],
+    ['Latency, 99th percentile', (run) => `${decimal(run.latency.p99)} ms`],
   ];
   table('outcome', 'The same requests, directly and with the filter', ['Outcome', '#Directly', '#With the filter'],
     rows.map(([name, of]) => [name, of(without), of(filtered)]));
   const bounds = [...new Set([...without.batches.sizes, ...filtered.batches.sizes].map(([bound]) => bound))].sort((a, b) => a - b);
   const share = (run, bound) => (run.batches.sizes.find(([most]) => most === bound)?.[1] ?? 0) / Math.max(1, run.batches.count);
   const name = (bound) => (bound <= 2 ? `${bound}` : `${bound / 2 + 1} to ${bound}`);
-  table('sizes', 'How many of the batches are how large', ['Operations', 'Directly', '', 'With the filter', ''],
+  table('sizes', 'Sizes of batches', ['Operations', 'Directly', '', 'With the filter', ''],
     bounds.map((bound) => [name(bound), percent(share(without, bound)), bar(share(without, bound), 'bar-without'), percent(share(filtered, bound)), bar(share(filtered, bound), 'bar-with')]));
 }
 
-// --- what the page reacts to
+// --- events
 
 const fromText = (id) => new TextEncoder().encode($(id).value);
 

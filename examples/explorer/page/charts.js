@@ -1,13 +1,13 @@
-// Bars. Whatever they show stands in a table or a sentence beside them too, so they are hidden from screen readers.
+// Bars. A table or sentence next to each has the same content, so they are hidden from screen readers.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** An element of a page, with what is in it. */
+/** Returns an element of a page with its content. */
 export function element(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
 
-/** The same of a drawing. */
+/** Returns an element of a drawing with its content. */
 export function shape(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
@@ -18,7 +18,7 @@ function fill(made, attributes, children) {
   return made;
 }
 
-/** One bar, whose length is a share from 0 to 1. */
+/** Returns a bar whose length is a share from 0 to 1. */
 export function bar(share, kind) {
   const length = Math.max(share > 0 ? 0.5 : 0, Math.min(share, 1) * 100);
   return shape('svg', { viewBox: '0 0 100 6', preserveAspectRatio: 'none', height: 10, 'aria-hidden': 'true' },
@@ -29,8 +29,8 @@ export function bar(share, kind) {
 const ROW = 34;
 
 /**
- * Each node's operations in a row, as wide as there is room for: one piece for each shard. Pieces have a number, a kind, a
- * label, and a short one that stands in them.
+ * Returns a drawing of the given width with each node's operations in a row, one piece for each shard. A piece has a
+ * number of operations, a kind, a label, and a short label that is drawn on it.
  */
 export function map(rows, width) {
   const names = Math.min(130, width / 4);

@@ -1,4 +1,5 @@
-// Works beside the page, so that it stays responsive. Each message names a question; its answer has the same number.
+// Works in the background, so that the page stays responsive. Each message names a function; its answer has the same
+// number.
 const loaded = import('./package/browser.js');
 let cluster;
 

@@ -146,7 +146,7 @@ async fn an_answer_that_is_not_a_bulk_answer_is_detected() {
     let output = failure(|_| Reaction::refusal(503, "unavailable", "not now")).await;
     assert!(output.contains("status 503") && output.contains("not now"), "{output}");
     let output = failure(|_| Reaction::raw("<html>a proxy's page</html>")).await;
-    assert!(output.contains("no bulk answer"), "{output}");
+    assert!(output.contains("not a bulk answer"), "{output}");
     let output = failure(|_| Reaction::Reset).await;
     assert!(output.contains("no answer") && output.contains("Does something listen at TARGET"), "{output}");
 }

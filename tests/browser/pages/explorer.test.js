@@ -77,7 +77,7 @@ test('the page shows why a request passes through, and why a state is invalid', 
   const page = await explorer(t)
   await drop(page, '#drop', BROKEN)
   const { reason, text, line } = broken.because
-  await says(page, `Passes on whole (${reason}). ${text} Line ${count(line)},`)
+  await says(page, `Passes through (${reason}). ${text} Line ${count(line)},`)
   await checkAccessibility(page)
   await page.getByText('Paste').first().click()
   await page.getByLabel('The whole answer to').fill('{"nodes":{}}')
@@ -121,7 +121,7 @@ test('the page can be used with only the keyboard', async (t) => {
 
 test('operations can be searched', async (t) => {
   const page = await explorer(t)
-  await page.getByLabel('Only those with').fill('o-176')
+  await page.getByLabel('Search operations').fill('o-176')
   await page.getByText('1 operation', { exact: true }).waitFor()
   assert.deepEqual((await rows(page, 'operations')).map((row) => row[4]), ['o-176'])
 })
@@ -148,8 +148,8 @@ test('the page loads the data of a running filter', async (t) => {
   const page = await open(t, await serveExplorer(t, `http://127.0.0.1:${filter.address().port}/admin/`))
   await simulated(page)
   await page.getByText('From a running filter').click()
-  await page.getByRole('button', { name: 'Take state' }).click()
-  await page.getByText('sample: taken').waitFor()
+  await page.getByRole('button', { name: 'Load state' }).click()
+  await page.getByText('sample: loaded').waitFor()
   await page.getByText('status: the configuration is the filter’s').waitFor()
   await page.getByText('running filter: 4 nodes').waitFor()
   await says(page, `${count(explanation.operations)} operations,`)

@@ -67,7 +67,7 @@ test('the page fits on a phone, in dark mode', async (t) => {
 test('the page shows the configuration without secrets', async (t) => {
   const page = await open(t, URL)
   await page.getByText('Refreshed every 2 s').waitFor()
-  await page.getByText('What is followed now').click()
+  await page.getByText('Active configuration').click()
   const configuration = JSON.parse(await page.locator('#configuration').innerText())
   assert.deepEqual(configuration.credentials, { authorization: '***' })
   assert.equal(configuration.hold.interval, '50ms')

@@ -10,8 +10,8 @@ test('the explorer loads the state, the sample and the configuration of the filt
   const page = await open(t, await serveExplorer(t, process.env.PAGE_URL))
   await simulated(page)
   await page.getByText('From a running filter').click()
-  await page.getByRole('button', { name: 'Take state' }).click()
-  await page.getByText('sample: taken').waitFor()
+  await page.getByRole('button', { name: 'Load state' }).click()
+  await page.getByText('sample: loaded').waitFor()
   await page.getByText('status: the configuration is the filter’s').waitFor()
   await page.getByText('running filter: 3 nodes').waitFor()
   // Each request of the clients has one to seven documents, all of which are routed.

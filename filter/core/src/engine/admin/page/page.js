@@ -1,11 +1,11 @@
 'use strict';
-// Asks the filter how it is, every two seconds, and shows that. Rates and averages are the growth of counters between
-// two answers of those that were kept, so that they need nothing but the counters themselves.
+// Polls the filter's status every two seconds, and shows it. Rates and averages are the growth of counters between two
+// kept answers, so they need only the counters.
 
 const PERIOD = 2000; // milliseconds
-const WINDOW = 5; // answers over which rates are taken
+const WINDOW = 5; // answers that a rate covers
 const HISTORY = 90; // points of the small charts
-const AT_FIRST = 15; // how many there is room for at first
+const AT_FIRST = 15; // points that fill a small chart's width at first
 
 const byId = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
@@ -32,7 +32,7 @@ function duration(milliseconds) {
   return seconds < 7200 ? `${number.format(seconds / 60)} min` : `${number.format(seconds / 3600)} h`;
 }
 
-// An element with attributes and content: texts and other elements.
+// Returns an element with attributes and content: texts and other elements.
 function element(name, attributes = {}, ...content) {
   const svg = ['svg', 'rect', 'polyline'].includes(name);
   const made = svg ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
@@ -49,7 +49,7 @@ function bar(share, kind) {
 
 function line(values) {
   const most = Math.max(1, ...values);
-  // The newest at the right edge.
+  // The newest point is at the right edge.
   const steps = Math.max(values.length, AT_FIRST) - 1;
   const at = (place) => 100 - ((values.length - 1 - place) * 100) / steps;
   const point = (value, place) => `${at(place)},${19 - (value / most) * 18}`;
@@ -62,14 +62,15 @@ function line(values) {
 const kept = []; // answers, the newest last
 const history = new Map(); // values of the small charts, by title
 
-// What all upstreams have of something.
+// Returns the sum of a value over all upstreams.
 const sum = (status, key) => upstreams(status).reduce((total, one) => total + one[key], 0);
 const upstreams = (status) => {
   const all = [status.coordinator, ...status.nodes.filter((node) => node.upstream !== undefined)];
   return [...new Map(all.map((one) => [one.upstream, one])).values()];
 };
 
-// The growth of something in a second between the oldest answer that was kept and the newest; null if there is but one.
+// Returns functions for rates per second and means, between the oldest and the newest kept answer. They return null if
+// there is only one answer.
 function rates() {
   const last = kept[kept.length - 1];
   const first = kept[Math.max(0, kept.length - 1 - WINDOW)];
@@ -94,12 +95,12 @@ function tiles({ last, rate, mean }) {
   const operations = rate(batches('batch_operations'));
   const coordinated = rate((status) => status.coordinator.batch_operations);
   return [
-    ['Bulk requests a second', show(all), 'of all clients', all],
-    ['Of these, split', all ? `${show((100 * merged) / all)} %` : '–', 'the rest passes through', all ? merged / all : null],
-    ['Operations a second', show(operations), 'of these requests', operations],
-    ['Straight to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the rest by the coordinator', operations ? 1 - coordinated / operations : null],
-    ['Requests per batch', show(mean(batches('batch_requests'), batches('batches'))), 'how many share one', mean(batches('batch_requests'), batches('batches'))],
-    ['Held for', duration(perBatch(mean, batches, 'hold_microseconds')), 'the first one of a batch', perBatch(mean, batches, 'hold_microseconds')],
+    ['Bulk requests per second', show(all), 'from all clients', all],
+    ['Split requests', all ? `${show((100 * merged) / all)} %` : '–', 'the others pass through', all ? merged / all : null],
+    ['Operations per second', show(operations), 'of split requests', operations],
+    ['Routed to their node', operations ? `${show(100 * (1 - coordinated / operations))} %` : '–', 'the others go to the coordinator', operations ? 1 - coordinated / operations : null],
+    ['Requests per batch', show(mean(batches('batch_requests'), batches('batches'))), 'mean', mean(batches('batch_requests'), batches('batches'))],
+    ['Held for', duration(perBatch(mean, batches, 'hold_microseconds')), 'first request of a batch', perBatch(mean, batches, 'hold_microseconds')],
     ['Answered in', duration(perBatch(mean, batches, 'upstream_microseconds')), 'by the node', perBatch(mean, batches, 'upstream_microseconds')],
     ['Memory of requests', bytes(last.totals.memory_bytes), `of ${bytes(last.totals.memory_limit_bytes)}`, last.totals.memory_bytes],
   ];
@@ -113,7 +114,7 @@ function perBatch(mean, batches, key) {
 function showTiles(now) {
   byId('tiles').replaceChildren(...tiles(now).map(([title, value, hint, plotted]) => {
     const values = history.get(title) ?? [];
-    // It begins with what is known first.
+    // A chart begins with the first known value.
     if (plotted !== null || values.length > 0) values.push(plotted ?? 0);
     history.set(title, values.slice(-HISTORY));
     return element(
@@ -134,7 +135,7 @@ function row(name, find, most, { last, rate, mean }) {
   const one = find(last);
   const head = element('th', { scope: 'row' }, name);
   if (one.upstream === undefined) {
-    head.append(element('small', { class: 'bad' }, `no upstream of its own (${one.without_upstream}): by the coordinator`));
+    head.append(element('small', { class: 'bad' }, `no upstream (${one.without_upstream}): uses the coordinator`));
     return element('tr', {}, head, ...Array.from({ length: 8 }, () => element('td', {}, '–')));
   }
   if (!name.startsWith(one.upstream)) head.append(element('small', {}, `upstream ${one.upstream}`));
@@ -184,16 +185,16 @@ function showFacts({ last }) {
   const { state, totals, worker } = last;
   const facts = [
     ['State version', state ? number.format(state.version) : 'not known yet'],
-    ['Known to be the newest', state ? `${duration(state.age_milliseconds)} ago` : '–'],
+    ['Last verified', state ? `${duration(state.age_milliseconds)} ago` : '–'],
     ['States read / taken over / failed', `${show(totals.state_loads)} / ${show(totals.state_takeovers)} / ${show(totals.state_errors)}`],
-    ['Most held by one worker', bytes(totals.memory_peak_bytes)],
+    ['Peak memory of one worker', bytes(totals.memory_peak_bytes)],
     ['Largest VM', bytes(totals.vm_memory_peak_bytes)],
-    ['Sent again: busy / connection lost', `${show(sum(last, 'batches_retried_busy'))} / ${show(sum(last, 'batches_retried_lost'))}`],
-    ['Sent to the coordinator instead', show(sum(last, 'batches_redirected'))],
-    ['Taken apart after a refusal', show(sum(last, 'batches_separated'))],
-    ['Operations of unknown outcome', show(sum(last, 'operations_unknown'))],
-    ['Clients that went away', show(totals.requests_abandoned)],
-    ['This worker is up', duration(worker.uptime_milliseconds)],
+    ['Retried batches: busy / connection lost', `${show(sum(last, 'batches_retried_busy'))} / ${show(sum(last, 'batches_retried_lost'))}`],
+    ['Batches redirected to the coordinator', show(sum(last, 'batches_redirected'))],
+    ['Batches separated after a refusal', show(sum(last, 'batches_separated'))],
+    ['Operations with an unknown outcome', show(sum(last, 'operations_unknown'))],
+    ['Abandoned requests', show(totals.requests_abandoned)],
+    ['Uptime of this worker', duration(worker.uptime_milliseconds)],
   ];
   byId('facts').replaceChildren(...facts.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)]));
   byId('configuration').textContent = JSON.stringify(last.configuration, null, 2);
@@ -204,17 +205,17 @@ function showNotices({ last }) {
   const { state, totals, configuration } = last;
   const notices = last.ignored_switches.slice();
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
-  if (!state) notices.push('The cluster state is not known yet. It is asked for when the first bulk request comes.');
+  if (!state) notices.push('The cluster state is not known yet. The first bulk request starts the polls.');
   if (state && state.age_milliseconds > 10 * state.refresh_milliseconds) {
-    notices.push(`The cluster state was looked at ${duration(state.age_milliseconds)} ago. Without bulk requests nobody asks for it; with them, it cannot be read.`);
+    notices.push(`The cluster state was last verified ${duration(state.age_milliseconds)} ago. Either there are no bulk requests, without which the filter does not poll, or the polls fail.`);
   }
   if (totals.memory_limit_bytes > 0 && totals.memory_bytes > 0.8 * totals.memory_limit_bytes) {
-    notices.push('Memory is nearly used up: more requests will pass through whole.');
+    notices.push('Memory is almost exhausted: more requests will pass through.');
   }
   const lost = last.nodes.filter((node) => node.upstream === undefined).map(({ name }) => name);
-  if (lost.length > 0) notices.push(`Without an upstream of their own: ${lost.join(', ')}.`);
+  if (lost.length > 0) notices.push(`Nodes without an upstream: ${lost.join(', ')}.`);
   const texts = [...byId('notices').children].map((item) => item.textContent);
-  // Left alone while they stay the same, so that nobody is told again and again.
+  // Unchanged notices stay in place, so that screen readers do not repeat them.
   if (JSON.stringify(texts) !== JSON.stringify(notices)) {
     byId('notices').replaceChildren(...notices.map((notice) => element('li', {}, notice)));
   }
@@ -254,7 +255,7 @@ byId('pause').addEventListener('click', () => {
 
 async function run() {
   for (;;) {
-    // Nobody looks at a page in the background.
+    // A page in the background does not poll.
     if (!paused && !document.hidden) await refresh();
     await new Promise((resolve) => { setTimeout(resolve, PERIOD); });
   }
