@@ -7,7 +7,7 @@
 
 use std::slice::SliceIndex;
 
-/// An unsigned count.
+/// A count, an offset or a number.
 pub trait Count: Copy + Sized {
     /// Adds to a count that cannot overflow, for this reason.
     #[must_use]
@@ -24,14 +24,14 @@ macro_rules! count {
             #[inline]
             #[track_caller]
             fn plus(self, more: Self, why: &str) -> Self {
-                debug_assert!(self.checked_add(more).is_some(), "{self} + {more} overflows: {why}");
+                debug_assert!(self.checked_add(more).is_some(), "{self} + {more} is out of range: {why}");
                 self.saturating_add(more)
             }
 
             #[inline]
             #[track_caller]
             fn minus(self, less: Self, why: &str) -> Self {
-                debug_assert!(self >= less, "{self} - {less} is negative: {why}");
+                debug_assert!(self.checked_sub(less).is_some(), "{self} - {less} is out of range: {why}");
                 self.saturating_sub(less)
             }
         }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "1 - 2 is negative: a batch ends once")]
+    #[should_panic(expected = "1 - 2 is out of range: a batch ends once")]
     fn a_count_below_zero_panics_in_debug_builds() {
         let _ = 1_u32.minus(2, "a batch ends once");
     }

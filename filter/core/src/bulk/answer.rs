@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Action, ErrorItem, quotation};
 use crate::hash::hash;
+use crate::invariant::{Count, part};
 use crate::json::{Object, Plain, shallow_value};
 
 /// A node's answer to a batch, split into its items without re-serialising them.
@@ -76,14 +77,14 @@ impl Answer {
 
     /// Returns the text of one of this answer's items.
     pub fn text(&self, item: &AnswerItem) -> &[u8] {
-        self.body.get(item.start as usize..item.end as usize).unwrap_or_default()
+        part(&self.body, item.start as usize..item.end as usize, "an item lies within its answer")
     }
 
     /// Returns the length, in bytes, of `count` items from item `first` on, with their separators.
     pub fn bytes(&self, first: usize, count: usize) -> u64 {
         let last = first.saturating_add(count).saturating_sub(1);
         match (self.items.get(first), self.items.get(last)) {
-            (Some(first), Some(last)) => u64::from(last.end.saturating_sub(first.start)),
+            (Some(first), Some(last)) => u64::from(last.end.minus(first.start, "items come in order")),
             _ => 0,
         }
     }
@@ -104,7 +105,7 @@ impl Answer {
     pub fn shortened(mut self, shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Self {
         let mut body = Vec::with_capacity(self.body.len().min(self.items.len().saturating_mul(ITEM_ROOM as usize)));
         for item in &mut self.items {
-            let text = self.body.get(item.start as usize..item.end as usize).unwrap_or_default();
+            let text = part(&self.body, item.start as usize..item.end as usize, "an item lies within its answer");
             if !body.is_empty() {
                 body.push(b',');
             }
@@ -244,7 +245,7 @@ fn plain(body: &[u8], operations: usize, most: usize) -> Option<(Head, Vec<Answe
     while !is_over {
         let begin = text.rest();
         let item = next_item(&mut text, &mut pattern)?;
-        let place = |rest: &[u8]| body.len().saturating_sub(rest.len()) as u32;
+        let place = |rest: &[u8]| body.len().minus(rest.len(), "the rest is a part of the body") as u32;
         if items.len() >= most {
             return None;
         }
@@ -324,12 +325,12 @@ fn unquoted(body: &[u8], most: usize) -> Result<Vec<u8>, AnswerError> {
         let item: Item<'_> = serde_json::from_str(item.get()).map_err(|_| AnswerError)?;
         if let Some(error) = item.into_parts().1.error {
             let Range { start, end } = position(error.get(), body).ok_or(AnswerError)?;
-            made.extend_from_slice(body.get(copied..start as usize).unwrap_or_default());
+            made.extend_from_slice(part(body, copied..start as usize, "errors come in order"));
             quotation::write_unquoted(error.get(), &mut made);
             copied = end as usize;
         }
     }
-    made.extend_from_slice(body.get(copied..).unwrap_or_default());
+    made.extend_from_slice(part(body, copied.., "errors lie within their answer"));
     Ok(made)
 }
 

@@ -2,6 +2,8 @@ use std::fmt;
 
 use zlib_rs::{Inflate, InflateFlush, Status};
 
+use crate::invariant::{Count, part};
+
 /// Inflates a gzip body while it arrives, and limits the size of its output.
 ///
 /// Accepts one gzip member, as clusters do. Anything after it is malformed.
@@ -60,7 +62,7 @@ impl Inflater {
                 return Err(InflateError::TooLarge);
             }
             if made > 0 {
-                return Ok(piece.get(..made).unwrap_or_default().to_vec());
+                return Ok(part(&piece, ..made, "output fits its buffer").to_vec());
             }
             if arrived.is_empty() {
                 return Ok(Vec::new());
@@ -84,9 +86,9 @@ impl Inflater {
             Ok(Status::Ok | Status::BufError) => {}
             Err(_) => return Err(InflateError::Malformed),
         }
-        let taken = self.stream.total_in().saturating_sub(taken) as usize;
-        let made = self.stream.total_out().saturating_sub(made) as usize;
-        *arrived = arrived.get(taken..).unwrap_or_default();
+        let taken = self.stream.total_in().minus(taken, "totals grow") as usize;
+        let made = self.stream.total_out().minus(made, "totals grow") as usize;
+        *arrived = part(arrived, taken.., "no more is taken than arrived");
         Ok((taken, made))
     }
 }

@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use super::Action;
+use crate::invariant::Count;
 
 /// One operation of a request: its position in the body, and its destination. It is small, because a request may have a
 /// million of them.
@@ -29,6 +30,6 @@ pub struct Placement {
 impl Operation {
     /// Returns the range of its lines in the body.
     pub fn range(&self) -> Range<u32> {
-        self.start..self.start.saturating_add(self.len)
+        self.start..self.start.plus(self.len, "a body has fewer than 4 GiB")
     }
 }

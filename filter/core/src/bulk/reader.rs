@@ -2,6 +2,10 @@ use std::ops::Range;
 
 use super::update_body;
 use super::{Action, ActionLine, Body, LineError, Operation, Placement};
+use crate::invariant::Count;
+
+/// The reason why offsets cannot overflow.
+const OFFSETS: &str = "a body has fewer than 4 GiB";
 
 /// The longest action line that the reader accepts, in bytes. A fully escaped id of 512 bytes fits several times.
 const MAX_ACTION_LINE: u32 = 8 * 1024;
@@ -78,11 +82,11 @@ impl Reader {
         let mut offset = self.scanned;
         for piece in body.pieces(self.scanned..body.len()) {
             for newline in memchr::memchr_iter(b'\n', piece) {
-                let end = offset.saturating_add(newline as u32).saturating_add(1);
+                let end = offset.plus(newline as u32, OFFSETS).plus(1, OFFSETS);
                 self.line(body, self.line_start..end, operations, &mut place)?;
                 self.line_start = end;
             }
-            offset = offset.saturating_add(piece.len() as u32);
+            offset = offset.plus(piece.len() as u32, OFFSETS);
         }
         self.scanned = offset;
         self.check_length()
@@ -106,7 +110,7 @@ impl Reader {
 
     /// Checks that an unfinished action line is not too long.
     fn check_length<E>(&self) -> Result<(), ReadError<E>> {
-        let length = self.scanned.saturating_sub(self.line_start);
+        let length = self.scanned.minus(self.line_start, "a line starts within what was read");
         match self.expected {
             Expected::ActionLine if length > MAX_ACTION_LINE => {
                 Err(ReadError::Line { at: self.line_start, why: LineError::Line })
@@ -137,7 +141,7 @@ impl Reader {
                 {
                     return Err(ReadError::UpdateBody { at: line.start });
                 }
-                let len = line.end.saturating_sub(start);
+                let len = line.end.minus(start, "a source follows its action line");
                 operations.push(Operation { start, len, placement, action });
                 self.expected = Expected::ActionLine;
             }

@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use super::DocumentId;
+use crate::invariant::Count;
 
 /// The parameters that are added to a request's action lines on their way to the nodes.
 #[derive(Debug, Default)]
@@ -77,7 +78,7 @@ impl Splices {
 impl Splice {
     /// Returns the offset at which the body continues after the splice.
     pub fn end(&self) -> u32 {
-        self.at.saturating_add(self.left_out() as u32)
+        self.at.plus(self.left_out() as u32, "a body has fewer than 4 GiB")
     }
 
     /// Appends the added text.
@@ -103,7 +104,7 @@ impl Splice {
         };
         let quotes = if self.gap == Gap::First { "\"\"," } else { "\"\"" }.len();
         let added = key.saturating_add(value).saturating_add(quotes) as u64;
-        bytes.saturating_sub(self.left_out() as u64).saturating_add(added)
+        bytes.minus(self.left_out() as u64, "a splice lies within its line").plus(added, "a body has fewer than 4 GiB")
     }
 
     /// Returns the number of bytes that the added text replaces.

@@ -2,6 +2,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::invariant::Count;
+
 /// The account of the memory that requests and answers use, in bytes.
 ///
 /// It counts the bytes in memory ([`Charge`]) and the room for temporary copies ([`Scratch`]): a batch while it is
@@ -73,8 +75,7 @@ impl Charge {
     /// Sets its size.
     pub fn set(&mut self, bytes: u64) {
         let Account { used, peak, high, .. } = &*self.memory.0;
-        debug_assert!(used.get() >= self.bytes, "{} bytes are counted, {} are returned", used.get(), self.bytes);
-        used.set(used.get().saturating_sub(self.bytes).saturating_add(bytes));
+        used.set(used.get().minus(self.bytes, "what is returned was charged").saturating_add(bytes));
         peak.set(peak.get().max(used.get()));
         high.set(high.get().max(used.get()));
         self.bytes = bytes;
@@ -113,14 +114,14 @@ impl Scratch {
         }
         let mut sizes = self.memory.0.scratch.borrow_mut();
         if let Some(count) = sizes.get_mut(&self.bytes) {
-            *count = count.saturating_sub(1);
+            *count = count.minus(1, "a size in the list is used");
             if *count == 0 {
                 sizes.remove(&self.bytes);
             }
         }
         if bytes > 0 {
             let count = sizes.entry(bytes).or_default();
-            *count = count.saturating_add(1);
+            *count = count.plus(1, "memory bounds the requests");
         }
         self.bytes = bytes;
     }

@@ -1,3 +1,5 @@
+use crate::invariant::{Count, part};
+
 /// A fast reader for JSON in the form that most software writes: no escapes, and at most a space after a colon or a
 /// comma.
 ///
@@ -22,7 +24,8 @@ impl<'a> Plain<'a> {
 
     /// Returns the text read since the rest was `begin`.
     pub fn past_since(&self, begin: &'a [u8]) -> &'a [u8] {
-        begin.get(..begin.len().saturating_sub(self.rest.len())).unwrap_or_default()
+        let read = begin.len().minus(self.rest.len(), "the rest is a part of the text");
+        part(begin, ..read, "the rest is a part of the text")
     }
 
     /// Skips `expected` if it comes next. Returns whether it did.

@@ -148,7 +148,7 @@ impl Holds {
     /// Queues a batch to be sent again, before everything else of its identity.
     pub fn add_again(&mut self, batch: Batch) {
         self.ready.insert(self.next_first, QueueEntry::Again(batch));
-        self.next_first = self.next_first.saturating_sub(1);
+        self.next_first = self.next_first.minus(1, "tickets last longer than a process");
     }
 
     /// Schedules a batch to be sent again at this time.
@@ -335,7 +335,7 @@ impl Holds {
         if hold.queued.is_none() && hold.is_ready(&self.hold, &self.dispatch, now) {
             hold.queued = Some(self.next_ticket);
             self.ready.insert(self.next_ticket, QueueEntry::Hold(key, hold.class));
-            self.next_ticket = self.next_ticket.saturating_add(1);
+            self.next_ticket = self.next_ticket.plus(1, "tickets last longer than a process");
         }
         hold.queued.is_some()
     }

@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use super::queue_entry::{QueueEntry, Ticket};
 use crate::Time;
 use crate::engine::head::Identity;
+use crate::invariant::Count;
 
 /// The slots of one upstream, for all shards and callers.
 #[derive(Debug, Default)]
@@ -73,7 +74,7 @@ impl UpstreamSlots {
         if queue.place.is_none() {
             queue.place = Some(self.next_place);
             self.round_robin.insert(self.next_place, identity);
-            self.next_place = self.next_place.saturating_add(1);
+            self.next_place = self.next_place.plus(1, "places last longer than a process");
         }
     }
 
@@ -135,14 +136,14 @@ impl UpstreamSlots {
 
     /// Counts a batch of an identity as in flight, and moves the identity to the end of the round-robin order.
     pub fn sent(&mut self, identity: Identity) {
-        self.in_flight = self.in_flight.saturating_add(1);
+        self.in_flight = self.in_flight.plus(1, "memory bounds the batches in flight");
         let queue = self.queues.entry(identity).or_default();
-        queue.in_flight = queue.in_flight.saturating_add(1);
+        queue.in_flight = queue.in_flight.plus(1, "memory bounds the batches in flight");
         if let Some(place) = queue.place.as_mut() {
             self.round_robin.remove(place);
             *place = self.next_place;
             self.round_robin.insert(*place, identity);
-            self.next_place = self.next_place.saturating_add(1);
+            self.next_place = self.next_place.plus(1, "places last longer than a process");
         }
     }
 
@@ -152,9 +153,8 @@ impl UpstreamSlots {
             debug_assert!(false, "nothing of {identity:?} is in flight");
             return;
         };
-        debug_assert!(queue.in_flight > 0 && self.in_flight > 0, "nothing of {identity:?} is in flight");
-        queue.in_flight = queue.in_flight.saturating_sub(1);
-        self.in_flight = self.in_flight.saturating_sub(1);
+        queue.in_flight = queue.in_flight.minus(1, "a batch of the identity is in flight");
+        self.in_flight = self.in_flight.minus(1, "a batch to the upstream is in flight");
         self.drop_if_idle(identity);
     }
 

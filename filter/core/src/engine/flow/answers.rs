@@ -13,6 +13,7 @@ use crate::engine::command::{CallId, RequestId, Response};
 use crate::engine::metrics::{Counter, RetryCause};
 use crate::engine::outbox::Reply;
 use crate::engine::response::{Failure, Outcome, Refusal, WholeAnswer};
+use crate::invariant::Count;
 use crate::routing::UpstreamId;
 
 /// How often a batch that was certainly not sent is offered to the coordinating upstream. That upstream may also
@@ -198,8 +199,7 @@ impl Engine {
             return;
         }
         let Some(request) = self.requests.get_mut(&held.request) else { return };
-        debug_assert!(request.pending > 0, "a share of {:?} is over twice", held.request);
-        request.pending = request.pending.saturating_sub(1);
+        request.pending = request.pending.minus(1, "a share is over once");
         if request.pending == 0 {
             self.answer(held.request);
         }

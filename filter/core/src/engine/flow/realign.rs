@@ -10,6 +10,7 @@ use crate::engine::batching::{Batch, HeldShare, Selection};
 use crate::engine::command::Headers;
 use crate::engine::metrics::Counter;
 use crate::engine::response::{Failure, ItemNumbers, NodeAnswer, Outcome};
+use crate::invariant::Count;
 
 /// The properties that identify an item where its position does not.
 type Mark = (Action, u32);
@@ -29,10 +30,10 @@ impl Engine {
         for held in &batch.shares {
             self.record(held, unknown.clone());
             let places = self.places(held);
-            lost = lost.saturating_add(places.len());
+            lost = lost.plus(places.len(), "memory bounds the operations");
             let found = places.into_iter().zip(found.by_ref()).filter_map(|(place, item)| Some((place, item?)));
             let (places, items): (Vec<u32>, Vec<u32>) = found.unzip();
-            lost = lost.saturating_sub(items.len());
+            lost = lost.minus(items.len(), "each place has one item");
             let bytes = items.iter().filter_map(|item| answer.answer.items.get(*item as usize));
             let bytes = bytes.map(|item| answer.answer.text(item).len() as u64).sum();
             if !items.is_empty() {

@@ -12,6 +12,7 @@ use crate::engine::batching::{Batch, HeldShare, Selection};
 use crate::engine::command::{CallId, Response};
 use crate::engine::metrics::RetryCause;
 use crate::engine::response::{Failure, ItemNumbers, NodeAnswer, Outcome, shortened};
+use crate::invariant::{Count, part};
 use crate::routing::UpstreamId;
 
 /// Finds an item that a node rejected with 429. It is static because building a searcher takes more instructions than
@@ -49,7 +50,7 @@ impl Engine {
         let mut first = 0_usize;
         let mut busy = Vec::with_capacity(batch.shares.len());
         for held in &batch.shares {
-            let items = answer.answer.items.get(first..).unwrap_or_default();
+            let items = part(&answer.answer.items, first.., "an answer has an item for each operation");
             busy.push(self.busy(held, items));
             if let Some(request) = self.requests.get_mut(&held.request) {
                 let outcome = Outcome::Items { answer: Rc::clone(&answer), items: ItemNumbers::From(first) };
@@ -59,7 +60,7 @@ impl Engine {
             if batch.lost {
                 self.mark_uncertain(held, items, batch.upstream);
             }
-            first = first.saturating_add(held.operations as usize);
+            first = first.plus(held.operations as usize, "an answer has an item for each operation");
         }
         let again: Vec<HeldShare> = busy.iter().flatten().cloned().collect();
         let is_sent_again = !again.is_empty()

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::identity::{Identities, SlotClass};
 use crate::config::{Config, IdentityHeaders};
+use crate::invariant::Count;
 
 /// The caller of a request: method, path, query and every header on which a server could act. Operations of two
 /// requests may share a batch only if their callers are equal. The batch is sent with the caller's headers.
@@ -124,11 +125,14 @@ impl Callers {
         let key = Key { hash, caller: Rc::clone(caller) };
         if let Some((id, class)) = self.numbers.get(&key) {
             self.idle.retain(|idle| idle != id);
-            self.callers.get_mut(id).into_iter().for_each(|known| known.requests = known.requests.saturating_add(1));
+            self.callers
+                .get_mut(id)
+                .into_iter()
+                .for_each(|known| known.requests = known.requests.plus(1, "memory bounds the requests"));
             return (*id, *class);
         }
         let id = CallerId(self.next);
-        self.next = self.next.saturating_add(1);
+        self.next = self.next.plus(1, "64 bits do not wrap");
         let class = self.identities.enter(caller, identity);
         self.numbers.insert(key.clone(), (id, class));
         self.callers.insert(id, Known { is_long: size(caller) > IDLE_SIZE, key, requests: 1 });
@@ -138,8 +142,7 @@ impl Callers {
     /// Unregisters a request of this caller.
     pub fn leave(&mut self, id: CallerId) {
         let Some(known) = self.callers.get_mut(&id) else { return };
-        debug_assert!(known.requests > 0, "{id:?} leaves twice");
-        known.requests = known.requests.saturating_sub(1);
+        known.requests = known.requests.minus(1, "a request leaves once");
         if known.requests > 0 {
             return;
         }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use crate::config::IdentityHeaders;
+use crate::invariant::Count;
 
 /// The number of an identity in [`Identities`]: the client on whose behalf callers send requests. Callers of one
 /// identity share slots at a node.
@@ -34,19 +35,18 @@ impl Identities {
         let key = identity_of(caller, headers);
         let identity = *self.numbers.entry(Rc::clone(&key)).or_insert_with(|| {
             let identity = Identity(self.next);
-            self.next = self.next.saturating_add(1);
+            self.next = self.next.plus(1, "64 bits do not wrap");
             identity
         });
         let callers = &mut self.known.entry(identity).or_insert((key, 0)).1;
-        *callers = callers.saturating_add(1);
+        *callers = callers.plus(1, "memory bounds the callers");
         SlotClass { identity, waits: waits(caller) }
     }
 
     /// Unregisters a caller of this identity.
     pub fn leave(&mut self, identity: Identity) {
         let Some((_, callers)) = self.known.get_mut(&identity) else { return };
-        debug_assert!(*callers > 0, "{identity:?} has no caller");
-        *callers = callers.saturating_sub(1);
+        *callers = callers.minus(1, "a caller leaves once");
         if *callers == 0
             && let Some((key, _)) = self.known.remove(&identity)
         {

@@ -16,6 +16,7 @@ use crate::engine::head::{CallerId, Head, SlotClass};
 use crate::engine::memory::{Charge, Scratch};
 use crate::engine::pass_through::PassThrough;
 use crate::engine::response::Outcome;
+use crate::invariant::Count;
 use crate::routing::{RoutingTable, Unrouted};
 
 /// A bulk request that is being read, held or in flight.
@@ -421,9 +422,9 @@ impl Request {
         let expected = self.expected(operations);
         let given_back = expected.min(self.reserved);
         self.reserved = self.reserved.saturating_sub(given_back);
-        self.charge.set(self.charge.bytes().saturating_sub(given_back));
+        self.charge.set(self.charge.bytes().minus(given_back, "the reservation is a part of the charge"));
         if bytes > expected {
-            self.longer = self.longer.saturating_add(bytes).saturating_sub(expected);
+            self.longer = self.longer.saturating_add(bytes.minus(expected, "it is longer"));
             self.scratch.set(self.scratch());
         }
     }
@@ -470,7 +471,7 @@ impl Request {
             true => Part { selection: Selection::All, operations: count, bytes: found.bytes, answer },
             false => self.part_from(found, begin, most),
         };
-        let next = begin.saturating_add(part.operations as u32);
+        let next = begin.plus(part.operations as u32, "a share has fewer than 2^32 operations");
         self.shares.get_mut(usize::from(share))?.next = next;
         Some(part)
     }

@@ -10,6 +10,7 @@ use super::bulk_request::Request;
 use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead, pretty};
 use crate::engine::command::{Headers, Response};
 use crate::engine::response::{NodeAnswer, Outcome, Refusal, WholeAnswer, carried};
+use crate::invariant::{Count, part};
 
 /// The error for an operation without a recorded outcome.
 static NO_ANSWER: LazyLock<Box<RawValue>> =
@@ -91,10 +92,11 @@ impl Request {
     }
 
     fn merged_rows(&self, mut rows: Vec<(&NodeAnswer, usize)>) -> Response {
+        const WHY: &str = "an answer has an item for each operation";
         let (mut failed, mut bytes) = (false, 0_usize);
         for ((answer, first), share) in rows.iter().zip(&self.shares) {
             let count = share.operations.len();
-            let items = answer.answer.items.get(*first..first.saturating_add(count)).unwrap_or_default();
+            let items = part(&answer.answer.items, *first..first.plus(count, WHY), WHY);
             failed |= items.iter().any(|item| item.failed);
             // A comma separates two items.
             bytes = bytes

@@ -72,7 +72,7 @@ fn the_status_reports_nodes_requests_memory_and_the_state() {
     let totals = &status["totals"];
     assert_eq!(totals["requests_passed_through"], 1);
     assert_eq!(totals["passed_through_by_reason"], json!({"pipeline": 1}));
-    assert!(totals["reasons"]["pipeline"].as_str().unwrap().starts_with("An ingest pipeline"));
+    assert!(totals["reasons"]["pipeline"].as_str().unwrap().starts_with("The request names an ingest pipeline"));
     assert_eq!(totals["operations"], 3);
     assert_eq!(totals["memory_bytes"], world.engine.memory());
     assert_eq!(status["worker"]["requests"], 2);
