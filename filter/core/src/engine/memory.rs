@@ -37,8 +37,7 @@ pub struct Scratch {
 }
 
 /// The granularity of copy sizes. Sizes are rounded down, so the smallest copies are not counted: most requests cost
-/// the
-/// account nothing, and the list has at most `limits.memory` divided by this entries.
+/// the account nothing, and the list has at most `limits.memory` divided by this entries.
 const SCRATCH_STEP: u64 = 64 << 10;
 
 impl Memory {

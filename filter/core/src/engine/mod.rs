@@ -282,8 +282,7 @@ impl Engine {
 
     /// Replaces the configuration for requests: `enabled`, `hold`, `dispatch`, `retry`, `missing_id`, `indices`,
     /// `harmless_headers` and `limits`. Requests that are being read keep their configuration; held shares leave by the
-    /// new
-    /// rules.
+    /// new rules.
     pub fn reconfigure(&mut self, config: Rc<Config>) {
         self.holds.configure(config.hold.clone(), config.dispatch.clone(), self.now);
         self.settings.current = config;

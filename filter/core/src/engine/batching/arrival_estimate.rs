@@ -3,9 +3,9 @@ use crate::Time;
 /// An estimate of the requests that arrive at a hold just after a batch is completed.
 ///
 /// Clients that were answered send their next request at once. If the hold did not wait for them, it would leave with
-/// the
-/// requests of the other clients, and the two groups would alternate forever, in batches of half the size. The estimate
-/// counts the requests that arrive after each batch, during the longest possible wait, whether or not the hold waits.
+/// the requests of the other clients, and the two groups would alternate forever, in batches of half the size. The
+/// estimate counts the requests that arrive after each batch, during the longest possible wait, whether or not the hold
+/// waits.
 #[derive(Debug, Default)]
 pub struct ArrivalEstimate {
     /// The smoothed number of requests that arrive after a batch, times [`SCALE`].

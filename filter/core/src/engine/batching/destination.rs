@@ -4,8 +4,7 @@ use crate::routing::UpstreamId;
 /// The destination of a share. Shares with the same destination and caller are collected in one hold.
 ///
 /// Two operations of a request that may mean the same document have the same destination, so that they keep their
-/// order:
-/// an index has the same number under all of its names.
+/// order: an index has the same number under all of its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Destination {
     /// The upstream of the node.

@@ -104,8 +104,7 @@ impl Hold {
     }
 
     /// Takes out the shares for one batch: at least one, and more up to the thresholds and as long as the answer has
-    /// room
-    /// for them.
+    /// room for them.
     pub fn take(
         &mut self,
         config: &HoldConfig,

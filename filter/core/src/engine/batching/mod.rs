@@ -1,8 +1,7 @@
 //! Holds shares for each destination and caller, and decides when they leave.
 //!
 //! A request has one [`Share`] for each [`Destination`]. [`Holds`] collects the shares of one caller for one
-//! destination,
-//! and releases them as a [`Batch`]. Each upstream has slots, which identities get in round-robin order.
+//! destination, and releases them as a [`Batch`]. Each upstream has slots, which identities get in round-robin order.
 
 mod arrival_estimate;
 mod batch;

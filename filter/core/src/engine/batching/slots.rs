@@ -11,10 +11,8 @@ use crate::routing::UpstreamId;
 /// The slots of all upstreams.
 ///
 /// Identities get free slots in round-robin order. An entry that is held for `patience` leaves even without a free
-/// slot,
-/// unless its identity has as many batches in flight as there are slots. So no identity ever exceeds the number of
-/// slots,
-/// and all identities together exceed it only with entries that were held for that long.
+/// slot, unless its identity has as many batches in flight as there are slots. So no identity ever exceeds the number
+/// of slots, and all identities together exceed it only with entries that were held for that long.
 #[derive(Debug)]
 pub struct Slots {
     /// The number of slots of each key.

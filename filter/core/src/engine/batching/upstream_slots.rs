@@ -181,8 +181,7 @@ impl UpstreamSlots {
 
 impl Queue {
     /// Returns the time since which the oldest entry is held that may leave without a free slot; `None` while the
-    /// identity
-    /// has its maximum number of batches in flight.
+    /// identity has its maximum number of batches in flight.
     pub fn waiting_since(&self, most: usize) -> Option<Time> {
         debug_assert_eq!(self.ages.len(), self.blocked.len(), "every blocked entry is listed by age");
         self.ages.first().filter(|_| self.in_flight < most).map(|(since, _)| *since)

@@ -31,16 +31,13 @@ pub fn explained_path(rest: &str) -> String {
 
 impl Engine {
     /// Explains how this request would be handled if it arrived now, without other requests. Returns `None` if it is
-    /// not a
-    /// bulk request.
+    /// not a bulk request.
     ///
     /// The headers must include `:method` and `:path`. The body may be compressed. At most `listed` operations and
-    /// shards
-    /// are listed; the sums include all of them.
+    /// shards are listed; the sums include all of them.
     ///
     /// Nothing is sent, held or counted. The explanation contains no headers; of the path it contains only the index
-    /// and
-    /// the routing value, and of a document only its id.
+    /// and the routing value, and of a document only its id.
     pub fn explain(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
         let length = content_length(&headers);
         let head = Head::read(headers, &self.settings.current)?;

@@ -17,8 +17,7 @@ use crate::invariant::Count;
 use crate::routing::UpstreamId;
 
 /// How often a batch that was certainly not sent is offered to the coordinating upstream. That upstream may also
-/// contain
-/// the dead node, and chooses another host each time.
+/// contain the dead node, and chooses another host each time.
 const REDIRECTIONS: u8 = 5;
 
 impl Engine {

@@ -96,8 +96,7 @@ impl Engine {
 }
 
 /// Returns the host in an upstream's name if it is a valid host, because a proxy in front of the nodes refuses any
-/// other.
-/// Istio's names end with the host, for example `outbound|9200||es.search.svc.cluster.local`.
+/// other. Istio's names end with the host, for example `outbound|9200||es.search.svc.cluster.local`.
 fn authority(upstream: &str) -> &str {
     let host = upstream.rsplit('|').next().unwrap_or_default();
     let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));

@@ -7,8 +7,7 @@ use crate::routing::UpstreamId;
 
 impl Engine {
     /// Redirects everything that waits for these upstreams to the coordinating upstream: held shares, batches to be
-    /// sent
-    /// again, and, until the next call, new shares. Batches in flight are not affected.
+    /// sent again, and, until the next call, new shares. Batches in flight are not affected.
     ///
     /// Call it for each new routing table, with all known upstreams that have no node in the table.
     pub fn redirect_from(&mut self, gone: &[UpstreamId]) {

@@ -132,8 +132,7 @@ struct Query {
 impl Query {
     /// Parses a query. Parameters that affect neither single operations nor the answer may have any value, because the
     /// nodes check them. `routing` is for all operations without a routing value, `filter_path` and `pretty` are for
-    /// the
-    /// merged answer. The filter accepts no other parameters.
+    /// the merged answer. The filter accepts no other parameters.
     fn read(query: &str) -> Result<Self, PassThrough> {
         let mut read = Self::default();
         let mut seen: Vec<&str> = Vec::new();
@@ -222,8 +221,7 @@ fn authenticates_body((name, value): &(String, Vec<u8>), config: &Config) -> boo
 }
 
 /// Returns whether credentials of this scheme are computed from the request: those of AWS (`AWS4-HMAC-SHA256`), of
-/// other
-/// clouds with similar schemes (`GOOG4-RSA-SHA256`, `TC3-HMAC-SHA256`), of HTTP signatures, and of HTTP digest
+/// other clouds with similar schemes (`GOOG4-RSA-SHA256`, `TC3-HMAC-SHA256`), of HTTP signatures, and of HTTP digest
 /// authentication.
 fn is_signing_scheme(authorization: &[u8]) -> bool {
     let scheme = authorization.split(|byte| *byte == b' ').next().unwrap_or_default().to_ascii_lowercase();

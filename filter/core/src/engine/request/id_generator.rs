@@ -24,13 +24,11 @@ impl Origin {
 /// ```
 /// The most significant bytes come first, so that ids sort by age. Unlike its own ids, the cluster has to look up an id
 /// from the filter before it writes the document. With sorted ids, one comparison suffices for a segment whose last id
-/// is
-/// older than the one in question.
+/// is older than the one in question.
 ///
 /// The common prefix of neighbours in Lucene's term dictionary is stored only once. With 60,000 documents on real
-/// nodes,
-/// an id in this order takes 117 bytes. It takes 186 bytes with the VM first, and 199 bytes in the order of a cluster's
-/// own ids, which also costs a quarter more CPU.
+/// nodes, an id in this order takes 117 bytes. It takes 186 bytes with the VM first, and 199 bytes in the order of a
+/// cluster's own ids, which also costs a quarter more CPU.
 #[derive(Debug, Clone)]
 pub struct IdGenerator {
     origin: Origin,
