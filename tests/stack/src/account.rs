@@ -8,11 +8,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// The ids of `nobody` (on Debian `nogroup`).
+/// The ids of the unprivileged account and its group.
 const NOBODY: u32 = 65_534;
 
-/// The account of the search nodes. Search servers refuse to run as root, so a root user starts them as `nobody`, and
-/// any other user under their own account.
+/// The account of the search nodes. Search servers refuse to run as root, so a root user starts them under the
+/// unprivileged account, and any other user under their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Account {
     is_nobody: bool,
