@@ -5,6 +5,8 @@ WASM     := dist/bulk_reshuffle.wasm
 SEEDS     = 20000
 TIME      = 60
 DEMO      = cargo run --release --package bulk-reshuffle-demo --
+# The text that Vale checks. Programs write the reports of benches.
+PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.js' ':!k6/results' ':!tests/fuzz/corpus'
 # Uses the features of all members at once, so that cargo compiles each library only once.
 TEST      = cargo test --workspace
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
@@ -21,9 +23,9 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
-##@ Use it
+##@ To try the filter
 
 demo: tools build ## run the filter on a real three-node cluster, and print figures and checks
 	@$(DEMO) demo
@@ -57,11 +59,27 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 	@rm -f dist/explorer/package/.gitignore dist/explorer/package/core.d.ts dist/explorer/package/core_bg.wasm.d.ts
 	@echo "To open it: python3 examples/explorer/serve.py"
 
-##@ Test it
+##@ For every change
+
+check: ## format core, lint it and run its unit tests, in under a minute
+	@cargo fmt --all --check
+	@python3 tests/tools/imports.py
+	@cargo clippy --quiet --package bulk-reshuffle --all-targets -- -D warnings
+	@cargo test --quiet --package bulk-reshuffle --lib
+
+lint: ## check the format, the lints, the imports of core, and the English
+	@cargo fmt --all --check
+	@python3 tests/tools/imports.py
+	@python3 tests/tools/fetch.py vale
+	@.tools/vale/vale --output line $$(git ls-files $(PROSE))
+	@cargo clippy --workspace --all-targets -- -D warnings
+	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
 test: tools forced-trap ## run the tests, with the same real Envoy and cluster as the demo
 	@python3 tests/tools/fetch.py func-e
 	@$(TEST)
+
+##@ For a change of one part: CONTRIBUTING.md says which
 
 test-docs: tools build ## run the commands of all pages, except those of this list
 	@cargo build --quiet --release --package bulk-reshuffle-demo
@@ -155,7 +173,7 @@ fuzz: ## search for inputs that break a property
 ## TIME=60  seconds for each target
 	@python3 tests/tools/fuzz.py $(TIME)
 
-##@ Measure it
+##@ To measure
 
 k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
 ## SCRIPT=small  bulk-size, concurrency, gateway, trips, small or mixed
@@ -204,19 +222,13 @@ bench-growth: tools build ## measure a document's cost with many nodes, shards a
 ## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
 	@cargo run --quiet --release --package bulk-reshuffle-growth
 
-##@ Work on it
+##@ For the rest
 
 help: ## print this list
-	@awk -f tests/tools/help.awk $(MAKEFILE_LIST)
+	@awk -v only="$(FOR)" -f tests/tools/help.awk $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
-
-lint: ## check formatting and lints, and find import cycles in core
-	@cargo fmt --all --check
-	@python3 tests/tools/imports.py
-	@cargo clippy --workspace --all-targets -- -D warnings
-	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
 # Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it
 # is never mistaken for the shipped filter. The options favour a fast build over fast code.
