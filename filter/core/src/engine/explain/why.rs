@@ -33,7 +33,7 @@ impl From<PassThrough> for Why {
                 "A header is not text, or is valid only for this request: a digest of its body, or a signature."
             }
             PassThrough::ActionLine => {
-                "Not every cluster interprets the action line in the same way: it is malformed, lacks an id that it \
+                "Not every cluster interprets the action line in the same way. It is malformed, lacks an id that it \
                  needs, or has a parameter such as a version."
             }
             PassThrough::Pipeline => "The request names an ingest pipeline, which may change where documents go.",
