@@ -167,7 +167,7 @@ differential: tools build ## compare the answers to random requests with and wit
 ## SEEDS=100  number of sequences
 ## SEED=7  replay one of them
 	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
-		$(TEST) --test differential -- --nocapture
+		$(TEST) --test real -- differential:: --nocapture
 
 fuzz: ## search for inputs that break a property
 ## TIME=60  seconds for each target

@@ -13,7 +13,7 @@ pub const OUTSIDE_CI: [(&str, Need); 18] = [
     ("image", Need::RunBy("filter/image/tests/reproducible.rs", "two_checkouts_of_two_people_make_the_same_image")),
     (
         "differential",
-        Need::RunBy("tests/e2e/tests/differential/main.rs", "the_filter_answers_what_the_cluster_answers"),
+        Need::RunBy("tests/e2e/tests/real/differential/mod.rs", "the_filter_answers_what_the_cluster_answers"),
     ),
     ("k6", Need::RunBy("k6/runner/tests/scripts.rs", "every_script_accepts_every_answer")),
     ("test-shippers-full", Need::Reason("compiles Filebeat, and runs shippers that no registry has")),

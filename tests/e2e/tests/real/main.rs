@@ -5,6 +5,7 @@ mod answers;
 mod buffer;
 mod clients;
 mod compression;
+mod differential;
 mod freshness;
 mod gateway;
 mod http2;
@@ -17,6 +18,7 @@ mod rollout;
 mod site;
 mod sizes;
 mod tls;
+mod traffic;
 mod workers;
 
 /// A profile for high throughput.

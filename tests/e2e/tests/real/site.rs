@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use bulk_reshuffle_e2e::{FakeCluster, ShippedFiles};
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait,
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools, wait,
 };
 use serde_json::{Value, json};
 
@@ -16,30 +16,33 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The name and HTTP address of every node.
 pub type Nodes = Vec<(String, SocketAddr)>;
 
-/// One cluster per distribution, shared by all tests of a binary, because a cluster takes a while to start.
-static CLUSTERS: Mutex<BTreeMap<&str, Nodes>> = Mutex::new(BTreeMap::new());
-
-fn cluster(distribution: Distribution) -> Nodes {
-    let mut clusters = CLUSTERS.lock().expect("the cluster did not start");
-    clusters.entry(distribution.name()).or_insert_with(|| start_cluster(distribution)).clone()
-}
+/// The clusters of a binary. They are shared, because a cluster takes a while to start.
+static CLUSTERS: Mutex<BTreeMap<String, Arc<OnceLock<Nodes>>>> = Mutex::new(BTreeMap::new());
 
 /// Returns the nodes of the cluster that all tests share.
 pub async fn nodes(distribution: Distribution) -> Nodes {
-    tokio::task::spawn_blocking(move || cluster(distribution)).await.unwrap()
+    cluster(distribution.name(), distribution, crate::PROFILE).await
 }
 
-fn start_cluster(distribution: Distribution) -> Nodes {
+/// Returns the nodes of the cluster of this name, which the first call starts.
+async fn cluster(name: &str, distribution: Distribution, profile: Profile) -> Nodes {
+    let clusters = CLUSTERS.lock().map(|mut clusters| Arc::clone(clusters.entry(name.to_owned()).or_default()));
+    let cluster = clusters.expect("a cluster did not start");
+    let folder = folder(name);
+    let start = move || cluster.get_or_init(|| start_cluster(folder, distribution, profile)).clone();
+    tokio::task::spawn_blocking(start).await.unwrap()
+}
+
+fn start_cluster(folder: PathBuf, distribution: Distribution, profile: Profile) -> Nodes {
     let (started, address) = std::sync::mpsc::channel();
     // Each test has its own runtime, which ends with the test. The cluster stays until the process ends.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let tools = Tools::find().unwrap();
-            let options = ClusterOptions::new(folder(distribution.name()));
-            let cluster = Cluster::start(&tools, ClusterOptions { distribution, profile: crate::PROFILE, ..options })
-                .await
-                .unwrap();
+            let options = ClusterOptions::new(folder);
+            let options = ClusterOptions { distribution, profile, ..options };
+            let cluster = Cluster::start(&tools, options).await.unwrap();
             let addresses = cluster.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
             started.send(addresses).unwrap();
             std::future::pending::<()>().await;
@@ -101,11 +104,20 @@ impl Site {
 
     /// Does the same as [`start_with`](Self::start_with), in front of this distribution.
     pub async fn start_in_front_of(distribution: Distribution, name: &str, config: Value) -> Self {
-        let nodes = nodes(distribution).await;
+        Self::start_over(nodes(distribution).await, name, config).await
+    }
+
+    async fn start_over(nodes: Nodes, name: &str, config: Value) -> Self {
         let envoy = Envoy::start(&Tools::find().unwrap(), options(name, &nodes, config)).await.unwrap();
         let site = Self::of(nodes, envoy);
         site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
         site
+    }
+
+    /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses.
+    pub async fn start_alone(name: &str) -> Self {
+        let nodes = cluster(&format!("{name}-nodes"), distribution(), Profile::Fast).await;
+        Self::start_over(nodes, name, json!({})).await
     }
 
     /// Does the same as [`start_with`](Self::start_with), with a relay that records the requests to the nodes, and with

@@ -1,6 +1,6 @@
 use fastrand::Rng;
 
-use crate::chance::Chance;
+use super::chance::Chance;
 
 /// Action lines that are, or look, invalid. `ID` stands for one of the client's own ids.
 const ODD: &[&str] = &[

@@ -2,8 +2,8 @@ use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
 
+use super::template::Side;
 use crate::site::Site;
-use crate::template::Side;
 
 /// An index, alias or data stream that operations name. Each side has its own, called `twina_-…` and `twinb@-…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Site {
         self.put("/_cluster/settings", &settings).await;
         for (name, index) in indices() {
             for side in [Side::Direct, Side::Filtered] {
-                self.make(side, name, index.clone()).await;
+                self.make_target(side, name, index.clone()).await;
             }
         }
         // Wait for the replicas, which otherwise would be counted in some items only.
@@ -147,7 +147,7 @@ impl Site {
         self.wait_for_routing(&format!("{}-plain", Side::Filtered.twin())).await;
     }
 
-    async fn make(&self, side: Side, name: &str, mut index: Value) {
+    async fn make_target(&self, side: Side, name: &str, mut index: Value) {
         let twin = side.twin();
         let mut settings = json!({
             "number_of_shards": 6, "number_of_replicas": 0,

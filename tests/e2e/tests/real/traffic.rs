@@ -1,20 +1,11 @@
-//! The traffic between the nodes of a real cluster, with and without the filter. This test has its own binary, because
-//! other traffic in the cluster would count too.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-// The cluster and Envoy, shared with the other tests with a real cluster.
-#[allow(dead_code)]
-#[path = "real/site.rs"]
-mod site;
+//! The traffic between the nodes of a real cluster, with and without the filter. The test has its own cluster, because
+//! the traffic of other tests would count too.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use bulk_reshuffle_stack::Profile;
 use serde_json::json;
-use site::Site;
 
-/// A profile with a fast start.
-const PROFILE: Profile = Profile::Fast;
+use crate::site::Site;
 
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 500;
@@ -58,7 +49,7 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn almost_no_traffic_crosses_between_nodes() {
-    let site = Site::start("traffic").await;
+    let site = Site::start_alone("traffic").await;
     for index in ["direct", "routed"] {
         site.index(index, json!({})).await;
     }

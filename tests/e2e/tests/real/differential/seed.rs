@@ -3,14 +3,14 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::answer::{self, Answer, blur};
-use crate::chance::Chance;
-use crate::operation::{Author, Manner};
-use crate::request::Request;
+use super::answer::{self, Answer, blur};
+use super::chance::Chance;
+use super::operation::{Author, Manner};
+use super::request::Request;
+use super::style::Style;
+use super::tally::Tally;
+use super::template::{Numbers, Side};
 use crate::site::Site;
-use crate::style::Style;
-use crate::tally::Tally;
-use crate::template::{Numbers, Side};
 
 const ROUNDS: usize = 12;
 const CLIENTS: usize = 10;

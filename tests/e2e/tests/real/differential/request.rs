@@ -10,11 +10,11 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use hyper::Request as HttpRequest;
 use tokio::task::JoinHandle;
 
-use crate::chance::Chance;
-use crate::operation::{Author, Body, Manner};
+use super::chance::Chance;
+use super::operation::{Author, Body, Manner};
+use super::style::Style;
+use super::template::{Numbers, Side, render};
 use crate::site::Site;
-use crate::style::Style;
-use crate::template::{Numbers, Side, render};
 
 /// A request that is sent to both sides.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use crate::chance::Chance;
-use crate::oddity;
-use crate::style::Style;
-use crate::target::{IMPOSSIBLE, TARGETS, Target};
-use crate::template::{Document, TWIN};
+use super::chance::Chance;
+use super::oddity;
+use super::style::Style;
+use super::target::{IMPOSSIBLE, TARGETS, Target};
+use super::template::{Document, TWIN};
 
 /// The generator of one client's operations in one seed. No other client names its documents, so that their outcomes do
 /// not depend on the order of clients.
@@ -30,7 +30,7 @@ pub enum Manner {
 /// A body for both sides.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
-    /// The template for [`render`](crate::template::render).
+    /// The template for [`render`](super::template::render).
     pub template: Vec<u8>,
     /// The documents whose sequence numbers the template refers to.
     pub documents: Vec<Document>,

@@ -2,7 +2,6 @@
 //! and leave the same documents.
 //!
 //! `make differential` runs more seeds, or repeats one seed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod answer;
 mod chance;
@@ -10,10 +9,6 @@ mod oddity;
 mod operation;
 mod request;
 mod seed;
-// The cluster and Envoy, shared with the other tests with a real cluster.
-#[allow(dead_code)]
-#[path = "../real/site.rs"]
-mod site;
 mod style;
 mod tally;
 mod target;
@@ -21,12 +16,8 @@ mod template;
 
 use std::time::Instant;
 
-use bulk_reshuffle_stack::Profile;
-use site::Site;
+use crate::site::Site;
 use tally::Tally;
-
-/// A profile with a fast start.
-const PROFILE: Profile = Profile::Fast;
 
 /// The default number of seeds.
 const SEEDS: u64 = 8;
@@ -44,7 +35,7 @@ fn seeds() -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
-    let site = Site::start("differential").await;
+    let site = Site::start_alone("differential").await;
     site.make_twins().await;
     let before = site.counters().await;
     let mut tally = Tally::default();

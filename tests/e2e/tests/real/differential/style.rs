@@ -1,9 +1,9 @@
 use fastrand::Rng;
 
-use crate::chance::Chance;
-use crate::operation::Manner;
-use crate::target::{TARGETS, Target};
-use crate::template::TWIN;
+use super::chance::Chance;
+use super::operation::Manner;
+use super::target::{TARGETS, Target};
+use super::template::TWIN;
 
 /// All parts of a request except its body. Requests of the same style may share a batch.
 #[derive(Debug, Clone)]

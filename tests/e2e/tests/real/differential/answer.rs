@@ -5,7 +5,7 @@ use bulk_reshuffle_stack::Response;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 
-use crate::template::{Numbers, Side};
+use super::template::{Numbers, Side};
 
 /// An answer without the parts that may differ between two answers to the same request.
 #[derive(Debug, Clone, PartialEq)]
