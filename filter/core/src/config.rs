@@ -25,7 +25,7 @@ mod limits;
 mod missing_id;
 mod nodes;
 mod retry;
-mod switches;
+mod runtime_settings;
 #[cfg(test)]
 mod tests;
 mod upstream_template;
@@ -48,7 +48,7 @@ pub use limits::Limits;
 pub use missing_id::MissingId;
 pub use nodes::Nodes;
 pub use retry::Retry;
-pub use switches::Switches;
+pub use runtime_settings::RuntimeSettings;
 pub use upstream_template::{TemplateError, UpstreamTemplate};
 
 /// The whole configuration. Every field except `coordinator` has a default. It serialises to the form in which it is

@@ -26,7 +26,7 @@ const CHECKS: [&str; 5] =
 /// Starts a node that accepts the script's index and its bulk requests, and reports this number of documents.
 async fn node(counted: u64) -> FakeCluster {
     let cluster = FakeCluster::start(ClusterScript::new(1)).await.unwrap();
-    cluster.react_to_questions(move |request| Some(other_request(request, counted)));
+    cluster.react_to_state_queries(move |request| Some(other_request(request, counted)));
     cluster
 }
 
@@ -165,7 +165,7 @@ async fn a_wrong_number_of_documents_is_detected() {
 #[tokio::test]
 async fn a_failed_count_is_detected() {
     let cluster = node(10).await;
-    cluster.react_to_questions(|request| match request.path().ends_with("/_count") {
+    cluster.react_to_state_queries(|request| match request.path().ends_with("/_count") {
         true => Some(Reaction::refusal(500, "broken", "no count today")),
         false => Some(other_request(request, 10)),
     });
@@ -177,7 +177,7 @@ async fn a_failed_count_is_detected() {
 #[tokio::test]
 async fn a_foreign_index_is_not_changed() {
     let cluster = node(10).await;
-    cluster.react_to_questions(|request| match request.path().ends_with("/_mapping") {
+    cluster.react_to_state_queries(|request| match request.path().ends_with("/_mapping") {
         true => Some(Reaction::raw(json!({"k6-bulk-size-5": {"mappings": {}}}).to_string())),
         false => Some(other_request(request, 10)),
     });

@@ -31,7 +31,7 @@ type ReactToQuestion = Arc<dyn Fn(&Recorded) -> Option<Reaction> + Send + Sync>;
 pub(crate) struct Shared {
     script: Mutex<ClusterScript>,
     react: Mutex<React>,
-    react_to_question: Mutex<ReactToQuestion>,
+    react_to_state_query: Mutex<ReactToQuestion>,
     bulks: Journal,
     others: Journal,
 }
@@ -49,7 +49,7 @@ impl FakeCluster {
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             react: Mutex::new(Arc::new(|_| Reaction::items())),
-            react_to_question: Mutex::new(Arc::new(|_| None)),
+            react_to_state_query: Mutex::new(Arc::new(|_| None)),
             bulks: Journal::default(),
             others: Journal::default(),
         });
@@ -69,7 +69,7 @@ impl FakeCluster {
             None => Reaction::Reset,
         };
         cluster.react(forward.clone());
-        cluster.react_to_questions(move |request| Some(forward(request)));
+        cluster.react_to_state_queries(move |request| Some(forward(request)));
         Ok(cluster)
     }
 
@@ -84,8 +84,8 @@ impl FakeCluster {
     }
 
     /// Sets the nodes' reaction to all other requests from now on. If it returns `None`, they answer from the script.
-    pub fn react_to_questions(&self, react: impl Fn(&Recorded) -> Option<Reaction> + Send + Sync + 'static) {
-        *lock(&self.shared.react_to_question) = Arc::new(react);
+    pub fn react_to_state_queries(&self, react: impl Fn(&Recorded) -> Option<Reaction> + Send + Sync + 'static) {
+        *lock(&self.shared.react_to_state_query) = Arc::new(react);
     }
 
     /// Changes the cluster state, and increments its version.
@@ -177,7 +177,7 @@ impl Shared {
             self.bulks.write(request.clone());
             return reaction.respond(&request).await;
         }
-        let react = Arc::clone(&lock(&self.react_to_question));
+        let react = Arc::clone(&lock(&self.react_to_state_query));
         let reaction = react(&request);
         self.others.write(request.clone());
         match reaction {

@@ -90,7 +90,7 @@ impl Scene {
     }
 
     /// Returns how often a worker has adopted a new state since the start, by its own poll or from another worker.
-    pub async fn states_learnt(&self) -> Result<u64> {
+    pub async fn state_loads(&self) -> Result<u64> {
         Ok(self.counted("state_loads_total").await? + self.counted("state_takeovers_total").await?)
     }
 

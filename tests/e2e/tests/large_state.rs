@@ -75,9 +75,9 @@ impl Site {
         let config = json!({"cluster_state": {"refresh": "1s"}});
         let scene = Scene::of(ClusterScript::new(3)).config(config).start_cold().await?;
         let answering = Arc::clone(&large);
-        scene
-            .cluster
-            .react_to_questions(move |request| Some(Reaction::raw(answering.lock().unwrap().answer(&request.target)?)));
+        scene.cluster.react_to_state_queries(move |request| {
+            Some(Reaction::raw(answering.lock().unwrap().answer(&request.target)?))
+        });
         Ok(Self { scene, large })
     }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use bulk_reshuffle::config::{Config, Switches};
+use bulk_reshuffle::config::{Config, RuntimeSettings};
 use serde_json::Value;
 
 use crate::run::Run;
@@ -11,8 +11,8 @@ use crate::run::Run;
 /// documented limits with any run-time settings. An engine must run with it: a request is answered or passes through,
 /// and nothing is left over.
 pub fn config(input: &[u8]) {
-    if let (Ok((switches, _)), Ok(config)) = (Switches::read(input), Config::read(br#"{"coordinator":"es"}"#)) {
-        check_bounds(&config.with(&switches));
+    if let (Ok((settings, _)), Ok(config)) = (RuntimeSettings::read(input), Config::read(br#"{"coordinator":"es"}"#)) {
+        check_bounds(&config.with(&settings));
     }
     match Config::read(input) {
         Ok(config) => {

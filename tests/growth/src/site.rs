@@ -35,7 +35,7 @@ impl Site {
         let config = json!({"cluster_state": {"refresh": "10m"}});
         let scene = Scene::of(ClusterScript::new(large.nodes())).config(config).start_cold().await?;
         let answering = Arc::clone(&large);
-        scene.cluster.react_to_questions(move |request| Some(Reaction::raw(answering.answer(&request.target)?)));
+        scene.cluster.react_to_state_queries(move |request| Some(Reaction::raw(answering.answer(&request.target)?)));
         let site = Self { scene, large };
         site.scene.bulk("/_bulk", "\n").await?;
         wait::until(

@@ -50,7 +50,7 @@ impl Trouble {
         }));
         let scene = options.edit(move |config| if is_mesh { rename(config) } else { Ok(()) }).start().await?;
         scene.cluster.react(react);
-        scene.cluster.react_to_questions(answer);
+        scene.cluster.react_to_state_queries(answer);
         // The filter queries settings only with a new state.
         scene.cluster.change(|_| {});
         let mut load = Load::default();

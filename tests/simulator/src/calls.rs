@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use bulk_reshuffle::engine::{Call, Headers, Input, Response};
 
+use crate::call_outcome::{CALL, CallOutcome, Ending, WARNING, envoys};
 use crate::client::Client;
 use crate::event_queue::Event;
-use crate::fate::{CALL, Ending, Fate, WARNING, envoys};
 use crate::harness::Harness;
 use crate::layout;
 use crate::ledger::CallKey;
@@ -23,7 +23,7 @@ pub struct Calls {
 
 #[derive(Debug)]
 struct Batch {
-    fate: Fate,
+    outcome: CallOutcome,
     /// The node's answer, once it exists.
     response: Option<Rc<Response>>,
 }
@@ -51,30 +51,30 @@ impl Harness {
         if sent.is_some_and(|(batch, lanes)| lanes.is_beyond_slots(&batch.upstream, &batch.class)) {
             self.coverage.count("batch: beyond the slots of its node");
         }
-        let fate = self.draw_fate(key);
+        let outcome = self.draw_fate(key);
         self.trace.add(self.now, || {
             format!(
-                "  {key:?} to {} with {:?}: {fate:?}",
+                "  {key:?} to {} with {:?}: {outcome:?}",
                 call.upstream,
                 self.ledger.calls.get(&key).map(|batch| &batch.markers)
             )
         });
-        self.coverage.count(&format!("call: {}", fate.ending.name()));
-        if fate.ending == Ending::NotSent {
+        self.coverage.count(&format!("call: {}", outcome.ending.name()));
+        if outcome.ending == Ending::NotSent {
             return self.not_sent_at_once(key);
         }
-        self.calls.batches.insert(key, Batch { fate, response: None });
+        self.calls.batches.insert(key, Batch { outcome, response: None });
         let there = self.rng.up_to(self.scenario.latency);
         // If the answer does not count, the node may be later than Envoy's response in its name.
         self.plan(there, Event::Arrive(key));
-        if fate.ending.is_lost() {
+        if outcome.ending.is_lost() {
             let back = self.rng.up_to(self.scenario.latency);
             self.plan(back, Event::Return(key));
         }
         Ok(())
     }
 
-    fn draw_fate(&mut self, key: CallKey) -> Fate {
+    fn draw_fate(&mut self, key: CallKey) -> CallOutcome {
         let batch = self.ledger.calls.get(&key);
         let (again, markers) = batch.map(|batch| (batch.again, batch.markers.as_slice())).unwrap_or_default();
         let requests: BTreeSet<_> =
@@ -96,7 +96,7 @@ impl Harness {
             (false, 1) => "batch: of one request",
             (false, _) => "batch: of several requests",
         });
-        Fate::draw(&mut self.rng, &self.scenario, poisoned)
+        CallOutcome::draw(&mut self.rng, &self.scenario, poisoned)
     }
 
     fn not_sent_at_once(&mut self, key: CallKey) -> Result<(), Violation> {
@@ -111,10 +111,10 @@ impl Harness {
 
     /// Delivers a batch to its node.
     pub fn arrive(&mut self, key: CallKey) -> Result<(), Violation> {
-        let Some(fate) = self.calls.batches.get(&key).map(|batch| batch.fate) else { return Ok(()) };
+        let Some(outcome) = self.calls.batches.get(&key).map(|batch| batch.outcome) else { return Ok(()) };
         let markers = self.ledger.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
         let mut items = Vec::new();
-        for marker in markers.into_iter().filter(|_| fate.carried_out) {
+        for marker in markers.into_iter().filter(|_| outcome.carried_out) {
             let Some(sent) = self.ledger.operations.get(marker) else { continue };
             let refused = self.scenario.refused_items;
             let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.rng);
@@ -130,12 +130,12 @@ impl Harness {
         }
         if let Some(batch) = self.calls.batches.get_mut(&key) {
             let headers = more_headers(&mut self.rng, key);
-            batch.response = fate.ending.response(&items).map(|mut response| {
+            batch.response = outcome.ending.response(&items).map(|mut response| {
                 response.headers = response.headers.iter().cloned().chain(headers).collect();
                 Rc::new(response)
             });
         }
-        if !fate.ending.is_lost() {
+        if !outcome.ending.is_lost() {
             let back = self.rng.up_to(self.scenario.latency);
             self.plan(back, Event::Return(key));
         }
@@ -145,7 +145,7 @@ impl Harness {
     /// Returns a call with a batch.
     pub fn come_back(&mut self, key: CallKey) -> Result<(), Violation> {
         let Some(batch) = self.calls.batches.get(&key) else { return Ok(()) };
-        let ending = batch.fate.ending;
+        let ending = batch.outcome.ending;
         let response = batch.response.clone().or_else(|| ending.response(&[]).map(Rc::new));
         self.ledger.ended(key, ending.ended(&response.clone().unwrap_or_default()), self.now);
         self.root(

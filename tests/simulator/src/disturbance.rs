@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use bulk_reshuffle::config::Switches;
+use bulk_reshuffle::config::RuntimeSettings;
 use bulk_reshuffle::engine::Engine;
 use bulk_reshuffle::routing::UpstreamId;
 
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disturbance {
     /// New run-time settings in the cluster.
-    Switched(Switches),
+    Switched(RuntimeSettings),
     /// These upstreams have no node any more, as the engine is told.
     Gone(Vec<UpstreamId>),
 }
@@ -22,7 +22,7 @@ impl Disturbance {
             return Self::Gone(engine.upstreams().ids().filter(|_| rng.percent(40)).collect());
         }
         let on = rng.one_of(&[None, Some(true), Some(false)]);
-        Self::Switched(Switches {
+        Self::Switched(RuntimeSettings {
             enabled: on.filter(|_| rng.percent(50)),
             interval: rng.one_of(&[None, Some(1), Some(50), Some(500)]).map(Duration::from_millis),
             flush_threshold_size: rng.one_of(&[None, Some(1), Some(500)]),
@@ -36,7 +36,7 @@ impl Disturbance {
     /// Returns the name for the coverage.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Switched(Switches { enabled: Some(false), .. }) => "switched off",
+            Self::Switched(RuntimeSettings { enabled: Some(false), .. }) => "switched off",
             Self::Switched(_) => "switched",
             Self::Gone(_) => "told that nodes have gone",
         }
@@ -45,7 +45,7 @@ impl Disturbance {
     /// Applies the disturbance.
     pub fn happen(self, engine: &mut Engine) {
         match self {
-            Self::Switched(switches) => engine.switch(switches, Vec::new()),
+            Self::Switched(settings) => engine.apply_runtime_settings(settings, Vec::new()),
             Self::Gone(upstreams) => engine.redirect_from(&upstreams),
         }
     }

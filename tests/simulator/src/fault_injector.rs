@@ -8,8 +8,8 @@ use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, In
 use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
 use serde_json::value::RawValue;
 
+use crate::call_outcome::{PRODUCT, WARNING};
 use crate::disturbance::Disturbance;
-use crate::fate::{PRODUCT, WARNING};
 use crate::fault::Fault;
 use crate::layout::COORDINATOR;
 use crate::memory::FaultySharedData;

@@ -115,7 +115,7 @@ impl Harness {
         let mut cache = StateCache::new(&config, worker, Box::new(shared.clone()));
         let (now, layout, mut answered) = (self.time(), self.cluster.layout(), 0_usize);
         cache.wake(now);
-        cache.hurry(now);
+        cache.poll_soon(now);
         while let Some(action) = cache.next(now) {
             let PollAction::Ask(query) = action else { continue };
             let Some(truth) = layout.answer(&query.path()).filter(|_| answered < answers) else {

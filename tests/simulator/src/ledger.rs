@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::engine::CallId;
 
+use crate::call_outcome::Ended;
 use crate::client::Client;
 use crate::cluster::{Document, Execution};
-use crate::fate::Ended;
 use crate::lanes::{CallerNumber, Class, Destination, Lanes};
 use crate::operation::{Marker, Operation};
 use crate::scenario::Scenario;

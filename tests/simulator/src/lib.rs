@@ -3,12 +3,13 @@
 //!
 //! ```text
 //!   Client ──▶ FaultInjector(Engine) ──▶ Calls ──▶ Cluster   driven by the Harness's EventQueue
-//!      ▲                │ commands           │ fates     │ items
+//!      ▲                │ commands           │ outcomes     │ items
 //!      └────────────────┴────────▶ Ledger ◀──┴───────────┘      checks what is sent, executed and replied
 //! ```
 //!
 //! To verify the checks themselves, each [`Fault`] breaks a promise.
 
+mod call_outcome;
 mod callbacks;
 mod calls;
 mod client;
@@ -16,7 +17,6 @@ mod cluster;
 mod coverage;
 mod disturbance;
 mod event_queue;
-mod fate;
 mod fault;
 mod fault_injector;
 mod freshness;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::fate::{Ended, WARNING};
+use crate::call_outcome::{Ended, WARNING};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, Ledger, Sent, Stage};
 use crate::operation::Operation;
@@ -211,7 +211,7 @@ fn check_items(
 }
 
 /// Returns whether an item reports a failure that says nothing about an earlier attempt.
-fn is_doubtful(item: &str) -> bool {
+fn is_uncertain(item: &str) -> bool {
     item.contains(r#""error""#) && !item.contains(r#""status":400"#)
 }
 
@@ -238,7 +238,7 @@ impl Truth {
     /// Returns the items of the nodes that had it, and of the failures only those caused by the document itself.
     fn any(sent: &Sent) -> Vec<Told> {
         let items = sent.executions.iter().map(|execution| execution.item.clone());
-        let (doubtful, others): (Vec<_>, Vec<_>) = items.partition(|item| is_doubtful(item));
+        let (doubtful, others): (Vec<_>, Vec<_>) = items.partition(|item| is_uncertain(item));
         let unknown = (!doubtful.is_empty()).then(|| Told::written(&sent.operation, 503, UNKNOWN));
         others.into_iter().map(Told::Node).chain(unknown).collect()
     }

@@ -1,6 +1,6 @@
 //! The single definition of when an operation may be retried.
 
-use crate::fate::Ended;
+use crate::call_outcome::Ended;
 
 /// The maximum number of times that an operation may be sent.
 pub const MOST_SENDS: usize = 12;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bulk_reshuffle::bulk::ERROR_ROOM;
 use bulk_reshuffle::engine::Call;
 
+use crate::call_outcome::Ended;
 use crate::cluster::{Cluster, Execution};
-use crate::fate::Ended;
 use crate::lanes::{Class, Destination, Leaving};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::json::Plain;
+use crate::json::FastReader;
 
 /// What a bulk operation does to its document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub enum Action {
 
 impl Action {
     /// Reads an action's name as the next key, with its quotes.
-    pub(super) fn plain(text: &mut Plain<'_>) -> Option<Self> {
+    pub(super) fn plain(text: &mut FastReader<'_>) -> Option<Self> {
         if text.takes(b"\"index\"") {
             Some(Self::Index)
         } else if text.takes(b"\"create\"") {

@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
-use crate::json::{Object, Plain, present};
+use crate::json::{FastReader, Object, present};
 
 /// The longest document id that a cluster takes, in bytes of UTF-8.
 const MAX_ID: usize = 512;
@@ -132,7 +132,7 @@ struct Parsed<'a> {
 impl<'a> Parsed<'a> {
     /// Parses a line in the notation that most clients use. Returns `None` for any other notation.
     fn plain(line: &'a [u8]) -> Option<Self> {
-        let mut line = Plain::new(line.strip_suffix(b"\n").unwrap_or(line));
+        let mut line = FastReader::new(line.strip_suffix(b"\n").unwrap_or(line));
         line.past(b"{")?;
         let action = Action::plain(&mut line)?;
         line.colon()?;

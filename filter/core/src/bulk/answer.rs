@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::{Action, ErrorItem, quotation};
 use crate::hash::hash;
 use crate::invariant::{Count, part};
-use crate::json::{Object, Plain, shallow_value};
+use crate::json::{FastReader, Object, shallow_value};
 
 /// A node's answer to a batch, split into its items without re-serialising them.
 ///
@@ -160,7 +160,7 @@ fn short(text: &[u8], shorten: impl Fn(&RawValue) -> Box<RawValue>) -> Option<Ve
 impl AnswerItem {
     /// Returns whether the item reports a failure that says nothing about an earlier attempt. Every failure does,
     /// except one caused by the document itself (status 400).
-    pub fn is_doubtful(&self) -> bool {
+    pub fn is_uncertain(&self) -> bool {
         self.failed && self.status != 400
     }
 
@@ -194,7 +194,7 @@ const VERSION: &[u8] = b",\"_version\":";
 
 impl<'a> Pattern<'a> {
     /// Reads the pattern from the next item, if it is such an item.
-    fn read(text: &mut Plain<'a>) -> Option<Self> {
+    fn read(text: &mut FastReader<'a>) -> Option<Self> {
         let begin = text.rest();
         text.past(b"{")?;
         let action = Action::plain(text)?;
@@ -226,7 +226,7 @@ impl<'a> Pattern<'a> {
     }
 
     /// Reads the next item, if it matches this pattern.
-    fn repeated(&self, text: &mut Plain<'_>) -> Option<AnswerItem> {
+    fn repeated(&self, text: &mut FastReader<'_>) -> Option<AnswerItem> {
         text.past(self.before_id)?;
         let id_hash = Some(hash(text.string()?));
         text.number_after(VERSION)?;
@@ -238,7 +238,7 @@ impl<'a> Pattern<'a> {
 
 /// Parses an answer in the notation that clusters nearly always use. Single items may differ.
 fn plain(body: &[u8], operations: usize, most: usize) -> Option<(Head, Vec<AnswerItem>)> {
-    let mut text = Plain::new(body);
+    let mut text = FastReader::new(body);
     let head = Head::plain(&mut text)?;
     let (mut items, mut pattern) = (Vec::with_capacity(operations.min(body.len() / SHORTEST_ITEM)), None);
     let mut is_over = text.takes(b"]}");
@@ -259,19 +259,19 @@ fn plain(body: &[u8], operations: usize, most: usize) -> Option<(Head, Vec<Answe
 }
 
 /// Reads the next item, which may match the pattern of the previous one.
-fn next_item<'a>(text: &mut Plain<'a>, pattern: &mut Option<Pattern<'a>>) -> Option<AnswerItem> {
+fn next_item<'a>(text: &mut FastReader<'a>, pattern: &mut Option<Pattern<'a>>) -> Option<AnswerItem> {
     let begin = text.rest();
     if let Some(item) = pattern.and_then(|pattern| pattern.repeated(text)) {
         return Some(item);
     }
-    *text = Plain::new(begin);
+    *text = FastReader::new(begin);
     *pattern = Pattern::read(text);
     if let Some(Pattern { item, .. }) = pattern {
         return Some(*item);
     }
     let (value, rest) = shallow_value(begin)?;
     let item = AnswerItem::json(serde_json::from_slice(value).ok()?).filter(|_| begin.starts_with(b"{"))?;
-    *text = Plain::new(rest);
+    *text = FastReader::new(rest);
     Some(item)
 }
 
@@ -294,7 +294,7 @@ struct Head {
 
 impl Head {
     /// Reads up to the first item.
-    fn plain(text: &mut Plain<'_>) -> Option<Self> {
+    fn plain(text: &mut FastReader<'_>) -> Option<Self> {
         text.past(b"{")?;
         let errors_first = errors(text);
         if errors_first {
@@ -313,7 +313,7 @@ impl Head {
 }
 
 /// Skips the `errors` field if it comes next. Returns whether it did.
-fn errors(text: &mut Plain<'_>) -> bool {
+fn errors(text: &mut FastReader<'_>) -> bool {
     text.takes(b"\"errors\":false") || text.takes(b"\"errors\":true")
 }
 

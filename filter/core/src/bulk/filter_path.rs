@@ -21,13 +21,13 @@ pub struct FilterPath {
 /// excluded again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection<'a> {
-    included: Reach<'a>,
-    excluded: Reach<'a>,
+    included: Extent<'a>,
+    excluded: Extent<'a>,
 }
 
 /// The decision on a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate<'a> {
+pub enum Verdict<'a> {
     /// The value is kept unchanged.
     Kept,
     /// The value is left out.
@@ -54,7 +54,7 @@ enum Segment {
 
 /// The extent of the patterns at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reach<'a> {
+enum Extent<'a> {
     Everything,
     Nothing,
     /// The remaining segments of the patterns that match so far. None is empty.
@@ -91,12 +91,12 @@ impl FilterPath {
     /// Returns the selection of an answer's top-level fields.
     pub fn selection(&self) -> Selection<'_> {
         let included = match self.included.as_slice() {
-            [] => Reach::Everything,
-            patterns => Reach::inside(patterns),
+            [] => Extent::Everything,
+            patterns => Extent::inside(patterns),
         };
         let excluded = match self.excluded.as_slice() {
-            [] => Reach::Nothing,
-            patterns => Reach::inside(patterns),
+            [] => Extent::Nothing,
+            patterns => Extent::inside(patterns),
         };
         Selection { included, excluded }
     }
@@ -104,21 +104,21 @@ impl FilterPath {
 
 impl<'a> Selection<'a> {
     /// Returns the decision on the value of a field.
-    pub fn field(&self, name: &str) -> Fate<'a> {
-        Self { included: self.included.field(name), excluded: self.excluded.field(name) }.fate()
+    pub fn field(&self, name: &str) -> Verdict<'a> {
+        Self { included: self.included.field(name), excluded: self.excluded.field(name) }.verdict()
     }
 
     /// Returns the decision on the value that the selection applies to.
-    pub fn fate(self) -> Fate<'a> {
+    pub fn verdict(self) -> Verdict<'a> {
         match (&self.included, &self.excluded) {
-            (Reach::Nothing, _) | (_, Reach::Everything) => Fate::Dropped,
-            (Reach::Everything, Reach::Nothing) => Fate::Kept,
-            (included, _) => Fate::Filtered { scalars: *included == Reach::Everything, inside: self },
+            (Extent::Nothing, _) | (_, Extent::Everything) => Verdict::Dropped,
+            (Extent::Everything, Extent::Nothing) => Verdict::Kept,
+            (included, _) => Verdict::Filtered { scalars: *included == Extent::Everything, inside: self },
         }
     }
 }
 
-impl Fate<'_> {
+impl Verdict<'_> {
     /// Returns whether a value that is neither an object nor an array is kept.
     pub fn keeps_scalars(&self) -> bool {
         match self {
@@ -129,7 +129,7 @@ impl Fate<'_> {
     }
 }
 
-impl<'a> Reach<'a> {
+impl<'a> Extent<'a> {
     fn inside(patterns: &'a [Pattern]) -> Self {
         Self::Inside(patterns.iter().map(Vec::as_slice).collect())
     }
@@ -247,12 +247,12 @@ mod tests {
         let filter = FilterPath::parse("**.**.status").unwrap();
         let at = |names: &[&str]| {
             names.iter().try_fold(filter.selection(), |selection, name| match selection.field(name) {
-                Fate::Filtered { inside, .. } => Ok(inside),
-                fate => Err(fate),
+                Verdict::Filtered { inside, .. } => Ok(inside),
+                verdict => Err(verdict),
             })
         };
         assert!(at(&["status"]).is_ok() && at(&["a", "status"]).is_ok());
-        assert_eq!(at(&["a", "b", "status"]), Err(Fate::Kept));
-        assert_eq!(at(&["a", "status", "b", "c", "status"]), Err(Fate::Kept));
+        assert_eq!(at(&["a", "b", "status"]), Err(Verdict::Kept));
+        assert_eq!(at(&["a", "status", "b", "c", "status"]), Err(Verdict::Kept));
     }
 }

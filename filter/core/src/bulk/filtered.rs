@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::filter_path::{Fate, FilterPath, Selection};
+use super::filter_path::{FilterPath, Selection, Verdict};
 use crate::json::shallow_value;
 
 impl FilterPath {
@@ -23,14 +23,14 @@ impl FilterPath {
 /// Appends the selected part of a JSON text, unchanged except for surrounding white space. Returns whether anything was
 /// selected.
 pub fn write_selected(text: &RawValue, selection: &Selection<'_>, to: &mut Vec<u8>) -> bool {
-    write(text, selection.clone().fate(), to)
+    write(text, selection.clone().verdict(), to)
 }
 
-fn write(text: &RawValue, fate: Fate<'_>, to: &mut Vec<u8>) -> bool {
-    match fate {
-        Fate::Kept => append(text, to),
-        Fate::Dropped => false,
-        Fate::Filtered { inside, scalars } => match text.get().as_bytes().first() {
+fn write(text: &RawValue, verdict: Verdict<'_>, to: &mut Vec<u8>) -> bool {
+    match verdict {
+        Verdict::Kept => append(text, to),
+        Verdict::Dropped => false,
+        Verdict::Filtered { inside, scalars } => match text.get().as_bytes().first() {
             Some(b'{') => write_object(text, &inside, to),
             Some(b'[') => write_array(text, &inside, to),
             _ => scalars && append(text, to),
@@ -58,7 +58,7 @@ fn write_array(text: &RawValue, inside: &Selection<'_>, to: &mut Vec<u8>) -> boo
     let is_read = each_element(text, |element| {
         let before = to.len();
         to.push(if before == start { b'[' } else { b',' });
-        if !write(element, inside.clone().fate(), to) {
+        if !write(element, inside.clone().verdict(), to) {
             to.truncate(before);
         }
     });

@@ -31,7 +31,7 @@ pub use answer::{Answer, AnswerError, AnswerItem, ERROR_ROOM, ITEM_ROOM};
 pub use body::Body;
 pub use document_id::DocumentId;
 pub use error_item::ErrorItem;
-pub use filter_path::{Fate, FilterPath, Selection};
+pub use filter_path::{FilterPath, Selection, Verdict};
 pub use filtered::write_selected;
 pub use gzip::gzip;
 pub use inflater::{InflateError, Inflater};

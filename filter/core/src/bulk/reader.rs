@@ -137,7 +137,7 @@ impl Reader {
             }
             Expected::Source { start, action, placement } => {
                 if action == Action::Update
-                    && !update_body::is_vouched(body.contiguous(line.clone(), &mut self.scratch))
+                    && !update_body::is_accepted_everywhere(body.contiguous(line.clone(), &mut self.scratch))
                 {
                     return Err(ReadError::UpdateBody { at: line.start });
                 }

@@ -1,10 +1,10 @@
-use super::{Fate, FilterPath, write_selected};
+use super::{FilterPath, Verdict, write_selected};
 
 /// Builds the answer to one request from items, in the request's order, with the fields that the client requests.
 #[derive(Debug)]
 pub struct Reply<'a> {
     body: Vec<u8>,
-    items: Fate<'a>,
+    items: Verdict<'a>,
     any_item: bool,
     /// The unfiltered item.
     whole: Vec<u8>,
@@ -39,7 +39,7 @@ impl<'a> Reply<'a> {
         let shown_fields = || fields.iter().zip(kept).filter_map(|(field, is_kept)| is_kept.then_some(field));
         // The four bytes are two quotes, a colon, and a comma or the brace.
         let mut capacity = shown_fields().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
-        if shown == Fate::Kept {
+        if shown == Verdict::Kept {
             let separators = items.saturating_sub(1);
             capacity = capacity.saturating_add(ITEMS.len()).saturating_add(separators).saturating_add(bytes);
         }
@@ -57,12 +57,12 @@ impl<'a> Reply<'a> {
         let before = self.body.len();
         self.separate();
         let written = match &self.items {
-            Fate::Kept => {
+            Verdict::Kept => {
                 write(&mut self.body);
                 true
             }
-            Fate::Dropped => false,
-            Fate::Filtered { inside, .. } => {
+            Verdict::Dropped => false,
+            Verdict::Filtered { inside, .. } => {
                 self.whole.clear();
                 write(&mut self.whole);
                 serde_json::from_slice(&self.whole).is_ok_and(|item| write_selected(item, inside, &mut self.body))
@@ -79,7 +79,7 @@ impl<'a> Reply<'a> {
     pub fn finish(mut self) -> Vec<u8> {
         if self.any_item {
             self.body.push(b']');
-        } else if self.items == Fate::Kept {
+        } else if self.items == Verdict::Kept {
             self.separate();
             self.body.push(b']');
         }

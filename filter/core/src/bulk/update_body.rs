@@ -13,7 +13,7 @@ const MAX_NUMBER: usize = 100;
 ///
 /// The coordinating node parses update bodies itself and refuses the whole request for a bad one. The filter therefore
 /// accepts only `doc` or `script` with their usual companions, each of the right type, without duplicate keys.
-pub fn is_vouched(line: &[u8]) -> bool {
+pub fn is_accepted_everywhere(line: &[u8]) -> bool {
     match serde_json::from_slice::<Object<UpdateBody>>(line) {
         Ok(Object(body)) => body.is_complete() && !has_long_number(line),
         Err(_) => false,
@@ -155,7 +155,7 @@ mod tests {
             r#"{"script":{"source":"ctx._source.n += params.n","lang":"painless","params":{"n":1}},"upsert":{"n":0}}"#,
             r#"{"script":{"id":"count"},"scripted_upsert":true,"upsert":{}}"#,
         ] {
-            assert!(is_vouched(body.as_bytes()), "{body}");
+            assert!(is_accepted_everywhere(body.as_bytes()), "{body}");
         }
     }
 
@@ -186,8 +186,8 @@ mod tests {
             r#"{"upsert":{"a":1}}"#,
             &digits,
         ] {
-            assert!(!is_vouched(body.as_bytes()), "{body}");
+            assert!(!is_accepted_everywhere(body.as_bytes()), "{body}");
         }
-        assert!(!is_vouched(b"{\"doc\":{\"a\":\"\xff\"}}"));
+        assert!(!is_accepted_everywhere(b"{\"doc\":{\"a\":\"\xff\"}}"));
     }
 }

@@ -3,7 +3,7 @@ use std::rc::Rc;
 use hashbrown::HashSet;
 
 use crate::Time;
-use crate::config::{Config, Switches};
+use crate::config::{Config, RuntimeSettings};
 use crate::routing::{PollAction, PollEvent, RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
 
 /// A worker's view of the cluster, and the polls that refresh it.
@@ -101,9 +101,9 @@ impl ClusterView {
     }
 
     /// Returns the cluster's run-time settings, and the problems with them, if they have changed.
-    pub fn new_settings(&mut self) -> Option<(Switches, Vec<String>)> {
+    pub fn new_settings(&mut self) -> Option<(RuntimeSettings, Vec<String>)> {
         // The settings were parsed as a JSON object before, so reading them does not fail.
-        self.state.new_settings().map(Switches::read)?.ok()
+        self.state.new_settings().map(RuntimeSettings::read)?.ok()
     }
 
     /// Returns whether there was work on the state since the last call, so that the shell can measure how long that

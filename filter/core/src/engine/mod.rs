@@ -53,7 +53,7 @@ use std::rc::Rc;
 use hashbrown::{HashMap, HashSet};
 
 use crate::Time;
-use crate::config::{Config, Switches};
+use crate::config::{Config, RuntimeSettings};
 use crate::routing::{RoutingTable, SharedData, Upstreams};
 use admin::{Admin, Healths};
 use batching::Holds;
@@ -102,7 +102,7 @@ pub struct Engine {
     memory: Memory,
     header_pauses: HeaderPauses,
     /// Requests that passed through for a reason that may soon no longer apply, such as an unknown index.
-    learning: HashSet<RequestId>,
+    may_soon_split: HashSet<RequestId>,
     outbox: Outbox,
     /// The bytes of the answer that is being read.
     incoming: Charge,
@@ -130,7 +130,7 @@ impl Engine {
             round_robin: 0,
             ids: IdGenerator::new(origin),
             header_pauses: HeaderPauses::new(config.header_pause),
-            learning: HashSet::new(),
+            may_soon_split: HashSet::new(),
             outbox: Outbox::new(&memory),
             incoming: memory.charge(0),
             memory,
@@ -248,8 +248,8 @@ impl Engine {
 
     /// Returns whether no request, reply or call is pending.
     pub fn is_idle(&self) -> bool {
-        let is_told_all = !self.outbox.has_replies() && self.admin.is_idle();
-        is_told_all && self.requests.is_empty() && self.calls.is_empty() && self.holds.is_empty()
+        let has_sent_all = !self.outbox.has_replies() && self.admin.is_idle();
+        has_sent_all && self.requests.is_empty() && self.calls.is_empty() && self.holds.is_empty()
     }
 
     /// Returns the bytes of all requests that are held or in flight, and of the answers that wait for others.
@@ -269,8 +269,8 @@ impl Engine {
     }
 
     /// Applies the cluster's run-time settings on top of the configuration. Counts and logs each new problem with them.
-    pub fn switch(&mut self, switches: Switches, invalid: Vec<String>) {
-        let (problems, changed) = self.settings.set_overrides(switches, invalid);
+    pub fn apply_runtime_settings(&mut self, settings: RuntimeSettings, invalid: Vec<String>) {
+        let (problems, changed) = self.settings.set_overrides(settings, invalid);
         if !problems.is_empty() {
             self.count(Counter::SwitchesInvalid, problems.len());
         }

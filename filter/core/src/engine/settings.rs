@@ -1,6 +1,6 @@
 use std::rc::Rc;
 
-use crate::config::{Config, Switches};
+use crate::config::{Config, RuntimeSettings};
 
 /// The effective configuration: the one from Envoy, overridden by the cluster's run-time settings.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub struct Settings {
     /// The configuration for new requests. A request keeps the configuration that was current when it arrived.
     pub current: Rc<Config>,
     given: Rc<Config>,
-    overrides: Switches,
+    overrides: RuntimeSettings,
     /// The problems with the latest run-time settings.
     problems: Vec<String>,
 }
@@ -17,7 +17,7 @@ impl Settings {
     /// Starts with the given configuration, without run-time settings.
     pub fn new(given: Config) -> Self {
         let given = Rc::new(given);
-        Self { current: Rc::clone(&given), given, overrides: Switches::default(), problems: Vec::new() }
+        Self { current: Rc::clone(&given), given, overrides: RuntimeSettings::default(), problems: Vec::new() }
     }
 
     /// Returns the problems with the latest run-time settings. A setting with a problem is ignored.
@@ -29,7 +29,7 @@ impl Settings {
     /// effective configuration if it has changed.
     pub fn set_overrides(
         &mut self,
-        overrides: Switches,
+        overrides: RuntimeSettings,
         mut problems: Vec<String>,
     ) -> (Vec<String>, Option<Rc<Config>>) {
         problems.extend(overrides.contradictions(&self.given));
@@ -51,20 +51,20 @@ mod tests {
         Settings::new(Config::read(br#"{"coordinator":"es"}"#).unwrap())
     }
 
-    fn overrides(interval: &str) -> (Switches, Vec<String>) {
+    fn overrides(interval: &str) -> (RuntimeSettings, Vec<String>) {
         let place = format!(r#"{{"cluster":{{"metadata":{{"bulk_reshuffle":{{"interval":"{interval}"}}}}}}}}"#);
-        Switches::read(format!(r#"{{"persistent":{place}}}"#).as_bytes()).unwrap()
+        RuntimeSettings::read(format!(r#"{{"persistent":{place}}}"#).as_bytes()).unwrap()
     }
 
     #[test]
     fn removing_an_override_restores_the_given_value() {
         let mut settings = settings();
-        let (switches, invalid) = overrides("7ms");
-        let (problems, changed) = settings.set_overrides(switches.clone(), invalid);
+        let (overrides, invalid) = overrides("7ms");
+        let (problems, changed) = settings.set_overrides(overrides.clone(), invalid);
         assert!(problems.is_empty());
         assert_eq!(changed.unwrap().hold.interval, Duration::from_millis(7));
-        assert!(settings.set_overrides(switches, Vec::new()).1.is_none(), "nothing has changed");
-        let (_, changed) = settings.set_overrides(Switches::default(), Vec::new());
+        assert!(settings.set_overrides(overrides, Vec::new()).1.is_none(), "nothing has changed");
+        let (_, changed) = settings.set_overrides(RuntimeSettings::default(), Vec::new());
         assert_eq!(changed.unwrap().hold.interval, settings.given.hold.interval);
     }
 
@@ -72,10 +72,10 @@ mod tests {
     fn a_problem_is_reported_once_while_it_lasts() {
         let mut settings = settings();
         let wrong = || vec!["hold.interval: expected a time".to_owned()];
-        assert_eq!(settings.set_overrides(Switches::default(), wrong()).0, wrong());
-        assert!(settings.set_overrides(Switches::default(), wrong()).0.is_empty());
+        assert_eq!(settings.set_overrides(RuntimeSettings::default(), wrong()).0, wrong());
+        assert!(settings.set_overrides(RuntimeSettings::default(), wrong()).0.is_empty());
         assert_eq!(settings.problems(), wrong());
-        assert!(settings.set_overrides(Switches::default(), Vec::new()).0.is_empty());
-        assert_eq!(settings.set_overrides(Switches::default(), wrong()).0, wrong());
+        assert!(settings.set_overrides(RuntimeSettings::default(), Vec::new()).0.is_empty());
+        assert_eq!(settings.set_overrides(RuntimeSettings::default(), wrong()).0, wrong());
     }
 }

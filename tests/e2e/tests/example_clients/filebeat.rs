@@ -21,7 +21,7 @@ fn answer_as_default_distribution(shipment: &Shipment) {
     let addresses: Vec<_> = (0..3).map(|node| shipment.site.address(node)).collect();
     let client = Client::new();
     let license = json!({"license": {"status": "active", "uid": "e2e", "type": "basic", "mode": "basic"}}).to_string();
-    shipment.nodes.react_to_questions(move |request| {
+    shipment.nodes.react_to_state_queries(move |request| {
         Some(match request.path() {
             "/_license" => Reaction::raw(license.clone()),
             TEMPLATE if request.method == Method::PUT => Reaction::raw(json!({"acknowledged": true}).to_string()),

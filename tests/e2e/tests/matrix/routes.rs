@@ -75,8 +75,8 @@ impl Known {
         cache.wake(Time::ZERO);
         loop {
             match cache.next(Time::ZERO) {
-                Some(PollAction::Ask(question)) => {
-                    let (status, body) = answer(question.path()).await?;
+                Some(PollAction::Ask(query)) => {
+                    let (status, body) = answer(query.path()).await?;
                     cache.answered(status, body, Time::ZERO);
                 }
                 Some(PollAction::Pause) => {}

@@ -130,7 +130,7 @@ async fn an_invalid_state_is_refused_and_the_last_known_one_stays_in_use() -> Re
         let errors = scene.counted("state_errors_total").await?;
         let answer = invalid.clone();
         // The version query gets a valid answer, so that each poll queries the state itself.
-        scene.cluster.react_to_questions(move |request| {
+        scene.cluster.react_to_state_queries(move |request| {
             (!request.target.starts_with("/_cluster/state/version?")).then(|| answer.clone())
         });
         scene.wait_for_count("state_errors_total", errors + 1).await?;
@@ -139,7 +139,7 @@ async fn an_invalid_state_is_refused_and_the_last_known_one_stays_in_use() -> Re
         assert_eq!(Item::read_all(&scene.bulk("/_bulk", body.clone()).await?)?.len(), 3);
         assert_eq!(scene.cluster.bulks().len(), 3);
     }
-    scene.cluster.react_to_questions(|_| None);
+    scene.cluster.react_to_state_queries(|_| None);
     scene.wait_for_count("state_loads_total", 1).await?;
     scene.finish().await
 }
@@ -156,7 +156,7 @@ async fn operations_on_an_index_with_invalid_metadata_go_to_the_coordinator() ->
                 {"index": {"number_of_shards": shards, "version": {"created": "136408127"}}}}}},
         });
         let state = state.to_string();
-        scene.cluster.react_to_questions(move |_| Some(Reaction::raw(state.clone())));
+        scene.cluster.react_to_state_queries(move |_| Some(Reaction::raw(state.clone())));
         expected += 1;
         scene.wait_for_count("state_loads_total", expected).await?;
         scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;

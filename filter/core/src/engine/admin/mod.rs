@@ -187,8 +187,8 @@ impl Engine {
         let request = self.admin.statuses.pop_front()?;
         Some(Command::Measure {
             request,
-            counters: Counter::all(self.told_upstreams()).collect(),
-            gauges: Gauge::all(self.told_upstreams()).collect(),
+            counters: Counter::all(self.reported_upstreams()).collect(),
+            gauges: Gauge::all(self.reported_upstreams()).collect(),
         })
     }
 

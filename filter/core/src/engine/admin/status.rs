@@ -198,7 +198,7 @@ impl Engine {
     }
 
     /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.
-    pub(super) fn told_upstreams(&self) -> BTreeSet<UpstreamId> {
+    pub(super) fn reported_upstreams(&self) -> BTreeSet<UpstreamId> {
         let of_nodes = self.nodes_by_name().into_iter().take(NODES).filter_map(|(_, upstream)| upstream.ok());
         [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()
     }

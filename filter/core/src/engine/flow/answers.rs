@@ -68,7 +68,7 @@ impl Engine {
 
     fn batch_failed(&mut self, mut batch: Batch, failure: Failure) {
         // Whatever happened to the node, the table may be out of date.
-        self.cluster.state.hurry(self.now);
+        self.cluster.state.poll_soon(self.now);
         match failure {
             Failure::NotSent if batch.not_sent < REDIRECTIONS => {
                 self.count(Counter::BatchesRedirected(batch.upstream), 1);
@@ -88,7 +88,7 @@ impl Engine {
 
     fn batch_answered(&mut self, batch: Batch, response: Response) {
         if reveals_a_change(&response.body) {
-            self.cluster.state.hurry(self.now);
+            self.cluster.state.poll_soon(self.now);
         }
         match response.status {
             200 => match self.own_answer(&batch, response) {

@@ -89,8 +89,8 @@ impl Engine {
         if let Some(gone) = self.cluster.update_table() {
             self.redirect_from(&gone);
         }
-        if let Some((switches, invalid)) = self.cluster.new_settings() {
-            self.switch(switches, invalid);
+        if let Some((settings, invalid)) = self.cluster.new_settings() {
+            self.apply_runtime_settings(settings, invalid);
         }
     }
 }

@@ -22,7 +22,7 @@ const NO_STOP: &str = "Envoy does not let a request's body come while its header
 const PER_CHUNK: u64 = 64;
 
 /// The maximum number of requests whose end triggers a poll of the cluster state.
-const LEARNING: usize = 1000;
+const MAY_SOON_SPLIT: usize = 1000;
 
 impl Engine {
     pub(crate) fn request_head(
@@ -136,9 +136,9 @@ impl Engine {
         self.outbox.forget(id);
         self.admin_gone(id);
         self.header_pauses.gone(id);
-        if self.learning.remove(&id) {
+        if self.may_soon_split.remove(&id) {
             // The cluster state may now show what the cluster created for the request.
-            self.cluster.state.hurry(self.now);
+            self.cluster.state.poll_soon(self.now);
         }
         let Some(request) = self.requests.get_mut(&id) else { return };
         if request.dispatched {
@@ -218,8 +218,10 @@ impl Engine {
     }
 
     fn pass(&mut self, request: RequestId, body: Vec<Vec<u8>>, why: PassThrough) {
-        if matches!(why, PassThrough::Unrouted(why) if why.may_pass_soon()) && self.learning.len() < LEARNING {
-            self.learning.insert(request);
+        if matches!(why, PassThrough::Unrouted(why) if why.may_pass_soon())
+            && self.may_soon_split.len() < MAY_SOON_SPLIT
+        {
+            self.may_soon_split.insert(request);
         }
         self.count(Counter::RequestsPassedThrough(why), 1);
         self.note_passed_through(request, why);

@@ -58,7 +58,7 @@ impl Engine {
                 let mark = mark_of_operation(operation)?;
                 let item = came.get(&mark).copied().flatten().filter(|_| sent.get(&mark) == Some(&Some(number)))?;
                 let index = answer.index(answer.items.get(item)?)?;
-                let is_certain = !(batch.lost && answer.items.get(item)?.is_doubtful());
+                let is_certain = !(batch.lost && answer.items.get(item)?.is_uncertain());
                 (is_certain && self.requests.get(&held.request)?.writes_to(operation, &index)).then_some(item as u32)
             })
             .collect()

@@ -192,7 +192,7 @@ impl Engine {
         let share = self.requests.get(&held.request).and_then(|request| request.shares.get(usize::from(held.share)));
         let places = share.map(|share| held.selection.places(share.operations.len()));
         let items = places.into_iter().flatten().zip(items.iter().take(count));
-        let uncertain: Vec<u32> = items.filter(|(_, item)| item.is_doubtful()).map(|(place, _)| place).collect();
+        let uncertain: Vec<u32> = items.filter(|(_, item)| item.is_uncertain()).map(|(place, _)| place).collect();
         if !uncertain.is_empty() {
             let outcome = self.unknown(upstream, Failure::Lost);
             self.record(&HeldShare { selection: Selection::from_iter(uncertain), ..held.clone() }, outcome);

@@ -101,12 +101,12 @@ mod tests {
         ("x-request-id", "1"),
     ];
 
-    struct World {
+    struct Heads {
         heads: HeadCache,
         config: Config,
     }
 
-    impl World {
+    impl Heads {
         fn new() -> Self {
             Self { heads: HeadCache::default(), config: Config::read(br#"{"coordinator":"es"}"#).unwrap() }
         }
@@ -127,47 +127,47 @@ mod tests {
 
     #[test]
     fn values_that_are_not_read_still_hit_the_cache() {
-        let mut world = World::new();
-        let plain = world.with("", "");
+        let mut heads = Heads::new();
+        let plain = heads.with("", "");
         for (name, value) in [("content-length", "18"), ("x-request-id", "2")] {
-            assert!(Rc::ptr_eq(&plain, &world.with(name, value)), "{name}");
+            assert!(Rc::ptr_eq(&plain, &heads.with(name, value)), "{name}");
         }
     }
 
     #[test]
     fn any_other_value_misses_the_cache() {
-        let mut world = World::new();
-        let plain = world.with("", "");
+        let mut heads = Heads::new();
+        let plain = heads.with("", "");
         assert_eq!(plain.default_routing.as_deref(), Some("a"));
-        assert_eq!(world.with(":path", "/books/_bulk?routing=b").default_routing.as_deref(), Some("b"));
+        assert_eq!(heads.with(":path", "/books/_bulk?routing=b").default_routing.as_deref(), Some("b"));
         assert_eq!(
-            world.with("authorization", "Basic b").caller.iter().find(|(name, _)| name == "authorization").unwrap().1,
+            heads.with("authorization", "Basic b").caller.iter().find(|(name, _)| name == "authorization").unwrap().1,
             "Basic b"
         );
-        assert!(world.with("content-encoding", "gzip").gzip);
-        assert!(!world.with("content-encoding", "identity").gzip);
-        let fewer = world.read(&PLAIN[..6]).unwrap().unwrap();
+        assert!(heads.with("content-encoding", "gzip").gzip);
+        assert!(!heads.with("content-encoding", "identity").gzip);
+        let fewer = heads.read(&PLAIN[..6]).unwrap().unwrap();
         assert!(!Rc::ptr_eq(&plain, &fewer));
-        assert!(world.read(&[(":method", "GET"), (":path", "/_bulk")]).is_none());
-        assert!(matches!(world.read(&PLAIN[..4]), Some(Err(PassThrough::ContentType))));
+        assert!(heads.read(&[(":method", "GET"), (":path", "/_bulk")]).is_none());
+        assert!(matches!(heads.read(&PLAIN[..4]), Some(Err(PassThrough::ContentType))));
     }
 
     #[test]
     fn frequent_heads_stay_cached() {
-        let mut world = World::new();
-        let plain = world.with("", "");
+        let mut heads = Heads::new();
+        let plain = heads.with("", "");
         for n in 0..100 * KNOWN {
-            world.with("authorization", &format!("Basic {n}"));
-            assert!(Rc::ptr_eq(&plain, &world.with("", "")));
+            heads.with("authorization", &format!("Basic {n}"));
+            assert!(Rc::ptr_eq(&plain, &heads.with("", "")));
         }
-        assert_eq!(world.heads.known.len(), KNOWN);
+        assert_eq!(heads.heads.known.len(), KNOWN);
     }
 
     #[test]
     fn repeated_heads_are_cached() {
-        let mut world = World::new();
-        world.with("authorization", "Basic once");
-        let heads: Vec<_> = (0..10).map(|_| world.with("", "")).collect();
+        let mut heads = Heads::new();
+        heads.with("authorization", "Basic once");
+        let heads: Vec<_> = (0..10).map(|_| heads.with("", "")).collect();
         assert!(Rc::ptr_eq(&heads[8], &heads[9]));
     }
 }

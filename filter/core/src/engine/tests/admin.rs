@@ -4,67 +4,67 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index, state};
+use super::harness::{Harness, id_on, index, state};
 use crate::engine::admin::Build;
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
 use crate::engine::pass_through::PassThrough;
 
-fn world() -> World {
-    let mut world = World::new(json!({
+fn harness() -> Harness {
+    let mut harness = Harness::new(json!({
         "admin_path": "/_bulk_reshuffle",
         "cluster_state": {"refresh": "1h"},
         "credentials": {"authorization": "ApiKey hush"},
     }));
-    world.engine.set_build(Build { version: "1.2.3", commit: "abc", features: vec!["simd128"] });
-    world
+    harness.engine.set_build(Build { version: "1.2.3", commit: "abc", features: vec!["simd128"] });
+    harness
 }
 
 /// Sends a request without a body.
-fn send(world: &mut World, id: u32, method: &str, path: &str) {
+fn send(harness: &mut Harness, id: u32, method: &str, path: &str) {
     let headers = [(":method", method), (":path", path)];
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    world.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: true });
+    harness.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: true });
 }
 
 /// Sends a request without a body, and returns the status and body of the reply.
-fn ask(world: &mut World, method: &str, path: &str) -> (u16, String) {
-    let id = 5000 + world.replies.len() as u32;
-    send(world, id, method, path);
-    assert!(!world.passed.contains_key(&id), "{path} went to the cluster");
-    world.woken();
-    world.gone(id);
-    let response = &world.replies[&id];
+fn ask(harness: &mut Harness, method: &str, path: &str) -> (u16, String) {
+    let id = 5000 + harness.replies.len() as u32;
+    send(harness, id, method, path);
+    assert!(!harness.passed.contains_key(&id), "{path} went to the cluster");
+    harness.woken();
+    harness.gone(id);
+    let response = &harness.replies[&id];
     (response.status, String::from_utf8(response.body.clone()).unwrap())
 }
 
-fn status(world: &mut World) -> Value {
-    let (status, body) = ask(world, "GET", "/_bulk_reshuffle/status");
+fn status(harness: &mut Harness) -> Value {
+    let (status, body) = ask(harness, "GET", "/_bulk_reshuffle/status");
     assert_eq!(status, 200);
     serde_json::from_str(&body).unwrap()
 }
 
 #[test]
 fn without_an_admin_path_there_are_no_endpoints() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     for path in ["/_bulk_reshuffle/status", "/status", "/"] {
-        assert!(!world.engine.takes(path.as_bytes()), "{path}");
-        world.head(path, &[]);
+        assert!(!harness.engine.takes(path.as_bytes()), "{path}");
+        harness.head(path, &[]);
     }
-    assert_eq!((world.passed.len(), world.replies.len()), (3, 0));
+    assert_eq!((harness.passed.len(), harness.replies.len()), (3, 0));
 }
 
 #[test]
 fn the_status_reports_nodes_requests_memory_and_the_state() {
-    let mut world = world();
-    assert!(world.engine.takes(b"/_bulk_reshuffle/status") && !world.engine.takes(b"/_search"));
-    world.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
-    world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    world.woken();
-    world.now += Duration::from_millis(7);
-    world.answer("es-1");
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    let status = status(&mut world);
+    let mut harness = harness();
+    assert!(harness.engine.takes(b"/_bulk_reshuffle/status") && !harness.engine.takes(b"/_search"));
+    harness.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
+    harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    harness.woken();
+    harness.now += Duration::from_millis(7);
+    harness.answer("es-1");
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    let status = status(&mut harness);
     assert_eq!(status["build"], json!({"version": "1.2.3", "commit": "abc", "features": ["simd128"]}));
     assert_eq!(status["configuration"]["hold"]["interval"], "50ms");
     assert_eq!(status["configuration"]["credentials"], json!({"authorization": "***"}));
@@ -74,7 +74,7 @@ fn the_status_reports_nodes_requests_memory_and_the_state() {
     assert_eq!(totals["passed_through_by_reason"], json!({"pipeline": 1}));
     assert!(totals["reasons"]["pipeline"].as_str().unwrap().starts_with("The request names an ingest pipeline"));
     assert_eq!(totals["operations"], 3);
-    assert_eq!(totals["memory_bytes"], world.engine.memory());
+    assert_eq!(totals["memory_bytes"], harness.engine.memory());
     assert_eq!(status["worker"]["requests"], 2);
     let names: Vec<_> = status["nodes"].as_array().unwrap().iter().map(|node| node["name"].clone()).collect();
     assert_eq!(names, ["es-0", "es-1", "es-2"]);
@@ -90,21 +90,21 @@ fn the_status_reports_nodes_requests_memory_and_the_state() {
 
 #[test]
 fn the_status_reports_a_node_that_cannot_be_reached() {
-    let mut world = world();
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    world.woken();
-    let call = world.take_call("es-0");
-    world.root(Input::CallNotSent { call: call.id });
-    let failed = &status(&mut world)["nodes"][0];
+    let mut harness = harness();
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    harness.woken();
+    let call = harness.take_call("es-0");
+    harness.root(Input::CallNotSent { call: call.id });
+    let failed = &status(&mut harness)["nodes"][0];
     // Envoy does not have this upstream, so the node no longer has one.
     assert_eq!(failed["without_upstream"], "upstream");
-    world.settle();
-    world.tick_after(Duration::from_secs(3600));
-    world.request("/_bulk", &index(&[id_on(1, 0)]));
-    world.woken();
-    let call = world.take_call("es-1");
-    world.root(Input::CallFailed { call: call.id });
-    let failed = &status(&mut world)["nodes"][1];
+    harness.settle();
+    harness.tick_after(Duration::from_secs(3600));
+    harness.request("/_bulk", &index(&[id_on(1, 0)]));
+    harness.woken();
+    let call = harness.take_call("es-1");
+    harness.root(Input::CallFailed { call: call.id });
+    let failed = &status(&mut harness)["nodes"][1];
     assert_eq!(failed["health"]["last_batch"], "failed");
     assert_eq!(failed["health"]["failure"], "the node's answer was lost or too large to read");
     assert_eq!(failed["operations_unknown"], 1);
@@ -112,41 +112,41 @@ fn the_status_reports_a_node_that_cannot_be_reached() {
 
 #[test]
 fn responses_contain_no_secrets() {
-    let mut world = world();
-    world.request_with("/_bulk", &[("authorization", "Basic hush")], &index(&[id_on(0, 0)]));
+    let mut harness = harness();
+    harness.request_with("/_bulk", &[("authorization", "Basic hush")], &index(&[id_on(0, 0)]));
     for path in ["/status", "/state", "/"] {
-        let (status, body) = ask(&mut world, "GET", &format!("/_bulk_reshuffle{path}"));
+        let (status, body) = ask(&mut harness, "GET", &format!("/_bulk_reshuffle{path}"));
         assert!(status == 200 && !body.contains("hush"), "{path}: {body}");
     }
 }
 
 #[test]
 fn unknown_endpoints_are_refused() {
-    let mut world = world();
+    let mut harness = harness();
     for (method, path, expected) in
         [("GET", "/x", 404), ("GET", "/explain", 405), ("POST", "/status", 405), ("GET", "/state?most=no", 400)]
     {
-        let (status, body) = ask(&mut world, method, &format!("/_bulk_reshuffle{path}"));
+        let (status, body) = ask(&mut harness, method, &format!("/_bulk_reshuffle{path}"));
         let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!((status, &body["status"]), (expected, &json!(expected)), "{method} {path}");
         assert!(body["error"].is_string());
     }
-    let (status, _) = ask(&mut world, "GET", "/_bulk_reshuffle");
+    let (status, _) = ask(&mut harness, "GET", "/_bulk_reshuffle");
     assert_eq!(status, 308);
-    let reply = world.replies.values().last().unwrap();
+    let reply = harness.replies.values().last().unwrap();
     assert!(reply.headers.contains(&("location".to_owned(), "/_bulk_reshuffle/".to_owned())));
 }
 
 #[test]
 fn the_page_may_load_no_external_resources() {
-    let mut world = world();
+    let mut harness = harness();
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
         ("/page.js", "text/javascript; charset=utf-8"),
         ("/page.css", "text/css; charset=utf-8"),
     ] {
-        ask(&mut world, "GET", &format!("/_bulk_reshuffle{path}"));
-        let reply = world.replies.values().last().unwrap();
+        ask(&mut harness, "GET", &format!("/_bulk_reshuffle{path}"));
+        let reply = harness.replies.values().last().unwrap();
         let header = |name: &str| &reply.headers.iter().find(|(found, _)| found == name).unwrap().1;
         assert_eq!(header("content-type"), content_type);
         assert!(header("content-security-policy").starts_with("default-src 'none'; script-src 'self';"));
@@ -155,76 +155,76 @@ fn the_page_may_load_no_external_resources() {
 
 #[test]
 fn a_bulk_request_is_explained_and_not_sent() {
-    let mut world = world();
+    let mut harness = harness();
     let body = index(&[id_on(0, 0), id_on(1, 0)]);
     let (first, second) = body.split_at(30);
-    let id = world.head("/_bulk_reshuffle/explain", &[]);
-    world.data(id, first, false);
-    assert!(world.engine.memory() >= 30);
-    world.data(id, second, true);
-    world.woken();
-    let explanation = world.reply(id);
+    let id = harness.head("/_bulk_reshuffle/explain", &[]);
+    harness.data(id, first, false);
+    assert!(harness.engine.memory() >= 30);
+    harness.data(id, second, true);
+    harness.woken();
+    let explanation = harness.reply(id);
     assert_eq!(explanation["operations"], 2);
     assert_eq!(explanation["listed"][1]["id"], id_on(1, 0));
-    assert_eq!(world.engine.memory(), 0);
-    let whole = world.request("/_bulk_reshuffle/explain/i/_bulk?pipeline=p", &body);
-    world.woken();
-    assert_eq!(world.reply(whole)["because"]["reason"], "pipeline");
-    let other = world.request("/_bulk_reshuffle/explain/i/_search", &body);
-    world.woken();
-    assert_eq!(world.replies[&other].status, 404);
-    assert!(world.calls.is_empty() && world.counts.is_empty() && world.engine.is_idle());
+    assert_eq!(harness.engine.memory(), 0);
+    let whole = harness.request("/_bulk_reshuffle/explain/i/_bulk?pipeline=p", &body);
+    harness.woken();
+    assert_eq!(harness.reply(whole)["because"]["reason"], "pipeline");
+    let other = harness.request("/_bulk_reshuffle/explain/i/_search", &body);
+    harness.woken();
+    assert_eq!(harness.replies[&other].status, 404);
+    assert!(harness.calls.is_empty() && harness.counts.is_empty() && harness.engine.is_idle());
 }
 
 #[test]
 fn a_body_that_is_too_large_is_not_explained() {
-    let mut world = world();
-    let id = world.head("/_bulk_reshuffle/explain", &[]);
+    let mut harness = harness();
+    let id = harness.head("/_bulk_reshuffle/explain", &[]);
     for _ in 0..5 {
-        world.data(id, vec![b' '; 1 << 20], false);
+        harness.data(id, vec![b' '; 1 << 20], false);
     }
-    world.woken();
-    assert_eq!((world.replies[&id].status, world.engine.memory()), (413, 0));
+    harness.woken();
+    assert_eq!((harness.replies[&id].status, harness.engine.memory()), (413, 0));
     for (lines, status) in [(5000, 200), (5002, 413)] {
-        let id = world.request("/_bulk_reshuffle/explain", &index(&vec!["1".to_owned(); lines / 2]));
-        world.woken();
-        assert_eq!((world.replies[&id].status, world.engine.memory()), (status, 0), "{lines} lines");
+        let id = harness.request("/_bulk_reshuffle/explain", &index(&vec!["1".to_owned(); lines / 2]));
+        harness.woken();
+        assert_eq!((harness.replies[&id].status, harness.engine.memory()), (status, 0), "{lines} lines");
     }
     for (encoding, status) in [("GZIP", 415), ("identity", 200), ("br", 200)] {
         let headers = [("content-encoding", encoding)];
-        let id = world.request_with("/_bulk_reshuffle/explain", &headers, &index(&["1".to_owned()]));
-        world.woken();
-        assert_eq!(world.replies[&id].status, status, "{encoding}");
+        let id = harness.request_with("/_bulk_reshuffle/explain", &headers, &index(&["1".to_owned()]));
+        harness.woken();
+        assert_eq!(harness.replies[&id].status, status, "{encoding}");
     }
 }
 
 #[test]
 fn an_admin_request_starts_polling_for_an_unknown_state() {
     for path in ["/state", "/explain"] {
-        let mut world = World::without_state(json!({"admin_path": "/_bulk_reshuffle"}));
+        let mut harness = Harness::without_state(json!({"admin_path": "/_bulk_reshuffle"}));
         let path = format!("/_bulk_reshuffle{path}");
         let method = if path.ends_with("state") { "GET" } else { "POST" };
         let (status, _) = match method {
-            "GET" => ask(&mut world, method, &path),
+            "GET" => ask(&mut harness, method, &path),
             _ => {
-                let id = world.request(&path, &index(&[id_on(0, 0)]));
-                world.woken();
-                (world.replies[&id].status, String::new())
+                let id = harness.request(&path, &index(&[id_on(0, 0)]));
+                harness.woken();
+                (harness.replies[&id].status, String::new())
             }
         };
-        assert_eq!((status, world.state_queries.len()), (503, 1), "{path}");
+        assert_eq!((status, harness.state_queries.len()), (503, 1), "{path}");
     }
 }
 
 #[test]
 fn a_request_whose_body_does_not_arrive_is_answered() {
-    let mut world = world();
-    let id = world.head("/_bulk_reshuffle/explain", &[]);
-    world.tick_after(Duration::from_millis(200));
-    assert_eq!(world.replies[&id].status, 503);
-    assert_eq!(world.passed_because(PassThrough::HeaderPause), 0);
-    world.gone(id);
-    assert!(world.engine.is_idle());
+    let mut harness = harness();
+    let id = harness.head("/_bulk_reshuffle/explain", &[]);
+    harness.tick_after(Duration::from_millis(200));
+    assert_eq!(harness.replies[&id].status, 503);
+    assert_eq!(harness.passed_because(PassThrough::HeaderPause), 0);
+    harness.gone(id);
+    assert!(harness.engine.is_idle());
 }
 
 /// Returns a body with everything that a sample must leave out or keep.
@@ -246,12 +246,12 @@ const SAMPLED: &str = concat!(
 
 #[test]
 fn the_sample_is_the_next_bulk_request_without_its_documents() {
-    let mut world = world();
-    send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
-    world.request("/i/_bulk?pipeline=p", SAMPLED);
-    world.request("/i/_bulk", SAMPLED);
-    world.woken();
-    let sample = String::from_utf8(world.replies[&7000].body.clone()).unwrap();
+    let mut harness = harness();
+    send(&mut harness, 7000, "GET", "/_bulk_reshuffle/sample");
+    harness.request("/i/_bulk?pipeline=p", SAMPLED);
+    harness.request("/i/_bulk", SAMPLED);
+    harness.woken();
+    let sample = String::from_utf8(harness.replies[&7000].body.clone()).unwrap();
     let lines: Vec<&str> = sample.lines().collect();
     let expected = [
         r#"{"index":{"_id":"d1","_index":"i","routing":"r"}}"#,
@@ -271,61 +271,61 @@ fn the_sample_is_the_next_bulk_request_without_its_documents() {
     };
     assert_eq!(documents(&sample), documents(SAMPLED));
     // The sample can be explained.
-    let explained = world.request("/_bulk_reshuffle/explain", &sample);
-    world.woken();
-    assert_eq!(world.reply(explained)["way"], "split");
+    let explained = harness.request("/_bulk_reshuffle/explain", &sample);
+    harness.woken();
+    assert_eq!(harness.reply(explained)["way"], "split");
 }
 
 #[test]
 fn a_request_for_a_sample_times_out() {
-    let mut world = world();
-    send(&mut world, 7000, "GET", "/_bulk_reshuffle/sample");
-    world.woken();
-    world.tick_after(Duration::from_millis(9_999));
+    let mut harness = harness();
+    send(&mut harness, 7000, "GET", "/_bulk_reshuffle/sample");
+    harness.woken();
+    harness.tick_after(Duration::from_millis(9_999));
     // A filter that is being replaced stays until then.
-    assert!(world.replies.is_empty() && !world.engine.is_idle());
-    world.tick_after(Duration::from_millis(1));
-    assert_eq!((world.replies[&7000].status, world.engine.is_idle()), (504, true));
-    send(&mut world, 7001, "GET", "/_bulk_reshuffle/sample");
-    world.gone(7001);
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    world.woken();
-    assert!(!world.replies.contains_key(&7001));
+    assert!(harness.replies.is_empty() && !harness.engine.is_idle());
+    harness.tick_after(Duration::from_millis(1));
+    assert_eq!((harness.replies[&7000].status, harness.engine.is_idle()), (504, true));
+    send(&mut harness, 7001, "GET", "/_bulk_reshuffle/sample");
+    harness.gone(7001);
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    harness.woken();
+    assert!(!harness.replies.contains_key(&7001));
 }
 
 #[test]
 fn the_number_of_concurrent_admin_requests_is_bounded() {
-    let mut world = world();
+    let mut harness = harness();
     for id in 7000..7016 {
-        send(&mut world, id, "GET", "/_bulk_reshuffle/sample");
+        send(&mut harness, id, "GET", "/_bulk_reshuffle/sample");
     }
     for path in ["status", "state", "sample"] {
-        assert_eq!(ask(&mut world, "GET", &format!("/_bulk_reshuffle/{path}")).0, 429, "{path}");
+        assert_eq!(ask(&mut harness, "GET", &format!("/_bulk_reshuffle/{path}")).0, 429, "{path}");
     }
-    assert_eq!(ask(&mut world, "GET", "/_bulk_reshuffle/").0, 200);
-    world.gone(7007);
-    assert_eq!(ask(&mut world, "GET", "/_bulk_reshuffle/status").0, 200);
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    while world.replies.keys().filter(|id| (7000..7016).contains(*id)).count() < 15 {
-        world.woken();
+    assert_eq!(ask(&mut harness, "GET", "/_bulk_reshuffle/").0, 200);
+    harness.gone(7007);
+    assert_eq!(ask(&mut harness, "GET", "/_bulk_reshuffle/status").0, 200);
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    while harness.replies.keys().filter(|id| (7000..7016).contains(*id)).count() < 15 {
+        harness.woken();
     }
-    assert!((7000..7016).all(|id| id == 7007 || world.replies[&id].status == 200));
+    assert!((7000..7016).all(|id| id == 7007 || harness.replies[&id].status == 200));
 }
 
 #[test]
 fn nodes_that_have_left_do_not_lengthen_the_status() {
-    let mut world = world();
-    status(&mut world);
-    let at_first = world.measured;
+    let mut harness = harness();
+    status(&mut harness);
+    let at_first = harness.measured;
     for generation in 2..10 {
         let mut state = state();
         state["version"] = json!(generation);
         state["state_uuid"] = json!(format!("u{generation}"));
         state["nodes"] = (0..3).map(|n| (format!("n{n}"), json!({"name": format!("{generation}-{n}")}))).collect();
-        world.now += Duration::from_secs(3600);
-        world.load(&state);
+        harness.now += Duration::from_secs(3600);
+        harness.load(&state);
     }
-    assert!(world.engine.upstreams().ids().count() > 20);
-    assert_eq!(status(&mut world)["nodes"][0]["upstream"], "9-0");
-    assert_eq!(world.measured, at_first);
+    assert!(harness.engine.upstreams().ids().count() > 20);
+    assert_eq!(status(&mut harness)["nodes"][0]["upstream"], "9-0");
+    assert_eq!(harness.measured, at_first);
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::failures::{RESET, envoy_says};
-use super::world::{World, id_on, index, state};
+use super::harness::{Harness, id_on, index, state};
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
@@ -14,16 +14,16 @@ fn item(action: &str, index: &str, id: &str, status: u16) -> Value {
 
 /// Sends a request with two operations for es-0 and one for es-1, and lets es-0 answer with these items. Returns the
 /// statuses that the client gets for the two operations.
-fn answered(path: &str, items: &Value) -> (World, Vec<u64>) {
-    let mut world = World::new(json!({}));
+fn answered(path: &str, items: &Value) -> (Harness, Vec<u64>) {
+    let mut harness = Harness::new(json!({}));
     let body = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
-    let id = world.request(path, &body);
-    world.woken();
-    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
-    world.settle();
-    let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+    let id = harness.request(path, &body);
+    harness.woken();
+    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.settle();
+    let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
     assert_eq!(statuses[1], 201);
-    (world, vec![statuses[0], statuses[2]])
+    (harness, vec![statuses[0], statuses[2]])
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn an_item_is_assigned_only_to_the_operation_that_it_identifies() {
         (json!([]), [503, 503]),
         (json!("none"), [503, 503]),
     ] {
-        let (world, statuses) = answered("/_bulk", &items);
+        let (harness, statuses) = answered("/_bulk", &items);
         assert_eq!(statuses, expected, "{items}");
         let unknown = expected.iter().filter(|status| **status == 503).count();
-        let counted: u64 = world
+        let counted: u64 = harness
             .counts
             .iter()
             .filter(|(metric, _)| matches!(metric, Counter::OperationsUnknown(_)))
@@ -57,113 +57,116 @@ fn an_item_is_assigned_only_to_the_operation_that_it_identifies() {
 
 #[test]
 fn identical_operations_are_not_distinguished() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     let twice = index(&[id_on(0, 0), id_on(0, 0), id_on(0, 1), id_on(1, 0)]);
-    let id = world.request("/_bulk", &twice);
-    world.woken();
+    let id = harness.request("/_bulk", &twice);
+    harness.woken();
     let (same, other) = (item("index", "i", &id_on(0, 0), 200), item("index", "i", &id_on(0, 1), 201));
-    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": [other, same, same]}).to_string());
-    world.settle();
-    let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": [other, same, same]}).to_string());
+    harness.settle();
+    let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
     assert_eq!(statuses, [503, 503, 201, 201]);
 }
 
 #[test]
 fn an_alias_is_identified_by_its_index() {
-    let mut world = World::new(json!({}));
-    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]).replace("\"i\"", "\"a\""));
-    world.woken();
+    let mut harness = Harness::new(json!({}));
+    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]).replace("\"i\"", "\"a\""));
+    harness.woken();
     let items = json!([item("index", "i", &id_on(0, 1), 201), item("index", "i", &id_on(0, 0), 200)]);
-    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
-    world.settle();
-    let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.settle();
+    let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
     assert_eq!(statuses, [200, 201, 201]);
 }
 
 #[test]
 fn requests_for_the_index_pass_through_until_the_next_poll() {
-    let (mut world, _) = answered("/_bulk", &json!([item("index", "i", &id_on(0, 0), 201)]));
-    assert!(world.counts.iter().any(|(metric, count)| matches!(metric, Counter::AnswersMismatched(_)) && *count == 1));
+    let (mut harness, _) = answered("/_bulk", &json!([item("index", "i", &id_on(0, 0), 201)]));
+    assert!(
+        harness.counts.iter().any(|(metric, count)| matches!(metric, Counter::AnswersMismatched(_)) && *count == 1)
+    );
     for name in ["i", "a"] {
         let body = index(&[id_on(0, 5)]).replace("\"i\"", &format!("\"{name}\""));
-        let id = world.request("/_bulk", &body);
-        assert_eq!(world.passed[&id], body.as_bytes());
+        let id = harness.request("/_bulk", &body);
+        assert_eq!(harness.passed[&id], body.as_bytes());
     }
-    assert_eq!(world.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 2);
-    world.tick_after(Duration::from_secs(5));
-    world.load(&state());
-    let id = world.request("/_bulk", &index(&[id_on(0, 5)]));
-    world.woken();
-    world.settle();
-    assert_eq!(world.items(id).len(), 1);
+    assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 2);
+    harness.tick_after(Duration::from_secs(5));
+    harness.load(&state());
+    let id = harness.request("/_bulk", &index(&[id_on(0, 5)]));
+    harness.woken();
+    harness.settle();
+    assert_eq!(harness.items(id).len(), 1);
 }
 
-/// Creates a world with an additional index "j" of the same kind as "i".
-fn with_another_index() -> World {
+/// Creates a harness with an additional index "j" of the same kind as "i".
+fn with_another_index() -> Harness {
     let mut state = state();
     for what in ["metadata", "routing_table"] {
         state[what]["indices"]["j"] = state[what]["indices"]["i"].clone();
     }
     state["metadata"]["indices"]["j"]["aliases"] = json!([]);
-    World::knowing(json!({"cluster_state": {"refresh": "1h"}}), &state)
+    Harness::knowing(json!({"cluster_state": {"refresh": "1h"}}), &state)
 }
 
 #[test]
 fn requests_for_an_index_with_matching_items_are_still_merged() {
-    let mut world = with_another_index();
+    let mut harness = with_another_index();
     let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
-    world.request("/_bulk", &(index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]) + &other));
-    world.woken();
+    harness.request("/_bulk", &(index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]) + &other));
+    harness.woken();
     let good = |index: &str, n: usize| item("index", index, &id_on(0, n), 201);
     let items = json!([good("i", 1), good("i", 0), good("j", 2)]);
-    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
-    let passes = |world: &mut World, body: &str| {
-        let id = world.request("/_bulk", body);
-        world.passed.contains_key(&id)
+    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    let passes = |harness: &mut Harness, body: &str| {
+        let id = harness.request("/_bulk", body);
+        harness.passed.contains_key(&id)
     };
-    assert!(passes(&mut world, &index(&[id_on(0, 5)])));
-    assert!(!passes(&mut world, &other));
+    assert!(passes(&mut harness, &index(&[id_on(0, 5)])));
+    assert!(!passes(&mut harness, &other));
 }
 
 #[test]
 fn missing_items_make_all_indices_of_the_batch_uncertain() {
-    let mut world = with_another_index();
+    let mut harness = with_another_index();
     let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
-    world.request("/_bulk", &(index(&[id_on(0, 0), id_on(1, 0)]) + &other));
-    world.woken();
+    harness.request("/_bulk", &(index(&[id_on(0, 0), id_on(1, 0)]) + &other));
+    harness.woken();
     let items = json!([item("index", "i", &id_on(0, 0), 201)]);
-    world.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
     for body in [&index(&[id_on(0, 5)]), &other] {
-        let id = world.request("/_bulk", body);
-        assert!(world.passed.contains_key(&id), "{body}");
+        let id = harness.request("/_bulk", body);
+        assert!(harness.passed.contains_key(&id), "{body}");
     }
 }
 
 #[test]
 fn only_a_failure_after_a_lost_attempt_is_replaced_by_an_unknown_outcome() {
     for (lost, expected) in [(false, [409, 400, 201]), (true, [503, 400, 201])] {
-        let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
-        let id = world.request("/_bulk", &index(&(0..3).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect::<Vec<_>>()));
-        world.woken();
-        world.answer("es-1");
+        let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let id =
+            harness.request("/_bulk", &index(&(0..3).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect::<Vec<_>>()));
+        harness.woken();
+        harness.answer("es-1");
         if lost {
-            envoy_says(&mut world, "es-0", 503, RESET);
-            world.tick_after(Duration::from_millis(50));
+            envoy_says(&mut harness, "es-0", 503, RESET);
+            harness.tick_after(Duration::from_millis(50));
         }
         let failed = |n: usize, status: u16| json!({"index": {"_index": "i", "_id": id_on(0, n), "status": status, "error": {"type": "t"}}});
         let items = json!([item("index", "i", &id_on(0, 2), 201), failed(1, 400), failed(0, 409)]);
-        world.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": items}).to_string());
-        let statuses: Vec<_> = world.items(id).into_iter().map(|(_, status)| status).collect();
+        harness.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": items}).to_string());
+        let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
         assert_eq!(statuses[..3], expected, "{lost}");
     }
 }
 
 #[test]
 fn the_answer_to_a_lone_request_is_forwarded_unchanged() {
-    let mut world = World::new(json!({}));
-    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
-    world.woken();
+    let mut harness = Harness::new(json!({}));
+    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
+    harness.woken();
     let answer = r#"{"took":1,"errors":true,"items":[{"index":{"_id":"x","status":429,"error":{}}}]}"#;
-    world.answer_with("es-0", 200, answer);
-    assert_eq!(world.replies[&id].body, answer.as_bytes());
+    harness.answer_with("es-0", 200, answer);
+    assert_eq!(harness.replies[&id].body, answer.as_bytes());
 }

@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index};
+use super::harness::{Harness, id_on, index};
 use crate::bulk::Inflater;
 use crate::engine::command::Call;
 use crate::engine::input::Input;
@@ -20,49 +20,49 @@ fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// Sends a body that is declared as gzip, in chunks of this size.
-fn send(world: &mut World, body: &[u8], size: usize) -> u32 {
-    let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
+fn send(harness: &mut Harness, body: &[u8], size: usize) -> u32 {
+    let id = harness.head("/_bulk", &[("content-encoding", "gzip")]);
     let last = body.len().div_ceil(size).saturating_sub(1);
     for (n, piece) in body.chunks(size).enumerate() {
-        world.data(id, piece, n == last);
+        harness.data(id, piece, n == last);
     }
     id
 }
 
 /// Asserts that a compressed body passes through unchanged.
 fn assert_passes(config: Value, body: &[u8], size: usize, why: PassThrough) {
-    let mut world = World::new(config);
-    let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
+    let mut harness = Harness::new(config);
+    let id = harness.head("/_bulk", &[("content-encoding", "gzip")]);
     let mut sent = 0;
     for piece in body.chunks(size) {
-        if world.passed.contains_key(&id) {
+        if harness.passed.contains_key(&id) {
             break;
         }
         sent += piece.len();
-        world.data(id, piece, sent == body.len());
+        harness.data(id, piece, sent == body.len());
     }
-    assert_eq!(world.passed[&id], body[..sent], "{why:?}");
-    assert_eq!(world.passed_because(why), 1, "{why:?}");
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.passed[&id], body[..sent], "{why:?}");
+    assert_eq!(harness.passed_because(why), 1, "{why:?}");
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
 fn a_compressed_request_is_split_and_may_share_a_batch_with_a_plain_one() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     let ids: Vec<_> = (0..50).map(|n| id_on(n % 3, n)).collect();
     for size in [1, 10, 10_000] {
-        world.request("/_bulk", &index(&[id_on(0, 99)]));
-        world.woken();
-        let plain = world.request("/_bulk", &index(&ids));
-        let zipped = send(&mut world, &gzip(index(&ids)), size);
-        world.answer("es-0");
-        assert!(world.calls[0].body.starts_with(b"{\"index\""));
-        assert!(world.calls[0].headers.iter().all(|(name, _)| name != "content-encoding"));
-        world.settle();
-        assert_eq!(world.items(zipped).len(), 50);
-        assert_eq!(world.items(zipped), world.items(plain));
+        harness.request("/_bulk", &index(&[id_on(0, 99)]));
+        harness.woken();
+        let plain = harness.request("/_bulk", &index(&ids));
+        let zipped = send(&mut harness, &gzip(index(&ids)), size);
+        harness.answer("es-0");
+        assert!(harness.calls[0].body.starts_with(b"{\"index\""));
+        assert!(harness.calls[0].headers.iter().all(|(name, _)| name != "content-encoding"));
+        harness.settle();
+        assert_eq!(harness.items(zipped).len(), 50);
+        assert_eq!(harness.items(zipped), harness.items(plain));
     }
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
@@ -97,66 +97,66 @@ fn plain(call: &Call) -> String {
 #[test]
 fn batches_are_compressed_if_configured_for_every_attempt() {
     let config = json!({"dispatch": {"compress": true}, "retry": {"backoff": "10ms"}});
-    let mut world = World::new(config);
+    let mut harness = Harness::new(config);
     let lines = index(&[id_on(0, 0)]);
-    let ids = [world.request("/_bulk", &lines), send(&mut world, &gzip(&lines), 10)];
-    world.woken();
+    let ids = [harness.request("/_bulk", &lines), send(&mut harness, &gzip(&lines), 10)];
+    harness.woken();
     let check = |call: &Call, upstream: &str| {
         assert_eq!((call.upstream.as_ref(), plain(call)), (upstream, lines.repeat(2)));
         let encodings: Vec<_> = call.headers.iter().filter(|(name, _)| name.ends_with("-encoding")).collect();
         assert_eq!(encodings, [&("content-encoding".to_owned(), "gzip".to_owned())]);
     };
-    check(&world.calls[0], "es-0");
-    world.answer_with("es-0", 429, "busy");
-    world.tick_after(Duration::from_millis(10));
-    check(&world.calls[0], "es-0");
-    let call = world.take_call("es-0");
-    world.root(Input::CallNotSent { call: call.id });
-    check(&world.calls[0], "es");
+    check(&harness.calls[0], "es-0");
+    harness.answer_with("es-0", 429, "busy");
+    harness.tick_after(Duration::from_millis(10));
+    check(&harness.calls[0], "es-0");
+    let call = harness.take_call("es-0");
+    harness.root(Input::CallNotSent { call: call.id });
+    check(&harness.calls[0], "es");
     let answer = r#"{"took":1,"errors":false,"items":[{"index":{"_id":"ID","status":201}},{"index":{"_id":"ID","status":200}}]}"#;
-    world.answer_with("es", 200, &answer.replace("ID", &id_on(0, 0)));
-    assert_eq!(ids.map(|id| world.items(id)), [[(id_on(0, 0), 201)], [(id_on(0, 0), 200)]]);
+    harness.answer_with("es", 200, &answer.replace("ID", &id_on(0, 0)));
+    assert_eq!(ids.map(|id| harness.items(id)), [[(id_on(0, 0), 201)], [(id_on(0, 0), 200)]]);
     let bytes: u64 =
-        world.counts.iter().filter(|(metric, _)| matches!(metric, Counter::BatchBytes(_))).map(|(_, by)| by).sum();
+        harness.counts.iter().filter(|(metric, _)| matches!(metric, Counter::BatchBytes(_))).map(|(_, by)| by).sum();
     assert_eq!(bytes, 3 * lines.len() as u64 * 2);
 }
 
 #[test]
 fn many_small_operations_in_one_chunk_stay_within_the_memory_bound() {
     let bomb = gzip("{\"index\":{}}\n\n".repeat(500_000));
-    let mut world = World::new(json!({"limits": {"max_request": "8mb", "memory": "8mb"}}));
-    let id = world.head("/i/_bulk", &[("content-encoding", "gzip")]);
-    world.data(id, &bomb, false);
-    assert_eq!(world.passed[&id], bomb);
-    assert_eq!(world.passed_because(PassThrough::Memory), 1);
+    let mut harness = Harness::new(json!({"limits": {"max_request": "8mb", "memory": "8mb"}}));
+    let id = harness.head("/i/_bulk", &[("content-encoding", "gzip")]);
+    harness.data(id, &bomb, false);
+    assert_eq!(harness.passed[&id], bomb);
+    assert_eq!(harness.passed_because(PassThrough::Memory), 1);
 }
 
 #[test]
 fn the_memory_for_inflating_is_counted_until_the_body_ends() {
-    let mut world = World::new(json!({}));
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    let held = world.engine.memory();
-    world.head("/_bulk", &[]);
-    let plain = world.engine.memory() - held;
-    let held = world.engine.memory();
+    let mut harness = Harness::new(json!({}));
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    let held = harness.engine.memory();
+    harness.head("/_bulk", &[]);
+    let plain = harness.engine.memory() - held;
+    let held = harness.engine.memory();
     let body = gzip(index(&[id_on(1, 1)]));
-    let id = world.head("/_bulk", &[("content-encoding", "gzip")]);
-    assert_eq!(world.engine.memory(), held + plain + Inflater::MEMORY);
-    world.data(id, &body[..10], false);
-    world.data(id, &body[10..], true);
-    assert!((held + plain..held + Inflater::MEMORY).contains(&world.engine.memory()), "{}", world.engine.memory());
-    world.gone(id);
-    assert_eq!(world.engine.memory(), held);
+    let id = harness.head("/_bulk", &[("content-encoding", "gzip")]);
+    assert_eq!(harness.engine.memory(), held + plain + Inflater::MEMORY);
+    harness.data(id, &body[..10], false);
+    harness.data(id, &body[10..], true);
+    assert!((held + plain..held + Inflater::MEMORY).contains(&harness.engine.memory()), "{}", harness.engine.memory());
+    harness.gone(id);
+    assert_eq!(harness.engine.memory(), held);
 }
 
 #[test]
 fn a_compressed_request_needs_room_to_be_inflated() {
-    let mut world = World::new(json!({"limits": {"max_request": "100kb", "memory": "200kb"}}));
+    let mut harness = Harness::new(json!({"limits": {"max_request": "100kb", "memory": "200kb"}}));
     for _ in 0..2 {
-        world.head("/_bulk", &[("content-encoding", "gzip")]);
+        harness.head("/_bulk", &[("content-encoding", "gzip")]);
     }
-    let taken = world.engine.memory();
-    assert!(world.passed.is_empty() && taken > 2 * Inflater::MEMORY);
-    world.head("/_bulk", &[("content-encoding", "gzip")]);
-    assert_eq!((world.passed_because(PassThrough::Memory), world.engine.memory()), (1, taken));
+    let taken = harness.engine.memory();
+    assert!(harness.passed.is_empty() && taken > 2 * Inflater::MEMORY);
+    harness.head("/_bulk", &[("content-encoding", "gzip")]);
+    assert_eq!((harness.passed_because(PassThrough::Memory), harness.engine.memory()), (1, taken));
 }

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index, state};
+use super::harness::{Harness, id_on, index, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// Creates a world with an additional index "series" that does not route by hash.
-fn world() -> World {
+/// Creates a harness with an additional index "series" that does not route by hash.
+fn harness() -> Harness {
     let mut state = state();
     let mut series = state["metadata"]["indices"]["i"].clone();
     series["settings"]["index"]["mode"] = json!("time_series");
     series["aliases"] = json!([]);
     state["metadata"]["indices"]["series"] = series;
     state["routing_table"]["indices"]["series"] = state["routing_table"]["indices"]["i"].clone();
-    World::knowing(json!({}), &state)
+    Harness::knowing(json!({}), &state)
 }
 
 fn point(id: Option<&str>) -> String {
@@ -24,53 +24,53 @@ fn point(id: Option<&str>) -> String {
 
 #[test]
 fn unrouted_operations_form_one_additional_share() {
-    let mut world = world();
-    let id = world.request("/_bulk", &(point(None) + &index(&[id_on(0, 0)]) + &point(Some("p")) + &point(None)));
-    world.woken();
-    let mut upstreams = world.upstreams();
+    let mut harness = harness();
+    let id = harness.request("/_bulk", &(point(None) + &index(&[id_on(0, 0)]) + &point(Some("p")) + &point(None)));
+    harness.woken();
+    let mut upstreams = harness.upstreams();
     upstreams.sort_unstable();
     assert_eq!(upstreams, ["es", "es-0"]);
-    let call = world.calls.iter().find(|call| call.upstream.as_ref() == "es").unwrap();
+    let call = harness.calls.iter().find(|call| call.upstream.as_ref() == "es").unwrap();
     assert_eq!(call.body, (point(None) + &point(Some("p")) + &point(None)).as_bytes());
-    world.settle();
-    let ids: Vec<_> = world.items(id).into_iter().map(|(id, _)| id).collect();
+    harness.settle();
+    let ids: Vec<_> = harness.items(id).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["made".to_owned(), id_on(0, 0), "p".to_owned(), "made".to_owned()]);
     let nodes: Vec<Value> = (0..4)
-        .map(|n| world.reply(id)["items"][n].as_object().unwrap().values().next().unwrap()["_node"].clone())
+        .map(|n| harness.reply(id)["items"][n].as_object().unwrap().values().next().unwrap()["_node"].clone())
         .collect();
     assert_eq!(nodes, ["es", "es-0", "es", "es"]);
 }
 
 #[test]
 fn unrouted_operations_of_several_requests_leave_together() {
-    let mut world = world();
-    world.request("/_bulk", &point(None));
-    world.woken();
-    let ids = [0, 1].map(|_| world.request("/_bulk", &point(None)));
-    world.answer("es");
-    assert_eq!(world.calls[0].body, point(None).repeat(2).as_bytes());
-    world.settle();
-    assert!(ids.iter().all(|id| world.items(*id).len() == 1));
+    let mut harness = harness();
+    harness.request("/_bulk", &point(None));
+    harness.woken();
+    let ids = [0, 1].map(|_| harness.request("/_bulk", &point(None)));
+    harness.answer("es");
+    assert_eq!(harness.calls[0].body, point(None).repeat(2).as_bytes());
+    harness.settle();
+    assert!(ids.iter().all(|id| harness.items(*id).len() == 1));
 }
 
 #[test]
 fn unrouted_operations_with_the_id_of_a_routed_one_make_the_request_pass_through() {
-    let mut world = world();
+    let mut harness = harness();
     let body = point(Some(&id_on(0, 0))) + &index(&[id_on(0, 0)]);
-    let id = world.request("/_bulk", &body);
-    assert_eq!(world.passed[&id], body.as_bytes());
-    assert_eq!(world.passed_because(PassThrough::SameId), 1);
+    let id = harness.request("/_bulk", &body);
+    assert_eq!(harness.passed[&id], body.as_bytes());
+    assert_eq!(harness.passed_because(PassThrough::SameId), 1);
     // Two operations with the same id in one share keep their order.
     let body = point(Some("x")).repeat(2) + &index(&[id_on(0, 0)]).repeat(2);
-    let id = world.request("/_bulk", &body);
-    assert!(!world.passed.contains_key(&id));
+    let id = harness.request("/_bulk", &body);
+    assert!(!harness.passed.contains_key(&id));
 }
 
 #[test]
 fn operations_on_an_unknown_index_make_the_request_pass_through() {
-    let mut world = world();
+    let mut harness = harness();
     let body = point(None) + "{\"create\":{\"_index\":\"new\"}}\n{}\n";
-    let id = world.request("/_bulk", &body);
-    assert_eq!(world.passed[&id], body.as_bytes());
-    assert_eq!(world.passed_because(PassThrough::Unrouted(Unrouted::UnknownIndex)), 1);
+    let id = harness.request("/_bulk", &body);
+    assert_eq!(harness.passed[&id], body.as_bytes());
+    assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::UnknownIndex)), 1);
 }

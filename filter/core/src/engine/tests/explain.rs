@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, state};
+use super::harness::{Harness, id_on, state};
 use crate::bulk::gzip;
 use crate::config::MissingId;
 use crate::engine::command::Call;
@@ -34,12 +34,12 @@ fn cluster() -> Value {
     state
 }
 
-fn explain(world: &World, path: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Explanation {
-    explain_first(world, path, headers, body, LISTED)
+fn explain(harness: &Harness, path: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Explanation {
+    explain_first(harness, path, headers, body, LISTED)
 }
 
 fn explain_first(
-    world: &World,
+    harness: &Harness,
     path: &str,
     headers: &[(&str, &str)],
     body: impl AsRef<[u8]>,
@@ -47,7 +47,7 @@ fn explain_first(
 ) -> Explanation {
     let fixed = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
     let headers = fixed.iter().chain(headers).map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
-    world.engine.explain(headers.collect(), body.as_ref().to_vec(), listed).unwrap()
+    harness.engine.explain(headers.collect(), body.as_ref().to_vec(), listed).unwrap()
 }
 
 fn reason(explanation: &Explanation) -> &'static str {
@@ -56,13 +56,13 @@ fn reason(explanation: &Explanation) -> &'static str {
 
 #[test]
 fn explains_the_destination_of_each_operation() {
-    let world = World::knowing(json!({}), &cluster());
+    let harness = Harness::knowing(json!({}), &cluster());
     let [first, second] = [id_on(0, 0), id_on(2, 0)];
     let body = format!(
         "{{\"index\":{{\"_index\":\"a\",\"_id\":\"{first}\"}}}}\n{{}}\n\n\
          {{\"delete\":{{\"_id\":\"x\",\"routing\":\"{second}\"}}}}\n{{\"create\":{{\"_index\":\"later\"}}}}\n{{}}\n"
     );
-    let explanation = explain(&world, "/i/_bulk", &[], &body);
+    let explanation = explain(&harness, "/i/_bulk", &[], &body);
     assert_eq!((explanation.way, explanation.operations, explanation.shares), (Way::Split, 3, 3));
     let [aliased, deleted, later] = explanation.listed.as_slice() else { panic!("{explanation:?}") };
     assert_eq!((aliased.name.as_deref(), aliased.index.as_deref(), aliased.line), (Some("a"), Some("i"), 1));
@@ -81,7 +81,7 @@ fn explains_the_destination_of_each_operation() {
 
 #[test]
 fn explains_why_a_request_passes_through_and_which_line_causes_it() {
-    let world = World::knowing(json!({"indices": [{"pattern": "off", "enabled": false}]}), &cluster());
+    let harness = Harness::knowing(json!({"indices": [{"pattern": "off", "enabled": false}]}), &cluster());
     let good = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{}}\n\n", id_on(0, 0));
     for (rest, reason, line, name) in [
         ("{\"index\":{\"_index\":\"nope\"}}\n{}\n", "unknown_index", 4, Some("nope")),
@@ -93,7 +93,7 @@ fn explains_why_a_request_passes_through_and_which_line_causes_it() {
         ("{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]\n", "update_body", 5, None),
         ("{\"index\":{\"_index\":\"i\"}}\n{}", "incomplete", 5, None),
     ] {
-        let explanation = explain(&world, "/_bulk", &[], format!("{good}{rest}"));
+        let explanation = explain(&harness, "/_bulk", &[], format!("{good}{rest}"));
         let fault = explanation.because.clone().unwrap();
         assert_eq!((explanation.way, fault.why.reason), (Way::PassedWhole, reason));
         assert_eq!((fault.operation, fault.line, fault.name.as_deref()), (Some(1), Some(line), name), "{reason}");
@@ -102,13 +102,13 @@ fn explains_why_a_request_passes_through_and_which_line_causes_it() {
     let [id, other] = [id_on(0, 0), id_on(1, 0)];
     let line = |index: &str, id: &str| format!("{{\"delete\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n");
     let body = [line("later", &id), line("i", &other), line("i", &id)].concat();
-    let same = explain(&world, "/_bulk", &[], body).because.unwrap();
+    let same = explain(&harness, "/_bulk", &[], body).because.unwrap();
     assert_eq!((same.why.reason, same.operation, same.line), ("same_id", Some(2), Some(3)));
 }
 
 #[test]
 fn explains_requests_that_pass_through_before_their_body_is_read() {
-    let world = World::new(json!({"limits": {"max_request": "100b"}}));
+    let harness = Harness::new(json!({"limits": {"max_request": "100b"}}));
     let body = "{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n";
     for (path, headers, body, expected) in [
         ("/_bulk?pipeline=p", [("x", "y")], body.to_owned(), "pipeline"),
@@ -119,30 +119,30 @@ fn explains_requests_that_pass_through_before_their_body_is_read() {
         ("/_bulk", [("x", "y")], body.repeat(3), "too_large"),
         ("/_bulk", [("x", "y")], String::new(), "empty"),
     ] {
-        let explanation = explain(&world, path, &headers, body);
+        let explanation = explain(&harness, path, &headers, body);
         assert_eq!((reason(&explanation), explanation.operations), (expected, 0));
     }
-    assert_eq!(reason(&explain(&World::without_state(json!({})), "/_bulk", &[], body)), "no_state");
-    assert_eq!(reason(&explain(&World::new(json!({"enabled": false})), "/_bulk", &[], body)), "switched_off");
+    assert_eq!(reason(&explain(&Harness::without_state(json!({})), "/_bulk", &[], body)), "no_state");
+    assert_eq!(reason(&explain(&Harness::new(json!({"enabled": false})), "/_bulk", &[], body)), "switched_off");
     let post = |path: &str| vec![(":method".to_owned(), b"POST".to_vec()), (":path".to_owned(), path.into())];
-    assert_eq!(world.engine.explain(post("/_search"), Vec::new(), LISTED), None);
+    assert_eq!(harness.engine.explain(post("/_search"), Vec::new(), LISTED), None);
 }
 
 #[test]
 fn explanations_contain_no_headers_and_only_the_ids_of_documents() {
-    let world = World::new(json!({"credentials": {"authorization": "ApiKey secret"}}));
+    let harness = Harness::new(json!({"credentials": {"authorization": "ApiKey secret"}}));
     let body = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{\"name\":\"secret\"}}\n", id_on(1, 0));
     let headers = [("authorization", "Basic secret"), ("cookie", "secret")];
-    let told = serde_json::to_string(&explain(&world, "/_bulk?timeout=1m", &headers, body)).unwrap();
+    let told = serde_json::to_string(&explain(&harness, "/_bulk?timeout=1m", &headers, body)).unwrap();
     assert!(told.contains(&id_on(1, 0)) && !told.contains("secret") && !told.contains("1m"), "{told}");
 }
 
 #[test]
 fn lists_the_requested_number_of_operations_and_sums_up_all() {
-    let world = World::new(json!({}));
+    let harness = Harness::new(json!({}));
     let body: String = (0..100).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
-    let all = explain(&world, "/_bulk", &[], &body);
-    let few = explain_first(&world, "/_bulk", &[], &body, 4);
+    let all = explain(&harness, "/_bulk", &[], &body);
+    let few = explain_first(&harness, "/_bulk", &[], &body, 4);
     assert_eq!((few.listed.len(), few.left_out, few.shards.len(), few.shards_left_out), (4, 96, 4, 2));
     assert_eq!((&few.nodes, few.operations, few.bytes), (&all.nodes, 100, body.len() as u64));
     assert_eq!(few.listed, all.listed[..4]);
@@ -225,14 +225,14 @@ fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>)
 }
 
 /// Sends the same request to the engine, and compares the result with the explanation.
-fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
+fn compare(harness: &mut Harness, path: &str, body: &str, is_zipped: bool) {
     let headers: &[(&str, &str)] = if is_zipped { &[("content-encoding", "gzip")] } else { &[] };
     let bytes = if is_zipped { gzip(body.as_bytes()) } else { body.as_bytes().to_vec() };
-    let told = explain(world, path, headers, &bytes);
-    let id = world.head(path, headers);
-    world.data(id, &bytes, true);
-    world.woken();
-    let passed = world.counts.keys().find_map(|metric| match metric {
+    let told = explain(harness, path, headers, &bytes);
+    let id = harness.head(path, headers);
+    harness.data(id, &bytes, true);
+    harness.woken();
+    let passed = harness.counts.keys().find_map(|metric| match metric {
         Counter::RequestsPassedThrough(why) => Some(why.name()),
         _ => None,
     });
@@ -240,9 +240,9 @@ fn compare(world: &mut World, path: &str, body: &str, is_zipped: bool) {
     if passed.is_some() {
         return;
     }
-    let (places, totals) = sent(&world.calls);
+    let (places, totals) = sent(&harness.calls);
     assert_eq!(told.operations, places.len() as u64);
-    assert_eq!(told.shares, world.calls.len());
+    assert_eq!(told.shares, harness.calls.len());
     for operation in &told.listed {
         assert_eq!(operation.upstream, places[&u64::from(operation.position)], "{operation:?}");
         let of_node = operation.node.as_ref().map(|node| node.name.as_str());
@@ -265,16 +265,16 @@ proptest! {
         is_zipped in any::<bool>(),
     ) {
         let config = json!({"missing_id": missing_id, "dispatch": {"level": level}});
-        let mut world = World::knowing(config, &cluster());
-        compare(&mut world, path, &text(&operations), is_zipped);
+        let mut harness = Harness::knowing(config, &cluster());
+        compare(&mut harness, path, &text(&operations), is_zipped);
     }
 
     #[test]
     fn arbitrary_requests_do_not_panic(path in r"(/[a-z<]{0,3})?/_bulk(\?[?&=a-z]{0,9})?", body in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let world = World::new(json!({}));
-        prop_assert!(explain(&world, &path, &[], &body).way == Way::PassedWhole);
+        let harness = Harness::new(json!({}));
+        prop_assert!(explain(&harness, &path, &[], &body).way == Way::PassedWhole);
         let lines = [b"{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n".as_slice(), &body].concat();
-        explain_first(&world, &path, &[], lines, 1);
+        explain_first(&harness, &path, &[], lines, 1);
     }
 }
 
@@ -290,11 +290,11 @@ fn the_number_of_summarized_shards_is_bounded() {
         state["metadata"]["indices"][format!("many-{number}")] = index;
         state["routing_table"]["indices"][format!("many-{number}")] = json!({"shards": shards});
     }
-    let world = World::knowing(json!({}), &state);
+    let harness = Harness::knowing(json!({}), &state);
     let lines = [0, 0, 1, 2, 3, 4, 5]
         .into_iter()
         .map(|number| format!("{{\"delete\":{{\"_index\":\"many-{number}\",\"_id\":\"1\"}}}}\n"));
-    let explanation = explain(&world, "/_bulk", &[], lines.collect::<String>());
+    let explanation = explain(&harness, "/_bulk", &[], lines.collect::<String>());
     assert_eq!((explanation.way, explanation.operations), (Way::Split, 7));
     // The shards of four indices are included, and those of the other two are not.
     assert_eq!((explanation.shards.len(), explanation.shards_left_out), (LISTED, 6 * 1024 - LISTED));

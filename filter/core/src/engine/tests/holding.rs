@@ -2,37 +2,37 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index};
+use super::harness::{Harness, id_on, index};
 use crate::engine::metrics::Counter;
 use crate::routing::UpstreamId;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Sends requests with one operation each for one node.
-fn small(world: &mut World, node: usize, count: usize) -> Vec<u32> {
-    (0..count).map(|n| world.request("/_bulk", &index(&[id_on(node, n)]))).collect()
+fn small(harness: &mut Harness, node: usize, count: usize) -> Vec<u32> {
+    (0..count).map(|n| harness.request("/_bulk", &index(&[id_on(node, n)]))).collect()
 }
 
-fn operations(world: &World, call: usize) -> usize {
-    world.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
+fn operations(harness: &Harness, call: usize) -> usize {
+    harness.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
 }
 
 #[test]
 fn requests_that_arrive_while_a_batch_is_in_flight_leave_together() {
-    let mut world = World::new(json!({}));
-    let first = small(&mut world, 0, 1);
-    world.woken();
-    let second = small(&mut world, 0, 100);
-    world.woken();
-    assert_eq!((world.upstreams(), operations(&world, 0)), (vec!["es-0"], 1));
-    world.answer("es-0");
-    assert_eq!((world.upstreams(), operations(&world, 0)), (vec!["es-0"], 100));
-    assert!(world.replies.contains_key(&first[0]));
-    world.settle();
+    let mut harness = Harness::new(json!({}));
+    let first = small(&mut harness, 0, 1);
+    harness.woken();
+    let second = small(&mut harness, 0, 100);
+    harness.woken();
+    assert_eq!((harness.upstreams(), operations(&harness, 0)), (vec!["es-0"], 1));
+    harness.answer("es-0");
+    assert_eq!((harness.upstreams(), operations(&harness, 0)), (vec!["es-0"], 100));
+    assert!(harness.replies.contains_key(&first[0]));
+    harness.settle();
     for (n, id) in second.iter().enumerate() {
-        assert_eq!(world.items(*id), [(id_on(0, n), 201)]);
+        assert_eq!(harness.items(*id), [(id_on(0, n), 201)]);
     }
-    let batches = world
+    let batches = harness
         .counts
         .iter()
         .find(|(metric, _)| matches!(metric, Counter::Batches(upstream) if *upstream != UpstreamId::COORDINATOR));
@@ -41,24 +41,24 @@ fn requests_that_arrive_while_a_batch_is_in_flight_leave_together() {
 
 /// Returns the number of requests in each batch of 20 clients, each of which sends its next request a millisecond after
 /// its answer. A batch takes ten milliseconds.
-fn batches_of_20_clients(gather: &str) -> (World, Vec<usize>) {
-    let mut world = World::new(json!({"hold": {"gather": gather}}));
-    small(&mut world, 0, 1);
-    world.woken();
-    small(&mut world, 0, 19);
+fn batches_of_20_clients(gather: &str) -> (Harness, Vec<usize>) {
+    let mut harness = Harness::new(json!({"hold": {"gather": gather}}));
+    small(&mut harness, 0, 1);
+    harness.woken();
+    small(&mut harness, 0, 19);
     let mut batches = Vec::new();
     for _ in 0..20 {
-        let size = operations(&world, 0);
+        let size = operations(&harness, 0);
         batches.push(size);
-        world.now += 10 * MILLISECOND;
-        world.answer("es-0");
-        world.now += MILLISECOND;
-        small(&mut world, 0, size);
-        world.woken();
-        world.tick_after(MILLISECOND);
-        assert_eq!(world.calls.len(), 1);
+        harness.now += 10 * MILLISECOND;
+        harness.answer("es-0");
+        harness.now += MILLISECOND;
+        small(&mut harness, 0, size);
+        harness.woken();
+        harness.tick_after(MILLISECOND);
+        assert_eq!(harness.calls.len(), 1);
     }
-    (world, batches)
+    (harness, batches)
 }
 
 #[test]
@@ -71,71 +71,71 @@ fn clients_that_were_answered_leave_with_those_that_waited() {
 
 #[test]
 fn the_wait_for_clients_that_do_not_return_is_bounded() {
-    let (mut world, _) = batches_of_20_clients("2ms");
-    world.now += 10 * MILLISECOND;
-    world.answer("es-0");
-    small(&mut world, 0, 3);
-    world.woken();
-    assert_eq!((world.calls.len(), world.timer), (0, Some(2 * MILLISECOND)));
-    world.tick_after(2 * MILLISECOND);
-    assert_eq!(operations(&world, 0), 3);
+    let (mut harness, _) = batches_of_20_clients("2ms");
+    harness.now += 10 * MILLISECOND;
+    harness.answer("es-0");
+    small(&mut harness, 0, 3);
+    harness.woken();
+    assert_eq!((harness.calls.len(), harness.timer), (0, Some(2 * MILLISECOND)));
+    harness.tick_after(2 * MILLISECOND);
+    assert_eq!(operations(&harness, 0), 3);
     // No client returns from now on.
-    world.now += MILLISECOND;
-    world.answer("es-0");
-    world.tick_after(MILLISECOND);
-    assert!(world.engine.is_idle());
-    assert!(format!("{:?}", world.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
-    small(&mut world, 0, 1);
-    world.woken();
-    assert_eq!(operations(&world, 0), 1);
+    harness.now += MILLISECOND;
+    harness.answer("es-0");
+    harness.tick_after(MILLISECOND);
+    assert!(harness.engine.is_idle());
+    assert!(format!("{:?}", harness.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
+    small(&mut harness, 0, 1);
+    harness.woken();
+    assert_eq!(operations(&harness, 0), 1);
 }
 
 #[test]
 fn a_lone_client_causes_no_timer() {
-    let mut world = World::new(json!({}));
-    world.timer = None;
+    let mut harness = Harness::new(json!({}));
+    harness.timer = None;
     for _ in 0..3 {
-        small(&mut world, 0, 1);
-        world.woken();
-        world.now += 10 * MILLISECOND;
-        world.answer("es-0");
-        assert_eq!((world.calls.len(), world.timer), (0, None));
-        world.now += 10 * MILLISECOND;
+        small(&mut harness, 0, 1);
+        harness.woken();
+        harness.now += 10 * MILLISECOND;
+        harness.answer("es-0");
+        assert_eq!((harness.calls.len(), harness.timer), (0, None));
+        harness.now += 10 * MILLISECOND;
     }
-    assert!(!format!("{:?}", world.engine.holds).contains(" holds: {},"));
-    world.tick_after(MILLISECOND);
-    assert!(format!("{:?}", world.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
+    assert!(!format!("{:?}", harness.engine.holds).contains(" holds: {},"));
+    harness.tick_after(MILLISECOND);
+    assert!(format!("{:?}", harness.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
 }
 
 #[test]
 fn a_slow_node_delays_only_requests_with_documents_for_it() {
-    let mut world = World::new(json!({}));
-    small(&mut world, 0, 2);
-    world.woken();
-    let other = small(&mut world, 1, 1);
-    world.woken();
-    world.answer("es-1");
-    assert!(world.replies.contains_key(&other[0]));
+    let mut harness = Harness::new(json!({}));
+    small(&mut harness, 0, 2);
+    harness.woken();
+    let other = small(&mut harness, 1, 1);
+    harness.woken();
+    harness.answer("es-1");
+    assert!(harness.replies.contains_key(&other[0]));
 }
 
 #[test]
 fn without_early_release_a_hold_leaves_when_its_interval_ends() {
-    let mut world = World::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
-    small(&mut world, 0, 2);
-    world.woken();
-    assert_eq!((world.calls.len(), world.timer), (0, Some(20 * MILLISECOND)));
-    world.tick_after(19 * MILLISECOND);
-    assert_eq!((world.calls.len(), world.timer), (0, Some(MILLISECOND)));
-    world.tick_after(MILLISECOND);
-    assert_eq!(operations(&world, 0), 2);
+    let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
+    small(&mut harness, 0, 2);
+    harness.woken();
+    assert_eq!((harness.calls.len(), harness.timer), (0, Some(20 * MILLISECOND)));
+    harness.tick_after(19 * MILLISECOND);
+    assert_eq!((harness.calls.len(), harness.timer), (0, Some(MILLISECOND)));
+    harness.tick_after(MILLISECOND);
+    assert_eq!(operations(&harness, 0), 2);
     // The next hold waits for its own interval, or for the batch in flight if that takes longer.
-    small(&mut world, 0, 1);
-    world.tick_after(30 * MILLISECOND);
-    assert_eq!(world.calls.len(), 1);
-    world.answer("es-0");
-    assert_eq!(world.calls.len(), 1);
-    world.answer("es-0");
-    assert!(world.engine.is_idle());
+    small(&mut harness, 0, 1);
+    harness.tick_after(30 * MILLISECOND);
+    assert_eq!(harness.calls.len(), 1);
+    harness.answer("es-0");
+    assert_eq!(harness.calls.len(), 1);
+    harness.answer("es-0");
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
@@ -143,147 +143,148 @@ fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
     for threshold in [json!({"flush_threshold_docs": 3}), json!({"flush_threshold_size": "200b"})] {
         let mut hold = json!({"early_release": false, "interval": "1m"});
         hold.as_object_mut().unwrap().extend(threshold.as_object().unwrap().clone());
-        let mut world = World::new(json!({"hold": hold}));
-        small(&mut world, 0, 2);
-        world.woken();
-        assert!(world.calls.is_empty());
-        small(&mut world, 0, 6);
-        world.woken();
+        let mut harness = Harness::new(json!({"hold": hold}));
+        small(&mut harness, 0, 2);
+        harness.woken();
+        assert!(harness.calls.is_empty());
+        small(&mut harness, 0, 6);
+        harness.woken();
         let mut sizes = Vec::new();
-        while !world.calls.is_empty() {
-            sizes.push(operations(&world, 0));
-            world.answer("es-0");
+        while !harness.calls.is_empty() {
+            sizes.push(operations(&harness, 0));
+            harness.answer("es-0");
         }
         assert!(sizes.len() >= 2 && sizes.iter().all(|size| (2..=4).contains(size)), "{sizes:?}");
         // The rest waits for its interval, not forever.
-        world.tick_after(Duration::from_secs(60));
-        world.settle();
-        assert_eq!(world.replies.len(), 8);
+        harness.tick_after(Duration::from_secs(60));
+        harness.settle();
+        assert_eq!(harness.replies.len(), 8);
     }
 }
 
 #[test]
 fn the_rest_of_a_full_batch_waits_for_its_own_interval() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
-    let mut world = World::new(json!({"hold": hold, "cluster_state": {"refresh": "1h"}}));
-    small(&mut world, 0, 2);
-    world.tick_after(Duration::from_secs(30));
-    small(&mut world, 0, 2);
-    world.woken();
-    assert_eq!(operations(&world, 0), 3);
-    world.answer("es-0");
-    world.tick_after(Duration::from_secs(59));
-    assert!(world.calls.is_empty());
-    world.tick_after(Duration::from_secs(1));
-    assert_eq!(world.upstreams(), ["es-0"]);
+    let mut harness = Harness::new(json!({"hold": hold, "cluster_state": {"refresh": "1h"}}));
+    small(&mut harness, 0, 2);
+    harness.tick_after(Duration::from_secs(30));
+    small(&mut harness, 0, 2);
+    harness.woken();
+    assert_eq!(operations(&harness, 0), 3);
+    harness.answer("es-0");
+    harness.tick_after(Duration::from_secs(59));
+    assert!(harness.calls.is_empty());
+    harness.tick_after(Duration::from_secs(1));
+    assert_eq!(harness.upstreams(), ["es-0"]);
 }
 
 #[test]
 fn shares_that_will_not_be_sent_do_not_fill_a_hold() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
-    let mut world = World::new(json!({"hold": hold}));
-    let unfinished = world.head("/_bulk", &[]);
-    world.data(unfinished, index(&[id_on(0, 7), id_on(0, 8)]), false);
-    let goes = world.request("/_bulk", &index(&[id_on(0, 5), id_on(0, 6)]));
-    world.gone(goes);
-    small(&mut world, 0, 2);
-    world.gone(unfinished);
-    world.woken();
-    assert!(world.calls.is_empty());
-    small(&mut world, 0, 1);
-    world.woken();
-    assert_eq!(operations(&world, 0), 3);
-    world.settle();
-    assert!(world.engine.is_idle());
+    let mut harness = Harness::new(json!({"hold": hold}));
+    let unfinished = harness.head("/_bulk", &[]);
+    harness.data(unfinished, index(&[id_on(0, 7), id_on(0, 8)]), false);
+    let goes = harness.request("/_bulk", &index(&[id_on(0, 5), id_on(0, 6)]));
+    harness.gone(goes);
+    small(&mut harness, 0, 2);
+    harness.gone(unfinished);
+    harness.woken();
+    assert!(harness.calls.is_empty());
+    small(&mut harness, 0, 1);
+    harness.woken();
+    assert_eq!(operations(&harness, 0), 3);
+    harness.settle();
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn a_share_larger_than_a_batch_is_sent_alone_and_unsplit() {
-    let mut world = World::new(json!({"hold": {"flush_threshold_size": "100b"}}));
+    let mut harness = Harness::new(json!({"hold": {"flush_threshold_size": "100b"}}));
     let ids: Vec<_> = (0..10).map(|n| id_on(0, n)).collect();
-    world.request("/_bulk", &index(&ids));
-    world.woken();
-    assert_eq!((world.calls.len(), operations(&world, 0)), (1, 10));
+    harness.request("/_bulk", &index(&ids));
+    harness.woken();
+    assert_eq!((harness.calls.len(), operations(&harness, 0)), (1, 10));
 }
 
 #[test]
 fn several_batches_of_a_caller_may_be_in_flight() {
-    let mut world = World::new(json!({"dispatch": {"max_in_flight": 2}, "hold": {"interval": "10ms"}}));
-    small(&mut world, 0, 1);
-    world.woken();
-    small(&mut world, 0, 1);
-    world.woken();
-    assert_eq!(world.calls.len(), 1);
-    world.tick_after(10 * MILLISECOND);
-    assert_eq!(world.calls.len(), 2);
-    small(&mut world, 0, 1);
-    world.tick_after(10 * MILLISECOND);
-    assert_eq!(world.calls.len(), 2);
-    world.answer("es-0");
-    assert_eq!(world.calls.len(), 2);
+    let mut harness = Harness::new(json!({"dispatch": {"max_in_flight": 2}, "hold": {"interval": "10ms"}}));
+    small(&mut harness, 0, 1);
+    harness.woken();
+    small(&mut harness, 0, 1);
+    harness.woken();
+    assert_eq!(harness.calls.len(), 1);
+    harness.tick_after(10 * MILLISECOND);
+    assert_eq!(harness.calls.len(), 2);
+    small(&mut harness, 0, 1);
+    harness.tick_after(10 * MILLISECOND);
+    assert_eq!(harness.calls.len(), 2);
+    harness.answer("es-0");
+    assert_eq!(harness.calls.len(), 2);
 }
 
 /// Returns the `authorization` of each call in flight.
-fn callers(world: &World) -> Vec<String> {
+fn callers(harness: &Harness) -> Vec<String> {
     let header = |call: &crate::engine::Call| {
         call.headers.iter().find(|(name, _)| name == "authorization").map(|(_, value)| value.clone())
     };
-    world.calls.iter().filter_map(header).collect()
+    harness.calls.iter().filter_map(header).collect()
 }
 
-fn of_caller(world: &mut World, caller: &str) -> u32 {
-    world.request_with("/_bulk", &[("authorization", caller), ("user-agent", "x")], &index(&[id_on(0, 0)]))
+fn of_caller(harness: &mut Harness, caller: &str) -> u32 {
+    harness.request_with("/_bulk", &[("authorization", caller), ("user-agent", "x")], &index(&[id_on(0, 0)]))
 }
 
 #[test]
 fn callers_never_share_a_batch() {
-    let mut world = World::new(json!({}));
-    let ids: Vec<_> = ["a", "b", "a", "b"].iter().map(|caller| of_caller(&mut world, caller)).collect();
-    world.woken();
-    assert_eq!(callers(&world), ["a", "b"]);
-    assert_eq!((operations(&world, 0), operations(&world, 1)), (2, 2));
-    assert!(world.calls.iter().all(|call| call.headers.iter().all(|(name, _)| name != "user-agent")));
-    world.settle();
-    assert!(ids.iter().all(|id| world.replies.contains_key(id)));
+    let mut harness = Harness::new(json!({}));
+    let ids: Vec<_> = ["a", "b", "a", "b"].iter().map(|caller| of_caller(&mut harness, caller)).collect();
+    harness.woken();
+    assert_eq!(callers(&harness), ["a", "b"]);
+    assert_eq!((operations(&harness, 0), operations(&harness, 1)), (2, 2));
+    assert!(harness.calls.iter().all(|call| call.headers.iter().all(|(name, _)| name != "user-agent")));
+    harness.settle();
+    assert!(ids.iter().all(|id| harness.replies.contains_key(id)));
 }
 
 #[test]
 fn callers_are_served_in_round_robin_order() {
-    let mut world = World::new(json!({"dispatch": {"max_in_flight_per_node": 1}, "hold": {"flush_threshold_docs": 1}}));
+    let mut harness =
+        Harness::new(json!({"dispatch": {"max_in_flight_per_node": 1}, "hold": {"flush_threshold_docs": 1}}));
     for _ in 0..3 {
-        of_caller(&mut world, "greedy");
+        of_caller(&mut harness, "greedy");
     }
-    of_caller(&mut world, "modest");
-    world.woken();
+    of_caller(&mut harness, "modest");
+    harness.woken();
     let mut turns = Vec::new();
-    while !world.calls.is_empty() {
-        assert_eq!(world.calls.len(), 1);
-        turns.extend(callers(&world));
-        world.answer("es-0");
+    while !harness.calls.is_empty() {
+        assert_eq!(harness.calls.len(), 1);
+        turns.extend(callers(&harness));
+        harness.answer("es-0");
     }
     assert_eq!(turns, ["greedy", "modest", "greedy", "greedy"]);
 }
 
 #[test]
 fn a_retried_batch_does_not_overtake_waiting_identities() {
-    let mut world = World::new(json!({"dispatch": {"max_in_flight_per_node": 1}}));
-    of_caller(&mut world, "merged");
-    world.woken();
+    let mut harness = Harness::new(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    of_caller(&mut harness, "merged");
+    harness.woken();
     for caller in ["merged", "merged", "first"] {
-        of_caller(&mut world, caller);
-        world.woken();
+        of_caller(&mut harness, caller);
+        harness.woken();
     }
-    world.answer("es-0");
+    harness.answer("es-0");
     for caller in ["second", "third"] {
-        of_caller(&mut world, caller);
-        world.woken();
+        of_caller(&mut harness, caller);
+        harness.woken();
     }
-    world.answer("es-0");
-    world.answer_with("es-0", 400, "{}");
+    harness.answer("es-0");
+    harness.answer_with("es-0", 400, "{}");
     let mut turns = Vec::new();
-    while !world.calls.is_empty() {
-        turns.extend(callers(&world));
-        world.answer("es-0");
+    while !harness.calls.is_empty() {
+        turns.extend(callers(&harness));
+        harness.answer("es-0");
     }
     // The retried batch waits for the next slot of its identity, which has just had one.
     assert_eq!(turns, ["second", "third", "merged", "merged"]);
@@ -291,42 +292,42 @@ fn a_retried_batch_does_not_overtake_waiting_identities() {
 
 #[test]
 fn at_most_64_replies_leave_in_one_callback() {
-    let mut world = World::new(json!({}));
-    small(&mut world, 0, 1);
-    world.woken();
-    small(&mut world, 0, 150);
-    world.answer("es-0");
-    assert_eq!(world.replies.len(), 1);
-    world.wake_ups = 0;
-    world.answer("es-0");
+    let mut harness = Harness::new(json!({}));
+    small(&mut harness, 0, 1);
+    harness.woken();
+    small(&mut harness, 0, 150);
+    harness.answer("es-0");
+    assert_eq!(harness.replies.len(), 1);
+    harness.wake_ups = 0;
+    harness.answer("es-0");
     let mut turns = Vec::new();
     for _ in 0..4 {
-        turns.push((world.replies.len(), world.wake_ups));
-        world.woken();
+        turns.push((harness.replies.len(), harness.wake_ups));
+        harness.woken();
     }
     assert_eq!(turns, [(65, 1), (129, 2), (151, 2), (151, 2)]);
 }
 
 #[test]
 fn a_wake_up_is_requested_once() {
-    let mut world = World::new(json!({"header_pause": "stop"}));
-    let unfinished = world.head("/_bulk", &[]);
-    assert_eq!(world.wake_ups, 0);
-    small(&mut world, 0, 10);
-    assert_eq!(world.wake_ups, 1);
-    world.woken();
-    world.data(unfinished, "{", false);
-    assert_eq!(world.wake_ups, 1);
-    small(&mut world, 1, 1);
-    assert_eq!(world.wake_ups, 2);
+    let mut harness = Harness::new(json!({"header_pause": "stop"}));
+    let unfinished = harness.head("/_bulk", &[]);
+    assert_eq!(harness.wake_ups, 0);
+    small(&mut harness, 0, 10);
+    assert_eq!(harness.wake_ups, 1);
+    harness.woken();
+    harness.data(unfinished, "{", false);
+    assert_eq!(harness.wake_ups, 1);
+    small(&mut harness, 1, 1);
+    assert_eq!(harness.wake_ups, 2);
 }
 
 #[test]
 fn the_next_tick_replaces_a_lost_wake_up() {
-    let mut world = World::new(Value::Object(serde_json::Map::new()));
-    small(&mut world, 0, 1);
-    world.tick_after(Duration::from_secs(5));
-    assert!(world.upstreams().contains(&"es-0"));
-    small(&mut world, 1, 1);
-    assert_eq!(world.wake_ups, 2);
+    let mut harness = Harness::new(Value::Object(serde_json::Map::new()));
+    small(&mut harness, 0, 1);
+    harness.tick_after(Duration::from_secs(5));
+    assert!(harness.upstreams().contains(&"es-0"));
+    small(&mut harness, 1, 1);
+    assert_eq!(harness.wake_ups, 2);
 }

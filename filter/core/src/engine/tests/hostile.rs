@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::world::{World, id_on, index};
+use super::harness::{Harness, id_on, index};
 use crate::bulk::gzip;
 use crate::engine::pass_through::PassThrough;
 
@@ -19,13 +19,13 @@ fn deletes(bytes: usize) -> String {
 }
 
 /// Sends a body in chunks, until the last one or until the request has passed through.
-fn send(world: &mut World, path: &str, headers: &[(&str, &str)], body: &[u8]) -> u32 {
-    let id = world.head(path, headers);
+fn send(harness: &mut Harness, path: &str, headers: &[(&str, &str)], body: &[u8]) -> u32 {
+    let id = harness.head(path, headers);
     let last = body.len().div_ceil(CHUNK);
     for (number, chunk) in (1..).zip(body.chunks(CHUNK)) {
-        world.data(id, chunk, number == last);
+        harness.data(id, chunk, number == last);
     }
-    world.woken();
+    harness.woken();
     id
 }
 
@@ -36,37 +36,37 @@ fn item(action: &str, id: &str) -> String {
 }
 
 /// Answers all calls in flight with an item for each delete.
-fn answer_deletes(world: &mut World, mut item: impl FnMut(&str) -> String) {
-    while let Some(call) = world.calls.first() {
+fn answer_deletes(harness: &mut Harness, mut item: impl FnMut(&str) -> String) {
+    while let Some(call) = harness.calls.first() {
         let (upstream, body) = (call.upstream.to_string(), String::from_utf8(call.body.clone()).unwrap());
         let ids = body.lines().map(|line| line.split(r#""_id":""#).nth(1).unwrap().split('"').next().unwrap());
         let items: Vec<String> = ids.map(&mut item).collect();
-        world.answer_with(&upstream, 200, &format!(r#"{{"took":1,"errors":false,"items":[{}]}}"#, items.join(",")));
-        world.tick_after(Duration::from_millis(100));
+        harness.answer_with(&upstream, 200, &format!(r#"{{"took":1,"errors":false,"items":[{}]}}"#, items.join(",")));
+        harness.tick_after(Duration::from_millis(100));
     }
 }
 
-fn ids(world: &World, id: u32) -> usize {
-    String::from_utf8_lossy(&world.replies[&id].body).matches(r#""_id":""#).count()
+fn ids(harness: &Harness, id: u32) -> usize {
+    String::from_utf8_lossy(&harness.replies[&id].body).matches(r#""_id":""#).count()
 }
 
 #[test]
 fn millions_of_tiny_operations_pass_through_for_lack_of_memory() {
     for is_compressed in [false, true] {
-        let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
         let plain = deletes(48 << 20).into_bytes();
         let (body, headers): (_, &[_]) = match is_compressed {
             true => (gzip(&plain), &[("content-encoding", "gzip")]),
             false => (plain, &[]),
         };
-        let other = world.request("/_bulk", &index(&[id_on(0, 0)]));
-        let id = send(&mut world, "/i/_bulk", headers, &body);
-        assert_eq!(world.passed_because(PassThrough::Memory), 1);
-        assert!(world.passed[&id].len() < body.len() || is_compressed);
-        world.settle();
-        assert_eq!(world.items(other).len(), 1);
-        assert_eq!(world.engine.memory(), 0);
-        println!("compressed: {is_compressed}, largest ratio: {:?}", world.engine.largest_ratio());
+        let other = harness.request("/_bulk", &index(&[id_on(0, 0)]));
+        let id = send(&mut harness, "/i/_bulk", headers, &body);
+        assert_eq!(harness.passed_because(PassThrough::Memory), 1);
+        assert!(harness.passed[&id].len() < body.len() || is_compressed);
+        harness.settle();
+        assert_eq!(harness.items(other).len(), 1);
+        assert_eq!(harness.engine.memory(), 0);
+        println!("compressed: {is_compressed}, largest ratio: {:?}", harness.engine.largest_ratio());
     }
 }
 
@@ -75,85 +75,85 @@ fn a_request_as_large_as_there_is_room_for_gets_all_its_items() {
     for path in
         ["/i/_bulk", "/i/_bulk?pretty", "/i/_bulk?filter_path=items.*.status,items.*._id", "/i/_bulk?filter_path=*"]
     {
-        let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
         let body = deletes(3 << 20);
         let operations = body.lines().count();
-        let id = send(&mut world, path, &[], body.as_bytes());
-        answer_deletes(&mut world, |id| item("delete", id));
-        world.woken();
+        let id = send(&mut harness, path, &[], body.as_bytes());
+        answer_deletes(&mut harness, |id| item("delete", id));
+        harness.woken();
         assert_eq!(
-            ids(&world, id).max(String::from_utf8_lossy(&world.replies[&id].body).matches(r#""_id" : ""#).count()),
+            ids(&harness, id).max(String::from_utf8_lossy(&harness.replies[&id].body).matches(r#""_id" : ""#).count()),
             operations,
             "{path}"
         );
-        assert_eq!(world.engine.memory(), 0);
-        println!("{path}: largest ratio: {:?}", world.engine.largest_ratio());
+        assert_eq!(harness.engine.memory(), 0);
+        println!("{path}: largest ratio: {:?}", harness.engine.largest_ratio());
     }
 }
 
 #[test]
 fn answers_stay_within_their_bound_and_parts_leave_one_after_the_other() {
-    let mut world = World::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
+    let mut harness = Harness::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..20_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
-    let id = send(&mut world, "/_bulk", &[], body.as_bytes());
+    let id = send(&mut harness, "/_bulk", &[], body.as_bytes());
     let mut batches = 0;
-    while let Some(call) = world.calls.first() {
-        let mut in_flight = world.upstreams();
+    while let Some(call) = harness.calls.first() {
+        let mut in_flight = harness.upstreams();
         in_flight.dedup();
-        assert_eq!(in_flight.len(), world.calls.len(), "two parts of a share are in flight");
+        assert_eq!(in_flight.len(), harness.calls.len(), "two parts of a share are in flight");
         let operations = String::from_utf8_lossy(&call.body).lines().count();
         assert!(operations < 1_024, "{operations} operations are answered in more than a megabyte");
         let upstream = call.upstream.to_string();
-        world.answer(&upstream);
-        world.woken();
+        harness.answer(&upstream);
+        harness.woken();
         batches += 1;
     }
     assert!((20..40).contains(&batches), "{batches} batches");
-    let items = world.items(id);
+    let items = harness.items(id);
     assert!(items.iter().map(|(id, _)| id.clone()).eq((0..20_000).map(|n| n.to_string())));
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
 fn a_refusal_of_all_parts_answers_the_whole_request() {
-    let mut world = World::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
+    let mut harness = Harness::new(json!({"limits": {"max_answer": "1mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..10_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
-    let id = send(&mut world, "/_bulk", &[], body.as_bytes());
-    while let Some(call) = world.calls.first() {
+    let id = send(&mut harness, "/_bulk", &[], body.as_bytes());
+    while let Some(call) = harness.calls.first() {
         let upstream = call.upstream.to_string();
-        world.answer_with(&upstream, 403, r#"{"error":{"type":"security_exception"},"status":403}"#);
-        world.woken();
+        harness.answer_with(&upstream, 403, r#"{"error":{"type":"security_exception"},"status":403}"#);
+        harness.woken();
     }
-    assert_eq!(world.replies[&id].status, 403);
+    assert_eq!(harness.replies[&id].status, 403);
 }
 
 #[test]
 fn long_errors_are_kept_or_shortened_within_the_memory_bound() {
-    let mut world =
-        World::new(json!({"limits": {"memory": "64mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
+    let mut harness =
+        Harness::new(json!({"limits": {"memory": "64mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..15_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
     let requests: Vec<u32> =
-        (0..4).map(|n| send(&mut world, &format!("/_bulk?timeout={n}m"), &[], body.as_bytes())).collect();
+        (0..4).map(|n| send(&mut harness, &format!("/_bulk?timeout={n}m"), &[], body.as_bytes())).collect();
     let error = json!({"type": "t", "reason": "r".repeat(4_000)});
-    answer_deletes(&mut world, |id| {
+    answer_deletes(&mut harness, |id| {
         json!({"delete": {"_index": "i", "_id": id, "status": 400, "error": error}}).to_string()
     });
-    world.woken();
-    println!("largest ratio: {:?}", world.engine.largest_ratio());
+    harness.woken();
+    println!("largest ratio: {:?}", harness.engine.largest_ratio());
     for id in requests {
-        assert_eq!(world.items(id).iter().filter(|(_, status)| *status == 400).count(), 15_000);
+        assert_eq!(harness.items(id).iter().filter(|(_, status)| *status == 400).count(), 15_000);
     }
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
 fn an_answer_without_room_is_not_read() {
-    let mut world = World::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
-    world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    world.woken();
-    let call = world.calls[0].id;
-    assert!(world.engine.has_room(call, 1 << 20));
-    assert!(!world.engine.has_room(call, 9 << 20));
+    let mut harness = Harness::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
+    harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    harness.woken();
+    let call = harness.calls[0].id;
+    assert!(harness.engine.has_room(call, 1 << 20));
+    assert!(!harness.engine.has_room(call, 9 << 20));
 }
 
 #[test]
@@ -170,13 +170,13 @@ fn a_malformed_answer_uses_no_more_memory_than_its_size() {
             for (status, ids) in
                 [(200, vec![id_on(0, 0)]), (200, vec![id_on(0, 0), id_on(1, 0)]), (503, vec![id_on(0, 0)])]
             {
-                let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
-                let id = world.request(path, &index(&ids));
-                world.woken();
-                world.answer_with("es-0", status, &body);
-                world.settle();
-                assert!(world.replies.contains_key(&id));
-                assert_eq!(world.engine.memory(), 0);
+                let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
+                let id = harness.request(path, &index(&ids));
+                harness.woken();
+                harness.answer_with("es-0", status, &body);
+                harness.settle();
+                assert!(harness.replies.contains_key(&id));
+                assert_eq!(harness.engine.memory(), 0);
             }
         }
     }
@@ -185,24 +185,24 @@ fn a_malformed_answer_uses_no_more_memory_than_its_size() {
 #[test]
 fn a_long_refusal_that_many_requests_share_is_short_and_quotes_none_of_them() {
     for status in [401, 503] {
-        let mut world = World::new(json!({"cluster_state": {"refresh": "1h"}}));
-        let first = world.request("/_bulk", &index(&[id_on(0, 0)]));
-        world.woken();
-        let waiting: Vec<u32> = (1..=2_000).map(|n| world.request("/_bulk", &index(&[id_on(0, n % 50)]))).collect();
-        world.answer("es-0");
-        world.tick_after(Duration::from_millis(10));
+        let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let first = harness.request("/_bulk", &index(&[id_on(0, 0)]));
+        harness.woken();
+        let waiting: Vec<u32> = (1..=2_000).map(|n| harness.request("/_bulk", &index(&[id_on(0, n % 50)]))).collect();
+        harness.answer("es-0");
+        harness.tick_after(Duration::from_millis(10));
         let quoting = format!(r#"no [Source: (byte[])"secret"; line: 1] {}"#, "x".repeat(1 << 20)).replace('"', "\\\"");
-        world.answer_with(
+        harness.answer_with(
             "es-0",
             status,
             &format!(r#"{{"error":{{"type":"t","reason":"{quoting}"}},"status":{status}}}"#),
         );
-        while world.replies.len() < 2_001 {
-            world.woken();
+        while harness.replies.len() < 2_001 {
+            harness.woken();
         }
-        assert!(world.replies.contains_key(&first));
+        assert!(harness.replies.contains_key(&first));
         for id in waiting {
-            let response = &world.replies[&id];
+            let response = &harness.replies[&id];
             let body = String::from_utf8_lossy(&response.body);
             assert_eq!(response.status, status);
             assert!(body.len() < 1_000 && body.contains(r#""type":"t""#) && !body.contains("secret"), "{body}");
@@ -212,34 +212,34 @@ fn a_long_refusal_that_many_requests_share_is_short_and_quotes_none_of_them() {
 
 #[test]
 fn the_memory_of_headers_is_counted() {
-    let mut world = World::new(json!({"limits": {"memory": "16mb", "max_request": "1mb"}}));
+    let mut harness = Harness::new(json!({"limits": {"memory": "16mb", "max_request": "1mb"}}));
     let long = "x".repeat(60_000);
     let passed = (0..1_000).take_while(|n| {
         let value = format!("{n}{long}");
-        let id = world.head("/_bulk", &[("x-opaque-id", &value)]);
-        !world.passed.contains_key(&id)
+        let id = harness.head("/_bulk", &[("x-opaque-id", &value)]);
+        !harness.passed.contains_key(&id)
     });
     assert!((100..280).contains(&passed.count()));
-    println!("largest ratio: {:?}", world.engine.largest_ratio());
+    println!("largest ratio: {:?}", harness.engine.largest_ratio());
 }
 
 #[test]
 fn repeated_429_answers_stay_within_the_memory_bound() {
-    let mut world =
-        World::new(json!({"limits": {"memory": "32mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
+    let mut harness =
+        Harness::new(json!({"limits": {"memory": "32mb", "max_request": "16mb"}, "cluster_state": {"refresh": "1h"}}));
     let body: String = (0..20_000).map(|n| format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{n}\"}}}}\n")).collect();
-    let id = send(&mut world, "/_bulk", &[], body.as_bytes());
+    let id = send(&mut harness, "/_bulk", &[], body.as_bytes());
     let error = json!({"type": "es_rejected_execution_exception", "reason": "r".repeat(300)});
-    answer_deletes(&mut world, |id| {
+    answer_deletes(&mut harness, |id| {
         json!({"delete": {"_index": "i", "_id": id, "status": 429, "error": error}}).to_string()
     });
-    while world.replies.is_empty() {
-        world.tick_after(Duration::from_secs(1));
-        answer_deletes(&mut world, |id| {
+    while harness.replies.is_empty() {
+        harness.tick_after(Duration::from_secs(1));
+        answer_deletes(&mut harness, |id| {
             json!({"delete": {"_index": "i", "_id": id, "status": 429, "error": error}}).to_string()
         });
     }
-    assert_eq!(world.items(id).len(), 20_000);
-    assert_eq!(world.engine.memory(), 0);
-    println!("largest ratio: {:?}", world.engine.largest_ratio());
+    assert_eq!(harness.items(id).len(), 20_000);
+    assert_eq!(harness.engine.memory(), 0);
+    println!("largest ratio: {:?}", harness.engine.largest_ratio());
 }

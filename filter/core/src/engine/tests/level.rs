@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index, state};
+use super::harness::{Harness, id_on, index, state};
 use crate::engine::command::Call;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Formula, hash};
@@ -18,10 +18,10 @@ fn id_of(shard: u32, n: usize) -> String {
     (0..).map(|number| format!("d{number}")).filter(|id| shard_of(id) == shard).nth(n).unwrap()
 }
 
-fn world(more: Value) -> World {
+fn harness(more: Value) -> Harness {
     let mut config = json!({"dispatch": {"level": "shard"}, "cluster_state": {"refresh": "1h"}});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    World::new(config)
+    Harness::new(config)
 }
 
 /// Returns the ids or routing values in a batch, in order.
@@ -36,9 +36,9 @@ fn keys(call: &Call) -> Vec<String> {
 }
 
 /// Returns the shards in each batch in flight, by upstream.
-fn shards(world: &World) -> BTreeMap<String, Vec<BTreeSet<u32>>> {
+fn shards(harness: &Harness) -> BTreeMap<String, Vec<BTreeSet<u32>>> {
     let mut shards = BTreeMap::<_, Vec<_>>::new();
-    for call in &world.calls {
+    for call in &harness.calls {
         let of_call = keys(call).iter().map(|key| shard_of(key)).collect();
         shards.entry(call.upstream.to_string()).or_default().push(of_call);
     }
@@ -53,33 +53,33 @@ fn twice_each() -> String {
 
 #[test]
 fn level_node_puts_all_shards_of_a_node_into_one_batch() {
-    let mut world = world(json!({"dispatch": {"level": "node"}}));
-    world.request("/_bulk", &twice_each());
-    world.woken();
+    let mut harness = harness(json!({"dispatch": {"level": "node"}}));
+    harness.request("/_bulk", &twice_each());
+    harness.woken();
     let batch = |shards: [u32; 2]| vec![BTreeSet::from(shards)];
     let expected = [("es-0", batch([0, 3])), ("es-1", batch([1, 4])), ("es-2", batch([2, 5]))];
-    assert_eq!(shards(&world), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
+    assert_eq!(shards(&harness), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
 }
 
 #[test]
 fn level_shard_makes_a_batch_for_each_shard() {
-    let mut world = world(json!({}));
-    let ids = [0, 1].map(|_| world.request("/_bulk", &twice_each()));
-    world.woken();
+    let mut harness = harness(json!({}));
+    let ids = [0, 1].map(|_| harness.request("/_bulk", &twice_each()));
+    harness.woken();
     let batches = |shards: [u32; 2]| shards.map(|shard| BTreeSet::from([shard])).to_vec();
     let expected = [("es-0", batches([0, 3])), ("es-1", batches([1, 4])), ("es-2", batches([2, 5]))];
-    assert_eq!(shards(&world), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
+    assert_eq!(shards(&harness), expected.map(|(upstream, batches)| (upstream.to_owned(), batches)).into());
     // The batch has the operations of both requests, each in its order.
-    assert!(world.calls.iter().all(|call| {
+    assert!(harness.calls.iter().all(|call| {
         let keys = keys(call);
         keys.len() == 4 && keys[..2] == keys[2..]
     }));
-    world.settle();
+    harness.settle();
     for id in ids {
         let expected: Vec<_> = (0..12).map(|n| (id_of(n % 6, n as usize / 6), 201)).collect();
-        assert_eq!(world.items(id), expected);
+        assert_eq!(harness.items(id), expected);
     }
-    assert!(world.engine.is_idle() && world.engine.memory() == 0);
+    assert!(harness.engine.is_idle() && harness.engine.memory() == 0);
 }
 
 #[test]
@@ -88,66 +88,66 @@ fn shards_of_different_indices_have_separate_batches() {
     for part in ["metadata", "routing_table"] {
         state[part]["indices"]["j"] = state[part]["indices"]["i"].clone();
     }
-    let mut world = World::knowing(json!({"dispatch": {"level": "shard"}}), &state);
+    let mut harness = Harness::knowing(json!({"dispatch": {"level": "shard"}}), &state);
     let of_i = index(&[id_of(0, 0)]);
     let of_j = of_i.replace("\"i\"", "\"j\"");
-    world.request("/_bulk", &(of_i.clone() + &of_j));
-    world.woken();
-    let bodies: Vec<_> = world.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
-    assert_eq!((world.upstreams(), bodies), (vec!["es-0", "es-0"], vec![of_i, of_j]));
+    harness.request("/_bulk", &(of_i.clone() + &of_j));
+    harness.woken();
+    let bodies: Vec<_> = harness.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
+    assert_eq!((harness.upstreams(), bodies), (vec!["es-0", "es-0"], vec![of_i, of_j]));
 }
 
 #[test]
 fn a_shard_in_flight_does_not_block_other_shards_of_its_node() {
-    let mut world = world(json!({}));
+    let mut harness = harness(json!({}));
     let first = [id_of(0, 0), id_of(3, 0), id_of(0, 1)];
     for id in first {
-        world.request("/_bulk", &index(&[id]));
-        world.woken();
+        harness.request("/_bulk", &index(&[id]));
+        harness.woken();
     }
-    assert_eq!(world.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(0, 0)], [id_of(3, 0)]]);
-    world.answer("es-0");
-    assert_eq!(world.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(3, 0)], [id_of(0, 1)]]);
+    assert_eq!(harness.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(0, 0)], [id_of(3, 0)]]);
+    harness.answer("es-0");
+    assert_eq!(harness.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(3, 0)], [id_of(0, 1)]]);
 }
 
 #[test]
 fn all_shards_of_a_node_share_its_slots() {
-    let mut world = world(json!({"dispatch": {"level": "shard", "max_in_flight_per_node": 1}}));
-    let id = world.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
-    world.woken();
-    assert_eq!(world.upstreams(), ["es-0"]);
-    world.answer("es-0");
-    assert_eq!(world.upstreams(), ["es-0"]);
-    world.settle();
-    assert_eq!(world.items(id).len(), 2);
+    let mut harness = harness(json!({"dispatch": {"level": "shard", "max_in_flight_per_node": 1}}));
+    let id = harness.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
+    harness.woken();
+    assert_eq!(harness.upstreams(), ["es-0"]);
+    harness.answer("es-0");
+    assert_eq!(harness.upstreams(), ["es-0"]);
+    harness.settle();
+    assert_eq!(harness.items(id).len(), 2);
 }
 
 #[test]
 fn operations_on_one_document_share_a_batch_whatever_the_index_is_called() {
-    let mut world = world(json!({}));
+    let mut harness = harness(json!({}));
     let id = id_of(4, 0);
     let line = |name: &str, fields: &str| format!("{{\"index\":{{\"_index\":\"{name}\",{fields}}}}}\n{{}}\n");
     let plain = [line("i", &format!("\"_id\":\"{id}\"")), line("a", &format!("\"_id\":\"{id}\""))].concat();
     // The routing value determines the shard, not the id.
     let routed = ["i", "a"].map(|name| line(name, &format!("\"_id\":\"{id}\",\"routing\":\"{}\"", id_of(1, 0))));
-    world.request("/_bulk", &(plain.clone() + &routed.concat()));
-    world.woken();
-    let mut bodies: Vec<_> = world.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
+    harness.request("/_bulk", &(plain.clone() + &routed.concat()));
+    harness.woken();
+    let mut bodies: Vec<_> = harness.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
     bodies.sort();
     let mut expected = vec![plain, routed.concat()];
     expected.sort();
-    assert_eq!((world.upstreams(), bodies), (vec!["es-1", "es-1"], expected));
+    assert_eq!((harness.upstreams(), bodies), (vec!["es-1", "es-1"], expected));
 }
 
 #[test]
 fn operations_without_a_known_shard_are_batched_by_node() {
     let bare = "{\"index\":{\"_index\":\"i\"}}\n{}\n";
-    let mut passing = world(json!({"missing_id": "pass"}));
+    let mut passing = harness(json!({"missing_id": "pass"}));
     passing.request("/_bulk", &bare.repeat(5));
     passing.woken();
     assert_eq!(passing.calls.iter().map(|call| keys(call).len()).collect::<Vec<_>>(), [5]);
     // With a routing value, the operation belongs to that shard.
-    let mut direct = world(json!({"missing_id": "direct"}));
+    let mut direct = harness(json!({"missing_id": "direct"}));
     direct.request("/_bulk", &bare.repeat(5));
     direct.woken();
     let keys = keys(&direct.calls[0]);
@@ -165,30 +165,30 @@ fn operations_without_a_known_shard_are_batched_by_node() {
 #[test]
 fn a_client_that_goes_is_forgotten_in_the_hold_of_each_shard() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 2});
-    let mut world = world(json!({"hold": hold}));
-    let goes = world.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
-    world.gone(goes);
-    world.request("/_bulk", &index(&[id_of(0, 1), id_of(3, 1)]));
-    world.woken();
-    assert!(world.calls.is_empty());
-    world.request("/_bulk", &index(&[id_of(0, 2)]));
-    world.woken();
-    assert_eq!(world.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(0, 1), id_of(0, 2)]]);
+    let mut harness = harness(json!({"hold": hold}));
+    let goes = harness.request("/_bulk", &index(&[id_of(0, 0), id_of(3, 0)]));
+    harness.gone(goes);
+    harness.request("/_bulk", &index(&[id_of(0, 1), id_of(3, 1)]));
+    harness.woken();
+    assert!(harness.calls.is_empty());
+    harness.request("/_bulk", &index(&[id_of(0, 2)]));
+    harness.woken();
+    assert_eq!(harness.calls.iter().map(keys).collect::<Vec<_>>(), [[id_of(0, 1), id_of(0, 2)]]);
 }
 
 #[test]
 fn a_share_that_cannot_be_sent_leaves_its_shards_hold_free() {
-    let mut world = world(json!({}));
-    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
-    world.woken();
-    super::failures::envoy_says(&mut world, "es-0", 503, super::failures::REFUSED);
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    world.woken();
-    assert_eq!(world.upstreams(), ["es", "es-0"]);
-    world.settle();
-    assert_eq!(world.items(id).len(), 1);
-    world.load(&state());
-    assert!(world.engine.is_idle());
+    let mut harness = harness(json!({}));
+    let id = harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    harness.woken();
+    super::failures::envoy_says(&mut harness, "es-0", 503, super::failures::REFUSED);
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    harness.woken();
+    assert_eq!(harness.upstreams(), ["es", "es-0"]);
+    harness.settle();
+    assert_eq!(harness.items(id).len(), 1);
+    harness.load(&state());
+    assert!(harness.engine.is_idle());
 }
 
 /// Returns a cluster with an index of this many shards, all on one node.
@@ -206,19 +206,19 @@ fn wide(shards: u32) -> Value {
 #[test]
 fn a_request_for_more_shards_than_the_maximum_passes_through() {
     const SHARDS: u32 = 1 << 17;
-    let mut world = World::knowing(json!({"dispatch": {"level": "shard"}}), &wide(SHARDS));
+    let mut harness = Harness::knowing(json!({"dispatch": {"level": "shard"}}), &wide(SHARDS));
     let formula = Formula::Factor { shards: SHARDS, routing_shards: SHARDS };
     let mut seen = BTreeSet::new();
     let ids: Vec<_> =
         (0..).map(|id: u32| id.to_string()).filter(|id| seen.insert(formula.shard(hash(id)))).take(65_537).collect();
     let body = index(&ids);
-    let id = world.request("/_bulk", &body);
-    assert!(world.passed[&id] == body.as_bytes());
-    assert_eq!((world.passed_because(PassThrough::Shards), world.engine.memory()), (1, 0));
-    let fits = world.request("/_bulk", &index(&ids[1..]));
-    assert!(!world.passed.contains_key(&fits));
+    let id = harness.request("/_bulk", &body);
+    assert!(harness.passed[&id] == body.as_bytes());
+    assert_eq!((harness.passed_because(PassThrough::Shards), harness.engine.memory()), (1, 0));
+    let fits = harness.request("/_bulk", &index(&ids[1..]));
+    assert!(!harness.passed.contains_key(&fits));
     // Each share uses memory in addition to its operation.
-    assert!(world.engine.memory() > 65_536 * 200, "{}", world.engine.memory());
-    world.gone(fits);
-    assert_eq!(world.engine.memory(), 0);
+    assert!(harness.engine.memory() > 65_536 * 200, "{}", harness.engine.memory());
+    harness.gone(fits);
+    assert_eq!(harness.engine.memory(), 0);
 }

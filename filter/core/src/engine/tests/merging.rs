@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index};
+use super::harness::{Harness, id_on, index};
 use crate::engine::command::Response;
 use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
@@ -11,33 +11,33 @@ use crate::routing::Unrouted;
 
 #[test]
 fn each_node_gets_its_operations_and_the_client_its_items_in_order() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     let ids: Vec<_> = [2, 0, 1, 0, 2].iter().enumerate().map(|(n, node)| id_on(*node, n)).collect();
-    let id = world.request("/_bulk", &index(&ids));
-    assert_eq!(world.wake_ups, 1);
-    assert!(!world.engine.is_idle() && world.engine.memory() > index(&ids).len() as u64);
-    world.woken();
+    let id = harness.request("/_bulk", &index(&ids));
+    assert_eq!(harness.wake_ups, 1);
+    assert!(!harness.engine.is_idle() && harness.engine.memory() > index(&ids).len() as u64);
+    harness.woken();
     let on = |n: usize| index(&ids[n..=n]);
-    let sent = |world: &World, upstream| {
-        let call = world.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
+    let sent = |harness: &Harness, upstream| {
+        let call = harness.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
         String::from_utf8(call.body.clone()).unwrap()
     };
-    assert_eq!(sent(&world, "es-0"), on(1) + &on(3));
-    assert_eq!(sent(&world, "es-1"), on(2));
-    assert_eq!(sent(&world, "es-2"), on(0) + &on(4));
+    assert_eq!(sent(&harness, "es-0"), on(1) + &on(3));
+    assert_eq!(sent(&harness, "es-1"), on(2));
+    assert_eq!(sent(&harness, "es-2"), on(0) + &on(4));
     for upstream in ["es-1", "es-2", "es-0"] {
-        assert!(world.replies.is_empty());
-        world.answer(upstream);
+        assert!(harness.replies.is_empty());
+        harness.answer(upstream);
     }
-    assert_eq!(world.items(id), ids.iter().map(|id| (id.clone(), 201)).collect::<Vec<_>>());
-    assert_eq!(world.reply(id)["took"], 5);
-    assert!(world.engine.is_idle());
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.items(id), ids.iter().map(|id| (id.clone(), 201)).collect::<Vec<_>>());
+    assert_eq!(harness.reply(id)["took"], 5);
+    assert!(harness.engine.is_idle());
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
 fn actions_index_routing_and_alias_come_from_line_path_or_query() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     let (here, there) = (id_on(0, 0), id_on(1, 0));
     let body = format!(
         concat!(
@@ -48,45 +48,45 @@ fn actions_index_routing_and_alias_come_from_line_path_or_query() {
         here = here,
         there = there
     );
-    let line = world.request("/i/_bulk", &body);
-    let query = world.request(&format!("/_bulk?routing={here}"), &index(&[there.clone(), here.clone()]));
-    world.woken();
-    assert_eq!(world.upstreams(), ["es-0", "es-0"]);
-    assert_eq!(world.calls[0].headers[2], (":path".to_owned(), "/i/_bulk".to_owned()));
-    world.settle();
-    assert_eq!(world.items(line), [(here.clone(), 201), (there.clone(), 404), (here.clone(), 201)]);
-    assert_eq!(world.items(query), [(there, 201), (here, 201)]);
+    let line = harness.request("/i/_bulk", &body);
+    let query = harness.request(&format!("/_bulk?routing={here}"), &index(&[there.clone(), here.clone()]));
+    harness.woken();
+    assert_eq!(harness.upstreams(), ["es-0", "es-0"]);
+    assert_eq!(harness.calls[0].headers[2], (":path".to_owned(), "/i/_bulk".to_owned()));
+    harness.settle();
+    assert_eq!(harness.items(line), [(here.clone(), 201), (there.clone(), 404), (here.clone(), 201)]);
+    assert_eq!(harness.items(query), [(there, 201), (here, 201)]);
 }
 
 #[test]
 fn a_request_for_a_single_node_gets_that_nodes_answer_unchanged() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     for answer in ["{ \"took\" : 1 }", "not even JSON"] {
-        let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
-        world.woken();
-        world.answer_with("es-0", 200, answer);
-        assert_eq!(world.replies[&id].body, answer.as_bytes());
+        let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
+        harness.woken();
+        harness.answer_with("es-0", 200, answer);
+        assert_eq!(harness.replies[&id].body, answer.as_bytes());
     }
 }
 
 #[test]
 fn operations_without_an_id_stay_together_and_requests_alternate_between_nodes() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     let body = "{\"index\":{\"_index\":\"i\"}}\n{}\n".repeat(5);
-    let ids: Vec<_> = (0..6).map(|_| world.request("/_bulk", &body)).collect();
-    world.woken();
-    let mut upstreams = world.upstreams();
+    let ids: Vec<_> = (0..6).map(|_| harness.request("/_bulk", &body)).collect();
+    harness.woken();
+    let mut upstreams = harness.upstreams();
     upstreams.sort_unstable();
     assert_eq!(upstreams, ["es-0", "es-1", "es-2"]);
-    world.settle();
+    harness.settle();
     for id in ids {
-        assert_eq!(world.items(id).len(), 5);
+        assert_eq!(harness.items(id).len(), 5);
     }
 }
 
 #[test]
 fn an_unaccepted_request_passes_through_unchanged() {
-    let mut world = World::new(json!({}));
+    let mut harness = Harness::new(json!({}));
     let good = index(&[id_on(0, 0), id_on(1, 0)]);
     for (rest, why) in [
         ("{\"delete\":{\"_index\":\"i\"}}\n", PassThrough::ActionLine),
@@ -98,141 +98,141 @@ fn an_unaccepted_request_passes_through_unchanged() {
     ] {
         let body = good.clone() + rest;
         let (first, second) = body.split_at(good.len() + 5);
-        let id = world.head("/_bulk", &[]);
-        world.data(id, first, false);
-        assert!(!world.passed.contains_key(&id), "passed before anything was wrong");
-        world.data(id, second, true);
-        assert_eq!(world.passed[&id], body.as_bytes(), "{why:?}");
-        assert_eq!(world.passed_because(why), 1, "{why:?}");
+        let id = harness.head("/_bulk", &[]);
+        harness.data(id, first, false);
+        assert!(!harness.passed.contains_key(&id), "passed before anything was wrong");
+        harness.data(id, second, true);
+        assert_eq!(harness.passed[&id], body.as_bytes(), "{why:?}");
+        assert_eq!(harness.passed_because(why), 1, "{why:?}");
     }
-    world.woken();
-    assert!(world.calls.is_empty());
-    assert!(world.engine.is_idle());
+    harness.woken();
+    assert!(harness.calls.is_empty());
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn without_a_state_requests_pass_through_while_it_is_polled() {
-    let mut world = World::without_state(json!({"credentials": {"authorization": "ApiKey x"}}));
-    assert!(world.timer.is_none());
-    let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
-    assert!(world.passed.contains_key(&id));
-    assert_eq!(world.passed_because(PassThrough::NoState), 1);
-    assert_eq!(world.wake_ups, 1);
-    world.woken();
-    let call = world.state_queries.remove(0);
+    let mut harness = Harness::without_state(json!({"credentials": {"authorization": "ApiKey x"}}));
+    assert!(harness.timer.is_none());
+    let id = harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    assert!(harness.passed.contains_key(&id));
+    assert_eq!(harness.passed_because(PassThrough::NoState), 1);
+    assert_eq!(harness.wake_ups, 1);
+    harness.woken();
+    let call = harness.state_queries.remove(0);
     assert!(call.headers.contains(&("authorization".to_owned(), "ApiKey x".to_owned())));
     assert!(call.headers.iter().any(|(name, value)| name == ":path" && value.starts_with("/_cluster/state/")));
 }
 
 #[test]
 fn an_unanswered_state_query_is_repeated() {
-    let mut world = World::without_state(json!({"cluster_state": {"refresh": "2s"}}));
-    world.request("/_bulk", "");
-    world.woken();
+    let mut harness = Harness::without_state(json!({"cluster_state": {"refresh": "2s"}}));
+    harness.request("/_bulk", "");
+    harness.woken();
     for failure in 1..=3 {
         // It is repeated at once a few times, and then after the interval.
         for _ in 0..[2, 6, 1][failure as usize - 1] {
-            let call = world.state_queries.remove(0).id;
-            world.root(match failure {
+            let call = harness.state_queries.remove(0).id;
+            harness.root(match failure {
                 1 => Input::CallFailed { call },
                 2 => Input::CallNotSent { call },
                 _ => Input::CallAnswered { call, response: Response { status: 403, ..Response::default() } },
             });
         }
-        assert_eq!(world.counts[&Counter::StateErrors], failure);
-        world.woken();
-        assert!(world.state_queries.is_empty());
-        world.tick_after(Duration::from_secs(2));
-        assert_eq!(world.state_queries.len(), 1);
+        assert_eq!(harness.counts[&Counter::StateErrors], failure);
+        harness.woken();
+        assert!(harness.state_queries.is_empty());
+        harness.tick_after(Duration::from_secs(2));
+        assert_eq!(harness.state_queries.len(), 1);
     }
 }
 
 #[test]
 fn a_body_of_exactly_the_maximum_size_is_accepted() {
     let body = index(&[id_on(0, 0)]);
-    let mut world = World::new(json!({"limits": {"max_request": format!("{}b", body.len())}}));
+    let mut harness = Harness::new(json!({"limits": {"max_request": format!("{}b", body.len())}}));
     let length = body.len().to_string();
-    let id = world.request_with("/_bulk", &[("content-length", &length)], &body);
-    assert!(!world.passed.contains_key(&id));
-    let id = world.request("/_bulk", &(body + "\n"));
-    assert!(world.passed.contains_key(&id));
+    let id = harness.request_with("/_bulk", &[("content-length", &length)], &body);
+    assert!(!harness.passed.contains_key(&id));
+    let id = harness.request("/_bulk", &(body + "\n"));
+    assert!(harness.passed.contains_key(&id));
 }
 
 #[test]
 fn a_body_beyond_a_bound_passes_through() {
     let body = index(&[id_on(0, 0)]);
-    let mut unbounded = World::new(json!({}));
+    let mut unbounded = Harness::new(json!({}));
     let head = unbounded.head("/_bulk", &[]);
     let least = unbounded.engine.memory();
     unbounded.data(head, &body, true);
     let room = 2 * unbounded.engine.memory() + least + body.len() as u64 - 1;
-    let mut world = World::new(json!({"limits": {"max_request": "100b", "memory": format!("{room}b")}}));
-    let announced = world.head("/_bulk", &[("content-length", "101")]);
-    assert_eq!(world.passed[&announced], b"");
-    let large = world.head("/_bulk", &[]);
-    world.data(large, &body, false);
-    world.data(large, " ".repeat(60), false);
-    assert_eq!(world.passed[&large].len(), body.len() + 60);
-    assert_eq!(world.passed_because(PassThrough::TooLarge), 2);
-    assert_eq!(world.engine.memory(), 0);
-    let held = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
-    assert!(!world.passed.contains_key(&held[0]));
-    let crowd = world.request("/_bulk", &index(&[id_on(0, 2)]));
-    assert_eq!(world.passed[&crowd], index(&[id_on(0, 2)]).as_bytes());
-    assert_eq!(world.passed_because(PassThrough::Memory), 1);
-    let waiting = world.head("/_bulk", &[]);
-    assert!(!world.passed.contains_key(&waiting));
-    let crowd = world.head("/_bulk", &[]);
-    assert_eq!((world.passed[&crowd].len(), world.passed_because(PassThrough::Memory)), (0, 2));
-    world.gone(waiting);
-    world.woken();
-    world.settle();
-    assert_eq!(world.engine.memory(), 0);
+    let mut harness = Harness::new(json!({"limits": {"max_request": "100b", "memory": format!("{room}b")}}));
+    let announced = harness.head("/_bulk", &[("content-length", "101")]);
+    assert_eq!(harness.passed[&announced], b"");
+    let large = harness.head("/_bulk", &[]);
+    harness.data(large, &body, false);
+    harness.data(large, " ".repeat(60), false);
+    assert_eq!(harness.passed[&large].len(), body.len() + 60);
+    assert_eq!(harness.passed_because(PassThrough::TooLarge), 2);
+    assert_eq!(harness.engine.memory(), 0);
+    let held = [0, 1].map(|n| harness.request("/_bulk", &index(&[id_on(0, n)])));
+    assert!(!harness.passed.contains_key(&held[0]));
+    let crowd = harness.request("/_bulk", &index(&[id_on(0, 2)]));
+    assert_eq!(harness.passed[&crowd], index(&[id_on(0, 2)]).as_bytes());
+    assert_eq!(harness.passed_because(PassThrough::Memory), 1);
+    let waiting = harness.head("/_bulk", &[]);
+    assert!(!harness.passed.contains_key(&waiting));
+    let crowd = harness.head("/_bulk", &[]);
+    assert_eq!((harness.passed[&crowd].len(), harness.passed_because(PassThrough::Memory)), (0, 2));
+    harness.gone(waiting);
+    harness.woken();
+    harness.settle();
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 /// Sends a request whose first answer waits for the second, with this `limits.memory`. Returns its id and the memory in
 /// use.
-fn kept(memory: &str) -> (World, u32, u64) {
-    let mut world =
-        World::new(json!({"limits": {"memory": memory, "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
-    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    world.woken();
+fn kept(memory: &str) -> (Harness, u32, u64) {
+    let mut harness =
+        Harness::new(json!({"limits": {"memory": memory, "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
+    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    harness.woken();
     let error = json!({"type": "t", "reason": "x".repeat(10_000)});
     let item = json!({"index": {"_index": "i", "_id": id_on(0, 0), "status": 400, "error": error}});
-    world.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": [item]}).to_string());
-    let memory = world.engine.memory();
-    (world, id, memory)
+    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": [item]}).to_string());
+    let memory = harness.engine.memory();
+    (harness, id, memory)
 }
 
 #[test]
 fn an_answer_that_waits_for_another_is_counted() {
-    let (mut world, id, memory) = kept("28kb");
+    let (mut harness, id, memory) = kept("28kb");
     assert!(memory >= 10_000, "{memory}");
-    let crowd: Vec<u32> = (0..8).map(|n| world.request("/_bulk", &index(&[id_on(2, n)]))).collect();
-    let passed = crowd.iter().filter(|id| world.passed.contains_key(id)).count() as u64;
+    let crowd: Vec<u32> = (0..8).map(|n| harness.request("/_bulk", &index(&[id_on(2, n)]))).collect();
+    let passed = crowd.iter().filter(|id| harness.passed.contains_key(id)).count() as u64;
     assert!((1..8).contains(&passed), "{passed}");
-    assert_eq!(world.passed_because(PassThrough::Memory), passed);
-    world.settle();
-    assert_eq!(world.reply(id)["items"][0]["index"]["error"]["reason"].as_str().map(str::len), Some(10_000));
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.passed_because(PassThrough::Memory), passed);
+    harness.settle();
+    assert_eq!(harness.reply(id)["items"][0]["index"]["error"]["reason"].as_str().map(str::len), Some(10_000));
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
 fn the_long_items_of_an_answer_without_room_are_shortened() {
-    let (mut world, id, memory) = kept("10kb");
+    let (mut harness, id, memory) = kept("10kb");
     assert!(memory < 10_000, "{memory}");
-    world.settle();
-    let reply = world.reply(id);
+    harness.settle();
+    let reply = harness.reply(id);
     let (first, error) = (&reply["items"][0]["index"], &reply["items"][0]["index"]["error"]);
     assert_eq!((&first["_id"], &first["status"], &error["type"]), (&json!(id_on(0, 0)), &json!(400), &json!("t")));
     assert_eq!(error["reason"], json!(format!("{}…", "x".repeat(160))));
-    assert_eq!(world.items(id)[1], (id_on(1, 0), 201));
-    assert_eq!(world.engine.memory(), 0);
+    assert_eq!(harness.items(id)[1], (id_on(1, 0), 201));
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 /// Answers the oldest call to an upstream with a cookie.
-fn answer_with_cookie(world: &mut World, upstream: &str, status: u16) {
-    let call = world.take_call(upstream);
+fn answer_with_cookie(harness: &mut Harness, upstream: &str, status: u16) {
+    let call = harness.take_call(upstream);
     let lines = call.body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let items: Vec<Value> = lines
         .filter_map(|line| Some(json!({"index": {"_index": "i", "_id": line.get("index")?["_id"], "status": 201}})))
@@ -241,50 +241,50 @@ fn answer_with_cookie(world: &mut World, upstream: &str, status: u16) {
     let headers =
         [("content-type", "application/json"), ("set-cookie", "sid=1"), ("x-elastic-product", "Elasticsearch")];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    world.root(Input::CallAnswered {
+    harness.root(Input::CallAnswered {
         call: call.id,
         response: Response { status, headers, body: body.to_string().into_bytes() },
     });
 }
 
 /// Returns the names of the headers of a reply.
-fn names(world: &World, id: u32) -> Vec<&str> {
-    world.replies[&id].headers.iter().map(|(name, _)| name.as_str()).collect()
+fn names(harness: &Harness, id: u32) -> Vec<&str> {
+    harness.replies[&id].headers.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 #[test]
 fn a_cookie_is_forwarded_only_to_a_lone_request() {
     for status in [200, 401, 500] {
-        let mut world = World::new(json!({}));
-        let id = world.request("/_bulk", &index(&[id_on(0, 0)]));
-        world.woken();
-        answer_with_cookie(&mut world, "es-0", status);
-        assert_eq!(world.replies[&id].status, status);
-        assert_eq!(names(&world, id), ["content-type", "set-cookie", "x-elastic-product"], "alone, {status}");
+        let mut harness = Harness::new(json!({}));
+        let id = harness.request("/_bulk", &index(&[id_on(0, 0)]));
+        harness.woken();
+        answer_with_cookie(&mut harness, "es-0", status);
+        assert_eq!(harness.replies[&id].status, status);
+        assert_eq!(names(&harness, id), ["content-type", "set-cookie", "x-elastic-product"], "alone, {status}");
     }
 }
 
 #[test]
 fn requests_that_share_a_batch_share_no_cookie() {
     for status in [200, 401, 500] {
-        let mut world = World::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
-        let ids = [0, 1].map(|n| world.request("/_bulk", &index(&[id_on(0, n)])));
-        world.tick_after(Duration::from_millis(20));
-        assert_eq!(world.upstreams(), ["es-0"]);
-        answer_with_cookie(&mut world, "es-0", status);
+        let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
+        let ids = [0, 1].map(|n| harness.request("/_bulk", &index(&[id_on(0, n)])));
+        harness.tick_after(Duration::from_millis(20));
+        assert_eq!(harness.upstreams(), ["es-0"]);
+        answer_with_cookie(&mut harness, "es-0", status);
         for id in ids {
-            assert_eq!(world.replies[&id].status, status);
-            assert_eq!(names(&world, id), ["content-type", "x-elastic-product"], "shared, {status}");
+            assert_eq!(harness.replies[&id].status, status);
+            assert_eq!(names(&harness, id), ["content-type", "x-elastic-product"], "shared, {status}");
         }
     }
 }
 
 #[test]
 fn a_merged_answer_has_no_cookie() {
-    let mut world = World::new(json!({}));
-    let id = world.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    world.woken();
-    answer_with_cookie(&mut world, "es-0", 200);
-    answer_with_cookie(&mut world, "es-1", 200);
-    assert_eq!(names(&world, id), ["content-type", "x-elastic-product"]);
+    let mut harness = Harness::new(json!({}));
+    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
+    harness.woken();
+    answer_with_cookie(&mut harness, "es-0", 200);
+    answer_with_cookie(&mut harness, "es-1", 200);
+    assert_eq!(names(&harness, id), ["content-type", "x-elastic-product"]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::world::{World, id_on, index};
+use super::harness::{Harness, id_on, index};
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
 use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
@@ -14,16 +14,16 @@ use crate::engine::pass_through::PassThrough;
 const MILLISECOND: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Creates a world without cluster-state polls for a while, so that time can pass.
-fn world() -> World {
-    World::new(json!({"cluster_state": {"refresh": "1h"}, "header_pause": "stop"}))
+/// Creates a harness without cluster-state polls for a while, so that time can pass.
+fn harness() -> Harness {
+    Harness::new(json!({"cluster_state": {"refresh": "1h"}, "header_pause": "stop"}))
 }
 
 /// Returns the gauges of one upstream, without their labels.
-fn gauges_of(world: &World, upstream: &str) -> BTreeMap<String, u64> {
-    let upstreams = world.engine.upstreams();
+fn gauges_of(harness: &Harness, upstream: &str) -> BTreeMap<String, u64> {
+    let upstreams = harness.engine.upstreams();
     let end = format!(".upstream.{upstream}");
-    let gauges = world.engine.gauges().into_iter();
+    let gauges = harness.engine.gauges().into_iter();
     let of_upstream = gauges.filter_map(|(gauge, value)| {
         let name = gauge.name(upstreams);
         let name = name.strip_prefix("bulk_reshuffle_")?.strip_suffix(&end)?;
@@ -38,39 +38,39 @@ fn gauges<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
 
 #[test]
 fn events_are_published_at_once_when_no_request_is_pending() {
-    let mut world = world();
-    assert!(!world.engine.is_due());
+    let mut harness = harness();
+    assert!(!harness.engine.is_due());
     let request = RequestId(9);
-    world.engine.handle(head(request), world.now);
-    assert!(!world.engine.is_due());
-    world.engine.handle(Input::RequestEnd { request }, world.now);
-    assert!(world.engine.is_due(), "it is empty, and passes through");
+    harness.engine.handle(head(request), harness.now);
+    assert!(!harness.engine.is_due());
+    harness.engine.handle(Input::RequestEnd { request }, harness.now);
+    assert!(harness.engine.is_due(), "it is empty, and passes through");
     let mut events = MetricEvents::default();
-    world.engine.take_events(&mut events);
+    harness.engine.take_events(&mut events);
     assert_eq!(events.counts[&Counter::RequestsPassedThrough(PassThrough::Empty)], 1);
-    assert!(!world.engine.is_due());
+    assert!(!harness.engine.is_due());
 }
 
 #[test]
 fn events_are_published_ten_times_a_second_while_requests_are_pending() {
-    let mut world = world();
-    world.now += INTERVAL;
-    world.root(Input::Tick);
-    world.engine.handle(head(RequestId(9)), world.now);
-    assert!(!world.engine.is_due());
-    world.now += INTERVAL - MILLISECOND;
-    world.engine.handle(Input::Tick, world.now);
-    assert!(!world.engine.is_due());
-    let commands: Vec<_> = std::iter::from_fn(|| world.engine.poll_root()).collect();
+    let mut harness = harness();
+    harness.now += INTERVAL;
+    harness.root(Input::Tick);
+    harness.engine.handle(head(RequestId(9)), harness.now);
+    assert!(!harness.engine.is_due());
+    harness.now += INTERVAL - MILLISECOND;
+    harness.engine.handle(Input::Tick, harness.now);
+    assert!(!harness.engine.is_due());
+    let commands: Vec<_> = std::iter::from_fn(|| harness.engine.poll_root()).collect();
     assert!(format!("{commands:?}").contains("SetTimer(1ms)"), "{commands:?}");
-    world.now += MILLISECOND;
-    world.engine.handle(Input::Tick, world.now);
-    assert!(world.engine.is_due());
-    world.engine.take_events(&mut MetricEvents::default());
+    harness.now += MILLISECOND;
+    harness.engine.handle(Input::Tick, harness.now);
+    assert!(harness.engine.is_due());
+    harness.engine.take_events(&mut MetricEvents::default());
     // Time alone does not make metrics due.
-    world.now += INTERVAL;
-    world.engine.handle(Input::Tick, world.now);
-    assert!(!world.engine.is_due());
+    harness.now += INTERVAL;
+    harness.engine.handle(Input::Tick, harness.now);
+    assert!(!harness.engine.is_due());
 }
 
 fn head(request: RequestId) -> Input {
@@ -81,59 +81,59 @@ fn head(request: RequestId) -> Input {
 
 #[test]
 fn held_and_in_flight_operations_are_reported_for_each_upstream() {
-    let mut world = world();
+    let mut harness = harness();
     let (first, second) = (index(&[id_on(0, 0), id_on(0, 1)]), index(&[id_on(0, 2)]));
-    world.request("/_bulk", &first);
+    harness.request("/_bulk", &first);
     let bytes = first.len() as u64;
     let held = gauges([("held_requests", 1), ("held_operations", 2), ("held_bytes", bytes)]);
-    assert_eq!(gauges_of(&world, "es-0"), held);
-    world.woken();
+    assert_eq!(gauges_of(&harness, "es-0"), held);
+    harness.woken();
     let sent = gauges([("in_flight_batches", 1), ("in_flight_operations", 2), ("in_flight_bytes", bytes)]);
-    assert_eq!(gauges_of(&world, "es-0"), sent);
+    assert_eq!(gauges_of(&harness, "es-0"), sent);
     // Two more requests wait behind it, and one whose client disconnects.
-    world.request("/_bulk", &second);
-    let leaver = world.request("/_bulk", &second);
-    world.gone(leaver);
+    harness.request("/_bulk", &second);
+    let leaver = harness.request("/_bulk", &second);
+    harness.gone(leaver);
     let mut both = gauges([("held_requests", 2), ("held_operations", 1), ("held_bytes", second.len() as u64)]);
     both.extend(sent);
-    assert_eq!(gauges_of(&world, "es-0"), both);
-    assert!(gauges_of(&world, "es-1").is_empty());
-    world.answer("es-0");
-    world.tick_after(10 * MILLISECOND);
-    world.settle();
-    assert!(gauges_of(&world, "es-0").is_empty());
+    assert_eq!(gauges_of(&harness, "es-0"), both);
+    assert!(gauges_of(&harness, "es-1").is_empty());
+    harness.answer("es-0");
+    harness.tick_after(10 * MILLISECOND);
+    harness.settle();
+    assert!(gauges_of(&harness, "es-0").is_empty());
 }
 
 #[test]
 fn batches_that_wait_to_be_retried_count_as_held() {
-    let mut world = world();
+    let mut harness = harness();
     let body = index(&[id_on(0, 0)]);
-    world.request("/_bulk", &body);
-    world.woken();
-    world.answer_with("es-0", 429, "{}");
+    harness.request("/_bulk", &body);
+    harness.woken();
+    harness.answer_with("es-0", 429, "{}");
     let held = gauges([("held_requests", 1), ("held_operations", 1), ("held_bytes", body.len() as u64)]);
-    assert_eq!(gauges_of(&world, "es-0"), held);
+    assert_eq!(gauges_of(&harness, "es-0"), held);
 }
 
 #[test]
 fn each_batch_is_measured_once() {
-    let mut world = world();
-    world.engine.take_events(&mut MetricEvents::default());
-    world.samples.clear();
+    let mut harness = harness();
+    harness.engine.take_events(&mut MetricEvents::default());
+    harness.samples.clear();
     let (one, two) = (index(&[id_on(0, 0)]), index(&[id_on(0, 1), id_on(0, 2)]));
-    world.request("/_bulk", &one);
-    world.woken();
-    world.request("/_bulk", &two);
-    world.now += 3 * MILLISECOND;
-    world.request("/_bulk", &one);
-    world.now += 4 * MILLISECOND;
-    world.answer("es-0");
-    world.now += 5 * MILLISECOND;
-    world.answer_with("es-0", 429, "{}");
-    world.tick_after(INTERVAL);
-    world.settle();
+    harness.request("/_bulk", &one);
+    harness.woken();
+    harness.request("/_bulk", &two);
+    harness.now += 3 * MILLISECOND;
+    harness.request("/_bulk", &one);
+    harness.now += 4 * MILLISECOND;
+    harness.answer("es-0");
+    harness.now += 5 * MILLISECOND;
+    harness.answer_with("es-0", 429, "{}");
+    harness.tick_after(INTERVAL);
+    harness.settle();
     let values = |histogram| -> Vec<u64> {
-        let samples = world.samples.iter().filter(|(found, _)| *found == histogram);
+        let samples = harness.samples.iter().filter(|(found, _)| *found == histogram);
         samples.map(|(_, value)| *value).collect()
     };
     assert_eq!(values(Histogram::BatchRequests), [1, 2, 2]);
@@ -147,13 +147,13 @@ fn each_batch_is_measured_once() {
 
 #[test]
 fn memory_and_the_state_are_reported_after_the_first_request() {
-    let world = World::without_state(json!({}));
-    assert!(world.engine.gauges().is_empty());
-    let mut world = World::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
-    world.request("/_bulk", &index(&[id_on(0, 0)]));
-    let gauges = world.engine.gauges();
+    let harness = Harness::without_state(json!({}));
+    assert!(harness.engine.gauges().is_empty());
+    let mut harness = Harness::new(json!({"limits": {"memory": "8mb", "max_request": "1mb"}}));
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    let gauges = harness.engine.gauges();
     assert_eq!(gauges[&Gauge::MemoryLimit], 8 << 20);
-    assert_eq!(gauges[&Gauge::Memory], world.engine.memory());
+    assert_eq!(gauges[&Gauge::Memory], harness.engine.memory());
     assert!(gauges[&Gauge::Memory] > 0 && gauges[&Gauge::MemoryPeak] >= gauges[&Gauge::Memory]);
     assert_eq!((gauges[&Gauge::StateVersion], gauges[&Gauge::StateVerified]), (1, 1_700_000_001));
 }

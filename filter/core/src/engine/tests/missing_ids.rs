@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index, state};
+use super::harness::{Harness, id_on, index, state};
 use crate::engine::command::{Call, Response};
 use crate::engine::input::Input;
 use crate::routing::{Formula, hash};
@@ -37,13 +37,13 @@ fn operations(call: &Call) -> Vec<(Value, u64)> {
 
 #[test]
 fn generated_ids_route_documents_and_appear_in_their_items() {
-    let mut world = World::new(json!({"missing_id": "generate"}));
-    let id = world.request("/i/_bulk", LINES);
-    let before = world.engine.memory();
+    let mut harness = Harness::new(json!({"missing_id": "generate"}));
+    let id = harness.request("/i/_bulk", LINES);
+    let before = harness.engine.memory();
     assert!(before > LINES.len() as u64 + 3 * 20);
-    world.woken();
+    harness.woken();
     let mut made = [const { String::new() }; 4];
-    for call in &world.calls {
+    for call in &harness.calls {
         for (parameters, n) in operations(call) {
             let id = parameters["_id"].as_str().unwrap().to_owned();
             assert_eq!(call.upstream.as_ref(), format!("es-{}", node_of(&id)));
@@ -53,7 +53,7 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
     assert_eq!((made[2].as_str(), made.iter().collect::<BTreeSet<_>>().len()), ("mine", 4));
     assert!(made.iter().all(|id| id == "mine" || id.len() == 20), "{made:?}");
     // Everything arrives byte for byte, except for the added ids.
-    let sent: String = world.calls.iter().map(text).collect();
+    let sent: String = harness.calls.iter().map(text).collect();
     for expected in [
         format!("{{\"index\":{{\"_id\":\"{}\",\"_index\":\"i\"}}}}\n{{\"n\":0}}\n", made[0]),
         format!("{{ \"create\" : {{\"_id\":\"{}\" }} }}\r\n{{\"n\":1}}\n", made[1]),
@@ -61,28 +61,28 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
     ] {
         assert!(sent.contains(&expected), "{expected} is not in\n{sent}");
     }
-    world.settle();
-    assert_eq!(world.items(id), made.map(|id| (id, 201)));
-    assert_eq!(world.engine.memory(), 0);
+    harness.settle();
+    assert_eq!(harness.items(id), made.map(|id| (id, 201)));
+    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
 fn an_item_without_the_generated_id_does_not_match() {
-    let mut world = World::new(json!({"missing_id": "generate"}));
-    let id = world.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(2));
+    let mut harness = Harness::new(json!({"missing_id": "generate"}));
+    let id = harness.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(2));
     // Each node gets a batch that contains more than this request.
-    world.request("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
-    world.woken();
+    harness.request("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
+    harness.woken();
     let sent: Vec<_> =
-        world.calls.iter().flat_map(operations).map(|(parameters, _)| parameters["_id"].clone()).collect();
-    while let Some(call) = world.calls.first() {
+        harness.calls.iter().flat_map(operations).map(|(parameters, _)| parameters["_id"].clone()).collect();
+    while let Some(call) = harness.calls.first() {
         let upstream = call.upstream.to_string();
         let item = json!({"index": {"_id": "another", "status": 201}});
         let items = vec![item; operations(call).len()];
-        world.answer_with(&upstream, 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+        harness.answer_with(&upstream, 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
     }
-    world.woken();
-    let items = world.items(id);
+    harness.woken();
+    let items = harness.items(id);
     assert_eq!(items.len(), 2);
     // The error contains the id under which the document may be found.
     assert!(items.iter().all(|(id, status)| *status == 503 && sent.contains(&json!(id))), "{items:?}");
@@ -92,63 +92,65 @@ fn an_item_without_the_generated_id_does_not_match() {
 fn an_index_operation_with_a_generated_id_is_retried_but_a_create_is_not() {
     let lost = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
     for (action, resent) in [("index", true), ("create", false)] {
-        let mut world = World::new(json!({"missing_id": "generate"}));
-        let id = world.request("/i/_bulk", &format!("{{\"{action}\":{{}}}}\n{{\"n\":0}}\n"));
-        world.woken();
-        let call = world.calls.remove(0);
+        let mut harness = Harness::new(json!({"missing_id": "generate"}));
+        let id = harness.request("/i/_bulk", &format!("{{\"{action}\":{{}}}}\n{{\"n\":0}}\n"));
+        harness.woken();
+        let call = harness.calls.remove(0);
         let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
         let response = Response { status: 503, headers, body: lost.as_bytes().to_vec() };
-        world.root(Input::CallAnswered { call: call.id, response });
-        world.tick_after(Duration::from_secs(1));
-        let again = world.calls.iter().find(|again| again.upstream == call.upstream);
+        harness.root(Input::CallAnswered { call: call.id, response });
+        harness.tick_after(Duration::from_secs(1));
+        let again = harness.calls.iter().find(|again| again.upstream == call.upstream);
         assert_eq!(again.is_some(), resent, "{action}");
         let made = operations(&call)[0].0["_id"].as_str().unwrap().to_owned();
         match again {
             Some(again) => assert_eq!(again.body, call.body),
-            None => assert_eq!(world.items(id), [(made, 503)]),
+            None => assert_eq!(harness.items(id), [(made, 503)]),
         }
     }
 }
 
 #[test]
 fn rejected_operations_are_retried_with_their_generated_id() {
-    let mut world = World::new(json!({"missing_id": "generate", "cluster_state": {"refresh": "1h"}}));
+    let mut harness = Harness::new(json!({"missing_id": "generate", "cluster_state": {"refresh": "1h"}}));
     let routing = id_on(0, 0);
     let line = format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n");
-    let id = world.request("/i/_bulk", &line.repeat(2));
-    world.woken();
-    let call = world.calls[0].clone();
+    let id = harness.request("/i/_bulk", &line.repeat(2));
+    harness.woken();
+    let call = harness.calls[0].clone();
     let made: Vec<_> = operations(&call).into_iter().map(|(parameters, _)| parameters["_id"].clone()).collect();
     let item = |id: &Value, status: u16| match status {
         429 => json!({"index": {"_index": "i", "_id": id, "status": 429, "error": {"type": "busy"}}}),
         _ => json!({"index": {"_index": "i", "_id": id, "status": status}}),
     };
     let answer = |items: &[Value]| json!({"took": 1, "errors": false, "items": items}).to_string();
-    world.answer_with("es-0", 200, &answer(&[item(&made[0], 201), item(&made[1], 429)]));
-    world.tick_after(Duration::from_millis(50));
-    assert_eq!(world.calls[0].body, call.body[call.body.len() / 2..]);
-    world.answer_with("es-0", 200, &answer(&[item(&made[1], 201)]));
-    world.woken();
+    harness.answer_with("es-0", 200, &answer(&[item(&made[0], 201), item(&made[1], 429)]));
+    harness.tick_after(Duration::from_millis(50));
+    assert_eq!(harness.calls[0].body, call.body[call.body.len() / 2..]);
+    harness.answer_with("es-0", 200, &answer(&[item(&made[1], 201)]));
+    harness.woken();
     let expected: Vec<_> = made.iter().map(|id| (id.as_str().unwrap().to_owned(), 201)).collect();
-    assert_eq!(world.items(id), expected);
+    assert_eq!(harness.items(id), expected);
 }
 
 #[test]
 fn direct_sends_all_operations_on_an_index_to_one_shard_that_differs_by_request() {
-    let mut world = World::new(json!({"indices": [{"pattern": "i*", "missing_id": "direct"}]}));
+    let mut harness = Harness::new(json!({"indices": [{"pattern": "i*", "missing_id": "direct"}]}));
     let mut nodes = Vec::new();
     for _ in 0..6 {
-        let id = world.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(5));
-        world.woken();
-        assert_eq!(world.calls.len(), 1);
-        let values: BTreeSet<_> =
-            operations(&world.calls[0]).iter().map(|(line, _)| line["routing"].as_str().unwrap().to_owned()).collect();
+        let id = harness.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(5));
+        harness.woken();
+        assert_eq!(harness.calls.len(), 1);
+        let values: BTreeSet<_> = operations(&harness.calls[0])
+            .iter()
+            .map(|(line, _)| line["routing"].as_str().unwrap().to_owned())
+            .collect();
         assert_eq!(values.len(), 1, "{values:?}");
         let node = node_of(values.first().unwrap());
-        assert_eq!(world.calls[0].upstream.as_ref(), format!("es-{node}"));
+        assert_eq!(harness.calls[0].upstream.as_ref(), format!("es-{node}"));
         nodes.push(node);
-        world.settle();
-        assert_eq!(world.items(id), vec![("made".to_owned(), 201); 5]);
+        harness.settle();
+        assert_eq!(harness.items(id), vec![("made".to_owned(), 201); 5]);
     }
     assert_eq!(nodes[..3], nodes[3..]);
     nodes.truncate(3);
@@ -158,14 +160,14 @@ fn direct_sends_all_operations_on_an_index_to_one_shard_that_differs_by_request(
 
 #[test]
 fn direct_does_not_change_operations_with_an_id_or_a_routing_value() {
-    let mut world = World::new(json!({"missing_id": "direct"}));
+    let mut harness = Harness::new(json!({"missing_id": "direct"}));
     let (here, there) = (id_on(0, 0), id_on(1, 0));
     let with_id = index(std::slice::from_ref(&here));
     let with_routing = format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{there}\"}}}}\n{{}}\n");
-    world.request("/_bulk", &format!("{with_id}{with_routing}"));
-    world.request(&format!("/i/_bulk?routing={here}"), "{\"index\":{}}\n{}\n");
-    world.woken();
-    let sent: Vec<_> = world.calls.iter().map(|call| (call.upstream.as_ref(), text(call))).collect();
+    harness.request("/_bulk", &format!("{with_id}{with_routing}"));
+    harness.request(&format!("/i/_bulk?routing={here}"), "{\"index\":{}}\n{}\n");
+    harness.woken();
+    let sent: Vec<_> = harness.calls.iter().map(|call| (call.upstream.as_ref(), text(call))).collect();
     let bare = "{\"index\":{}}\n{}\n".to_owned();
     assert_eq!(sent, [("es-0", with_id), ("es-1", with_routing), ("es-0", bare)]);
 }
@@ -173,13 +175,13 @@ fn direct_does_not_change_operations_with_an_id_or_a_routing_value() {
 #[test]
 fn pass_routes_operations_by_their_routing_value() {
     for mode in ["pass", "direct"] {
-        let mut world = World::new(json!({"missing_id": mode}));
+        let mut harness = Harness::new(json!({"missing_id": mode}));
         for node in [2, 0, 1] {
             let routing = id_on(node, 0);
-            world.request("/i/_bulk", &format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n"));
+            harness.request("/i/_bulk", &format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n"));
         }
-        world.woken();
-        assert_eq!(world.upstreams(), ["es-2", "es-0", "es-1"]);
+        harness.woken();
+        assert_eq!(harness.upstreams(), ["es-2", "es-0", "es-1"]);
     }
 }
 
@@ -187,22 +189,22 @@ fn pass_routes_operations_by_their_routing_value() {
 fn a_routing_value_alone_is_not_enough_where_the_id_routes_too() {
     let mut partitioned = state();
     partitioned["metadata"]["indices"]["i"]["settings"]["index"]["routing_partition_size"] = json!("2");
-    let mut world = World::knowing(json!({"missing_id": "direct"}), &partitioned);
+    let mut harness = Harness::knowing(json!({"missing_id": "direct"}), &partitioned);
     let body = "{\"index\":{}}\n{}\n";
-    world.request("/i/_bulk?routing=a", body);
-    world.woken();
-    assert_eq!((world.upstreams(), text(&world.calls[0]).as_str()), (vec!["es"], body));
+    harness.request("/i/_bulk?routing=a", body);
+    harness.woken();
+    assert_eq!((harness.upstreams(), text(&harness.calls[0]).as_str()), (vec!["es"], body));
     // With its own id a document can be routed, unless the index requires a routing value.
     for mode in ["direct", "generate"] {
-        let mut world = World::knowing(json!({"missing_id": mode}), &partitioned);
-        let id = world.request("/i/_bulk", body);
-        assert_eq!(world.passed[&id], body.as_bytes(), "{mode}");
+        let mut harness = Harness::knowing(json!({"missing_id": mode}), &partitioned);
+        let id = harness.request("/i/_bulk", body);
+        assert_eq!(harness.passed[&id], body.as_bytes(), "{mode}");
     }
-    let mut world = World::knowing(json!({"missing_id": "generate"}), &partitioned);
-    world.request("/i/_bulk?routing=a", body);
-    world.woken();
-    assert!(text(&world.calls[0]).starts_with("{\"index\":{\"_id\":\""));
-    assert_ne!(world.upstreams(), ["es"]);
+    let mut harness = Harness::knowing(json!({"missing_id": "generate"}), &partitioned);
+    harness.request("/i/_bulk?routing=a", body);
+    harness.woken();
+    assert!(text(&harness.calls[0]).starts_with("{\"index\":{\"_id\":\""));
+    assert_ne!(harness.upstreams(), ["es"]);
 }
 
 /// Logstash sends null for parameters that it does not have. A cluster refuses a whole request with a duplicate
@@ -211,10 +213,10 @@ fn a_routing_value_alone_is_not_enough_where_the_id_routes_too() {
 fn an_added_parameter_replaces_a_null() {
     let body = "{\"index\":{\"_id\":null,\"_index\":\"i\",\"routing\":null}}\n{\"n\":1}\n";
     for (mode, added) in [("generate", "_id"), ("direct", "routing"), ("pass", "")] {
-        let mut world = World::new(json!({"missing_id": mode}));
-        let id = world.request("/_bulk", body);
-        world.woken();
-        let [call] = world.calls.as_slice() else { panic!("{mode}: {:?}", world.calls) };
+        let mut harness = Harness::new(json!({"missing_id": mode}));
+        let id = harness.request("/_bulk", body);
+        harness.woken();
+        let [call] = harness.calls.as_slice() else { panic!("{mode}: {:?}", harness.calls) };
         let (sent, _) = operations(call).remove(0);
         for name in ["_id", "routing"] {
             assert_eq!(sent[name].is_string(), name == added, "{mode}: {sent}");
@@ -222,21 +224,21 @@ fn an_added_parameter_replaces_a_null() {
         let value = sent.get(added).and_then(Value::as_str).unwrap_or_default();
         let expected = body.replacen(&format!("\"{added}\":null"), &format!("\"{added}\":\"{value}\""), 1);
         assert_eq!(text(call), expected, "{mode}");
-        world.settle();
-        assert_eq!(world.items(id).len(), 1);
+        harness.settle();
+        assert_eq!(harness.items(id).len(), 1);
     }
 }
 
 /// Returns the parameters that are added to the action line of an operation on this name.
-pub fn added(world: &mut World, name: &str, action: &str, parameters: &Value) -> Vec<String> {
+pub fn added(harness: &mut Harness, name: &str, action: &str, parameters: &Value) -> Vec<String> {
     let mut line = parameters.clone();
     line["_index"] = json!(name);
-    let id = world.request("/_bulk", &format!("{}\n{{}}\n", json!({action: line})));
-    assert!(!world.passed.contains_key(&id), "{name} {action} {parameters}");
-    world.woken();
-    let call = world.calls.remove(0);
+    let id = harness.request("/_bulk", &format!("{}\n{{}}\n", json!({action: line})));
+    assert!(!harness.passed.contains_key(&id), "{name} {action} {parameters}");
+    harness.woken();
+    let call = harness.calls.remove(0);
     let (sent, _) = operations(&call).remove(0);
-    world.root(Input::CallAnswered { call: call.id, response: Response { status: 500, ..Response::default() } });
+    harness.root(Input::CallAnswered { call: call.id, response: Response { status: 500, ..Response::default() } });
     let is_new = |key: &&String| line.get(key.as_str()).is_none();
     sent.as_object().unwrap().keys().filter(is_new).cloned().collect()
 }
@@ -259,25 +261,25 @@ fn operations_that_the_cluster_refuses_get_no_id() {
         json!({"_doc": {"_meta": {"bulk_reshuffle": {"missing_id": "pass"}}}});
     let (none, routed, required) = (json!({}), json!({"routing": "x"}), json!({"require_alias": true}));
     for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
-        let mut world = World::knowing(json!({"missing_id": mode, "cluster_state": {"refresh": "1h"}}), &state);
-        assert_eq!(added(&mut world, "i", "index", &none), [makes]);
-        assert_eq!(added(&mut world, "a", "index", &required), [makes]);
-        assert_eq!(added(&mut world, "i", "index", &required), [""; 0]);
-        assert_eq!(added(&mut world, "stream", "create", &routed), [""; 0]);
-        assert_eq!(added(&mut world, ".ds-stream-1", "create", &none), [""; 0]);
-        assert_eq!(added(&mut world, "appended", "index", &none), [""; 0]);
-        assert_eq!(added(&mut world, "passed", "index", &none), [""; 0]);
+        let mut harness = Harness::knowing(json!({"missing_id": mode, "cluster_state": {"refresh": "1h"}}), &state);
+        assert_eq!(added(&mut harness, "i", "index", &none), [makes]);
+        assert_eq!(added(&mut harness, "a", "index", &required), [makes]);
+        assert_eq!(added(&mut harness, "i", "index", &required), [""; 0]);
+        assert_eq!(added(&mut harness, "stream", "create", &routed), [""; 0]);
+        assert_eq!(added(&mut harness, ".ds-stream-1", "create", &none), [""; 0]);
+        assert_eq!(added(&mut harness, "appended", "index", &none), [""; 0]);
+        assert_eq!(added(&mut harness, "passed", "index", &none), [""; 0]);
         for stream in ["stream", "streams"] {
             let made: &[&str] = if mode == "generate" { &["_id"] } else { &[] };
-            assert_eq!(added(&mut world, stream, "create", &none), made);
+            assert_eq!(added(&mut harness, stream, "create", &none), made);
         }
-        assert_eq!(added(&mut world, "streams", "create", &required).is_empty(), mode == "direct");
-        assert_eq!(added(&mut world, "stream", "create", &required), [""; 0]);
+        assert_eq!(added(&mut harness, "streams", "create", &required).is_empty(), mode == "direct");
+        assert_eq!(added(&mut harness, "stream", "create", &required), [""; 0]);
         for (stream, action) in [("stream", "index"), ("streams", "update"), ("stream", "delete")] {
             let body = format!("{}\n{{}}\n", json!({action: {"_index": stream, "_id": "1"}}));
             let end = if action == "delete" { body.len() - 3 } else { body.len() };
-            let id = world.request("/_bulk", &body[..end]);
-            assert_eq!(world.passed[&id], body.as_bytes()[..end], "{stream} {action}");
+            let id = harness.request("/_bulk", &body[..end]);
+            assert_eq!(harness.passed[&id], body.as_bytes()[..end], "{stream} {action}");
         }
     }
 }

@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
+use super::harness::{Harness, id_on, index, state};
 use super::missing_ids::added;
-use super::world::{World, id_on, index, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
-/// Creates a world with nodes of these versions and an additional data stream "stream" with an alias "streams".
-fn world(config: Value, versions: [&str; 3]) -> World {
+/// Creates a harness with nodes of these versions and an additional data stream "stream" with an alias "streams".
+fn harness(config: Value, versions: [&str; 3]) -> Harness {
     let mut state = state();
     for (node, version) in versions.iter().enumerate() {
         state["nodes"][format!("n{node}")]["version"] = json!(version);
@@ -22,7 +22,7 @@ fn world(config: Value, versions: [&str; 3]) -> World {
         state[part]["indices"][".ds-stream-1"] = state[part]["indices"]["i"].clone();
     }
     state["metadata"]["indices"][".ds-stream-1"]["aliases"] = json!([]);
-    World::knowing(config, &state)
+    Harness::knowing(config, &state)
 }
 
 fn operation(action: &str, name: &str, required: bool) -> String {
@@ -41,11 +41,11 @@ fn the_parameter_is_forwarded_to_nodes_that_support_it() {
         ("/_bulk?require_data_stream=true", "stream", false),
         ("/_bulk?require_data_stream=false", "i", true),
     ] {
-        let mut world = world(json!({}), KNOW_IT);
+        let mut harness = harness(json!({}), KNOW_IT);
         let body = operation("create", name, required);
-        world.request(path, &body);
-        world.woken();
-        let call = &world.calls[0];
+        harness.request(path, &body);
+        harness.woken();
+        let call = &harness.calls[0];
         assert_eq!((call.upstream.as_ref(), call.body.as_slice()), ("es-0", body.as_bytes()));
         assert_eq!(call.headers.iter().find(|(name, _)| name == ":path").unwrap().1, path);
     }
@@ -60,13 +60,13 @@ fn the_request_passes_through_if_a_node_does_not_support_the_parameter() {
             ("/_bulk?require_data_stream=true", index(&[id_on(0, 0)])),
             ("/_bulk?require_data_stream=false", index(&[id_on(0, 0)])),
         ] {
-            let mut world = world(json!({}), ["8.13.0", "8.13.0", third]);
-            let id = world.request(path, &body);
-            assert_eq!(world.passed[&id], body.as_bytes(), "{path} {body}");
-            assert_eq!(world.passed_because(PassThrough::Unrouted(Unrouted::RequireDataStream)), 1);
+            let mut harness = harness(json!({}), ["8.13.0", "8.13.0", third]);
+            let id = harness.request(path, &body);
+            assert_eq!(harness.passed[&id], body.as_bytes(), "{path} {body}");
+            assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::RequireDataStream)), 1);
         }
     }
-    let mut silent = World::new(json!({}));
+    let mut silent = Harness::new(json!({}));
     let id = silent.request("/_bulk?require_data_stream=true", &index(&[id_on(0, 0)]));
     assert!(silent.passed.contains_key(&id));
 }
@@ -81,14 +81,14 @@ fn the_request_passes_through_if_an_update_has_the_parameter() {
         ("/_bulk?require_data_stream=false", "update", true, true),
         ("/_bulk?require_data_stream=true", "delete", true, false),
     ] {
-        let mut world = world(json!({}), KNOW_IT);
-        let id = world.request(path, &operation(action, "i", required));
-        assert_eq!(world.passed.contains_key(&id), passes, "{path} {action} {required}");
+        let mut harness = harness(json!({}), KNOW_IT);
+        let id = harness.request(path, &operation(action, "i", required));
+        assert_eq!(harness.passed.contains_key(&id), passes, "{path} {action} {required}");
     }
-    let mut world = world(json!({}), KNOW_IT);
+    let mut harness = harness(json!({}), KNOW_IT);
     let body = "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n{\"doc\":{}}\n";
-    let id = world.request("/_bulk?require_data_stream=true", body);
-    assert_eq!(world.passed[&id], body.as_bytes());
+    let id = harness.request("/_bulk?require_data_stream=true", body);
+    assert_eq!(harness.passed[&id], body.as_bytes());
 }
 
 /// The refusal of an operation on a name that is not a data stream then contains no id.
@@ -96,13 +96,13 @@ fn the_request_passes_through_if_an_update_has_the_parameter() {
 fn refused_operations_get_no_id() {
     let required = json!({"require_data_stream": true});
     for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
-        let mut world = world(json!({"missing_id": mode}), KNOW_IT);
-        assert_eq!(added(&mut world, "i", "index", &json!({"require_data_stream": false})), [makes]);
-        assert_eq!(added(&mut world, "i", "index", &required), [""; 0]);
-        assert_eq!(added(&mut world, "a", "index", &required), [""; 0]);
+        let mut harness = harness(json!({"missing_id": mode}), KNOW_IT);
+        assert_eq!(added(&mut harness, "i", "index", &json!({"require_data_stream": false})), [makes]);
+        assert_eq!(added(&mut harness, "i", "index", &required), [""; 0]);
+        assert_eq!(added(&mut harness, "a", "index", &required), [""; 0]);
         for name in ["stream", "streams"] {
             let made: &[&str] = if mode == "generate" { &["_id"] } else { &[] };
-            assert_eq!(added(&mut world, name, "create", &required), made);
+            assert_eq!(added(&mut harness, name, "create", &required), made);
         }
     }
 }

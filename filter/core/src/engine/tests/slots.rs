@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{World, id_on, index, state};
+use super::harness::{Harness, id_on, index, state};
 use crate::config::Config;
 
 /// The default `hold.interval` of these tests.
@@ -13,154 +13,154 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 const JUST_BEFORE: Duration = Duration::from_millis(49);
 
-fn quiet(config: Value) -> World {
+fn quiet(config: Value) -> Harness {
     let mut whole = json!({"cluster_state": {"refresh": "1h"}});
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-    World::new(whole)
+    Harness::new(whole)
 }
 
 /// Sends a request to es-0 with this identity. Each number has a separate caller.
-fn ask(world: &mut World, path: &str, identity: &str, caller: usize) -> u32 {
+fn ask(harness: &mut Harness, path: &str, identity: &str, caller: usize) -> u32 {
     let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
-    let id = world.request_with(path, &headers, &index(&[id_on(0, caller % 4)]));
-    world.woken();
+    let id = harness.request_with(path, &headers, &index(&[id_on(0, caller % 4)]));
+    harness.woken();
     id
 }
 
 /// Sends a request from each of this many callers.
-fn ask_all(world: &mut World, path: &str, identity: &str, callers: usize) {
+fn ask_all(harness: &mut Harness, path: &str, identity: &str, callers: usize) {
     for caller in 0..callers {
-        ask(world, path, identity, caller);
+        ask(harness, path, identity, caller);
     }
 }
 
 /// Returns the identity and the caller's number of each call in flight.
-fn in_flight(world: &World) -> Vec<(String, usize)> {
-    let calls = world.calls.iter().map(|call| {
+fn in_flight(harness: &Harness) -> Vec<(String, usize)> {
+    let calls = harness.calls.iter().map(|call| {
         let value = |wanted: &str| call.headers.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
         (value("authorization"), value("x-opaque-id").parse().unwrap())
     });
     calls.collect()
 }
 
-fn count(world: &World, identity: &str) -> usize {
-    in_flight(world).iter().filter(|(of, _)| of == identity).count()
+fn count(harness: &Harness, identity: &str) -> usize {
+    in_flight(harness).iter().filter(|(of, _)| of == identity).count()
 }
 
 #[test]
 fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
-    let mut world = quiet(json!({}));
-    ask_all(&mut world, "/_bulk", "many", 64);
-    assert_eq!(count(&world, "many"), 16);
-    world.now += Duration::from_millis(10);
-    let other = ask(&mut world, "/_bulk", "other", 0);
-    assert_eq!(count(&world, "other"), 0);
-    world.tick_after(JUST_BEFORE);
-    assert_eq!(world.calls.len(), 16);
-    world.tick_after(Duration::from_millis(1));
+    let mut harness = quiet(json!({}));
+    ask_all(&mut harness, "/_bulk", "many", 64);
+    assert_eq!(count(&harness, "many"), 16);
+    harness.now += Duration::from_millis(10);
+    let other = ask(&mut harness, "/_bulk", "other", 0);
+    assert_eq!(count(&harness, "other"), 0);
+    harness.tick_after(JUST_BEFORE);
+    assert_eq!(harness.calls.len(), 16);
+    harness.tick_after(Duration::from_millis(1));
     // However long the others are held, no identity exceeds the number of slots.
-    assert_eq!((count(&world, "many"), count(&world, "other")), (16, 1));
-    let call = world.calls.pop().unwrap();
-    world.calls.insert(0, call);
-    world.answer("es-0");
-    assert_eq!(world.items(other).len(), 1);
+    assert_eq!((count(&harness, "many"), count(&harness, "other")), (16, 1));
+    let call = harness.calls.pop().unwrap();
+    harness.calls.insert(0, call);
+    harness.answer("es-0");
+    assert_eq!(harness.items(other).len(), 1);
     for _ in 0..48 {
-        assert_eq!(count(&world, "many"), 16);
-        world.answer("es-0");
+        assert_eq!(count(&harness, "many"), 16);
+        harness.answer("es-0");
     }
-    world.settle();
-    assert!(world.engine.is_idle());
+    harness.settle();
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn occupied_slots_set_a_timer_for_the_engine() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
-    ask(&mut world, "/_bulk", "one", 0);
-    world.timer = None;
-    ask(&mut world, "/_bulk", "two", 0);
-    assert_eq!(world.timer, Some(INTERVAL));
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    ask(&mut harness, "/_bulk", "one", 0);
+    harness.timer = None;
+    ask(&mut harness, "/_bulk", "two", 0);
+    assert_eq!(harness.timer, Some(INTERVAL));
     // An identity at its maximum sets no timer.
-    world.tick_after(INTERVAL);
-    assert_eq!(world.calls.len(), 2);
-    world.timer = None;
-    ask(&mut world, "/_bulk", "two", 1);
-    world.tick_after(INTERVAL);
-    assert!(world.timer.is_none_or(|timer| timer > Duration::from_secs(1)), "{:?}", world.timer);
-    world.settle();
-    assert!(world.engine.is_idle());
+    harness.tick_after(INTERVAL);
+    assert_eq!(harness.calls.len(), 2);
+    harness.timer = None;
+    ask(&mut harness, "/_bulk", "two", 1);
+    harness.tick_after(INTERVAL);
+    assert!(harness.timer.is_none_or(|timer| timer > Duration::from_secs(1)), "{:?}", harness.timer);
+    harness.settle();
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn slots_are_assigned_round_robin_by_identity_not_by_caller() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
-    ask_all(&mut world, "/_bulk", "greedy", 4);
-    ask_all(&mut world, "/_bulk", "modest", 2);
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    ask_all(&mut harness, "/_bulk", "greedy", 4);
+    ask_all(&mut harness, "/_bulk", "modest", 2);
     let mut turns = Vec::new();
-    while !world.calls.is_empty() {
-        assert_eq!(world.calls.len(), 1);
-        turns.extend(in_flight(&world));
-        world.answer("es-0");
+    while !harness.calls.is_empty() {
+        assert_eq!(harness.calls.len(), 1);
+        turns.extend(in_flight(&harness));
+        harness.answer("es-0");
     }
     let expected = [("greedy", 0), ("greedy", 1), ("modest", 0), ("greedy", 2), ("modest", 1), ("greedy", 3)];
     assert_eq!(turns, expected.map(|(identity, caller)| (identity.to_owned(), caller)));
-    assert!(world.engine.is_idle());
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn slots_are_shared_at_once_by_requests_that_arrive_together() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
     for (identity, callers) in [("many", 8), ("few", 2)] {
         for caller in 0..callers {
             let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
-            world.request_with("/_bulk", &headers, &index(&[id_on(0, 0)]));
+            harness.request_with("/_bulk", &headers, &index(&[id_on(0, 0)]));
         }
     }
-    world.woken();
-    assert_eq!((count(&world, "many"), count(&world, "few")), (2, 2));
-    world.settle();
-    assert!(world.engine.is_idle());
+    harness.woken();
+    assert_eq!((count(&harness, "many"), count(&harness, "few")), (2, 2));
+    harness.settle();
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn requests_that_ask_the_cluster_to_wait_use_separate_slots() {
     for query in ["refresh=wait_for", "wait_for_active_shards=all", "timeout=1m&wait_for_active_shards=1"] {
-        let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
+        let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
         let path = format!("/_bulk?{query}");
-        ask_all(&mut world, &path, "many", 64);
-        assert_eq!(count(&world, "many"), 4);
+        ask_all(&mut harness, &path, "many", 64);
+        assert_eq!(count(&harness, "many"), 4);
         // This request has the same identity, but does not wait.
-        ask(&mut world, "/_bulk?refresh=true", "many", 100);
-        assert_eq!(count(&world, "many"), 5);
-        ask(&mut world, &path, "other", 0);
-        assert_eq!(count(&world, "other"), 0);
-        world.tick_after(INTERVAL);
-        assert_eq!((count(&world, "many"), count(&world, "other")), (5, 1));
-        world.settle();
-        assert_eq!(world.replies.len(), 66);
-        assert!(world.engine.is_idle());
+        ask(&mut harness, "/_bulk?refresh=true", "many", 100);
+        assert_eq!(count(&harness, "many"), 5);
+        ask(&mut harness, &path, "other", 0);
+        assert_eq!(count(&harness, "other"), 0);
+        harness.tick_after(INTERVAL);
+        assert_eq!((count(&harness, "many"), count(&harness, "other")), (5, 1));
+        harness.settle();
+        assert_eq!(harness.replies.len(), 66);
+        assert!(harness.engine.is_idle());
     }
 }
 
 #[test]
 fn a_single_identity_never_exceeds_the_slots() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
     for identity in ["a", "b", "c"] {
-        ask(&mut world, "/_bulk", identity, 0);
+        ask(&mut harness, "/_bulk", identity, 0);
     }
-    world.tick_after(10 * INTERVAL);
-    assert_eq!(world.calls.len(), 2);
-    world.settle();
-    assert_eq!(world.replies.len(), 3);
+    harness.tick_after(10 * INTERVAL);
+    assert_eq!(harness.calls.len(), 2);
+    harness.settle();
+    assert_eq!(harness.replies.len(), 3);
 }
 
 #[test]
 fn slots_are_shared_by_the_configured_header() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
-    ask(&mut world, "/_bulk", "a", 1);
-    ask(&mut world, "/_bulk", "b", 1);
-    ask(&mut world, "/_bulk", "a", 2);
-    world.tick_after(INTERVAL);
-    assert_eq!(in_flight(&world), [("a".to_owned(), 1), ("a".to_owned(), 2)]);
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
+    ask(&mut harness, "/_bulk", "a", 1);
+    ask(&mut harness, "/_bulk", "b", 1);
+    ask(&mut harness, "/_bulk", "a", 2);
+    harness.tick_after(INTERVAL);
+    assert_eq!(in_flight(&harness), [("a".to_owned(), 1), ("a".to_owned(), 2)]);
 }
 
 #[test]
@@ -168,46 +168,46 @@ fn a_hold_of_several_batches_does_not_wait_an_interval_for_each() {
     let config = json!({
         "hold": {"flush_threshold_docs": 1}, "dispatch": {"max_in_flight": 3, "max_in_flight_per_node": 3},
     });
-    let mut world = quiet(config);
-    ask_all(&mut world, "/_bulk", "many", 3);
+    let mut harness = quiet(config);
+    ask_all(&mut harness, "/_bulk", "many", 3);
     for _ in 0..3 {
-        ask(&mut world, "/_bulk", "other", 0);
+        ask(&mut harness, "/_bulk", "other", 0);
     }
-    assert_eq!((count(&world, "many"), count(&world, "other")), (3, 0));
-    world.tick_after(INTERVAL);
-    assert_eq!((count(&world, "many"), count(&world, "other")), (3, 3));
-    world.settle();
-    assert!(world.engine.is_idle());
+    assert_eq!((count(&harness, "many"), count(&harness, "other")), (3, 0));
+    harness.tick_after(INTERVAL);
+    assert_eq!((count(&harness, "many"), count(&harness, "other")), (3, 3));
+    harness.settle();
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn entries_held_for_an_interval_do_not_wait_for_slots() {
     let config = json!({"hold": {"early_release": false}, "dispatch": {"max_in_flight_per_node": 1}});
-    let mut world = quiet(config);
+    let mut harness = quiet(config);
     for identity in ["one", "two"] {
-        ask(&mut world, "/_bulk", identity, 0);
+        ask(&mut harness, "/_bulk", identity, 0);
     }
-    world.tick_after(INTERVAL);
-    assert_eq!(world.calls.len(), 2);
+    harness.tick_after(INTERVAL);
+    assert_eq!(harness.calls.len(), 2);
 }
 
 #[test]
 fn retries_do_not_exceed_the_slots_of_an_identity() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 2}}));
-    ask_all(&mut world, "/_bulk", "many", 8);
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 2}}));
+    ask_all(&mut harness, "/_bulk", "many", 8);
     for _ in 0..4 {
-        world.answer_with("es-0", 429, "{}");
-        assert_eq!(count(&world, "many"), 2);
+        harness.answer_with("es-0", 429, "{}");
+        assert_eq!(count(&harness, "many"), 2);
     }
     // Four retries are due, and four requests have never left.
-    world.tick_after(Duration::from_secs(1));
-    assert_eq!(count(&world, "many"), 2);
-    ask(&mut world, "/_bulk", "other", 0);
-    world.tick_after(INTERVAL);
-    assert_eq!((count(&world, "many"), count(&world, "other")), (2, 1));
-    world.settle();
-    assert_eq!(world.replies.len(), 9);
-    assert!(world.engine.is_idle());
+    harness.tick_after(Duration::from_secs(1));
+    assert_eq!(count(&harness, "many"), 2);
+    ask(&mut harness, "/_bulk", "other", 0);
+    harness.tick_after(INTERVAL);
+    assert_eq!((count(&harness, "many"), count(&harness, "other")), (2, 1));
+    harness.settle();
+    assert_eq!(harness.replies.len(), 9);
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
@@ -218,61 +218,62 @@ fn changing_the_number_of_slots_keeps_the_count_correct() {
             "dispatch": {"max_in_flight_per_node": most},
         })
     };
-    let mut world = World::new(config(2, "1h"));
-    let change = |world: &mut World, most, interval: &str| {
-        world.engine.reconfigure(Rc::new(Config::read(config(most, interval).to_string().as_bytes()).unwrap()));
-        world.woken();
+    let mut harness = Harness::new(config(2, "1h"));
+    let change = |harness: &mut Harness, most, interval: &str| {
+        harness.engine.reconfigure(Rc::new(Config::read(config(most, interval).to_string().as_bytes()).unwrap()));
+        harness.woken();
     };
     for identity in ["one", "two"] {
-        ask_all(&mut world, "/_bulk", identity, 4);
+        ask_all(&mut harness, "/_bulk", identity, 4);
     }
-    assert_eq!((count(&world, "one"), count(&world, "two")), (2, 0));
-    change(&mut world, 3, "1h");
-    assert_eq!(world.calls.len(), 3);
-    change(&mut world, 1, "1h");
-    world.answer("es-0");
-    world.answer("es-0");
-    assert_eq!(world.calls.len(), 1);
+    assert_eq!((count(&harness, "one"), count(&harness, "two")), (2, 0));
+    change(&mut harness, 3, "1h");
+    assert_eq!(harness.calls.len(), 3);
+    change(&mut harness, 1, "1h");
+    harness.answer("es-0");
+    harness.answer("es-0");
+    assert_eq!(harness.calls.len(), 1);
     // Everything that may be held for at most an hour is overdue now.
-    world.now += Duration::from_secs(1);
-    change(&mut world, 1, "50ms");
-    assert_eq!((count(&world, "one"), count(&world, "two")), (1, 1));
-    world.settle();
-    assert_eq!(world.replies.len(), 8);
-    assert!(world.engine.is_idle());
+    harness.now += Duration::from_secs(1);
+    change(&mut harness, 1, "50ms");
+    assert_eq!((count(&harness, "one"), count(&harness, "two")), (1, 1));
+    harness.settle();
+    assert_eq!(harness.replies.len(), 8);
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn slots_of_a_node_that_has_left_block_nothing() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
     let paths = ["/_bulk", "/_bulk?refresh=wait_for"];
     for path in paths {
-        ask_all(&mut world, path, "many", 3);
+        ask_all(&mut harness, path, "many", 3);
     }
-    assert_eq!(world.upstreams(), ["es-0", "es-0"]);
-    let gone = world.engine.upstreams().ids().find(|id| world.engine.upstreams().name(*id).as_ref() == "es-0").unwrap();
-    world.engine.redirect_from(&[gone]);
-    world.woken();
-    assert_eq!(world.upstreams(), ["es-0", "es-0", "es", "es"]);
-    world.tick_after(INTERVAL);
-    assert_eq!(world.calls.len(), 4);
-    world.load(&state());
-    world.settle();
-    assert_eq!(world.replies.len(), 6);
-    assert!(world.engine.is_idle());
+    assert_eq!(harness.upstreams(), ["es-0", "es-0"]);
+    let gone =
+        harness.engine.upstreams().ids().find(|id| harness.engine.upstreams().name(*id).as_ref() == "es-0").unwrap();
+    harness.engine.redirect_from(&[gone]);
+    harness.woken();
+    assert_eq!(harness.upstreams(), ["es-0", "es-0", "es", "es"]);
+    harness.tick_after(INTERVAL);
+    assert_eq!(harness.calls.len(), 4);
+    harness.load(&state());
+    harness.settle();
+    assert_eq!(harness.replies.len(), 6);
+    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn clients_that_disconnect_do_not_leak_slots() {
-    let mut world = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
-    ask(&mut world, "/_bulk", "many", 0);
-    let leavers: Vec<_> = (1..10).map(|caller| ask(&mut world, "/_bulk", "many", caller)).collect();
-    let stays = ask(&mut world, "/_bulk", "many", 10);
-    let other = ask(&mut world, "/_bulk", "other", 0);
-    leavers.into_iter().for_each(|id| world.gone(id));
-    world.answer("es-0");
-    assert_eq!(in_flight(&world), [("many".to_owned(), 10)]);
-    world.settle();
-    assert_eq!((world.items(stays).len(), world.items(other).len()), (1, 1));
-    assert!(world.engine.is_idle());
+    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    ask(&mut harness, "/_bulk", "many", 0);
+    let leavers: Vec<_> = (1..10).map(|caller| ask(&mut harness, "/_bulk", "many", caller)).collect();
+    let stays = ask(&mut harness, "/_bulk", "many", 10);
+    let other = ask(&mut harness, "/_bulk", "other", 0);
+    leavers.into_iter().for_each(|id| harness.gone(id));
+    harness.answer("es-0");
+    assert_eq!(in_flight(&harness), [("many".to_owned(), 10)]);
+    harness.settle();
+    assert_eq!((harness.items(stays).len(), harness.items(other).len()), (1, 1));
+    assert!(harness.engine.is_idle());
 }

@@ -32,7 +32,7 @@ pub struct StateCache {
     cycle_due: Time,
     look_due: Time,
     /// The earliest time at which a hint may start a cycle again.
-    next_hurry: Time,
+    next_early_poll: Time,
     /// Whether a hint of a change has arrived since the last cycle began.
     is_hinted: bool,
     cycles: u32,
@@ -44,7 +44,7 @@ pub struct StateCache {
     /// The upstreams that Envoy does not have.
     missing: BTreeSet<UpstreamId>,
     /// The settings that [`new_settings`](Self::new_settings) returned last.
-    told_settings: Vec<u8>,
+    last_settings: Vec<u8>,
     table: Option<Rc<RoutingTable>>,
     is_table_old: bool,
     events: VecDeque<PollEvent>,
@@ -112,14 +112,14 @@ impl StateCache {
             step: Step::Asleep,
             cycle_due: Time::ZERO,
             look_due: Time::ZERO,
-            next_hurry: Time::ZERO,
+            next_early_poll: Time::ZERO,
             is_hinted: false,
             cycles: 0,
             wanted: Wanted::default(),
             misses: 0,
             next_search: Time::ZERO,
             missing: BTreeSet::new(),
-            told_settings: Vec::new(),
+            last_settings: Vec::new(),
             table: None,
             is_table_old: false,
             events: VecDeque::new(),
@@ -135,10 +135,10 @@ impl StateCache {
     }
 
     /// Starts the next cycle soon, because of a hint of a change. The rate of such cycles is limited.
-    pub fn hurry(&mut self, now: Time) {
+    pub fn poll_soon(&mut self, now: Time) {
         if !self.is_hinted {
             self.is_hinted = true;
-            self.cycle_due = self.cycle_due.min(now.max(self.next_hurry));
+            self.cycle_due = self.cycle_due.min(now.max(self.next_early_poll));
         }
     }
 
@@ -217,11 +217,11 @@ impl StateCache {
     /// Returns the cluster's answer about the run-time settings if it has changed since the last call.
     pub fn new_settings(&mut self) -> Option<&[u8]> {
         let settings = &self.content.cluster.settings;
-        if *settings == self.told_settings {
+        if *settings == self.last_settings {
             return None;
         }
-        self.told_settings.clone_from(settings);
-        Some(&self.told_settings)
+        self.last_settings.clone_from(settings);
+        Some(&self.last_settings)
     }
 
     /// Returns the table if it has changed since the last call.
@@ -295,7 +295,7 @@ impl StateCache {
 
     fn begin_cycle(&mut self, now: Time) -> Option<PollAction> {
         if std::mem::take(&mut self.is_hinted) {
-            self.next_hurry = now.saturating_add(self.gap());
+            self.next_early_poll = now.saturating_add(self.gap());
         }
         self.cycles = self.cycles.wrapping_add(1).max(1);
         let mut wanted = self.wanted.take();
@@ -382,7 +382,8 @@ impl StateCache {
         self.events.push_back(PollEvent::Failed(error));
         if !goes_on {
             self.is_table_old |= self.table.is_some();
-            self.cycle_due = if self.is_hinted { self.next_hurry.max(now) } else { now.saturating_add(self.interval) };
+            self.cycle_due =
+                if self.is_hinted { self.next_early_poll.max(now) } else { now.saturating_add(self.interval) };
             self.step = Step::Publish(None);
         }
     }
@@ -405,7 +406,7 @@ impl StateCache {
             // Workers that must find a change in the shared data thus also see it within the interval.
             self.cycle_due = now.saturating_add(self.interval.saturating_sub(self.interval / LOOKS));
         } else {
-            self.cycle_due = now.max(self.next_hurry);
+            self.cycle_due = now.max(self.next_early_poll);
         }
         self.is_table_old |= !std::mem::take(&mut self.missing).is_empty();
         if let Some(table) = &self.table {
@@ -426,7 +427,7 @@ impl StateCache {
             if !self.content.decode(part, *tag, self.store.checksum(), &value) {
                 // The publisher has been overtaken in the meantime, or the value is lost. A cycle of this worker's own
                 // helps.
-                self.hurry(now);
+                self.poll_soon(now);
             }
             if self.content.cluster.numbering != numbering {
                 // All other parts refer to nodes by other numbers.

@@ -38,7 +38,7 @@ fn no_query_is_sent_before_the_first_request() {
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
     let mut cache = StateCache::new(&config, 1, Box::new(Unshared));
     assert_eq!((cache.due(), cache.next(Time::from_secs(1000))), (None, None));
-    cache.hurry(Time::from_secs(1000));
+    cache.poll_soon(Time::from_secs(1000));
     assert_eq!((cache.due(), cache.next(Time::from_secs(1000))), (None, None));
     cache.wake(Time::from_secs(1001));
     assert_eq!(cache.due(), Some(Time::from_secs(1001)));

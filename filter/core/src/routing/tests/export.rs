@@ -104,8 +104,8 @@ fn load(state: &[u8], template: &str) -> (Rc<RoutingTable>, Upstreams, StateCach
     let mut cache = StateCache::new(&Config::read(config.as_bytes()).unwrap(), 1, Box::new(Unshared));
     let (snapshot, mut upstreams) = (Snapshot::read(state).unwrap(), Upstreams::new("es"));
     cache.wake(Time::ZERO);
-    while let Some(errand) = cache.next(Time::ZERO) {
-        if let PollAction::Ask(query) = errand {
+    while let Some(action) = cache.next(Time::ZERO) {
+        if let PollAction::Ask(query) = action {
             cache.answered(200, snapshot.answer(&query.path()), Time::ZERO);
         }
     }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::super::{RefreshError, StateQuery};
 use super::cluster::Shard;
-use super::harness::{Fate, Harness, INTERVAL};
+use super::harness::{Harness, INTERVAL, QueryOutcome};
 use crate::Time;
 
 const SECOND: Time = Time::from_secs(1);
@@ -21,12 +21,14 @@ fn an_unsent_query_is_repeated_five_times() {
         let mut times = 0;
         harness.run_with(Time::ZERO, |_, query| {
             times += usize::from(query.to_string() == kind);
-            if query.to_string() == kind && times <= 5 { Fate::NotSent } else { Fate::Answered }
+            if query.to_string() == kind && times <= 5 { QueryOutcome::NotSent } else { QueryOutcome::Answered }
         });
         assert_eq!((times, harness.workers[0].borrow().errors().len()), (6, 0), "{kind}");
         harness.check();
         let mut harness = self::harness();
-        harness.run_with(Time::ZERO, |_, query| if query.to_string() == kind { Fate::NotSent } else { Fate::Answered });
+        harness.run_with(Time::ZERO, |_, query| {
+            if query.to_string() == kind { QueryOutcome::NotSent } else { QueryOutcome::Answered }
+        });
         assert_eq!((harness.count(kind), harness.workers[0].borrow().errors().len()), (6, 1), "{kind}");
     }
 }
@@ -43,12 +45,9 @@ fn no_action_is_due_while_a_query_is_in_flight() {
 fn an_unanswered_query_is_repeated_once() {
     for kind in ["overview", "aliases"] {
         let mut harness = harness();
-        harness.run_with(
-            Time::ZERO,
-            |_, query| {
-                if query.to_string() == kind { Fate::Unanswered } else { Fate::Answered }
-            },
-        );
+        harness.run_with(Time::ZERO, |_, query| {
+            if query.to_string() == kind { QueryOutcome::Unanswered } else { QueryOutcome::Answered }
+        });
         let errors = harness.workers[0].borrow().errors();
         assert!(matches!(errors.as_slice(), [RefreshError::Unanswered { query }] if query.to_string() == kind));
         assert_eq!(harness.count(kind), 2, "{kind}");
@@ -67,8 +66,8 @@ fn an_unanswered_query_for_details_is_repeated_with_half_the_names() {
         harness.cluster.borrow_mut().create(&format!("i{number}"), &["n0"]);
     }
     harness.run_with(Time::ZERO, |_, query| match query {
-        StateQuery::Details(names) if names.len() > 30 => Fate::Unanswered,
-        _ => Fate::Answered,
+        StateQuery::Details(names) if names.len() > 30 => QueryOutcome::Unanswered,
+        _ => QueryOutcome::Answered,
     });
     harness.check();
     let asked: Vec<usize> = harness
@@ -88,8 +87,8 @@ fn an_unanswered_query_for_details_is_repeated_with_half_the_names() {
 fn a_cycle_without_details_fails() {
     let mut harness = Harness::new(1);
     harness.run_with(Time::ZERO, |_, query| match query {
-        StateQuery::Details(_) => Fate::Unanswered,
-        _ => Fate::Answered,
+        StateQuery::Details(_) => QueryOutcome::Unanswered,
+        _ => QueryOutcome::Answered,
     });
     let asked = harness.details();
     assert_eq!((harness.count("details of indices"), asked.len()), (3, 4), "both, then the first twice");
@@ -98,16 +97,19 @@ fn a_cycle_without_details_fails() {
 
 #[test]
 fn unreadable_settings_do_not_stop_routing() {
-    let fates: [fn() -> Fate; 5] = [
-        || Fate::Unanswered,
-        || Fate::NotSent,
-        || Fate::With(403, b"{}".to_vec()),
-        || Fate::With(200, b"[]".to_vec()),
-        || Fate::With(200, Vec::new()),
+    let outcomes: [fn() -> QueryOutcome; 5] = [
+        || QueryOutcome::Unanswered,
+        || QueryOutcome::NotSent,
+        || QueryOutcome::With(403, b"{}".to_vec()),
+        || QueryOutcome::With(200, b"[]".to_vec()),
+        || QueryOutcome::With(200, Vec::new()),
     ];
-    for fate in fates {
+    for outcome in outcomes {
         let mut harness = harness();
-        harness.run_with(INTERVAL, |_, query| if *query == StateQuery::Settings { fate() } else { Fate::Answered });
+        harness.run_with(
+            INTERVAL,
+            |_, query| if *query == StateQuery::Settings { outcome() } else { QueryOutcome::Answered },
+        );
         harness.check();
         assert_eq!(harness.workers[0].borrow().errors().len(), 1);
         assert_eq!(harness.workers[0].borrow_mut().cache.new_settings(), None);
@@ -117,18 +119,21 @@ fn unreadable_settings_do_not_stop_routing() {
 
 #[test]
 fn an_invalid_answer_ends_the_cycle_and_keeps_the_table() {
-    let fates: [fn() -> Fate; 4] = [
-        || Fate::With(503, b"{}".to_vec()),
-        || Fate::With(200, b"[]".to_vec()),
-        || Fate::With(200, Vec::new()),
-        || Fate::With(200, br#"{"metadata":{"indices":{"i":7}},"nodes":1,"version":"#.to_vec()),
+    let outcomes: [fn() -> QueryOutcome; 4] = [
+        || QueryOutcome::With(503, b"{}".to_vec()),
+        || QueryOutcome::With(200, b"[]".to_vec()),
+        || QueryOutcome::With(200, Vec::new()),
+        || QueryOutcome::With(200, br#"{"metadata":{"indices":{"i":7}},"nodes":1,"version":"#.to_vec()),
     ];
     for kind in ["version", "overview", "aliases", "details of indices"] {
-        for fate in fates {
+        for outcome in outcomes {
             let mut harness = Harness::settled(3);
             harness.cluster.borrow_mut().alias("i", "x", json!({}));
             harness.cluster.borrow_mut().create("k", &["n1"]);
-            harness.run_with(INTERVAL * 3, |_, query| if query.to_string() == kind { fate() } else { Fate::Answered });
+            harness.run_with(
+                INTERVAL * 3,
+                |_, query| if query.to_string() == kind { outcome() } else { QueryOutcome::Answered },
+            );
             for worker in 0..3 {
                 harness.check_one(worker, true);
                 assert!(harness.route(worker, "j", "1").is_some(), "{kind}");
@@ -147,8 +152,8 @@ fn a_failed_cycle_keeps_its_results() {
     harness.cluster.borrow_mut().delete("j");
     harness.cluster.borrow_mut().create("k", &["n1"]);
     harness.run_with(INTERVAL, |_, query| match query {
-        StateQuery::Details(_) => Fate::With(503, Vec::new()),
-        _ => Fate::Answered,
+        StateQuery::Details(_) => QueryOutcome::With(503, Vec::new()),
+        _ => QueryOutcome::Answered,
     });
     assert_eq!(harness.workers[0].borrow().errors().len(), 1);
     assert_eq!(harness.route(0, "j", "1"), None);
@@ -167,8 +172,8 @@ fn a_partly_read_older_state_discards_the_old_content() {
         cluster.version = 2;
     }
     harness.run_with(INTERVAL, |_, query| match query {
-        StateQuery::Aliases => Fate::With(503, Vec::new()),
-        _ => Fate::Answered,
+        StateQuery::Aliases => QueryOutcome::With(503, Vec::new()),
+        _ => QueryOutcome::Answered,
     });
     // By the next cycle the state's number is higher than the known one, and j has its old version.
     harness.cluster.borrow_mut().version += 10;
@@ -179,10 +184,10 @@ fn a_partly_read_older_state_discards_the_old_content() {
 #[test]
 fn a_hint_during_a_failed_cycle_does_not_start_another_at_once() {
     let mut harness = Harness::settled(1);
-    let hurry = |harness: &Harness| harness.workers[0].borrow_mut().cache.hurry(harness.now);
-    hurry(&harness);
+    let poll_soon = |harness: &Harness| harness.workers[0].borrow_mut().cache.poll_soon(harness.now);
+    poll_soon(&harness);
     harness.stop_at(0, "version");
-    hurry(&harness);
+    poll_soon(&harness);
     harness.workers[0].borrow_mut().cache.answered(503, Vec::new(), harness.now);
     harness.run_for(SECOND / 2);
     assert_eq!(harness.count("version"), 1);
@@ -195,19 +200,19 @@ fn a_hint_starts_the_next_cycle_at_once_at_a_limited_rate() {
     let mut harness = Harness::settled(1);
     harness.run_for(INTERVAL / 2);
     harness.forget();
-    let hurry = |harness: &Harness| harness.workers[0].borrow_mut().cache.hurry(harness.now);
-    hurry(&harness);
+    let poll_soon = |harness: &Harness| harness.workers[0].borrow_mut().cache.poll_soon(harness.now);
+    poll_soon(&harness);
     harness.run_for(Time::ZERO);
     assert_eq!(harness.count("version"), 1);
     for _ in 0..10 {
-        hurry(&harness);
+        poll_soon(&harness);
         harness.run_for(INTERVAL / 100);
     }
     assert_eq!(harness.count("version"), 1);
     harness.run_for(INTERVAL / 5);
     assert_eq!(harness.count("version"), 2);
     for _ in 0..100 {
-        hurry(&harness);
+        poll_soon(&harness);
         harness.run_for(INTERVAL / 20);
     }
     assert!((24..=28).contains(&harness.count("version")), "{} in five intervals", harness.count("version"));
@@ -217,7 +222,7 @@ fn a_hint_starts_the_next_cycle_at_once_at_a_limited_rate() {
 fn a_hint_during_a_cycle_starts_another() {
     let mut harness = Harness::new(1);
     harness.stop_at(0, "overview");
-    harness.workers[0].borrow_mut().cache.hurry(harness.now);
+    harness.workers[0].borrow_mut().cache.poll_soon(harness.now);
     harness.answer(0);
     harness.run_for(INTERVAL / 5);
     assert_eq!(harness.count("version"), 1);

@@ -33,7 +33,7 @@ pub struct Worker {
 }
 
 /// The outcome of a query.
-pub enum Fate {
+pub enum QueryOutcome {
     Answered,
     With(u16, Vec<u8>),
     Unanswered,
@@ -114,17 +114,17 @@ impl Harness {
 
     /// Advances the time. All due actions of the workers take place.
     pub fn run_for(&mut self, time: Time) {
-        self.run_with(time, |_, _| Fate::Answered);
+        self.run_with(time, |_, _| QueryOutcome::Answered);
     }
 
     /// Does the same, with an outcome for each query of each worker.
-    pub fn run_with(&mut self, time: Time, mut fate: impl FnMut(usize, &StateQuery) -> Fate) {
+    pub fn run_with(&mut self, time: Time, mut outcome: impl FnMut(usize, &StateQuery) -> QueryOutcome) {
         let end = self.now + time;
         loop {
             for (number, worker) in self.workers.iter().enumerate() {
                 let mut worker = worker.borrow_mut();
                 if worker.is_alive {
-                    worker.run(self.now, &self.cluster, |query| fate(number, query));
+                    worker.run(self.now, &self.cluster, |query| outcome(number, query));
                 }
             }
             let dues = self.workers.iter().map(|worker| worker.borrow());
@@ -227,18 +227,18 @@ impl Harness {
 
 impl Worker {
     /// Performs all due actions.
-    pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut fate: impl FnMut(&StateQuery) -> Fate) {
+    pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut outcome: impl FnMut(&StateQuery) -> QueryOutcome) {
         for _ in 0..5_000 {
             self.step(now);
             if let Some(query) = self.waits.take() {
-                match fate(&query) {
-                    Fate::Answered => {
+                match outcome(&query) {
+                    QueryOutcome::Answered => {
                         let body = cluster.borrow().answer(&query.path()).to_string();
                         self.cache.answered(200, body.into_bytes(), now);
                     }
-                    Fate::With(status, body) => self.cache.answered(status, body, now),
-                    Fate::Unanswered => self.cache.failed(true, now),
-                    Fate::NotSent => self.cache.failed(false, now),
+                    QueryOutcome::With(status, body) => self.cache.answered(status, body, now),
+                    QueryOutcome::Unanswered => self.cache.failed(true, now),
+                    QueryOutcome::NotSent => self.cache.failed(false, now),
                 }
                 self.follow();
             } else if self.cache.due().is_none_or(|due| due > now) {
@@ -250,9 +250,9 @@ impl Worker {
 
     /// Performs one step. Returns whether there was an action.
     pub fn step(&mut self, now: Time) -> bool {
-        let errand = self.cache.next(now);
+        let action = self.cache.next(now);
         self.follow();
-        match &errand {
+        match &action {
             Some(PollAction::Pause) => self.pauses += 1,
             Some(PollAction::Ask(query)) => {
                 assert!(query.path().len() < 4000, "the path is too long for a cluster");
@@ -261,7 +261,7 @@ impl Worker {
             }
             None => {}
         }
-        errand.is_some()
+        action.is_some()
     }
 
     fn follow(&mut self) {

@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use super::super::StateQuery;
 use super::cluster::Shard;
-use super::harness::{CONFIG, Fate, Harness, INTERVAL, PATIENCE, Worker};
+use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome, Worker};
 use crate::Time;
 
 const SECOND: Time = Time::from_secs(1);
@@ -51,8 +51,8 @@ fn results_found_without_the_lease_do_not_mix_with_others() {
     // The second worker assigns the new node's number to another node, and stops there.
     harness.cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
     harness.run_with(Time::ZERO, |_, query| match query {
-        StateQuery::Details(_) => Fate::With(503, Vec::new()),
-        _ => Fate::Answered,
+        StateQuery::Details(_) => QueryOutcome::With(503, Vec::new()),
+        _ => QueryOutcome::Answered,
     });
     set_alive(&harness, 0, true);
     harness.answer(0);
@@ -80,9 +80,9 @@ fn parts_written_without_the_lease_are_rejected() {
     harness.memory.after_read(".lease", move || {
         cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
         cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a4")]);
-        second.borrow_mut().run(now, &cluster, |_| Fate::Answered);
+        second.borrow_mut().run(now, &cluster, |_| QueryOutcome::Answered);
     });
-    worker(&harness, 0).borrow_mut().run(now, &harness.cluster, |_| Fate::Answered);
+    worker(&harness, 0).borrow_mut().run(now, &harness.cluster, |_| QueryOutcome::Answered);
     assert_eq!(harness.route(1, "j", "1").as_deref(), Some("up-es-4"));
     // A part of the first worker is now next to one of the second's.
     while harness.workers[2].borrow_mut().step(now) {
@@ -101,7 +101,7 @@ fn no_table_is_built_while_parts_are_applied() {
     harness.now += INTERVAL;
     harness.cluster.borrow_mut().change("j", |_| ());
     harness.cluster.borrow_mut().uuid = "another".to_owned();
-    worker(&harness, 0).borrow_mut().run(harness.now, &harness.cluster, |_| Fate::Answered);
+    worker(&harness, 0).borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
     // A table is requested after each step.
     for number in 0.. {
         let second = worker(&harness, 1);
@@ -130,7 +130,7 @@ fn a_lost_part_does_no_harm_until_it_is_found_again() {
     harness.cluster.borrow_mut().change("k", |_| ());
     harness.now += INTERVAL;
     let first = worker(&harness, 0);
-    first.borrow_mut().run(harness.now, &harness.cluster, |_| Fate::Answered);
+    first.borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
     harness.memory.lose(&bucket(&harness));
     let second = worker(&harness, 1);
     while second.borrow_mut().step(harness.now) {
@@ -198,7 +198,7 @@ fn a_partly_published_numbering_leaves_the_table_unchanged() {
     harness.answer(0);
     // It reads the answer, finishes, and publishes the first parts.
     (0..2).for_each(|_| assert!(harness.workers[0].borrow_mut().step(harness.now)));
-    worker(&harness, 1).borrow_mut().run(harness.now, &harness.cluster, |_| Fate::Answered);
+    worker(&harness, 1).borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
     harness.check();
     harness.run_for(INTERVAL);
     harness.check();
@@ -232,11 +232,11 @@ fn a_store_that_refuses_writes_causes_no_busy_loop() {
 #[test]
 fn a_hurried_worker_leaves_a_gap_after_a_long_cycle() {
     let mut harness = Harness::settled(2);
-    worker(&harness, 0).borrow_mut().cache.hurry(harness.now);
+    worker(&harness, 0).borrow_mut().cache.poll_soon(harness.now);
     harness.stop_at(0, "version");
     harness.now += HURRY * 3;
     for number in [0, 1] {
-        worker(&harness, number).borrow_mut().cache.hurry(harness.now);
+        worker(&harness, number).borrow_mut().cache.poll_soon(harness.now);
     }
     harness.answer(0);
     harness.run_for(Time::ZERO);
@@ -250,10 +250,10 @@ fn a_hurried_worker_leaves_a_gap_after_a_long_cycle() {
 fn another_workers_cycle_does_not_raise_the_rate_of_hints() {
     let mut harness = Harness::settled(2);
     // One cycle is caused by a hint, and there is a reason for another.
-    worker(&harness, 0).borrow_mut().cache.hurry(harness.now);
+    worker(&harness, 0).borrow_mut().cache.poll_soon(harness.now);
     harness.run_for(Time::ZERO);
-    worker(&harness, 0).borrow_mut().cache.hurry(harness.now);
-    worker(&harness, 1).borrow_mut().cache.hurry(harness.now);
+    worker(&harness, 0).borrow_mut().cache.poll_soon(harness.now);
+    worker(&harness, 1).borrow_mut().cache.poll_soon(harness.now);
     harness.run_for(HURRY - HURRY / 10);
     let asked = [0, 1].map(|number| harness.workers[number].borrow().asked.len());
     assert_eq!(asked, [1, 1]);

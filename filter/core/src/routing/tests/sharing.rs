@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{PollEvent, StateQuery};
 use super::cluster::Shard;
-use super::harness::{CONFIG, Fate, Harness, INTERVAL, PATIENCE};
+use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome};
 use super::memory::Corruption;
 use crate::Time;
 
@@ -144,8 +144,8 @@ fn a_waiting_worker_checks_only_now_and_then() {
     let second = Rc::clone(&harness.workers[1]);
     let due = second.borrow().cache.due().unwrap();
     assert!(due >= harness.now + INTERVAL / 20, "it is due again in {:?}", due - harness.now);
-    // The same holds for a worker with every reason to hurry.
-    second.borrow_mut().cache.hurry(harness.now);
+    // The same holds for a worker with every reason to poll soon.
+    second.borrow_mut().cache.poll_soon(harness.now);
     harness.run_for(Time::ZERO);
     assert!(second.borrow().cache.due().unwrap() >= harness.now + INTERVAL / 20);
 }
@@ -229,14 +229,14 @@ fn a_worker_replaced_during_a_write_does_no_harm() {
     harness.stop_at(0, "details of indices");
     // The second worker's patience ends just when the first has read that it has the lease.
     let (second, cluster, now) = (Rc::clone(&harness.workers[1]), Rc::clone(&harness.cluster), harness.now);
-    second.borrow_mut().run(now, &cluster, |_| Fate::Answered);
+    second.borrow_mut().run(now, &cluster, |_| QueryOutcome::Answered);
     harness.answer(0);
     assert!(harness.workers[0].borrow_mut().step(now));
     let cluster = Rc::clone(&harness.cluster);
     harness.memory.after_read(".lease", move || {
         cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
         cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a4")]);
-        second.borrow_mut().run(now + PATIENCE + SECOND, &cluster, |_| Fate::Answered);
+        second.borrow_mut().run(now + PATIENCE + SECOND, &cluster, |_| QueryOutcome::Answered);
     });
     harness.now += PATIENCE + SECOND;
     for _ in 0..3 {
@@ -342,7 +342,7 @@ fn a_lease_lost_during_a_cycle_does_no_harm() {
         let lease = harness.memory.keys().into_iter().find(|key| key.ends_with(".lease")).unwrap();
         harness.memory.lose(&lease);
         for worker in [1, 2] {
-            harness.workers[worker].borrow_mut().run(harness.now, &harness.cluster, |_| Fate::Answered);
+            harness.workers[worker].borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
         }
         harness.cluster.borrow_mut().nodes.insert("A".to_owned(), "es-4".to_owned());
         harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("A")]);
@@ -357,7 +357,7 @@ fn a_hurried_worker_gets_its_cycle_while_others_poll() {
     let mut harness = Harness::settled(3);
     harness.run_for(SECOND);
     harness.cluster.borrow_mut().create("k", &["n2"]);
-    harness.workers[2].borrow_mut().cache.hurry(harness.now);
+    harness.workers[2].borrow_mut().cache.poll_soon(harness.now);
     harness.run_for(Time::ZERO);
     assert!(harness.route(2, "k", "1").is_some());
     assert_eq!(harness.workers[2].borrow().asked[0], StateQuery::Version);

@@ -72,7 +72,7 @@ fn with_very_many_indices_only_the_first_and_the_wanted_are_loaded() {
     for (worker, name) in [(1, beyond), (0, "x")] {
         harness.forget();
         harness.workers[worker].borrow_mut().cache.want(name);
-        harness.workers[worker].borrow_mut().cache.hurry(harness.now);
+        harness.workers[worker].borrow_mut().cache.poll_soon(harness.now);
         harness.run_for(INTERVAL);
         assert!(harness.route(0, name, "1").is_some() && harness.route(1, name, "1").is_some(), "{name}");
         assert_eq!(harness.details().len(), 1);
@@ -90,7 +90,7 @@ fn guess(harness: &mut Harness, seconds: u64, names: usize, others: &[&str]) {
             let mut worker = harness.workers[0].borrow_mut();
             (0..names).for_each(|number| worker.cache.want(&format!("guess-{second}-{number}")));
             others.iter().for_each(|name| worker.cache.want(name));
-            worker.cache.hurry(harness.now);
+            worker.cache.poll_soon(harness.now);
         }
         harness.run_for(Time::from_secs(1));
     }

@@ -15,7 +15,7 @@ use crate::engine::request::Origin;
 use crate::routing::{Formula, Unshared, hash};
 
 /// A test harness: an engine, its pending commands, and a virtual clock.
-pub struct World {
+pub struct Harness {
     pub engine: Audited,
     pub now: Time,
     /// The batches in flight, oldest first.
@@ -86,21 +86,21 @@ pub fn index(ids: &[String]) -> String {
     ids.iter().map(|id| format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{\"of\":\"{id}\"}}\n")).collect()
 }
 
-impl World {
-    /// Creates a world that knows the cluster state.
+impl Harness {
+    /// Creates a harness that knows the cluster state.
     pub fn new(config: Value) -> Self {
         Self::knowing(config, &state())
     }
 
-    /// Creates a world that knows this state.
+    /// Creates a harness that knows this state.
     pub fn knowing(config: Value, state: &Value) -> Self {
-        let mut world = Self::without_state(config);
-        world.request("/_bulk", "");
-        world.load(state);
-        world.passed.clear();
-        world.counts.clear();
-        world.wake_ups = 0;
-        world
+        let mut harness = Self::without_state(config);
+        harness.request("/_bulk", "");
+        harness.load(state);
+        harness.passed.clear();
+        harness.counts.clear();
+        harness.wake_ups = 0;
+        harness
     }
 
     /// Completes the pending poll of the cluster state.

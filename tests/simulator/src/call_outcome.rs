@@ -7,7 +7,7 @@ use crate::scenario::Scenario;
 
 /// The predetermined outcome of a call with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fate {
+pub struct CallOutcome {
     /// Whether a node executes it, even if its answer is lost.
     pub carried_out: bool,
     /// How the call returns.
@@ -69,7 +69,7 @@ pub enum Ended {
     Unknown(u16),
 }
 
-impl Fate {
+impl CallOutcome {
     /// Generates the outcome of a call. A node refuses a poisoned one.
     pub fn draw(rng: &mut Rng, scenario: &Scenario, poisoned: bool) -> Self {
         use Ending::{Failed, Items, Lie as Lies, NotSent, NotSentText, Refused, Reset, TimedOut};

@@ -14,7 +14,7 @@ const REFRESH: Duration = Duration::from_secs(2);
 const AT_ONCE: Duration = Duration::from_millis(700);
 
 impl Site {
-    /// Sets one of the filter's switches; `null` removes it.
+    /// Sets one of the run-time settings; `null` removes it.
     async fn switch(&self, scope: &str, name: &str, value: Value) -> Result<()> {
         let setting = format!("cluster.metadata.bulk_reshuffle.{name}");
         self.put("/_cluster/settings", json!({scope: {setting: value}})).await.map(|_| ())
@@ -149,8 +149,8 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn switches_control_when_held_requests_are_sent() -> Result<()> {
-    let bench = Bench::start("switches of holds").await?;
+async fn runtime_settings_control_when_held_requests_are_sent() -> Result<()> {
+    let bench = Bench::start("run-time settings of holds").await?;
     let (leaves, set) = (
         async |index: &str, documents, bytes| bench.leaves(index, documents, bytes).await,
         async |name: &str, value| bench.set(name, value).await,
@@ -203,8 +203,8 @@ async fn switches_control_when_held_requests_are_sent() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn switches_and_mappings_control_the_handling_of_documents_without_an_id() -> Result<()> {
-    let bench = Bench::start("switches of ids").await?;
+async fn runtime_settings_and_mappings_control_the_handling_of_documents_without_an_id() -> Result<()> {
+    let bench = Bench::start("run-time settings of ids").await?;
     let is_generated = |batch: &Recorded| batch.operations().is_ok_and(|operations| operations[0].id.is_some());
     let is_direct = |batch: &Recorded| batch.text().contains("routing");
     let meta = async |meta: Value| {
@@ -238,15 +238,15 @@ async fn switches_and_mappings_control_the_handling_of_documents_without_an_id()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transient_switches_take_precedence_and_invalid_ones_are_ignored() -> Result<()> {
+async fn transient_runtime_settings_take_precedence_and_invalid_ones_are_ignored() -> Result<()> {
     const INVALID: &str = "wasmcustom.bulk_reshuffle_switches_invalid_total";
-    let bench = Bench::start("switches, odd ones").await?;
+    let bench = Bench::start("run-time settings, odd ones").await?;
     let is_whole = async || Ok(!bench.is_split("six").await?);
     bench.site.switch("transient", "enabled", json!("true")).await?;
     bench.set("early_release", json!("false")).await?;
     bench.set("interval", json!("1s")).await?;
     bench.set("enabled", json!("false")).await?;
-    bench.soon("the other switches apply", async || Ok(!bench.leaves("one", 1, 10).await?)).await?;
+    bench.soon("the other settings apply", async || Ok(!bench.leaves("one", 1, 10).await?)).await?;
     ensure!(bench.is_split("six").await?, "the persistent switch takes precedence over the transient one");
     bench.site.switch("transient", "enabled", Value::Null).await?;
     bench.soon("requests pass through without the transient switch", is_whole).await?;
@@ -259,7 +259,7 @@ async fn transient_switches_take_precedence_and_invalid_ones_are_ignored() -> Re
     let log = bench.envoy.log();
     let named = log.lines().find(|line| line.contains("cluster.metadata.bulk_reshuffle.flush_threshold_docs"));
     ensure!(named.is_some_and(|line| line.contains("[warning]") && line.contains("ignored")), "{named:?}");
-    ensure!(!bench.leaves("one", 1, 10).await?, "the other switches no longer apply");
+    ensure!(!bench.leaves("one", 1, 10).await?, "the other settings no longer apply");
     // After another change, the same invalid switch is not counted again.
     bench.set("interval", Value::Null).await?;
     bench.soon("the change applies", async || bench.leaves("one", 1, 10).await).await?;

@@ -14,7 +14,7 @@ const PLACE: &str = "cluster.metadata.bulk_reshuffle";
 /// The run-time settings that operators set in the cluster, under `cluster.metadata.bulk_reshuffle`. They override the
 /// fields of the configuration, with the same units and limits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Switches {
+pub struct RuntimeSettings {
     /// The field `enabled`.
     pub enabled: Option<bool>,
     /// The field `hold.interval`.
@@ -31,7 +31,7 @@ pub struct Switches {
     pub max_in_flight: Option<usize>,
 }
 
-impl Switches {
+impl RuntimeSettings {
     /// Parses the answer to
     /// `GET /_cluster/settings?filter_path=persistent.cluster.metadata.bulk_reshuffle,transient.cluster.metadata.bulk_reshuffle`.
     /// A transient setting overrides a persistent one, as in the cluster. Also returns a message for each setting that
@@ -99,10 +99,10 @@ fn literal(value: Value) -> Value {
 }
 
 impl Config {
-    /// Returns the configuration with these settings applied, except those that [contradict](Switches::contradictions)
+    /// Returns the configuration with these settings applied, except those that [contradict](RuntimeSettings::contradictions)
     /// it.
     #[must_use]
-    pub fn with(&self, switches: &Switches) -> Self {
+    pub fn with(&self, switches: &RuntimeSettings) -> Self {
         let mut config = self.clone();
         let Self { enabled, hold, dispatch, missing_id, .. } = &mut config;
         let max_in_flight = switches.max_in_flight.filter(|_| switches.contradictions(self).is_empty());
@@ -137,8 +137,8 @@ mod tests {
         json!({scope: {"cluster": {"metadata": {"bulk_reshuffle": switches}}}})
     }
 
-    fn read(answer: &Value) -> (Switches, Vec<String>) {
-        Switches::read(answer.to_string().as_bytes()).unwrap()
+    fn read(answer: &Value) -> (RuntimeSettings, Vec<String>) {
+        RuntimeSettings::read(answer.to_string().as_bytes()).unwrap()
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(format!("{:?}", before.with(&switches)), format!("{same:?}"));
         // Workers exchange the settings as text.
         let text = serde_json::to_string(&switches).unwrap();
-        assert_eq!(serde_json::from_str::<Switches>(&text).unwrap(), switches);
+        assert_eq!(serde_json::from_str::<RuntimeSettings>(&text).unwrap(), switches);
     }
 
     #[test]
@@ -164,10 +164,10 @@ mod tests {
         let before = config(&json!({"coordinator": "es", "enabled": false, "hold": {"early_release": false}}));
         for answer in [json!({}), json!({"persistent": {}}), below("transient", json!({}))] {
             let (switches, invalid) = read(&answer);
-            assert_eq!((&switches, invalid.len()), (&Switches::default(), 0));
+            assert_eq!((&switches, invalid.len()), (&RuntimeSettings::default(), 0));
             assert_eq!(format!("{:?}", before.with(&switches)), format!("{before:?}"));
         }
-        assert!(Switches::read(b"[]").is_err() && Switches::read(b"<html>").is_err());
+        assert!(RuntimeSettings::read(b"[]").is_err() && RuntimeSettings::read(b"<html>").is_err());
     }
 
     #[test]
@@ -178,11 +178,11 @@ mod tests {
             .unwrap()
             .extend(below("transient", json!({"interval": "2s", "enabled": "false"})).as_object().unwrap().clone());
         let (switches, invalid) = read(&answer);
-        let expected = Switches {
+        let expected = RuntimeSettings {
             enabled: Some(false),
             interval: Some(Duration::from_secs(2)),
             max_in_flight: Some(2),
-            ..Switches::default()
+            ..RuntimeSettings::default()
         };
         assert_eq!((switches, invalid.len()), (expected, 0));
     }
@@ -191,12 +191,12 @@ mod tests {
     fn reads_bare_numbers_and_booleans() {
         let set = json!({"enabled": false, "early_release": true, "flush_threshold_docs": 5, "max_in_flight": 4});
         let (switches, invalid) = read(&below("transient", set));
-        let expected = Switches {
+        let expected = RuntimeSettings {
             enabled: Some(false),
             early_release: Some(true),
             flush_threshold_docs: Some(5),
             max_in_flight: Some(4),
-            ..Switches::default()
+            ..RuntimeSettings::default()
         };
         assert_eq!((switches, invalid.len()), (expected, 0));
     }
@@ -228,10 +228,10 @@ mod tests {
             let named = format!("`cluster.metadata.bulk_reshuffle.{name}`");
             assert!(invalid[0].contains(&named) && invalid[0].contains(problem), "{}", invalid[0]);
             // The other settings still apply.
-            assert_ne!(switches, Switches::default(), "{name} {value}");
+            assert_ne!(switches, RuntimeSettings::default(), "{name} {value}");
         }
         let (switches, invalid) = read(&json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": "off"}}}}));
-        assert_eq!((switches, invalid.len()), (Switches::default(), 1));
+        assert_eq!((switches, invalid.len()), (RuntimeSettings::default(), 1));
         assert!(invalid[0].contains("`cluster.metadata.bulk_reshuffle`"), "{}", invalid[0]);
     }
 
@@ -239,10 +239,10 @@ mod tests {
     fn a_batch_limit_above_the_nodes_is_ignored() {
         let config =
             config(&json!({"coordinator": "es", "dispatch": {"max_in_flight": 2, "max_in_flight_per_node": 4}}));
-        let switches = |max_in_flight| Switches {
+        let switches = |max_in_flight| RuntimeSettings {
             max_in_flight: Some(max_in_flight),
             enabled: Some(false),
-            ..Switches::default()
+            ..RuntimeSettings::default()
         };
         let with = config.with(&switches(4));
         assert_eq!((with.dispatch.max_in_flight, switches(4).contradictions(&config).len()), (4, 0));
