@@ -11,18 +11,14 @@
 //! ```
 
 mod admin_path;
-mod cluster_state;
 mod credentials;
 mod dispatch;
-mod error;
 mod field;
 mod harmless_headers;
-mod header_pause;
 mod hold;
 mod identity_headers;
 mod index_settings;
 mod limits;
-mod missing_id;
 mod nodes;
 mod retry;
 mod runtime_settings;
@@ -30,22 +26,20 @@ mod runtime_settings;
 mod tests;
 mod upstream_template;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Object, object};
 pub use admin_path::AdminPath;
-pub use cluster_state::ClusterStateConfig;
 pub use credentials::Credentials;
 pub use dispatch::{Dispatch, Level};
-pub use error::ConfigError;
-use field::{upstream_name, upstream_names};
+use field::{duration, show_duration, upstream_name, upstream_names};
 pub use harmless_headers::HarmlessHeaders;
-pub use header_pause::HeaderPause;
 pub use hold::Hold;
 pub use identity_headers::IdentityHeaders;
 pub use index_settings::{IndexPattern, IndexSettings};
 pub use limits::Limits;
-pub use missing_id::MissingId;
 pub use nodes::Nodes;
 pub use retry::Retry;
 pub use runtime_settings::RuntimeSettings;
@@ -106,6 +100,67 @@ pub struct Config {
     /// Whether the filter sets each request's outcome for the access log.
     #[serde(default)]
     pub access_log: bool,
+}
+
+/// How the filter holds back a request's headers while it reads the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeaderPause {
+    /// The filter detects which of the two works.
+    #[default]
+    Auto,
+    /// The filter stops them itself, which needs `allow_on_headers_stop_iteration`.
+    Stop,
+    /// A buffer filter right after this one holds them back.
+    Buffer,
+}
+
+/// How operations without a document id are routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingId {
+    /// The operations go unchanged to any node, which generates the id and forwards the document to its shard.
+    Pass,
+    /// The filter generates the id.
+    #[default]
+    Generate,
+    /// All such operations of a request for one index get a routing value that leads to one shard, whose node generates
+    /// the ids.
+    Direct,
+}
+
+/// How often and how long the filter polls the cluster state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterStateConfig {
+    /// The interval between polls.
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    pub refresh: Duration,
+    /// The timeout of each call.
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    pub timeout: Duration,
+}
+
+impl Default for ClusterStateConfig {
+    fn default() -> Self {
+        Self { refresh: Duration::from_secs(5), timeout: Duration::from_secs(5) }
+    }
+}
+
+/// An error in a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("configuration: `{field}`: {problem}")]
+pub struct ConfigError {
+    /// The path of the field, such as `hold.interval`, or `.` for the whole configuration.
+    pub field: String,
+    /// What was expected, and what was found.
+    pub problem: String,
+}
+
+impl ConfigError {
+    fn new(field: &str, problem: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), problem: problem.into() }
+    }
 }
 
 impl Config {

@@ -7,7 +7,6 @@
 //! ```
 //! Every line ends with a newline, including the last.
 
-mod action;
 mod action_line;
 mod answer;
 mod body;
@@ -25,7 +24,6 @@ mod reply;
 mod splice;
 mod update_body;
 
-pub use action::Action;
 pub use action_line::{ActionLine, LineError};
 pub use answer::{Answer, AnswerError, AnswerItem, ERROR_ROOM, ITEM_ROOM};
 pub use body::Body;
@@ -35,7 +33,7 @@ pub use filter_path::{FilterPath, Selection, Verdict};
 pub use filtered::write_selected;
 pub use gzip::gzip;
 pub use inflater::{InflateError, Inflater};
-pub use operation::{Operation, Placement};
+pub use operation::{Action, Operation, Placement};
 pub use pretty::pretty;
 pub use quotation::unquoted;
 pub use reader::{ReadError, Reader};

@@ -1,7 +1,9 @@
 use std::ops::Range;
 
-use super::Action;
+use serde::{Deserialize, Serialize};
+
 use crate::invariant::Count;
+use crate::json::FastReader;
 
 /// One operation of a request: its position in the body, and its destination. It is small, because a request may have a
 /// million of them.
@@ -31,5 +33,49 @@ impl Operation {
     /// Returns the range of its lines in the body.
     pub fn range(&self) -> Range<u32> {
         self.start..self.start.plus(self.len, "a body has fewer than 4 GiB")
+    }
+}
+
+/// What a bulk operation does to its document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Writes the document, whether it exists or not.
+    Index,
+    /// Writes the document, or fails if it exists.
+    Create,
+    /// Changes parts of the document.
+    Update,
+    /// Removes the document.
+    Delete,
+}
+
+impl Action {
+    /// Reads an action's name as the next key, with its quotes.
+    pub(super) fn plain(text: &mut FastReader<'_>) -> Option<Self> {
+        if text.takes(b"\"index\"") {
+            Some(Self::Index)
+        } else if text.takes(b"\"create\"") {
+            Some(Self::Create)
+        } else if text.takes(b"\"update\"") {
+            Some(Self::Update)
+        } else {
+            text.takes(b"\"delete\"").then_some(Self::Delete)
+        }
+    }
+
+    /// Returns the action's name in action lines and in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// Returns whether a source line follows the action line.
+    pub fn has_source(self) -> bool {
+        self != Self::Delete
     }
 }

@@ -5,7 +5,6 @@
 
 mod arrival_estimate;
 mod batch;
-mod destination;
 mod hold;
 mod queue_entry;
 mod redirect;
@@ -13,7 +12,6 @@ mod share;
 mod share_numbers;
 mod slots;
 mod upstream_slots;
-mod waiting;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -28,13 +26,11 @@ use crate::invariant::Count;
 use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
-pub use destination::Destination;
 use hold::Hold;
 use queue_entry::{QueueEntry, SlotsKey, Ticket};
-pub use share::{HeldShare, Selection, Share};
+pub use share::{Destination, HeldShare, Selection, Share, Waiting};
 pub use share_numbers::ShareNumbers;
 use slots::Slots;
-pub use waiting::Waiting;
 
 /// The holds of all destinations and callers, and the queue of what may leave.
 ///

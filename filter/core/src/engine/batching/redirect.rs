@@ -1,5 +1,5 @@
-use super::destination::Destination;
 use super::queue_entry::QueueEntry;
+use super::share::Destination;
 use super::{HeldShare, Hold, Holds, Key};
 use crate::Time;
 use crate::engine::command::RequestId;

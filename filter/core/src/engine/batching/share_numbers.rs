@@ -1,6 +1,6 @@
 use hashbrown::HashMap;
 
-use super::destination::Destination;
+use super::share::Destination;
 use super::share::Share;
 
 /// An index of a request's shares by destination.
