@@ -60,7 +60,7 @@ async fn without_a_body_the_first_request_passes_through_and_the_others_are_spli
         assert_eq!(Item::read_all(&first)?[0].status, 201);
         assert_eq!(scene.counted(PASSED).await?, 1);
         check_split(&scene, 5).await?;
-        assert!(scene.envoy.log().contains("set allow_on_headers_stop_iteration"));
+        assert!(scene.envoy.log().contains("Set allow_on_headers_stop_iteration"));
         // A large request, and a request whose last operation makes it pass through.
         let large = scene.cluster.write_book(1, 0)?.repeat(30_000);
         assert_eq!(Item::read_all(&scene.bulk("/_bulk", large).await?)?.len(), 30_000);
