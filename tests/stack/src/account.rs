@@ -15,18 +15,18 @@ const NOBODY: u32 = 65_534;
 /// unprivileged account, and any other user under their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Account {
-    is_nobody: bool,
+    is_unprivileged: bool,
 }
 
 impl Account {
     /// Returns the account of this process's search nodes.
     pub(crate) fn of_nodes() -> Self {
-        Self { is_nobody: rustix::process::geteuid().is_root() }
+        Self { is_unprivileged: rustix::process::geteuid().is_root() }
     }
 
     /// Sets a command to run under this account.
     pub(crate) fn apply(self, command: &mut Command) {
-        if self.is_nobody {
+        if self.is_unprivileged {
             // Setting a user id as root also drops root's other groups.
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -36,7 +36,7 @@ impl Account {
     pub(crate) fn reaches(self, folder: &Path) -> bool {
         const READ_AND_PASS: u32 = 0o005;
         const PASS: u32 = 0o001;
-        if !self.is_nobody {
+        if !self.is_unprivileged {
             return true;
         }
         let Ok(folder) = folder.canonicalize() else { return false };
@@ -46,7 +46,7 @@ impl Account {
 
     /// Changes the owner of the folder and everything in it to the account.
     pub(crate) fn own(self, folder: &Path) -> Result<()> {
-        if !self.is_nobody {
+        if !self.is_unprivileged {
             return Ok(());
         }
         chown(folder, Some(NOBODY), Some(NOBODY))

@@ -341,7 +341,7 @@ impl Cycle {
         self.known = Some(version.ok_or_else(nothing)?);
         self.has_changed = true;
         if self.is_older {
-            content.begin_anew(self.numbering);
+            content.restart(self.numbering);
         }
         content.set_nodes(std::mem::take(&mut self.overview.nodes), self.numbering);
         let is_partial = self.overview.indices > MANY;

@@ -145,10 +145,10 @@ impl Content {
     /// all content and renumbers the nodes under `numbering`, which must be unused.
     pub fn set_nodes(&mut self, found: BTreeMap<String, Node>, numbering: u64) {
         if self.cluster.numbering == 0 {
-            self.begin_anew(numbering);
+            self.restart(numbering);
         }
         let Some(changed) = self.cluster.nodes.update(found.clone()) else {
-            self.begin_anew(numbering);
+            self.restart(numbering);
             self.cluster.nodes.update(found);
             return;
         };
@@ -158,7 +158,7 @@ impl Content {
     }
 
     /// Discards all known nodes and indices.
-    pub fn begin_anew(&mut self, numbering: u64) {
+    pub fn restart(&mut self, numbering: u64) {
         let settings = std::mem::take(&mut self.cluster.settings);
         *self = Self {
             cluster: ClusterPart { numbering, settings, ..ClusterPart::default() },
