@@ -23,6 +23,7 @@ async fn answered_by_route(trial: &Trial, path: &str) -> Result<(Cost, u16, Opti
     let location = answer.headers.get("location").map(|value| value.to_str().map(str::to_owned)).transpose()?;
     let arrived = trial.arrived().len();
     ensure!(arrived == 0, "{status}, and {arrived} requests at the nodes");
+    trial.wait_for_count("requests_total.outcome.passed_through.reason.route", 1).await?;
     Ok((Cost { wire, got: format!("{status}, {}", trial.way().await?) }, status, location))
 }
 
