@@ -75,8 +75,10 @@ lint: ## check the format, the lints, the imports of core, and the English
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
-test: tools forced-trap ## run the tests, with the same real Envoy and cluster as the demo
+# The linker of the module uses one processor for a minute, so cargo compiles the tests at the same time.
+test: tools ## run the tests, with the same real Envoy and cluster as the demo
 	@python3 tests/tools/fetch.py func-e
+	@$(MAKE) --no-print-directory forced-trap & module=$$!; $(TEST) --no-run --quiet; tests=$$?; wait $$module && exit $$tests
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which

@@ -254,11 +254,14 @@ impl Holds {
 
     /// Settles a batch that left this hold, so that the next one may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
-        if let Some(hold) = self.holds.get_mut(&key) {
-            hold.in_flight = hold.in_flight.minus(1, "a batch of the hold is in flight");
+        let Some(hold) = self.holds.get_mut(&key) else { return };
+        hold.in_flight = hold.in_flight.minus(1, "a batch of the hold is in flight");
+        if hold.shares.is_empty() {
+            // Most holds end here, so this case looks the hold up only once more.
+            self.drop_if_over(key, now);
+        } else {
+            self.queue_if_ready(key, now);
         }
-        self.queue_if_ready(key, now);
-        self.drop_if_over(key, now);
     }
 
     fn drop_ended(&mut self, now: Time) {

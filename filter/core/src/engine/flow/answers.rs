@@ -193,11 +193,14 @@ impl Engine {
     /// Finishes a part of a share: holds the next part, or answers the request if this was the last part of its last
     /// share.
     pub(crate) fn finish(&mut self, held: &HeldShare) {
-        let Some(request) = self.requests.get_mut(&held.request) else { return };
-        if request.has_part(held.share) && self.hold_part(held.request, held.share) {
-            return;
+        let Some(mut request) = self.requests.get_mut(&held.request) else { return };
+        if request.has_part(held.share) {
+            if self.hold_part(held.request, held.share) {
+                return;
+            }
+            let Some(found) = self.requests.get_mut(&held.request) else { return };
+            request = found;
         }
-        let Some(request) = self.requests.get_mut(&held.request) else { return };
         request.pending = request.pending.minus(1, "a share is over once");
         if request.pending == 0 {
             self.answer(held.request);
