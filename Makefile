@@ -183,7 +183,7 @@ k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
 	@python3 tests/tools/fetch.py k6
 	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
 
-# Needs an otherwise idle machine. `cargo run --package bulk-reshuffle-bench -- --help` lists the options.
+# Needs an otherwise idle machine. `cargo run --bin bulk-reshuffle-bench -- --help` lists the options.
 bench: tools build ## compare the filter, plain Envoy and direct writes, in pairs
 ## WORKLOADS=1x256,10x64,...  documents in a request x clients
 ## TARGETS=direct,plain,filter  ways to the cluster, in the order of each round
@@ -195,34 +195,35 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## OUT=k6/results/...  folder for the report
 ## ENVOY_WORKERS=1  threads of each Envoy
 ## BASE_WASM=...  another build of the filter, for the target `base`
-	@cargo run --release --package bulk-reshuffle-bench
+	@cargo run --release --package bulk-reshuffle-bench --bin bulk-reshuffle-bench
 
 bench-settings: tools build ## compare other values of each setting with the shipped ones, in pairs
 ## WORKLOADS=... ROUNDS=5 SECONDS=5  as above
-	@cargo run --release --package bulk-reshuffle-bench -- --sweep
+	@cargo run --release --package bulk-reshuffle-bench --bin bulk-reshuffle-bench -- --sweep
 
 bench-core: ## measure each part of core's work for a request
-	@cargo bench --quiet --package bulk-reshuffle --bench core
+	@cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench core
 
 bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
-	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-routines-vm
-	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_routines_vm.wasm \
-		cargo bench --quiet --package bulk-reshuffle-routines --bench side_by_side
+	@cargo rustc --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-bench --no-default-features \
+		--lib --crate-type cdylib
+	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_bench.wasm \
+		cargo bench --quiet --package bulk-reshuffle-bench --bench envoy_vm
 
 bench-instructions: ## count the instructions of the same, and enforce limits; needs valgrind
 ## RENEW=1  turn these counts into the limits
-	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle --bench instructions
+	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench instructions
 
 bench-state: tools build ## measure the cost of a state of 10,000 indices, natively and in Envoy
-	@cargo bench --quiet --package bulk-reshuffle-large-state --bench routing
-	@cargo test --package bulk-reshuffle-large-state --test memory -- --nocapture
+	@cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench large_state
+	@$(TEST) --test limits -- --nocapture a_table_takes
 	@$(TEST) --test large_state -- --nocapture
 
 bench-growth: tools build ## measure a document's cost with many nodes, shards and waiting requests
 ## ROUNDS=5  measurements of each case
 ## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
-	@cargo run --quiet --release --package bulk-reshuffle-growth
+	@cargo run --quiet --release --package bulk-reshuffle-bench --bin bulk-reshuffle-growth
 
 ##@ For the rest
 

@@ -2,6 +2,7 @@
 //!
 //! `demo` starts the cluster and Envoy, sends the same load directly and through the filter, and prints and checks the
 //! results. `up` starts the same processes and leaves them running, and `down` stops them.
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 
 mod bulk;
 mod checks;

@@ -1,5 +1,4 @@
 //! Tests of the package in Node, packed and installed by npm.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::Path;

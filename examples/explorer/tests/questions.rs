@@ -1,5 +1,4 @@
 //! Native tests of the functions behind the page and the package.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::Write;
 

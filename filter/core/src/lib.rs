@@ -42,6 +42,7 @@
 //! In the order of a request: [`Engine`](engine::Engine) takes it in, [`Reader`](bulk::Reader) finds its operations,
 //! [`RoutingTable`](routing::RoutingTable) locates each operation's primary shard, and [`Answer`](bulk::Answer) holds
 //! the items of a node's answer. Read on in [`engine`], then [`bulk`], [`routing`] and [`config`].
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 
 pub mod bulk;
 pub mod config;

@@ -3,6 +3,7 @@
 //! It prints the digest of the image's manifest. The digest identifies the image in any registry, and is the `sha256`
 //! of a `WasmPlugin`. The same module with the same labels produces the same image, byte for byte: it has no dates and
 //! no owners, and its order is fixed.
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 
 mod image;
 mod layer;

@@ -1,5 +1,4 @@
 //! The image in a registry: pushed with crane, and pulled with Istio's own code.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
 //! The same source produces the same image, independent of the folder and the user.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 use std::os::unix::fs::symlink;

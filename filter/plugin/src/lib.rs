@@ -6,7 +6,7 @@
 //!
 //! Memory comes from the target's own allocator. With talc 4.4 instead, a one-document request took 2.5 % more of
 //! Envoy's instructions.
-
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
 #![allow(unsafe_code, missing_docs)]
 

@@ -1,5 +1,4 @@
 //! Tests of every script, with small parameters, against a real cluster behind a real Envoy with the filter.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod run;
 

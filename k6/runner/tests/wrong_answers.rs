@@ -1,5 +1,4 @@
 //! Tests that the scripts can fail: a scripted node returns every kind of wrong answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod run;
 

@@ -1,5 +1,4 @@
 //! Checks that every command in every page is run by a test or a target.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
 

@@ -1,5 +1,4 @@
 //! Checks that `make help` lists every target and fits into 100 columns.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
 //! Checks that every link in every page leads to an existing target.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::path::{Component, Path, PathBuf};
 

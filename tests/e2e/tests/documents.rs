@@ -1,5 +1,4 @@
 //! The pages and the shipped configurations are correct.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
 //! The examples for Kubernetes, Envoy Gateway and Docker Compose, as far as they can be checked without these systems:
 //! the manifests against the projects' own schemas, and Envoy's configuration in front of a real cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,4 @@
 //! Tests of `istio/examples/gateway`: the choice of a gateway pod by a client's sidecar.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -60,8 +59,9 @@ fn objects(manifests: &Manifests, pods: &[Pod], client: &Pod) -> Result<Vec<Valu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_down() -> Result<()> {
-    const CALLERS: usize = 16;
-    const REQUESTS: usize = 4;
+    // Retries alone, without ejection, leave some of so many callers with the pod that is down.
+    const CALLERS: usize = 2_000;
+    const REQUESTS: usize = 2;
     let (tools, network, folder) = (Tools::find()?, Network::find()?, tempfile::tempdir()?);
     let example = |file: &str| std::fs::read_to_string(tools.root.join("istio/examples/gateway").join(file));
     let manifests = Manifests::read(&format!("{}\n---\n{}", example("gateway.yaml")?, example("replicas.yaml")?))?;

@@ -1,6 +1,5 @@
 //! Runs every command of every page, unchanged and in order, against the cluster and the Envoy of `make up`. The
 //! exceptions are other targets of `make`, and commands that need more than this machine.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod before;
 mod output;

@@ -1,7 +1,6 @@
 //! Unmodified clients from their registries, with their own bulk helpers, in front of the filter and real clusters.
 //!
 //! `make test-clients` fetches their dependencies and runs them, one cluster after the other.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod counts;
 mod elasticsearch_7_10;

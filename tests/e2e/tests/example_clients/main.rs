@@ -2,7 +2,6 @@
 //!
 //! `make test-example-clients` fetches their dependencies and runs them, one cluster after the other.
 //! `make test-shippers-full` runs the shippers that must be compiled first.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod clients;
 #[path = "../clients/counts.rs"]

@@ -9,7 +9,6 @@
 //! After each change, operations go straight to their primaries again within one refresh interval.
 //!
 //! Other tests replace or kill one of several such Envoys, which must not affect the others' clients.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod broken_answers;
 mod cutter;

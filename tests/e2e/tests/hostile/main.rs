@@ -7,7 +7,7 @@
 //! - another client, which wrote continuously, got only right answers, each at most two seconds later than when alone.
 //!
 //! The last test prints all results as a table.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(missing_docs)]
 
 mod admin;
 mod answers;

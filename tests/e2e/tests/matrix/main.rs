@@ -1,7 +1,6 @@
 //! Every kind of index, alias and data stream on every version: the filter sends each operation to the node that the
 //! cluster reports, or does not route it for the right reason. Run with `make test-matrix`, or with
 //! `VERSIONS="opensearch-2 …"` for some of the versions.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod cell;
 mod key;

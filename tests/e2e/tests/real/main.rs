@@ -1,5 +1,4 @@
 //! The filter in the real Envoy, in front of a real three-node OpenSearch cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod answers;
 mod buffer;

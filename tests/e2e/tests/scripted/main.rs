@@ -1,5 +1,4 @@
 //! The filter in the real Envoy, in front of scripted nodes, which do what a real cluster does not do on demand.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod arrival;
 mod clients;

@@ -1,5 +1,4 @@
 //! Tests with traffic: istiod delivers the manifests to a real Envoy in front of a real three-node cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod ends;
 mod failures;

@@ -1,6 +1,5 @@
 //! Tests `examples/envoy-gateway` with traffic: the real API server and Envoy Gateway translate it into the
 //! configuration of a real Envoy in front of a real three-node cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod mesh;
 mod site;

@@ -1,6 +1,5 @@
 //! Tests of the manifests with traffic: the real API server and istiod validate them, istiod delivers them, and Istio's
 //! own agent fetches the filter for a real Envoy in front of a real three-node cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod admission;
 mod failures;

@@ -1,6 +1,5 @@
 //! Tests of the shipped manifests: kustomize builds them, Istio's own checks find no mistakes, every value reaches its
 //! place, and dependent fields match.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod folder;
 mod layout;

@@ -1,0 +1,82 @@
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use bulk_reshuffle_bench::routines::Routine;
+
+use crate::subject::Subject;
+
+/// Valgrind's instruction counter. It runs this program again for each count.
+pub struct Callgrind {
+    folder: PathBuf,
+}
+
+/// The message printed if valgrind is missing.
+const HOW_TO_INSTALL: &str = "make bench-instructions: needs valgrind. Install it, for example:
+  Debian, Ubuntu   apt install valgrind
+  Fedora, RHEL     dnf install valgrind";
+
+/// The exit code if valgrind is missing.
+pub const MISSING: u8 = 2;
+
+/// The argument before the subject when this program runs under valgrind.
+const RUN: &str = "--run";
+
+/// The number of runs before the counted one, so that every growing buffer has reached its size.
+const WARM_UP: usize = 2;
+
+impl Callgrind {
+    /// Finds valgrind. Prints how to install it and returns `None` if it is missing.
+    pub fn find() -> Option<Self> {
+        if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+            eprintln!("{HOW_TO_INSTALL}");
+            return None;
+        }
+        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.run/instructions"));
+        fs::create_dir_all(&folder).expect("a folder for profiles");
+        Some(Self { folder: folder.canonicalize().expect("the folder") })
+    }
+
+    /// Returns the folder of the profiles.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Counts the instructions of one run.
+    pub fn count(&self, subject: &Subject) -> u64 {
+        let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ','], "-"));
+        let status = Command::new("valgrind")
+            .args(["--quiet", "--tool=callgrind", "--toggle-collect=*callgrind::counted"])
+            .arg(format!("--callgrind-out-file={}", profile.display()))
+            .arg(env::current_exe().expect("this program's path"))
+            .arg(RUN)
+            .args(subject.arguments())
+            .status();
+        assert!(status.expect("valgrind").success(), "{subject:?} failed under valgrind");
+        let text = fs::read_to_string(&profile).expect("a profile");
+        let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
+        total.filter(|total| *total > 0).expect("a count of instructions")
+    }
+}
+
+/// Returns the subject that this process must run under valgrind, or `None` if it was started directly.
+pub fn asked_for() -> Option<Subject> {
+    let arguments: Vec<String> = env::args().skip_while(|argument| argument != RUN).skip(1).collect();
+    (!arguments.is_empty()).then(|| Subject::read(&arguments).expect("something to count"))
+}
+
+/// Runs the routine several times; only the last run counts.
+pub fn run(routine: &mut dyn Routine) {
+    for _ in 0..WARM_UP {
+        routine.prepare();
+        routine.run();
+    }
+    routine.prepare();
+    counted(&mut || routine.run());
+}
+
+/// The function that callgrind counts: `--toggle-collect` names it.
+#[inline(never)]
+fn counted(act: &mut dyn FnMut()) {
+    act();
+}

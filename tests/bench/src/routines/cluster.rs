@@ -1,0 +1,72 @@
+use serde_json::{Map, Value, json};
+
+use super::documents::{index, index_number};
+
+/// The size of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cluster {
+    /// The number of nodes, called `es-0`, `es-1`, …
+    pub nodes: usize,
+    /// The number of indices. Their primaries are on the nodes round robin.
+    pub indices: usize,
+    /// The number of primaries of each index.
+    pub shards: usize,
+}
+
+impl Cluster {
+    /// A cluster of three nodes and one index of six shards.
+    pub const SMALL: Self = Self { nodes: 3, indices: 1, shards: 6 };
+
+    /// Returns the answer to a query of the filter.
+    pub(crate) fn answer(self, target: &str) -> Vec<u8> {
+        let path = target.split('?').next().unwrap_or_default();
+        let answer = match path.strip_prefix("/_cluster/state/") {
+            Some("version") => self.version(),
+            Some(parts) => match parts.strip_prefix("metadata,routing_table/") {
+                Some(names) => self.details(names),
+                None => self.overview(),
+            },
+            None => json!({}),
+        };
+        answer.to_string().into_bytes()
+    }
+
+    fn version(self) -> Value {
+        json!({"version": 1, "state_uuid": "s", "cluster_uuid": "c"})
+    }
+
+    fn overview(self) -> Value {
+        let mut overview = self.version();
+        let nodes = (0..self.nodes).map(|node| (format!("n{node}"), json!({"name": format!("es-{node}")})));
+        let brief = json!({"version": 1, "settings": {"index": {"uuid": "u"}}});
+        let indices = (0..self.indices).map(|number| (index(number), brief.clone()));
+        overview["nodes"] = nodes.collect::<Map<_, _>>().into();
+        overview["metadata"] = json!({"indices": indices.collect::<Map<_, _>>()});
+        overview
+    }
+
+    /// Returns the details of these indices, separated by commas.
+    fn details(self, names: &str) -> Value {
+        let settings = json!({
+            "uuid": "u", "number_of_shards": self.shards.to_string(), "version": {"created": "136408127"},
+        });
+        let metadata = json!({
+            "version": 1, "state": "open", "routing_num_shards": self.shards * 128, "settings": {"index": settings},
+        });
+        let named = || names.split(',').filter(|name| !name.is_empty());
+        let metadata = named().map(|name| (name.to_owned(), metadata.clone()));
+        let routing_table = named().map(|name| (name.to_owned(), self.routing_table(name)));
+        json!({
+            "metadata": {"indices": metadata.collect::<Map<_, _>>()},
+            "routing_table": {"indices": routing_table.collect::<Map<_, _>>()},
+        })
+    }
+
+    fn routing_table(self, name: &str) -> Value {
+        let first = index_number(name) * self.shards;
+        let node = |shard: usize| format!("n{}", (first + shard) % self.nodes);
+        let primary = |shard: usize| json!([{"primary": true, "state": "STARTED", "node": node(shard)}]);
+        let shards = (0..self.shards).map(|shard| (shard.to_string(), primary(shard)));
+        json!({"shards": shards.collect::<Map<_, _>>()})
+    }
+}

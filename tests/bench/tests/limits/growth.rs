@@ -1,0 +1,58 @@
+//! Tests that the cost of a request does not grow with the cluster, nor with waiting requests. `make
+//! bench-instructions` counts instructions.
+
+use bulk_reshuffle_bench::routines::{Case, Routine, SERIES, Serving};
+
+/// The margin, because a share allocates a little more than a request.
+const MARGIN: f64 = 1.1;
+
+fn case(series: &str, name: &str) -> Case {
+    let series = SERIES.iter().find(|found| found.name == series).expect("a series");
+    *series.cases.iter().find(|found| found.name == name).expect("a case")
+}
+
+fn served(case: &Case) -> Serving {
+    let mut routine = Serving::new(case);
+    for _ in 0..2 {
+        routine.prepare();
+        routine.run();
+    }
+    routine.prepare();
+    routine
+}
+
+/// Returns the allocations for each request and each of its shares.
+fn allocations(case: &Case) -> f64 {
+    let mut routine = served(case);
+    let count = allocation_counter::measure(|| routine.run()).count_total;
+    count as f64 / (case.requests + routine.shares()) as f64
+}
+
+#[test]
+fn allocations_do_not_grow() {
+    for series in SERIES {
+        let counts = series.cases.map(|case| allocations(&case));
+        let is_flat =
+            (1..counts.len()).all(|case| counts[..case].iter().all(|smaller| counts[case] <= smaller * MARGIN));
+        assert!(is_flat, "{}: {counts:?}", series.name);
+    }
+}
+
+/// Checks that the cases measure what they claim.
+#[test]
+fn waiting_requests_leave_together() {
+    // To each node the first request leaves alone, and then all others together.
+    for (series, name, shares, batches) in [
+        ("nodes and load, requests of 1", "3", 300, 6),
+        ("nodes, requests of 1", "300", 10_000, 600),
+        ("nodes, requests of 1,000", "300", 2_888, 600),
+        ("shards, documents for all indices", "100,000", 30, 6),
+        ("waiting requests of one caller", "1", 1, 1),
+        ("waiting requests of one caller", "10,000", 10_000, 6),
+        ("waiting requests of as many callers", "10,000", 10_000, 10_000),
+        ("requests that wait for another node", "10,000", 100, 4),
+    ] {
+        let routine = served(&case(series, name));
+        assert_eq!((routine.shares(), routine.batches()), (shares, batches), "{series}: {name}");
+    }
+}
