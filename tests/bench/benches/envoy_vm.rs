@@ -1,5 +1,4 @@
 //! A table of the routines natively and inside Envoy's V8: `make bench-vm`.
-#![allow(missing_docs)]
 
 use std::path::PathBuf;
 use std::time::Duration;

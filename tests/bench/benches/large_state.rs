@@ -1,5 +1,4 @@
 //! Benchmarks of look-ups by size of the table, and of the steps of a refresh.
-#![allow(missing_docs)]
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The cost of a state of 10,000 indices and 100,000 shards inside Envoy: `make bench-state`.
-#![allow(missing_docs)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! The time that each part of core takes for a request, and the whole path: `make bench-core`.
-#![allow(missing_docs)]
 
 mod answer;
 mod engine;

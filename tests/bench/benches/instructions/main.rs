@@ -1,6 +1,5 @@
 //! The instructions that each part of core takes per operation: `make bench-instructions`. Unlike time, counts stay the
 //! same on a busy machine, so a limit can be enforced.
-#![allow(missing_docs)]
 
 mod callgrind;
 mod growth;

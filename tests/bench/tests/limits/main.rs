@@ -1,6 +1,5 @@
 //! Limits of core's work for a request and for a large state, as far as they can be checked without a clock:
 //! allocations, memory, queries and steps.
-#![allow(missing_docs)]
 
 mod allocations;
 mod arrivals;

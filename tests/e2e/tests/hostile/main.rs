@@ -7,7 +7,6 @@
 //! - another client, which wrote continuously, got only right answers, each at most two seconds later than when alone.
 //!
 //! The last test prints all results as a table.
-#![allow(missing_docs)]
 
 mod admin;
 mod answers;

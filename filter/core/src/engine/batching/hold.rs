@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
 use super::arrival_estimate::ArrivalEstimate;
-use super::queue_entry::Ticket;
-use super::{HeldShare, Waiting};
+use super::queue::{ReadyQueue, Ticket};
+use super::{HeldShare, Key, Waiting};
 use crate::Time;
 use crate::config::Dispatch;
 use crate::config::Hold as HoldConfig;
@@ -133,6 +133,25 @@ impl Hold {
         self.shrink();
         self.count_out(bytes, operations);
         shares
+    }
+
+    /// Queues the hold, whose key this is, if a batch may leave. Returns whether it is queued.
+    pub fn queue_if_ready(
+        &mut self,
+        key: Key,
+        queue: &mut ReadyQueue,
+        rules: (&HoldConfig, &Dispatch),
+        now: Time,
+    ) -> bool {
+        if self.queued.is_none() && self.is_ready(rules.0, rules.1, now) {
+            self.queued = Some(queue.push(key, self.class));
+        }
+        self.queued.is_some()
+    }
+
+    /// Returns the time since which the oldest share is held.
+    pub fn since(&self) -> Option<Time> {
+        self.shares.front().map(|held| held.since)
     }
 
     /// Returns whether a batch may leave now.

@@ -6,7 +6,7 @@
 mod arrival_estimate;
 mod batch;
 mod hold;
-mod queue_entry;
+mod queue;
 mod redirect;
 mod share;
 mod share_numbers;
@@ -27,7 +27,7 @@ use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
 use hold::Hold;
-use queue_entry::{QueueEntry, SlotsKey, Ticket};
+use queue::{QueueEntry, ReadyQueue, SlotsKey};
 pub use share::{Destination, HeldShare, Selection, Share, Waiting};
 pub use share_numbers::ShareNumbers;
 use slots::Slots;
@@ -49,11 +49,7 @@ pub struct Holds {
     max_answer: u64,
     holds: HashMap<Key, Hold>,
     slots: Slots,
-    ready: BTreeMap<Ticket, QueueEntry>,
-    /// The next ticket for a hold.
-    next_ticket: Ticket,
-    /// The next ticket for a batch that is sent again. These tickets precede all others.
-    next_first: Ticket,
+    ready: ReadyQueue,
     /// The batches that are sent again later, by time and number.
     delayed: BTreeMap<(Time, u64), Batch>,
     next_delayed: u64,
@@ -77,9 +73,7 @@ impl Holds {
             dispatch,
             max_answer,
             holds: HashMap::new(),
-            ready: BTreeMap::new(),
-            next_ticket: 0,
-            next_first: -1,
+            ready: ReadyQueue::new(),
             delayed: BTreeMap::new(),
             next_delayed: 0,
             deadlines: BinaryHeap::new(),
@@ -97,20 +91,18 @@ impl Holds {
                 found.queued.is_some()
             }),
         };
-        self.ready.retain(|_, queue_entry| is_ready(queue_entry));
+        self.ready.retain(&mut is_ready);
         // A bound that blocked a departure may have been raised.
         self.slots.configure(self.dispatch.max_in_flight_per_node, self.hold.interval, is_ready);
         self.deadlines.clear();
         self.ending.clear();
         self.holds.values_mut().for_each(|hold| hold.arrival_estimate = ArrivalEstimate::default());
         self.holds.retain(|_, hold| !hold.is_empty());
-        let oldest = |(key, hold): (&Key, &Hold)| Some((hold.shares.front()?.since, *key));
+        let oldest = |(key, hold): (&Key, &Hold)| Some((hold.since()?, *key));
         let mut keys: Vec<_> = self.holds.iter().filter_map(oldest).collect();
         keys.sort_unstable();
         for (_, key) in keys {
-            if !self.queue_if_ready(key, now) {
-                self.wait_for_interval(key);
-            }
+            self.queue_or_wait(key, now);
         }
     }
 
@@ -120,9 +112,9 @@ impl Holds {
         let now = held.since;
         hold.arrival_estimate.arrived(now);
         hold.push(held);
-        if !self.queue_if_ready(key, now) {
-            self.wait_for_interval(key);
-        }
+        let is_queued = hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
+        let since = hold.since();
+        self.wait_for_interval(key, since.filter(|_| !is_queued));
     }
 
     /// Discounts the held shares of a request that is gone, all that have this destination at once. They stay in their
@@ -133,7 +125,7 @@ impl Holds {
             return;
         }
         if let Some(ticket) = hold.queued.take()
-            && self.ready.remove(&ticket).is_none()
+            && !self.ready.remove(ticket)
         {
             self.slots.remove(SlotsKey::new(key.0.upstream, hold.class), hold.class.identity, ticket);
         }
@@ -142,8 +134,7 @@ impl Holds {
 
     /// Queues a batch to be sent again, before everything else of its identity.
     pub fn add_again(&mut self, batch: Batch) {
-        self.ready.insert(self.next_first, QueueEntry::Again(batch));
-        self.next_first = self.next_first.minus(1, "tickets last longer than a process");
+        self.ready.push_first(batch);
     }
 
     /// Schedules a batch to be sent again at this time.
@@ -155,7 +146,7 @@ impl Holds {
     /// Returns the amounts that wait to be sent or to be sent again, each with its upstream.
     pub fn waiting(&self) -> impl Iterator<Item = (UpstreamId, Waiting)> {
         let held = self.holds.iter().map(|((to, _), hold)| (to.upstream, hold.waiting()));
-        let queued = self.ready.values().chain(self.slots.blocked());
+        let queued = self.ready.entries().chain(self.slots.blocked());
         let again = queued.filter_map(QueueEntry::again).chain(self.delayed.values());
         held.filter(|(_, waiting)| waiting.operations > 0).chain(again.map(|batch| (batch.upstream, batch.waiting())))
     }
@@ -168,7 +159,7 @@ impl Holds {
 
     /// Returns whether [`next_batch`](Self::next_batch) may return a batch.
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || self.slots.is_open()
+        self.ready.len() > 0 || self.slots.is_open()
     }
 
     /// Returns the next time at which a hold's interval ends, a batch is to be sent again, or a queue entry may leave
@@ -299,9 +290,7 @@ impl Holds {
             return None;
         }
         hold.in_flight = hold.in_flight.plus(1, "slots bound the batches");
-        if !self.queue_if_ready(key, now) {
-            self.wait_for_interval(key);
-        }
+        self.queue_or_wait(key, now);
         Some(Batch {
             upstream: key.0.upstream,
             caller: key.1,
@@ -316,25 +305,28 @@ impl Holds {
         })
     }
 
-    /// Sets the deadline at which the interval of a hold's oldest share ends.
-    fn wait_for_interval(&mut self, key: Key) {
+    /// Queues a hold if it may leave, or else waits for the end of its interval.
+    fn queue_or_wait(&mut self, key: Key, now: Time) {
+        let Some(hold) = self.holds.get_mut(&key) else { return };
+        let is_queued = hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
+        let since = hold.since();
+        self.wait_for_interval(key, since.filter(|_| !is_queued));
+    }
+
+    /// Queues a hold if it may leave.
+    fn queue_if_ready(&mut self, key: Key, now: Time) {
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
+        }
+    }
+
+    /// Sets the deadline at which the interval of a hold ends, if its oldest share waits for that since `since`.
+    fn wait_for_interval(&mut self, key: Key, since: Option<Time>) {
         // With early release and a single batch in flight, the end of that batch releases the hold.
         if self.hold.early_release && self.dispatch.max_in_flight == 1 {
             return;
         }
-        let oldest = self.holds.get(&key).and_then(|hold| hold.shares.front());
-        let deadline = oldest.map(|held| held.since.saturating_add(self.hold.interval));
+        let deadline = since.map(|since| since.saturating_add(self.hold.interval));
         self.deadlines.extend(deadline.map(|deadline| Reverse((deadline, key))));
-    }
-
-    /// Queues a hold if it may leave. Returns whether it is queued.
-    fn queue_if_ready(&mut self, key: Key, now: Time) -> bool {
-        let Some(hold) = self.holds.get_mut(&key) else { return false };
-        if hold.queued.is_none() && hold.is_ready(&self.hold, &self.dispatch, now) {
-            hold.queued = Some(self.next_ticket);
-            self.ready.insert(self.next_ticket, QueueEntry::Hold(key, hold.class));
-            self.next_ticket = self.next_ticket.plus(1, "tickets last longer than a process");
-        }
-        hold.queued.is_some()
     }
 }

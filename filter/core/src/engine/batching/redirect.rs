@@ -1,4 +1,4 @@
-use super::queue_entry::QueueEntry;
+use super::queue::QueueEntry;
 use super::share::Destination;
 use super::{HeldShare, Hold, Holds, Key};
 use crate::Time;
@@ -20,10 +20,10 @@ impl Holds {
     /// Batches in flight are not affected.
     pub fn redirect(&mut self, from: UpstreamId, now: Time, is_here: impl Fn(RequestId) -> bool) -> Redirected {
         let mut redirected = Redirected::default();
-        self.ready.append(&mut self.slots.take_all(from));
+        self.ready.put_back(self.slots.take_all(from));
         let is_held =
             |queue_entry: &QueueEntry| matches!(queue_entry, QueueEntry::Hold((to, _), _) if to.upstream == from);
-        self.ready.retain(|_, queue_entry| !is_held(queue_entry));
+        self.ready.retain(|queue_entry| !is_held(queue_entry));
         let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.upstream == from).copied().collect();
         keys.sort_unstable();
         for key in keys {
@@ -32,11 +32,8 @@ impl Holds {
             redirected.shares.extend(shares.iter().map(|held| (held.request, held.share)));
             self.join((Destination::COORDINATOR, key.1), class, shares, now);
         }
-        let again = self.ready.values_mut().filter_map(|queue_entry| match queue_entry {
-            QueueEntry::Again(batch) => Some(batch),
-            QueueEntry::Hold(..) => None,
-        });
-        let batches = again.chain(self.delayed.values_mut()).filter(|batch| batch.upstream == from);
+        let again = self.ready.batches_mut().chain(self.delayed.values_mut());
+        let batches = again.filter(|batch| batch.upstream == from);
         let mut settled = Vec::new();
         for batch in batches {
             batch.upstream = UpstreamId::COORDINATOR;
@@ -65,8 +62,6 @@ impl Holds {
         let hold = self.holds.entry(key).or_insert_with(|| Hold::new(class));
         shares.into_iter().for_each(|held| hold.push(held));
         hold.shares.make_contiguous().sort_by_key(|held| held.since);
-        if !self.queue_if_ready(key, now) {
-            self.wait_for_interval(key);
-        }
+        self.queue_or_wait(key, now);
     }
 }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
-use super::queue_entry::{QueueEntry, SlotsKey, Ticket};
+use super::queue::{QueueEntry, SlotsKey, Ticket};
 use super::upstream_slots::UpstreamSlots;
 use crate::Time;
 use crate::engine::head::Identity;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
-use super::queue_entry::{QueueEntry, Ticket};
+use super::queue::{QueueEntry, Ticket};
 use crate::Time;
 use crate::engine::head::Identity;
 use crate::invariant::Count;
