@@ -4,30 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
+use bulk_reshuffle::bulk::Action;
 use bulk_reshuffle_stack::Response;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// The four actions of the bulk API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    Index,
-    Create,
-    Update,
-    Delete,
-}
-
-impl Action {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Index => "index",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-        }
-    }
-}
 
 /// An operation and the status that the cluster must return.
 #[derive(Debug, Clone)]

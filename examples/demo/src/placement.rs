@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle::bulk::Action;
 use bulk_reshuffle_stack::Envoy;
 
-use crate::bulk::{Action, BulkRequest};
+use crate::bulk::BulkRequest;
 use crate::evidence::Evidence;
 use crate::progress::Step;
 use crate::site::Site;

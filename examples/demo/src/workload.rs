@@ -1,9 +1,10 @@
 //! The two loads of the demo. They are deterministic, so every answer is known in advance.
 
 use anyhow::Result;
+use bulk_reshuffle::bulk::Action;
 use serde_json::{Value, json};
 
-use crate::bulk::{Action, BulkRequest, Operation};
+use crate::bulk::{BulkRequest, Operation};
 
 const LARGE_REQUESTS: usize = 40;
 const LARGE_OPERATIONS: usize = 2_500;
