@@ -65,17 +65,21 @@ pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     }
 }
 
-/// Returns why a text is not a valid name of a request header, or `None` if it is valid.
-pub fn header_name_problem(name: &str) -> Option<&'static str> {
-    if name.starts_with(':') {
-        return Some("is a pseudo-header, and part of the request itself");
-    }
+/// Reads the name of a request header.
+pub fn header_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let name = String::deserialize(from)?;
     // HTTP calls this a token.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(plain) {
-        return Some("is not a header name");
-    }
-    name.bytes().any(|byte| byte.is_ascii_uppercase()).then_some("is not in lower case, as header names are in Envoy")
+    let problem = if name.starts_with(':') {
+        "is a pseudo-header, and part of the request itself"
+    } else if name.is_empty() || !name.bytes().all(plain) {
+        "is not a header name"
+    } else if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        "is not in lower case, as header names are in Envoy"
+    } else {
+        return Ok(name);
+    };
+    Err(D::Error::custom(format!("{name:?} {problem}")))
 }
 
 /// Writes a duration in the form that [`duration`] reads.

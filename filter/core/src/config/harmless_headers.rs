@@ -3,12 +3,12 @@ use std::collections::BTreeSet;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-use super::field::header_name_problem;
+use super::field::header_name;
 
 /// Request headers on which no server acts. They do not keep requests apart. Batches leave them out, so that a server
 /// never sees the value of another request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<HeaderName>")]
+#[serde(from = "Vec<HarmlessName>")]
 pub struct HarmlessHeaders(BTreeSet<String>);
 
 /// Headers that tell requests apart in logs and traces, or that name the client software.
@@ -109,30 +109,22 @@ impl Default for HarmlessHeaders {
     }
 }
 
-impl From<Vec<HeaderName>> for HarmlessHeaders {
-    fn from(names: Vec<HeaderName>) -> Self {
-        Self(names.into_iter().map(|HeaderName(name)| name).collect())
+impl From<Vec<HarmlessName>> for HarmlessHeaders {
+    fn from(names: Vec<HarmlessName>) -> Self {
+        Self(names.into_iter().map(|HarmlessName(name)| name).collect())
     }
 }
 
-/// The name of a header that may be left out.
-struct HeaderName(String);
+#[derive(Deserialize)]
+struct HarmlessName(#[serde(deserialize_with = "harmless_name")] String);
 
-impl<'de> Deserialize<'de> for HeaderName {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        match problem(&name) {
-            Some(problem) => Err(D::Error::custom(format!("{name:?} {problem}"))),
-            None => Ok(Self(name)),
-        }
-    }
-}
-
-fn problem(name: &str) -> Option<&'static str> {
-    if let Some(problem) = header_name_problem(name) {
-        return Some(problem);
-    }
+/// Reads the name of a header that may be left out.
+fn harmless_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let name = header_name(from)?;
     let is_acted_on =
-        NEVER_HARMLESS.contains(&name) || NEVER_HARMLESS_BEGIN.iter().any(|begin| name.starts_with(begin));
-    is_acted_on.then_some("is never harmless: servers act on it")
+        NEVER_HARMLESS.contains(&name.as_str()) || NEVER_HARMLESS_BEGIN.iter().any(|begin| name.starts_with(begin));
+    match is_acted_on {
+        true => Err(D::Error::custom(format!("{name:?} is never harmless: servers act on it"))),
+        false => Ok(name),
+    }
 }

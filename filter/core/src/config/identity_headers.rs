@@ -1,8 +1,7 @@
-use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
 use super::HarmlessHeaders;
-use super::field::header_name_problem;
+use super::field::header_name;
 
 /// The request headers that identify on whose behalf a request comes. The value of the first one that a request has is
 /// its identity. Requests without any of them share one identity.
@@ -38,15 +37,5 @@ impl From<Vec<HeaderName>> for IdentityHeaders {
     }
 }
 
-/// The name of one of them.
-struct HeaderName(String);
-
-impl<'de> Deserialize<'de> for HeaderName {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        match header_name_problem(&name) {
-            Some(problem) => Err(D::Error::custom(format!("{name:?} {problem}"))),
-            None => Ok(Self(name)),
-        }
-    }
-}
+#[derive(Deserialize)]
+struct HeaderName(#[serde(deserialize_with = "header_name")] String);
