@@ -2,14 +2,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use anyhow::Result;
+use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port};
 
+use crate::container::make_folder;
 use crate::manifests::{Manifests, yaml};
-
-const START_LIMIT: Duration = Duration::from_secs(60);
+use crate::readiness::wait_answer;
 
 /// The mesh configuration. There are no injected sidecars and there is no CA, so nothing is encrypted.
 const MESH: &str = "rootNamespace: istio-system\ningressControllerMode: \"OFF\"\nenableAutoMtls: false\n";
@@ -28,7 +27,7 @@ impl Discovery {
     /// Starts the server with these resources and returns when it serves them.
     pub async fn start(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
         let (address, control) = (port::loopback(port::free()?), port::loopback(port::free()?));
-        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        make_folder(run_dir)?;
         write(run_dir, manifests)?;
         fs::write(run_dir.join("mesh.yaml"), MESH)?;
         let mut command = Command::new(tools.folder("istio-discovery")?.join("istio-discovery"));
@@ -40,9 +39,8 @@ impl Discovery {
             .env("PILOT_ENABLE_ALPN_FILTER", "false")
             .current_dir(run_dir);
         let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
-        let discovery = Self { process, address, control, run_dir: run_dir.to_path_buf(), client: Client::new() };
-        discovery.wait_ready().await?;
-        Ok(discovery)
+        wait_answer(&process, "istiod is ready", &format!("http://{control}/debug/syncz")).await?;
+        Ok(Self { process, address, control, run_dir: run_dir.to_path_buf(), client: Client::new() })
     }
 
     /// Returns the address at which proxies get their configuration.
@@ -71,16 +69,6 @@ impl Discovery {
     /// Stops the server if it still runs.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
-    }
-
-    async fn wait_ready(&self) -> Result<()> {
-        let url = format!("http://{}/debug/syncz", self.control);
-        wait::until(START_LIMIT, "istiod is ready", async || {
-            self.process.ensure_running()?;
-            Ok(self.client.get(&url).await.and_then(|response| response.ok()).ok())
-        })
-        .await
-        .map(|_| ())
     }
 }
 

@@ -5,6 +5,7 @@
 mod agent;
 mod api_server;
 mod container;
+mod direct_proxy;
 mod discovery;
 mod envoy_gateway;
 mod istiod;
@@ -14,11 +15,13 @@ mod network;
 mod nodes;
 mod pod;
 mod proxy;
+mod readiness;
 mod report;
 mod traffic;
 
 pub use agent::Agent;
 pub use api_server::ApiServer;
+pub use direct_proxy::DirectProxy;
 pub use discovery::Discovery;
 pub use envoy_gateway::{EnvoyGateway, GatewayProxy};
 pub use istiod::{Istiod, NAMESPACE as ISTIO_NAMESPACE};
@@ -30,3 +33,8 @@ pub use pod::Pod;
 pub use proxy::{Kind, Proxy};
 pub use report::Report;
 pub use traffic::{Traffic, stats};
+
+use std::time::Duration;
+
+/// A generous time limit, even on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(60);

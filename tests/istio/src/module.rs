@@ -2,14 +2,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use bulk_reshuffle_stack::{Lifetime, Process, Tools, port};
 use sha2::{Digest, Sha256};
 
-/// The time limit for a server to start.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::readiness::wait_answer;
 
 /// The filter on a web server and in a registry, with the fields that values.yaml has for both.
 #[derive(Debug, Clone)]
@@ -40,13 +38,8 @@ impl Module {
         let mut command = Command::new(&crane);
         command.args(["registry", "serve", "--address", &registry]);
         let registry_server = Process::start("registry", command, &run_dir.join("registry.log"), Lifetime::WithParent)?;
-        for url in [format!("http://{web}/"), format!("http://{registry}/v2/")] {
-            let client = Client::new();
-            wait::until(LIMIT, "a server answers", async || {
-                Ok(client.get(&url).await.and_then(|response| response.ok()).ok())
-            })
-            .await?;
-        }
+        wait_answer(&web_server, "the web server answers", &format!("http://{web}/")).await?;
+        wait_answer(&registry_server, "the registry answers", &format!("http://{registry}/v2/")).await?;
         let name = format!("{registry}/bulk-reshuffle:test");
         let pushed = Command::new(&crane).arg("push").arg(&layout).arg(&name).output()?;
         ensure!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{Discovery, Kind, Manifests, Network, Pod, Proxy};
+use bulk_reshuffle_istio::{DirectProxy, Discovery, Kind, Manifests, Network, Pod, Proxy};
 use bulk_reshuffle_stack::{Client, Tools};
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HOST};
@@ -79,7 +79,7 @@ async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_
         .with(["DestinationRule", "VirtualService"].into_iter().flat_map(|kind| manifests.all(kind)).cloned());
     let delivered = delivered.with(objects(&manifests, &pods, &client)?);
     let discovery = Discovery::start(&tools, folder.path(), &delivered).await?;
-    let sidecar = Proxy::start(&tools, folder.path(), Kind::Sidecar, &client, PORT, &discovery).await?;
+    let sidecar = DirectProxy::start(&tools, folder.path(), Kind::Sidecar, &client, &discovery).await?;
     sidecar.wait_listening().await.with_context(|| discovery.log())?;
 
     let mut chosen = BTreeSet::new();
@@ -98,6 +98,6 @@ async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_
     ensure!(chosen.len() == 2, "the callers are not spread over two pods: {chosen:?}");
     let stats = sidecar.envoy.stats_with("es-gateway.*upstream_cx_connect_fail$").await?;
     ensure!(stats.values().sum::<u64>() > 0, "the sidecar did not try the pod that is down: {stats:?}");
-    sidecar.envoy.stop().await?;
+    sidecar.stop().await?;
     discovery.stop().await
 }

@@ -2,36 +2,29 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::check_filter;
-use bulk_reshuffle_istio::{Discovery, Kind, Nodes, Pod, Proxy, Traffic};
-use bulk_reshuffle_stack::{Process, wait};
+use bulk_reshuffle_istio::{DirectProxy, Discovery, Kind, Nodes, Pod, Proxy, Traffic};
+use bulk_reshuffle_stack::wait;
 
 use crate::overlay::Overlay;
-use crate::site::{LIMIT, NAMESPACE, PORT, Site};
+use crate::site::{LIMIT, NAMESPACE, Site};
 
 /// A proxy, and an istiod that delivers manifests to it.
 pub struct Mesh<'a> {
     pub site: &'a Site,
-    pub proxy: Proxy,
+    pub proxy: DirectProxy,
     discovery: Discovery,
     pod: Pod,
 }
 
 impl Traffic for Mesh<'_> {
+    type Proxy = DirectProxy;
+
     fn nodes(&self) -> &Nodes {
         &self.site.nodes
     }
 
-    fn listener(&self) -> SocketAddr {
-        self.proxy.listener()
-    }
-
-    fn admin(&self) -> SocketAddr {
-        self.proxy.envoy.admin()
-    }
-
-    fn process(&self) -> &Process {
-        self.proxy.envoy.process()
+    fn proxy(&self) -> &Self::Proxy {
+        &self.proxy
     }
 }
 
@@ -41,15 +34,15 @@ impl<'a> Mesh<'a> {
         let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), overlay.labels(), site.network.address()?);
         let folder = site.folder(name);
         let discovery = Discovery::start(&site.tools, &folder, &overlay.complete(&pod)?).await?;
-        let proxy = Proxy::start(&site.tools, &folder, overlay.kind, &pod, PORT, &discovery).await?;
+        let proxy = DirectProxy::start(&site.tools, &folder, overlay.kind, &pod, &discovery).await?;
         proxy.wait_listening().await.with_context(|| discovery.log())?;
         Ok(Self { site, proxy, discovery, pod })
     }
 
     /// Starts the sidecar of another pod, configured by the same istiod.
-    pub async fn start_sidecar(&self, pod: &Pod) -> Result<Proxy> {
+    pub async fn start_sidecar(&self, pod: &Pod) -> Result<DirectProxy> {
         let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
-        let proxy = Proxy::start(&self.site.tools, &folder, Kind::Sidecar, pod, PORT, &self.discovery).await?;
+        let proxy = DirectProxy::start(&self.site.tools, &folder, Kind::Sidecar, pod, &self.discovery).await?;
         proxy.wait_listening().await.with_context(|| self.discovery.log())?;
         Ok(proxy)
     }
@@ -66,7 +59,7 @@ impl<'a> Mesh<'a> {
 
     /// Waits until a node's upstream has exactly these endpoints.
     pub async fn wait_endpoints(&self, node: &str, addresses: &[SocketAddr]) -> Result<()> {
-        let (admin, upstream) = (format!("http://{}/clusters", self.admin()), Self::upstream(node));
+        let (admin, upstream) = (format!("http://{}/clusters", self.proxy.admin()), Self::upstream(node));
         wait::until(LIMIT, "the upstream follows its pod", async || {
             let clusters = self.site.nodes.client.get(&admin).await?.text();
             let healths = clusters.lines().filter_map(|line| line.strip_prefix(&format!("{upstream}::")));
@@ -78,13 +71,13 @@ impl<'a> Mesh<'a> {
 
     /// Checks that the filter did not fail, and stops both.
     pub async fn end(self) -> Result<()> {
-        check_filter(&self.proxy.envoy).await?;
+        self.proxy.check_filter().await?;
         self.end_refused().await
     }
 
     /// Stops both after a test in which Envoy logs errors about rejected configurations.
     pub async fn end_refused(self) -> Result<()> {
-        self.proxy.envoy.stop().await?;
+        self.proxy.stop().await?;
         self.discovery.stop().await
     }
 }

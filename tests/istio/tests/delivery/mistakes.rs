@@ -1,7 +1,7 @@
 //! Mistakes that `istio/README.md` describes, with their symptoms.
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::Traffic;
+use bulk_reshuffle_istio::{Proxy, Traffic};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -37,7 +37,7 @@ pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
     let mesh = Mesh::start(site, name, overlay).await?;
     mesh.wait_splitting(name).await?;
     let before = mesh.sum(ERRORS).await?;
-    let mut connection = TcpStream::connect(mesh.listener()).await?;
+    let mut connection = TcpStream::connect(mesh.proxy.listener()).await?;
     connection.write_all(CLIENT_HELLO).await?;
     let mut answer = Vec::new();
     tokio::time::timeout(LIMIT, connection.read_to_end(&mut answer)).await??;

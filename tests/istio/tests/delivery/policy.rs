@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::Wiretap;
-use bulk_reshuffle_istio::{Kind, Pod, Traffic};
+use bulk_reshuffle_istio::{Kind, Pod, Proxy, Traffic};
 use serde_json::{Value, json};
 
 use crate::mesh::Mesh;
@@ -59,7 +59,7 @@ async fn by_nodes(site: &Site, overlay: &Overlay) -> Result<String> {
     let proven = mesh.check_denied(name).await?;
     mesh.end().await?;
     for sidecar in sidecars {
-        sidecar.envoy.stop().await?;
+        sidecar.stop().await?;
     }
     Ok(format!("{proven}; the nodes' sidecars deny it"))
 }

@@ -1,8 +1,5 @@
-use std::net::SocketAddr;
-
-use anyhow::{Result, bail, ensure};
-use bulk_reshuffle_istio::{GatewayProxy, Nodes, Traffic};
-use bulk_reshuffle_stack::Process;
+use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{GatewayProxy, Nodes, Proxy, Traffic};
 
 use crate::site::{GATEWAY_PORT, Site};
 
@@ -13,20 +10,14 @@ pub struct Mesh<'a> {
 }
 
 impl Traffic for Mesh<'_> {
+    type Proxy = GatewayProxy;
+
     fn nodes(&self) -> &Nodes {
         &self.site.nodes
     }
 
-    fn listener(&self) -> SocketAddr {
-        self.proxy.listener()
-    }
-
-    fn admin(&self) -> SocketAddr {
-        self.proxy.admin()
-    }
-
-    fn process(&self) -> &Process {
-        self.proxy.process()
+    fn proxy(&self) -> &Self::Proxy {
+        &self.proxy
     }
 
     fn upstream(node: &str) -> String {
@@ -50,10 +41,7 @@ impl<'a> Mesh<'a> {
             configuration.contains("\"allow_on_headers_stop_iteration\": true"),
             "the configuration is not patched:\n{configuration}"
         );
-        let log = self.proxy.process().log();
-        if let Some(line) = log.lines().find(|line| line.contains("][critical]") || line.contains("panicked")) {
-            bail!("Envoy logged: {line}");
-        }
+        self.proxy.check_filter().await?;
         self.proxy.stop().await
     }
 }

@@ -1,14 +1,8 @@
-use std::net::SocketAddr;
-
-use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_istio::{Agent, Nodes, Pod, Traffic};
-use bulk_reshuffle_stack::{Process, wait};
+use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{Agent, Nodes, Pod, Proxy, Traffic};
 
 use crate::overlay::Overlay;
-use crate::site::{LIMIT, NAMESPACE, PORT, Site};
-
-/// Texts in the log when the filter's VM fails.
-const FAULTS: &[&str] = &["\tcritical\t", "panicked", "Function: proxy_", "Uncaught"];
+use crate::site::{NAMESPACE, Site};
 
 /// A proxy with Istio's agent, to which istiod delivers the applied manifests.
 pub struct Mesh<'a> {
@@ -18,20 +12,14 @@ pub struct Mesh<'a> {
 }
 
 impl Traffic for Mesh<'_> {
+    type Proxy = Agent;
+
     fn nodes(&self) -> &Nodes {
         &self.site.nodes
     }
 
-    fn listener(&self) -> SocketAddr {
-        self.proxy.listener()
-    }
-
-    fn admin(&self) -> SocketAddr {
-        self.proxy.admin()
-    }
-
-    fn process(&self) -> &Process {
-        self.proxy.process()
+    fn proxy(&self) -> &Self::Proxy {
+        &self.proxy
     }
 }
 
@@ -42,7 +30,7 @@ impl<'a> Mesh<'a> {
         site.api.add_pod(&pod).await?;
         site.replace(&overlay.bound(&pod)?).await?;
         let folder = site.folder(name);
-        let proxy = Agent::start(&site.tools, &folder, overlay.kind, &pod, PORT, &site.api, &site.istiod).await?;
+        let proxy = Agent::start(&site.tools, &folder, overlay.kind, &pod, &site.api, &site.istiod).await?;
         proxy.wait_listening().await?;
         Ok(Self { site, proxy, pod })
     }
@@ -50,15 +38,6 @@ impl<'a> Mesh<'a> {
     /// Applies an overlay over the current resources.
     pub async fn apply(&self, overlay: &Overlay) -> Result<()> {
         self.site.api.apply(&overlay.bound(&self.pod)?).await
-    }
-
-    /// Waits until the log has a line with this text, and returns the line.
-    pub async fn wait_logged(&self, text: &str) -> Result<String> {
-        wait::until(LIMIT, &format!("the log has `{text}`"), async || {
-            Ok(self.proxy.log().lines().find(|line| line.contains(text)).map(str::to_owned))
-        })
-        .await
-        .with_context(|| self.proxy.process().log_extract())
     }
 
     /// Checks that Prometheus gets the filter's counters, with the names in the README.
@@ -74,12 +53,7 @@ impl<'a> Mesh<'a> {
 
     /// Checks that the filter did not fail, and stops the proxy.
     pub async fn end(self) -> Result<()> {
-        for (name, count) in self.stats_with("vm_reload").await? {
-            ensure!(count == 0, "{name} is {count}: {}", self.proxy.process().log_extract());
-        }
-        if let Some(line) = self.proxy.log().lines().find(|line| FAULTS.iter().any(|fault| line.contains(fault))) {
-            bail!("Envoy logged: {line}");
-        }
+        self.proxy.check_filter().await?;
         self.end_refused().await
     }
 

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Agent, Kind, Pod, Traffic, stats};
+use bulk_reshuffle_istio::{Agent, Kind, Pod, Proxy, Traffic, stats};
 use bulk_reshuffle_stack::Client;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
@@ -46,8 +46,7 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
     let mut sidecars = Vec::new();
     for node in &nodes {
         let folder = site.folder(&format!("{name}-{}", node.pod.name));
-        let sidecar =
-            Agent::start(&site.tools, &folder, Kind::Sidecar, &node.pod, PORT, &site.api, &site.istiod).await?;
+        let sidecar = Agent::start(&site.tools, &folder, Kind::Sidecar, &node.pod, &site.api, &site.istiod).await?;
         sidecar.wait_listening().await?;
         sidecars.push(sidecar);
     }
@@ -55,7 +54,7 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
     let proven = mesh.check_split(name).await?;
     for sidecar in &sidecars {
         ensure!(handshakes(sidecar).await? > 0, "no connection used TLS: {}", sidecar.process().log_extract());
-        let plain = Client::new().get(&format!("http://{}/", sidecar.listener())).await;
+        let plain = Client::new().get(&sidecar.url("/")).await;
         ensure!(plain.is_err() == component.is_some(), "unexpected result in plain text: {plain:?}");
     }
     mesh.end().await?;
