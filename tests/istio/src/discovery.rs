@@ -3,12 +3,19 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port};
 
 use crate::container::make_folder;
+use crate::direct_proxy::DirectProxy;
+use crate::folder::Folder;
 use crate::manifests::{Manifests, yaml};
+use crate::mesh::ControlPlane;
+use crate::overlay::Overlay;
+use crate::pod::Pod;
+use crate::proxy::{Kind, Proxy};
 use crate::readiness::wait_answer;
+use crate::site::Site;
 
 /// The mesh configuration. There are no injected sidecars and there is no CA, so nothing is encrypted.
 const MESH: &str = "rootNamespace: istio-system\ningressControllerMode: \"OFF\"\nenableAutoMtls: false\n";
@@ -25,7 +32,7 @@ pub struct Discovery {
 
 impl Discovery {
     /// Starts the server with these resources and returns when it serves them.
-    pub async fn start(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
+    pub async fn serve(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
         let (address, control) = (port::loopback(port::free()?), port::loopback(port::free()?));
         make_folder(run_dir)?;
         write(run_dir, manifests)?;
@@ -48,26 +55,43 @@ impl Discovery {
         self.address
     }
 
-    /// Returns everything that the server has logged so far.
-    pub fn log(&self) -> String {
-        self.process.log()
-    }
-
-    /// Replaces all resources, as `kubectl apply --prune` does; proxies get the changes. If Istio rejects them, this is
-    /// an error and nothing changes.
-    pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
-        write(&self.run_dir, manifests)?;
-        let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
-        answer.ok().map(|_| ())
-    }
-
     /// Kills the server; proxies are then without one.
     pub fn kill(&self) -> Result<()> {
         self.process.kill()
     }
+}
+
+impl<'a> ControlPlane<'a> for Discovery {
+    type Servers = ();
+    type Proxy = DirectProxy;
+    const COUNTS_REJECTIONS: bool = true;
+
+    fn build(site: &Site, overlay: &'static str, change: impl FnOnce(&Folder) -> Result<()>) -> Result<Overlay> {
+        let folder = Folder::shipped()?;
+        change(&folder)?;
+        Overlay::build(&site.set, overlay, &folder)?.with_module(site.tools.wasm()?)
+    }
+
+    async fn start(site: &'a Site, folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self> {
+        Self::serve(&site.tools, folder, &overlay.complete(pod)?).await
+    }
+
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<DirectProxy> {
+        let proxy = DirectProxy::start(tools, folder, kind, pod, self).await?;
+        proxy.wait_listening().await.with_context(|| self.process.log())?;
+        Ok(proxy)
+    }
+
+    /// Replaces all resources, as `kubectl apply --prune` does; proxies get the changes. If Istio rejects them, this is
+    /// an error and nothing changes.
+    async fn apply(&self, overlay: &Overlay, pod: &Pod) -> Result<()> {
+        write(&self.run_dir, &overlay.complete(pod)?)?;
+        let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
+        answer.ok().map(|_| ())
+    }
 
     /// Stops the server if it still runs.
-    pub async fn stop(self) -> Result<()> {
+    async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
 }

@@ -82,14 +82,14 @@ impl Manifests {
         let address = json!(address.to_string());
         for gateway in self.all_mut("Gateway") {
             for server in list_mut(gateway, "/spec/servers")? {
-                set(server, "bind", &address);
+                set_field(server, "bind", &address);
             }
         }
         for sidecar in self.all_mut("Sidecar") {
             // Egress entries without a port have no listener.
             for listener in list_mut(sidecar, "/spec/egress")?.iter_mut().filter(|one| one.get("port").is_some()) {
-                set(listener, "captureMode", &json!("NONE"));
-                set(listener, "bind", &address);
+                set_field(listener, "captureMode", &json!("NONE"));
+                set_field(listener, "bind", &address);
             }
         }
         Ok(())
@@ -150,12 +150,14 @@ fn url_of_module(resource: &mut Value) -> Option<&mut Value> {
     }
 }
 
-fn list_mut<'a>(resource: &'a mut Value, pointer: &str) -> Result<&'a mut Vec<Value>> {
+/// Returns the list at a JSON pointer in a resource.
+pub(crate) fn list_mut<'a>(resource: &'a mut Value, pointer: &str) -> Result<&'a mut Vec<Value>> {
     let list = resource.pointer_mut(pointer).and_then(Value::as_array_mut);
     list.with_context(|| format!("a resource has no {pointer}"))
 }
 
-fn set(value: &mut Value, field: &str, to: &Value) {
+/// Sets a field of an object.
+pub(crate) fn set_field(value: &mut Value, field: &str, to: &Value) {
     if let Some(fields) = value.as_object_mut() {
         fields.insert(field.to_owned(), to.clone());
     }

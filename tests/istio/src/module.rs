@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::{Lifetime, Process, Tools, port};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use crate::folder::Folder;
 use crate::readiness::wait_answer;
 
 /// The filter on a web server and in a registry, with the fields that values.yaml has for both.
@@ -53,6 +55,19 @@ impl Module {
             digest: digest.to_owned(),
             _servers: Arc::new([web_server, registry_server]),
         })
+    }
+
+    /// Sets the module's location in a folder's values, as a user does.
+    pub fn put_into(&self, folder: &Folder) -> Result<()> {
+        let mut values = folder.values()?;
+        for (field, value) in [
+            ("/module/code/remote/http_uri/uri", json!(self.address)),
+            ("/module/code/remote/sha256", json!(self.sha256)),
+            ("/module/image", json!({"url": self.image, "sha256": self.digest})),
+        ] {
+            *values.pointer_mut(field).with_context(|| format!("the values have no {field}"))? = value;
+        }
+        folder.set_values(&values)
     }
 
     /// Returns the same module with the digests of another one.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{DirectProxy, Discovery, Kind, Manifests, Network, Pod, Proxy};
+use bulk_reshuffle_istio::{ControlPlane, Discovery, Kind, Manifests, NAMESPACE, Network, Nodes, Pod, Proxy};
 use bulk_reshuffle_stack::{Client, Tools};
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HOST};
@@ -13,9 +13,8 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-const NAMESPACE: &str = "search";
 const SERVICE: &str = "es-gateway";
-const PORT: u16 = 9200;
+const PORT: u16 = Nodes::PORT;
 
 /// Starts a server in place of a gateway pod; it answers each request with the pod's address.
 async fn serve(address: Ipv4Addr) -> Result<()> {
@@ -78,9 +77,8 @@ async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_
     let delivered = Manifests::read("")?
         .with(["DestinationRule", "VirtualService"].into_iter().flat_map(|kind| manifests.all(kind)).cloned());
     let delivered = delivered.with(objects(&manifests, &pods, &client)?);
-    let discovery = Discovery::start(&tools, folder.path(), &delivered).await?;
-    let sidecar = DirectProxy::start(&tools, folder.path(), Kind::Sidecar, &client, &discovery).await?;
-    sidecar.wait_listening().await.with_context(|| discovery.log())?;
+    let discovery = Discovery::serve(&tools, folder.path(), &delivered).await?;
+    let sidecar = discovery.start_proxy(&tools, folder.path(), Kind::Sidecar, &client).await?;
 
     let mut chosen = BTreeSet::new();
     for caller in 0..CALLERS {

@@ -2,15 +2,13 @@
 //! place, and dependent fields match.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod folder;
 mod layout;
 mod standalone;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle::config::{Config, HeaderPause};
+use bulk_reshuffle_istio::{Folder, OVERLAYS};
 use serde_json::{Value, json};
-
-use folder::{Folder, OVERLAYS};
 
 #[test]
 fn istio_finds_no_mistakes_in_the_overlays() -> Result<()> {
