@@ -1,12 +1,13 @@
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{GatewayProxy, Nodes, Proxy, Traffic};
+use bulk_reshuffle_istio::{GatewayProxy, Kubernetes, NAMESPACE, Nodes, Proxy, Traffic};
 
-use crate::site::{GATEWAY_PORT, Site};
+use crate::Site;
+use crate::example::GATEWAY_PORT;
 
-/// The example's gateway.
+/// The example's gateway, which Envoy Gateway configures with the applied manifests.
 pub struct Mesh<'a> {
-    pub site: &'a Site,
-    pub proxy: GatewayProxy,
+    site: &'a Site,
+    proxy: GatewayProxy,
 }
 
 impl Traffic for Mesh<'_> {
@@ -16,7 +17,7 @@ impl Traffic for Mesh<'_> {
         &self.site.nodes
     }
 
-    fn proxy(&self) -> &Self::Proxy {
+    fn proxy(&self) -> &GatewayProxy {
         &self.proxy
     }
 
@@ -28,8 +29,11 @@ impl Traffic for Mesh<'_> {
 impl<'a> Mesh<'a> {
     /// Starts the gateway and returns when it listens.
     pub async fn start(site: &'a Site) -> Result<Self> {
-        let (api, hosts) = (&site.api, site.names());
-        let proxy = site.gateway.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
+        let Kubernetes { api, controller, .. } = &site.servers;
+        // The pods' names in DNS, as their headless Service publishes them.
+        let hosts = site.set.pods.iter().map(|pod| (format!("{}.es.{NAMESPACE}", pod.name), pod.address));
+        let hosts: Vec<_> = hosts.collect();
+        let proxy = controller.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
         Ok(Self { site, proxy })
     }
 
