@@ -51,6 +51,8 @@ pub struct Mesh<'a, C: ControlPlane<'a>> {
     pub control_plane: C,
     /// The proxy.
     pub proxy: C::Proxy,
+    /// The sidecars of other pods.
+    pub sidecars: Vec<C::Proxy>,
     pod: Pod,
 }
 
@@ -87,7 +89,7 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let folder = site.folder(name);
         let control_plane = C::start(site, &folder, overlay, &pod).await?;
         let proxy = control_plane.start_proxy(&site.tools, &folder, overlay.kind, &pod).await?;
-        Ok(Self { site, control_plane, proxy, pod })
+        Ok(Self { site, control_plane, proxy, sidecars: Vec::new(), pod })
     }
 
     /// Creates an index of this name and starts both. Returns when every worker splits requests for the index.
@@ -98,10 +100,14 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         Ok(mesh)
     }
 
-    /// Starts the sidecar of another pod with the same control plane, and returns when it listens.
-    pub async fn start_sidecar(&self, pod: &Pod) -> Result<C::Proxy> {
-        let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
-        self.control_plane.start_proxy(&self.site.tools, &folder, Kind::Sidecar, pod).await
+    /// Starts the sidecars of other pods with the same control plane, and returns when they listen.
+    pub async fn with_sidecars(mut self, pods: &[Pod]) -> Result<Self> {
+        for pod in pods {
+            let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
+            let sidecar = self.control_plane.start_proxy(&self.site.tools, &folder, Kind::Sidecar, pod).await?;
+            self.sidecars.push(sidecar);
+        }
+        Ok(self)
     }
 
     /// Applies an overlay in place of the current one.
@@ -109,15 +115,18 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         self.control_plane.apply(overlay, &self.pod).await
     }
 
-    /// Checks that the filter did not fail, and stops both.
+    /// Checks that the filter did not fail, and stops everything.
     pub async fn end(self) -> Result<()> {
         self.proxy.check_filter().await?;
         self.end_refused().await
     }
 
-    /// Stops both after a test in which Envoy logs errors about rejected configurations.
+    /// Stops everything after a test in which Envoy logs errors about rejected configurations.
     pub async fn end_refused(self) -> Result<()> {
         self.proxy.stop().await?;
+        for sidecar in self.sidecars {
+            sidecar.stop().await?;
+        }
         self.control_plane.stop().await
     }
 }

@@ -3,11 +3,13 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::Wiretap;
 use bulk_reshuffle_stack::Tools;
 use tempfile::TempDir;
 
 use crate::network::Network;
 use crate::nodes::Nodes;
+use crate::pod::Pod;
 use crate::stateful_set::StatefulSet;
 
 /// The namespace of all objects.
@@ -39,6 +41,17 @@ impl<S> Site<S> {
         let nodes = Nodes::start(&tools, run_dir.path().join("nodes"), hosts);
         let (nodes, servers) = tokio::try_join!(nodes, servers(&tools, run_dir.path()))?;
         Ok(Self { tools, nodes, network, set, servers, run_dir })
+    }
+
+    /// Returns the nodes' pods at addresses for sidecars, and a relay to each node behind its sidecar. Sidecars forward
+    /// only to loopback, where three nodes cannot share a port.
+    pub async fn pods_with_sidecars(&self) -> Result<(Vec<Pod>, Vec<Wiretap>)> {
+        let (mut pods, mut relays) = (Vec::new(), Vec::new());
+        for pod in &self.set.pods {
+            relays.push(Wiretap::start((pod.address, Nodes::PORT).into()).await?);
+            pods.push(Pod { address: self.network.address()?, ..pod.clone() });
+        }
+        Ok((pods, relays))
     }
 
     /// Returns the path of a folder for a test's logs.

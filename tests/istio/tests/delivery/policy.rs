@@ -1,8 +1,7 @@
 //! A policy that denies a bulk path, whether or not a request would be split.
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::Wiretap;
-use bulk_reshuffle_istio::{Kind, NAMESPACE, Overlay, Proxy, Traffic};
+use bulk_reshuffle_istio::{Kind, NAMESPACE, Overlay, Traffic};
 use serde_json::{Value, json};
 
 use crate::{Mesh, Site};
@@ -28,31 +27,16 @@ async fn by_gateway(site: &Site, overlay: &Overlay) -> Result<String> {
 async fn by_nodes(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-denied", overlay.name);
     site.nodes.make_index(name).await?;
-    let (mut overlay, mut pods, mut nodes) = (overlay.clone(), Vec::new(), Vec::new());
-    for (_, address) in site.nodes.cluster.addresses() {
-        let (node, sidecar) = (Wiretap::start(address).await?, site.network.address()?);
-        overlay = overlay.with_pods(|set| {
-            let pod = &mut set[nodes.len()];
-            pod.address = sidecar;
-            pods.push(pod.clone());
-        });
-        nodes.push(node);
-    }
-    overlay = overlay.with_objects(pods.iter().zip(&nodes).map(|(pod, node)| pod.inbound(node.address)));
+    let (pods, relays) = site.pods_with_sidecars().await?;
+    let inbound = pods.iter().zip(&relays).map(|(pod, relay)| pod.inbound(relay.address));
     // The policy applies from the start, because a new policy does not apply to existing connections until they are
     // drained.
-    overlay = overlay.with_objects([policy(name, json!({"app": "es"}))]);
-    let mesh = Mesh::start(site, name, &overlay).await?;
-    let mut sidecars = Vec::new();
-    for pod in &pods {
-        sidecars.push(mesh.start_sidecar(pod).await?);
-    }
+    let objects = inbound.chain([policy(name, json!({"app": "es"}))]);
+    let overlay = overlay.clone().with_pods(|set| set.clone_from_slice(&pods)).with_objects(objects);
+    let mesh = Mesh::start(site, name, &overlay).await?.with_sidecars(&pods).await?;
     mesh.wait_splitting(name).await?;
     let proven = mesh.check_denied(name).await?;
     mesh.end().await?;
-    for sidecar in sidecars {
-        sidecar.stop().await?;
-    }
     Ok(format!("{proven}; the nodes' sidecars deny it"))
 }
 
