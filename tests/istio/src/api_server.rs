@@ -95,11 +95,6 @@ impl ApiServer {
         self.kubectl_with(&["apply", "--filename=-"], &manifests.yaml()).await.map(|_| ())
     }
 
-    /// Deletes the resources of these manifests.
-    pub async fn delete(&self, manifests: &Manifests) -> Result<()> {
-        self.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &manifests.yaml()).await.map(|_| ())
-    }
-
     /// Validates resources by a dry run on the server: schemas, rules in CRDs, webhooks. An unknown field is an error.
     /// Returns the number of resources.
     pub async fn check(&self, yaml: &str) -> Result<usize> {

@@ -75,11 +75,6 @@ impl Istiod {
         format!("{HOST}:{}", self.address.port())
     }
 
-    /// Returns everything that istiod has logged so far.
-    pub fn log(&self) -> String {
-        self.process.log()
-    }
-
     /// Stops istiod.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await

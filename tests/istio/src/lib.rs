@@ -1,6 +1,8 @@
-//! Istio in front of a real cluster, in one of two setups. Without Kubernetes, istiod's own server reads files and
-//! configures a real Envoy as a gateway or a sidecar. The full setup has the API server, istiod, and Istio's agent with
-//! its Envoy in each pod. Every pod has its own loopback address, so all ports are those of the manifests.
+//! Istio or Envoy Gateway in front of a real cluster. A [`Site`] has the nodes, and the servers that all tests share. A
+//! [`Mesh`] is a real Envoy as a gateway or a sidecar, and its [`ControlPlane`]. Without Kubernetes, that is istiod's
+//! own server, which reads files. With it, that is the API server and istiod, with Istio's agent in each pod.
+//! [`Traffic`] sends requests through any of the proxies. Every pod has its own loopback address, so all ports are those
+//! of the manifests.
 
 mod agent;
 mod api_server;
@@ -8,7 +10,7 @@ mod container;
 mod direct_proxy;
 mod discovery;
 mod envoy_gateway;
-mod failures;
+mod faults;
 mod folder;
 mod istiod;
 mod kubernetes;
@@ -32,7 +34,7 @@ pub use api_server::ApiServer;
 pub use direct_proxy::DirectProxy;
 pub use discovery::Discovery;
 pub use envoy_gateway::{EnvoyGateway, GatewayProxy};
-pub use failures::Fault;
+pub use faults::Fault;
 pub use folder::{Folder, OVERLAYS};
 pub use istiod::{Istiod, NAMESPACE as ISTIO_NAMESPACE};
 pub use kubernetes::Kubernetes;

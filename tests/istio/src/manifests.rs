@@ -1,9 +1,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 
 /// Resources in the form that `kubectl apply` takes.
@@ -11,13 +9,6 @@ use serde_json::{Value, json};
 pub struct Manifests(Vec<Value>);
 
 impl Manifests {
-    /// Builds a folder with kustomize.
-    pub fn build(tools: &Tools, folder: &Path) -> Result<Self> {
-        let output = Command::new(tools.folder("kustomize")?.join("kustomize")).arg(folder).output()?;
-        ensure!(output.status.success(), "{}: {}", folder.display(), String::from_utf8_lossy(&output.stderr));
-        Self::read(std::str::from_utf8(&output.stdout)?).with_context(|| folder.display().to_string())
-    }
-
     /// Reads a text of YAML documents.
     pub fn read(yaml: &str) -> Result<Self> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
@@ -37,11 +28,6 @@ impl Manifests {
     /// Returns all resources as YAML.
     pub fn yaml(&self) -> String {
         yaml(&self.0)
-    }
-
-    /// Writes all resources to a file.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, yaml(&self.0)).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Adds resources.

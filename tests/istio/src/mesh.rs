@@ -30,7 +30,7 @@ pub trait ControlPlane<'a>: Sized {
         change: impl FnOnce(&Folder) -> Result<()>,
     ) -> Result<Overlay>;
 
-    /// Starts the control plane of a pod's proxy with an overlay. Its logs are in a folder.
+    /// Starts the control plane with an overlay for a pod's proxy. Its logs are in a folder.
     async fn start(site: &'a Site<Self::Servers>, folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self>;
 
     /// Starts the proxy of a pod and returns when it listens.
@@ -83,7 +83,7 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         C::build(site, overlay, change)
     }
 
-    /// Starts both with an overlay, and returns when the proxy listens.
+    /// Starts the control plane with an overlay, then the proxy. Returns when the proxy listens.
     pub async fn start(site: &'a Site<C::Servers>, name: &str, overlay: &Overlay) -> Result<Self> {
         let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), overlay.labels(), site.network.address()?);
         let folder = site.folder(name);
@@ -92,7 +92,7 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         Ok(Self { site, control_plane, proxy, sidecars: Vec::new(), pod })
     }
 
-    /// Creates an index of this name and starts both. Returns when every worker splits requests for the index.
+    /// Creates an index of this name and starts a mesh. Returns when every worker splits requests for the index.
     pub async fn start_splitting(site: &'a Site<C::Servers>, name: &str, overlay: &Overlay) -> Result<Self> {
         site.nodes.make_index(name).await?;
         let mesh = Self::start(site, name, overlay).await?;

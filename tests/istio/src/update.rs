@@ -17,8 +17,8 @@ const SWITCHED_OFF: &str = "requests_total.outcome.passed_through.reason.switche
 const BETWEEN: Duration = Duration::from_millis(500);
 
 impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
-    /// Switches the filter off and on repeatedly while clients write. Every answer must be correct, and every configuration
-    /// must take effect.
+    /// Switches the filter off and on repeatedly while clients write. Every answer must be correct, and every
+    /// configuration must take effect.
     pub async fn change_under_load(site: &'a Site<C::Servers>, overlay: &Overlay) -> Result<String> {
         let name = &format!("{}-update", overlay.name);
         let mesh = Self::start_splitting(site, name, overlay).await?;

@@ -13,12 +13,12 @@ pub struct Fault {
     pub name: &'static str,
     /// The manifests with the fault.
     pub overlay: Overlay,
-    /// The text that finds a line of the proxy's log, and the texts that the line must have.
+    /// A text that the proxy logs, and further texts that must be in its line.
     pub log: Option<(&'static str, Vec<String>)>,
 }
 
 impl Fault {
-    /// Creates a fault that the proxy's log need not name.
+    /// Creates a fault after which the proxy's log is not checked.
     pub fn new(name: &'static str, overlay: Overlay) -> Self {
         Self { name, overlay, log: None }
     }
