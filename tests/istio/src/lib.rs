@@ -1,7 +1,7 @@
 //! Istio or Envoy Gateway in front of a real cluster. A [`Site`] has the nodes, and the servers that all tests share. A
 //! [`Mesh`] is a real Envoy as a gateway or a sidecar, and its [`ControlPlane`]. Without Kubernetes, that is istiod's
 //! own server, which reads files. With it, that is the API server and istiod, with Istio's agent in each pod.
-//! [`Traffic`] sends requests through any of the proxies. Every pod has its own loopback address, so all ports are those
+//! [`Traffic`] sends requests through any of the proxies. Every pod has its own local address, so all ports are those
 //! of the manifests.
 
 mod agent;

@@ -39,8 +39,8 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         mesh.end().await?;
         let (sent, acknowledged) = (tally.requests.get(), tally.acknowledged.get());
         Ok(format!(
-            "{} changes: {sent} requests sent and answered, {acknowledged} operations acknowledged, {} documents indexed, \
-             {verified} verified, none lost",
+            "{} changes: {sent} requests sent and answered, {acknowledged} operations acknowledged, {} documents \
+             indexed, {verified} verified, none lost",
             2 * CHANGES + 1,
             found.len()
         ))

@@ -8,8 +8,6 @@ mod pods;
 mod policy;
 mod tls;
 
-use std::time::Instant;
-
 use anyhow::Result;
 use bulk_reshuffle_istio::{Discovery, Network, OVERLAYS, Overlay, Report, Site, Traffic};
 
@@ -19,10 +17,9 @@ type Mesh<'a> = bulk_reshuffle_istio::Mesh<'a, Discovery>;
 /// Runs the tests one after the other, because each of them needs all processors.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_that_istiod_delivers_handle_traffic() -> Result<()> {
-    let started = Instant::now();
-    let site = Site::start(Network::find()?, async |_, _| Ok(())).await?;
-    println!("the cluster started in {:.0} s", started.elapsed().as_secs_f64());
     let mut report = Report::wanted();
+    let site = Site::start(Network::find()?, async |_, _| Ok(())).await?;
+    println!("the cluster started in {}", report.elapsed());
     for name in OVERLAYS {
         let overlay = &Mesh::shipped(&site, name)?;
         report.add(name, "as shipped", split(&site, overlay)).await;
@@ -46,7 +43,7 @@ async fn manifests_that_istiod_delivers_handle_traffic() -> Result<()> {
     let overlay =
         &Mesh::overlay(&site, "gateway-envoyfilter", |folder| folder.add_component("gateway-envoyfilter", "tls"))?;
     report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(&site, overlay)).await;
-    println!("\n{report}\n{:.0} s", started.elapsed().as_secs_f64());
+    println!("\n{report}");
     report.result()
 }
 

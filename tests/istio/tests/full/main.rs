@@ -8,8 +8,6 @@ mod mutual_tls;
 mod pages;
 mod site;
 
-use std::time::Instant;
-
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::{Istiod, Kubernetes, Network, OVERLAYS, Overlay, Report, Traffic};
 use bulk_reshuffle_stack::enter_private_network;
@@ -28,10 +26,9 @@ fn manifests_that_kubectl_applies_handle_traffic() -> Result<()> {
 
 /// Runs the tests one after the other, because each of them needs all processors.
 async fn everything() -> Result<()> {
-    let started = Instant::now();
-    let site = Site::start(Network::find()?, site::control_plane).await?;
-    println!("the cluster, Kubernetes and istiod started in {:.0} s", started.elapsed().as_secs_f64());
     let mut report = Report::wanted();
+    let site = Site::start(Network::find()?, site::control_plane).await?;
+    println!("the cluster, Kubernetes and istiod started in {}", report.elapsed());
     admission::check(&site, &mut report).await;
     site.deploy().await?;
     for name in OVERLAYS {
@@ -53,7 +50,7 @@ async fn everything() -> Result<()> {
         let insisting = mutual_tls::split(&site, name, Some("mtls"));
         report.add(&format!("{name} with components/mtls"), "to nodes with sidecars", insisting).await;
     }
-    println!("\n{report}\n{:.0} s", started.elapsed().as_secs_f64());
+    println!("\n{report}");
     site.servers.stop(Istiod::stop).await?;
     report.result()
 }
