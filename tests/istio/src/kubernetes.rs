@@ -15,7 +15,7 @@ use crate::pod::Pod;
 use crate::proxy::{Kind, Proxy};
 use crate::site::{NAMESPACE, Site};
 
-/// The API server, a controller that configures proxies with its resources, and the servers of the module.
+/// The API server, the controller that configures proxies with its resources, and the module on its servers.
 #[derive(Debug)]
 pub struct Kubernetes<C> {
     /// The API server.
@@ -27,7 +27,8 @@ pub struct Kubernetes<C> {
 }
 
 impl<C> Kubernetes<C> {
-    /// Starts the API server with the kinds of resources in these folders, then the controller.
+    /// Publishes the module, starts the API server with the kinds of resources in these folders, and starts the
+    /// controller.
     pub async fn start(
         tools: &Tools,
         run_dir: &Path,

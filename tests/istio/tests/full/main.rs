@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod admission;
+mod control_plane;
 mod failures;
 mod mutual_tls;
 mod pages;
-mod site;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_istio::{Istiod, Kubernetes, Network, OVERLAYS, Overlay, Report, Traffic};
@@ -27,7 +27,7 @@ fn manifests_that_kubectl_applies_handle_traffic() -> Result<()> {
 /// Runs the tests one after the other, because each of them needs all processors.
 async fn everything() -> Result<()> {
     let mut report = Report::wanted();
-    let site = Site::start(Network::find()?, site::control_plane).await?;
+    let site = Site::start(Network::find()?, control_plane::start).await?;
     println!("the cluster, Kubernetes and istiod started in {}", report.elapsed());
     admission::check(&site, &mut report).await;
     site.deploy().await?;

@@ -8,7 +8,7 @@ use crate::pages;
 
 /// Starts the API server with the manifests' kinds of resources, and istiod. The nodes are not in Kubernetes yet: see
 /// [`Site::deploy`](bulk_reshuffle_istio::Site::deploy).
-pub async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<Kubernetes<Istiod>> {
+pub async fn start(tools: &Tools, run_dir: &Path) -> Result<Kubernetes<Istiod>> {
     let schemas = ["istio-files", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"];
     Kubernetes::start(tools, run_dir, &schemas, async |api| {
         pages::make_namespace(api).await?;
