@@ -1,21 +1,24 @@
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 
+use crate::LIMIT;
 use crate::api_server::ApiServer;
+use crate::container::{make_folder, private_shell};
 use crate::istiod::Istiod;
+use crate::nodes::Nodes;
 use crate::pod::Pod;
-use crate::proxy::Kind;
+use crate::proxy::{Kind, Proxy};
+use crate::readiness::wait_answer;
+use crate::traffic::stats;
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// Texts in the log when the filter's VM fails.
+const FAULTS: &[&str] = &["\tcritical\t", "panicked", "Function: proxy_", "Uncaught"];
 
 /// Istio's agent in a pod, and the Envoy that it starts. The agent gets certificates from istiod's CA, fetches modules
 /// and forwards istiod's configuration to Envoy. Dropping it kills both processes.
@@ -36,20 +39,15 @@ impl Agent {
         run_dir: &Path,
         kind: Kind,
         pod: &Pod,
-        port: u16,
         api: &ApiServer,
         istiod: &Istiod,
     ) -> Result<Self> {
         let (admin, status) = (port::loopback(port::free()?), port::loopback(port::free()?));
         write_files(tools, run_dir, pod, api).await?;
-        let role = match kind {
-            Kind::Gateway => "router",
-            Kind::Sidecar => "sidecar",
-        };
         let discovery = istiod.address();
         let mut command = private_command(tools)?;
         command
-            .args(["proxy", role, "--domain", &format!("{}.svc.cluster.local", pod.namespace)])
+            .args(["proxy", kind.role(), "--domain", &format!("{}.svc.cluster.local", pod.namespace)])
             .args(["--proxyLogLevel=warning", "--proxyComponentLogLevel=wasm:info,config:info"])
             .arg("--log_output_level=default:info,wasm:debug")
             .env("PROXY_CONFIG", proxy_config(tools, &discovery, admin, status).to_string())
@@ -66,39 +64,9 @@ impl Agent {
             .current_dir(run_dir);
         let log = run_dir.join("agent.log");
         let process = Process::start(&format!("pilot-agent of {}", pod.name), command, &log, Lifetime::WithParent)?;
-        let listener = SocketAddr::from((pod.address, port));
-        let agent = Self { process, listener, admin, status, client: Client::new() };
-        agent.wait_ready().await?;
-        Ok(agent)
-    }
-
-    /// Returns the address of the listener for clients.
-    pub fn listener(&self) -> SocketAddr {
-        self.listener
-    }
-
-    /// Returns the address of Envoy's administration interface.
-    pub fn admin(&self) -> SocketAddr {
-        self.admin
-    }
-
-    /// Returns the agent's process.
-    pub fn process(&self) -> &Process {
-        &self.process
-    }
-
-    /// Returns everything that the agent and Envoy have logged so far.
-    pub fn log(&self) -> String {
-        self.process.log()
-    }
-
-    /// Returns the counters and gauges whose names contain a match of a regular expression.
-    pub async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
-        let url = format!("http://{}/stats?format=json&filter={regex}", self.admin);
-        let answer = self.client.get_json(&url).await?;
-        let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
-        let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
-        Ok(stats.iter().filter_map(number).collect())
+        wait_answer(&process, "the agent's Envoy answers", &format!("http://{admin}/server_info")).await?;
+        let listener = SocketAddr::from((pod.address, Nodes::PORT));
+        Ok(Self { process, listener, admin, status, client: Client::new() })
     }
 
     /// Returns the metrics that Prometheus scrapes from this pod.
@@ -106,32 +74,30 @@ impl Agent {
         let url = format!("http://{}/stats/prometheus", self.status);
         Ok(self.client.get(&url).await?.ok()?.text())
     }
+}
 
-    /// Waits until Envoy accepts connections from clients.
-    pub async fn wait_listening(&self) -> Result<()> {
-        wait::until(LIMIT, "the proxy listens", async || {
-            self.process.ensure_running()?;
-            Ok(TcpStream::connect(self.listener).await.ok())
-        })
-        .await
-        .map(|_| ())
-        .with_context(|| self.process.log_extract())
+impl Proxy for Agent {
+    fn process(&self) -> &Process {
+        &self.process
     }
 
-    /// Stops the agent and its Envoy.
-    pub async fn stop(self) -> Result<()> {
+    fn listener(&self) -> SocketAddr {
+        self.listener
+    }
+
+    fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    async fn check_filter(&self) -> Result<()> {
+        for (name, count) in stats(&self.client, self.admin, "vm_reload").await? {
+            ensure!(count == 0, "{name} is {count}: {}", self.process.log_extract());
+        }
+        self.check_log(FAULTS)
+    }
+
+    async fn stop(self) -> Result<()> {
         self.process.stop().await
-    }
-
-    async fn wait_ready(&self) -> Result<()> {
-        let url = format!("http://{}/server_info", self.admin);
-        wait::until(LIMIT, "the agent's Envoy answers", async || {
-            self.process.ensure_running()?;
-            Ok(self.client.get(&url).await.and_then(|response| response.ok()).ok())
-        })
-        .await
-        .map(|_| ())
-        .with_context(|| self.process.log_extract())
     }
 }
 
@@ -139,15 +105,7 @@ impl Agent {
 /// that cannot be configured. Envoy ends with the agent, however the agent ends.
 fn private_command(tools: &Tools) -> Result<Command> {
     const ENTER: &str = "mount -t tmpfs tmpfs /var/lib && mkdir -p /var/lib/istio/data && exec \"$@\"";
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        if !rustix::process::geteuid().is_root() {
-            command.args(["--user", "--map-root-user"]);
-        }
-        command.args(["--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-c", ENTER, "sh"]);
-        command
-    };
-    let probe = unshare().arg("true").output().context("cannot run unshare (of util-linux)")?;
+    let probe = private_shell(ENTER).arg("true").output().context("cannot run unshare (of util-linux)")?;
     ensure!(
         probe.status.success(),
         "Istio's agent needs a private /var/lib, but creating a mount namespace failed: {}Run this as root, or allow \
@@ -155,18 +113,14 @@ fn private_command(tools: &Tools) -> Result<Command> {
          start the container with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
         String::from_utf8_lossy(&probe.stderr)
     );
-    let mut command = unshare();
+    let mut command = private_shell(ENTER);
     command.arg(tools.folder("pilot-agent")?.join("pilot-agent"));
     Ok(command)
 }
 
 /// Writes the files that the kubelet and Istio's image put into a pod.
 async fn write_files(tools: &Tools, run_dir: &Path, pod: &Pod, api: &ApiServer) -> Result<()> {
-    let folder = |path: &str| -> Result<PathBuf> {
-        let folder = run_dir.join(path);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        Ok(folder)
-    };
+    let folder = |path: &str| make_folder(&run_dir.join(path));
     folder("etc/istio/proxy")?;
     let bootstrap = tools.folder("istio-files")?.join("envoy_bootstrap.json");
     fs::copy(bootstrap, folder("var/lib/istio/envoy")?.join("envoy_bootstrap_tmpl.json"))?;

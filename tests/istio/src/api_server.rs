@@ -9,13 +9,12 @@ use rcgen::KeyPair;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
+use crate::LIMIT;
+use crate::container::make_folder;
 use crate::manifests::Manifests;
 use crate::pod::Pod;
 
 const START_LIMIT: Duration = Duration::from_secs(120);
-
-/// The time limit of one kubectl call.
-const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Kubernetes' API server with etcd as its store, but without controllers and kubelets. Dropping it kills both
 /// processes.
@@ -30,7 +29,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts both processes and returns when they answer.
     pub async fn start(tools: &Tools, run_dir: &Path) -> Result<Self> {
-        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        make_folder(run_dir)?;
         let (store, address) = (format!("http://{}", port::loopback(port::free()?)), port::loopback(port::free()?));
         let etcd = start_etcd(tools, run_dir, &store)?;
         let token = format!("{:032x}", fastrand::u128(..));
@@ -84,7 +83,7 @@ impl ApiServer {
             child.wait_with_output().await
         };
         let what = || format!("kubectl {}", arguments.join(" "));
-        let output = tokio::time::timeout(CALL_LIMIT, exchange).await.with_context(what)?.with_context(what)?;
+        let output = tokio::time::timeout(LIMIT, exchange).await.with_context(what)?.with_context(what)?;
         if !output.status.success() {
             bail!("{}: {}", what(), String::from_utf8_lossy(&output.stderr));
         }
@@ -94,11 +93,6 @@ impl ApiServer {
     /// Runs `kubectl apply`, as a user does.
     pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
         self.kubectl_with(&["apply", "--filename=-"], &manifests.yaml()).await.map(|_| ())
-    }
-
-    /// Deletes the resources of these manifests.
-    pub async fn delete(&self, manifests: &Manifests) -> Result<()> {
-        self.kubectl_with(&["delete", "--ignore-not-found", "--filename=-"], &manifests.yaml()).await.map(|_| ())
     }
 
     /// Validates resources by a dry run on the server: schemas, rules in CRDs, webhooks. An unknown field is an error.
@@ -112,7 +106,7 @@ impl ApiServer {
     pub async fn define(&self, kinds: &str) -> Result<()> {
         // Some are too large for the annotation in which a client-side `apply` stores them.
         self.kubectl_with(&["apply", "--server-side", "--filename=-"], kinds).await?;
-        let limit = format!("--timeout={}s", CALL_LIMIT.as_secs());
+        let limit = format!("--timeout={}s", LIMIT.as_secs());
         self.kubectl(&["wait", "crd", "--all", "--for=condition=Established", &limit]).await.map(|_| ())
     }
 

@@ -1,5 +1,8 @@
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context, Result};
 
 /// A private root folder for a program, as in a container. It has everything of the machine, and files and folders at
 /// paths that cannot be configured, such as `/certs`. The program ends with the process that started it.
@@ -41,15 +44,28 @@ impl Container {
     /// Returns the command that runs a program in this root, without the program's arguments. `root` is an empty
     /// folder. All paths are absolute.
     pub fn command(&self, root: &Path, program: &Path) -> Command {
-        let mut command = Command::new("unshare");
-        if !rustix::process::geteuid().is_root() {
-            command.args(["--user", "--map-root-user"]);
-        }
-        command.args(["--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-ec", ENTER, "sh"]).arg(root);
+        let mut command = private_shell(ENTER);
+        command.arg(root);
         for (place, source) in &self.mounts {
             command.arg(place).arg(source);
         }
         command.arg("--").arg(program);
         command
     }
+}
+
+/// Returns a command that runs a script with mounts and processes of its own. The script's arguments follow.
+pub(crate) fn private_shell(script: &str) -> Command {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-ec", script, "sh"]);
+    command
+}
+
+/// Creates a folder with its parents, and returns its path.
+pub(crate) fn make_folder(folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder.to_path_buf())
 }

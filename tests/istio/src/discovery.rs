@@ -2,14 +2,20 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port};
 
+use crate::container::make_folder;
+use crate::direct_proxy::DirectProxy;
+use crate::folder::Folder;
 use crate::manifests::{Manifests, yaml};
-
-const START_LIMIT: Duration = Duration::from_secs(60);
+use crate::mesh::ControlPlane;
+use crate::overlay::Overlay;
+use crate::pod::Pod;
+use crate::proxy::{Kind, Proxy};
+use crate::readiness::wait_answer;
+use crate::site::Site;
 
 /// The mesh configuration. There are no injected sidecars and there is no CA, so nothing is encrypted.
 const MESH: &str = "rootNamespace: istio-system\ningressControllerMode: \"OFF\"\nenableAutoMtls: false\n";
@@ -26,9 +32,9 @@ pub struct Discovery {
 
 impl Discovery {
     /// Starts the server with these resources and returns when it serves them.
-    pub async fn start(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
+    pub async fn serve(tools: &Tools, run_dir: &Path, manifests: &Manifests) -> Result<Self> {
         let (address, control) = (port::loopback(port::free()?), port::loopback(port::free()?));
-        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        make_folder(run_dir)?;
         write(run_dir, manifests)?;
         fs::write(run_dir.join("mesh.yaml"), MESH)?;
         let mut command = Command::new(tools.folder("istio-discovery")?.join("istio-discovery"));
@@ -40,9 +46,8 @@ impl Discovery {
             .env("PILOT_ENABLE_ALPN_FILTER", "false")
             .current_dir(run_dir);
         let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
-        let discovery = Self { process, address, control, run_dir: run_dir.to_path_buf(), client: Client::new() };
-        discovery.wait_ready().await?;
-        Ok(discovery)
+        wait_answer(&process, "istiod is ready", &format!("http://{control}/debug/syncz")).await?;
+        Ok(Self { process, address, control, run_dir: run_dir.to_path_buf(), client: Client::new() })
     }
 
     /// Returns the address at which proxies get their configuration.
@@ -50,37 +55,44 @@ impl Discovery {
         self.address
     }
 
-    /// Returns everything that the server has logged so far.
-    pub fn log(&self) -> String {
-        self.process.log()
-    }
-
-    /// Replaces all resources, as `kubectl apply --prune` does; proxies get the changes. If Istio rejects them, this is
-    /// an error and nothing changes.
-    pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
-        write(&self.run_dir, manifests)?;
-        let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
-        answer.ok().map(|_| ())
-    }
-
     /// Kills the server; proxies are then without one.
     pub fn kill(&self) -> Result<()> {
         self.process.kill()
     }
+}
 
-    /// Stops the server if it still runs.
-    pub async fn stop(self) -> Result<()> {
-        self.process.stop().await
+impl<'a> ControlPlane<'a> for Discovery {
+    type Servers = ();
+    type Proxy = DirectProxy;
+    const COUNTS_REJECTIONS: bool = true;
+
+    fn build(site: &Site, overlay: &'static str, change: impl FnOnce(&Folder) -> Result<()>) -> Result<Overlay> {
+        let folder = Folder::shipped()?;
+        change(&folder)?;
+        Overlay::build(&site.set, overlay, &folder)?.with_module(site.tools.wasm()?)
     }
 
-    async fn wait_ready(&self) -> Result<()> {
-        let url = format!("http://{}/debug/syncz", self.control);
-        wait::until(START_LIMIT, "istiod is ready", async || {
-            self.process.ensure_running()?;
-            Ok(self.client.get(&url).await.and_then(|response| response.ok()).ok())
-        })
-        .await
-        .map(|_| ())
+    async fn start(site: &'a Site, folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self> {
+        Self::serve(&site.tools, folder, &overlay.complete(pod)?).await
+    }
+
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<DirectProxy> {
+        let proxy = DirectProxy::start(tools, folder, kind, pod, self).await?;
+        proxy.wait_listening().await.with_context(|| self.process.log())?;
+        Ok(proxy)
+    }
+
+    /// Replaces all resources, as `kubectl apply --prune` does; proxies get the changes. If Istio rejects them, this is
+    /// an error and nothing changes.
+    async fn apply(&self, overlay: &Overlay, pod: &Pod) -> Result<()> {
+        write(&self.run_dir, &overlay.complete(pod)?)?;
+        let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
+        answer.ok().map(|_| ())
+    }
+
+    /// Stops the server if it still runs.
+    async fn stop(self) -> Result<()> {
+        self.process.stop().await
     }
 }
 

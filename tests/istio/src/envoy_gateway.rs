@@ -2,19 +2,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, wait};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 
+use crate::LIMIT;
 use crate::api_server::ApiServer;
-use crate::container::Container;
-
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::container::{Container, make_folder};
+use crate::proxy::Proxy;
+use crate::readiness::wait_connection;
 
 const NAMESPACE: &str = "envoy-gateway-system";
 
@@ -75,9 +74,8 @@ impl EnvoyGateway {
             .env("HOME", folder("home")?);
         let log = run_dir.join("envoy-gateway.log");
         let process = Process::start("Envoy Gateway", command, &log, Lifetime::WithParent)?;
-        let gateway = Self { process, run_dir: run_dir.to_path_buf() };
-        gateway.wait_ready().await?;
-        Ok(gateway)
+        wait_connection(&process, "Envoy Gateway serves proxies", DISCOVERY).await?;
+        Ok(Self { process, run_dir: run_dir.to_path_buf() })
     }
 
     /// Starts the Envoy of a Gateway's Deployment, as a kubelet does, and returns when Envoy listens at `port`. `hosts`
@@ -148,16 +146,6 @@ impl EnvoyGateway {
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
     }
-
-    async fn wait_ready(&self) -> Result<()> {
-        wait::until(LIMIT, "Envoy Gateway serves proxies", async || {
-            self.process.ensure_running()?;
-            Ok(TcpStream::connect(DISCOVERY).await.ok())
-        })
-        .await
-        .map(|_| ())
-        .with_context(|| self.process.log_extract())
-    }
 }
 
 /// The Envoy of a Gateway. Dropping it kills the process.
@@ -169,45 +157,32 @@ pub struct GatewayProxy {
 }
 
 impl GatewayProxy {
-    /// Returns the address of the listener for clients.
-    pub fn listener(&self) -> SocketAddr {
-        self.listener
-    }
-
-    /// Returns the address of Envoy's administration interface.
-    pub fn admin(&self) -> SocketAddr {
-        ADMIN
-    }
-
-    /// Returns Envoy's process.
-    pub fn process(&self) -> &Process {
-        &self.process
-    }
-
     /// Returns Envoy's whole configuration.
     pub async fn configuration(&self) -> Result<String> {
         Ok(self.client.get(&format!("http://{ADMIN}/config_dump")).await?.ok()?.text())
     }
-
-    /// Stops Envoy.
-    pub async fn stop(self) -> Result<()> {
-        self.process.stop().await
-    }
-
-    async fn wait_listening(&self) -> Result<()> {
-        wait::until(LIMIT, "the gateway listens", async || {
-            self.process.ensure_running()?;
-            Ok(TcpStream::connect(self.listener).await.ok())
-        })
-        .await
-        .map(|_| ())
-        .with_context(|| self.process.log_extract())
-    }
 }
 
-fn make_folder(folder: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    Ok(folder.to_path_buf())
+impl Proxy for GatewayProxy {
+    fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn listener(&self) -> SocketAddr {
+        self.listener
+    }
+
+    fn admin(&self) -> SocketAddr {
+        ADMIN
+    }
+
+    async fn check_filter(&self) -> Result<()> {
+        self.check_log(&["][critical]", "panicked"])
+    }
+
+    async fn stop(self) -> Result<()> {
+        self.process.stop().await
+    }
 }
 
 /// Writes a file for each entry of a Secret.

@@ -2,16 +2,16 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use bulk_reshuffle_stack::{Lifetime, Process, Tools, port, wait};
 use serde_json::json;
 
+use crate::LIMIT;
 use crate::api_server::ApiServer;
+use crate::container::make_folder;
 use crate::manifests::Manifests;
-
-const START_LIMIT: Duration = Duration::from_secs(60);
+use crate::readiness::wait_answer;
 
 /// The namespace of istiod.
 pub const NAMESPACE: &str = "istio-system";
@@ -28,14 +28,13 @@ const HOST: &str = "localhost";
 pub struct Istiod {
     process: Process,
     address: SocketAddr,
-    ready_url: String,
 }
 
 impl Istiod {
     /// Starts istiod and returns when it serves proxies and validates applied resources. Istio's resources and the
     /// namespace must exist in the API server before.
     pub async fn start(tools: &Tools, run_dir: &Path, api: &ApiServer) -> Result<Self> {
-        fs::create_dir_all(run_dir).with_context(|| format!("cannot create {}", run_dir.display()))?;
+        make_folder(run_dir)?;
         let free = || port::free().map(port::loopback);
         let (address, webhook, http) = (free()?, free()?, free()?);
         let mesh = json!({
@@ -64,8 +63,8 @@ impl Istiod {
             .envs([("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")])
             .current_dir(run_dir);
         let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
-        let istiod = Self { process, address, ready_url: format!("http://{http}/ready") };
-        istiod.wait_ready().await?;
+        wait_answer(&process, "istiod is ready", &format!("http://{http}/ready")).await?;
+        let istiod = Self { process, address };
         istiod.validate_by(api, webhook).await?;
         Ok(istiod)
     }
@@ -76,25 +75,9 @@ impl Istiod {
         format!("{HOST}:{}", self.address.port())
     }
 
-    /// Returns everything that istiod has logged so far.
-    pub fn log(&self) -> String {
-        self.process.log()
-    }
-
     /// Stops istiod.
     pub async fn stop(self) -> Result<()> {
         self.process.stop().await
-    }
-
-    async fn wait_ready(&self) -> Result<()> {
-        let client = Client::new();
-        wait::until(START_LIMIT, "istiod is ready", async || {
-            self.process.ensure_running()?;
-            Ok(client.get(&self.ready_url).await.and_then(|response| response.ok()).ok())
-        })
-        .await
-        .map(|_| ())
-        .with_context(|| self.process.log_extract())
     }
 
     /// Configures istiod as the API server's validating webhook. The API server accepts everything until istiod has
@@ -121,7 +104,7 @@ impl Istiod {
         });
         api.apply(&Manifests::read(&configuration.to_string())?).await?;
         let policy = ["get", "validatingwebhookconfiguration", VALIDATOR, "--output=jsonpath={..failurePolicy}"];
-        wait::until(START_LIMIT, "istiod validates applied resources", async || {
+        wait::until(LIMIT, "istiod validates applied resources", async || {
             self.process.ensure_running()?;
             Ok((api.kubectl(&policy).await? == "Fail").then_some(()))
         })

@@ -1,9 +1,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
 
 /// Resources in the form that `kubectl apply` takes.
@@ -11,13 +9,6 @@ use serde_json::{Value, json};
 pub struct Manifests(Vec<Value>);
 
 impl Manifests {
-    /// Builds a folder with kustomize.
-    pub fn build(tools: &Tools, folder: &Path) -> Result<Self> {
-        let output = Command::new(tools.folder("kustomize")?.join("kustomize")).arg(folder).output()?;
-        ensure!(output.status.success(), "{}: {}", folder.display(), String::from_utf8_lossy(&output.stderr));
-        Self::read(std::str::from_utf8(&output.stdout)?).with_context(|| folder.display().to_string())
-    }
-
     /// Reads a text of YAML documents.
     pub fn read(yaml: &str) -> Result<Self> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
@@ -37,11 +28,6 @@ impl Manifests {
     /// Returns all resources as YAML.
     pub fn yaml(&self) -> String {
         yaml(&self.0)
-    }
-
-    /// Writes all resources to a file.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, yaml(&self.0)).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Adds resources.
@@ -82,14 +68,14 @@ impl Manifests {
         let address = json!(address.to_string());
         for gateway in self.all_mut("Gateway") {
             for server in list_mut(gateway, "/spec/servers")? {
-                set(server, "bind", &address);
+                set_field(server, "bind", &address);
             }
         }
         for sidecar in self.all_mut("Sidecar") {
             // Egress entries without a port have no listener.
             for listener in list_mut(sidecar, "/spec/egress")?.iter_mut().filter(|one| one.get("port").is_some()) {
-                set(listener, "captureMode", &json!("NONE"));
-                set(listener, "bind", &address);
+                set_field(listener, "captureMode", &json!("NONE"));
+                set_field(listener, "bind", &address);
             }
         }
         Ok(())
@@ -150,12 +136,14 @@ fn url_of_module(resource: &mut Value) -> Option<&mut Value> {
     }
 }
 
-fn list_mut<'a>(resource: &'a mut Value, pointer: &str) -> Result<&'a mut Vec<Value>> {
+/// Returns the list at a JSON pointer in a resource.
+pub(crate) fn list_mut<'a>(resource: &'a mut Value, pointer: &str) -> Result<&'a mut Vec<Value>> {
     let list = resource.pointer_mut(pointer).and_then(Value::as_array_mut);
     list.with_context(|| format!("a resource has no {pointer}"))
 }
 
-fn set(value: &mut Value, field: &str, to: &Value) {
+/// Sets a field of an object.
+pub(crate) fn set_field(value: &mut Value, field: &str, to: &Value) {
     if let Some(fields) = value.as_object_mut() {
         fields.insert(field.to_owned(), to.clone());
     }

@@ -2,14 +2,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use bulk_reshuffle_stack::{Lifetime, Process, Tools, port};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The time limit for a server to start.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::folder::Folder;
+use crate::readiness::wait_answer;
 
 /// The filter on a web server and in a registry, with the fields that values.yaml has for both.
 #[derive(Debug, Clone)]
@@ -40,13 +40,8 @@ impl Module {
         let mut command = Command::new(&crane);
         command.args(["registry", "serve", "--address", &registry]);
         let registry_server = Process::start("registry", command, &run_dir.join("registry.log"), Lifetime::WithParent)?;
-        for url in [format!("http://{web}/"), format!("http://{registry}/v2/")] {
-            let client = Client::new();
-            wait::until(LIMIT, "a server answers", async || {
-                Ok(client.get(&url).await.and_then(|response| response.ok()).ok())
-            })
-            .await?;
-        }
+        wait_answer(&web_server, "the web server answers", &format!("http://{web}/")).await?;
+        wait_answer(&registry_server, "the registry answers", &format!("http://{registry}/v2/")).await?;
         let name = format!("{registry}/bulk-reshuffle:test");
         let pushed = Command::new(&crane).arg("push").arg(&layout).arg(&name).output()?;
         ensure!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
@@ -60,6 +55,19 @@ impl Module {
             digest: digest.to_owned(),
             _servers: Arc::new([web_server, registry_server]),
         })
+    }
+
+    /// Sets the module's location in a folder's values, as a user does.
+    pub fn put_into(&self, folder: &Folder) -> Result<()> {
+        let mut values = folder.values()?;
+        for (field, value) in [
+            ("/module/code/remote/http_uri/uri", json!(self.address)),
+            ("/module/code/remote/sha256", json!(self.sha256)),
+            ("/module/image", json!({"url": self.image, "sha256": self.digest})),
+        ] {
+            *values.pointer_mut(field).with_context(|| format!("the values have no {field}"))? = value;
+        }
+        folder.set_values(&values)
     }
 
     /// Returns the same module with the digests of another one.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 /// The address and port in each block whose listener owns the block.
 const OWNER: (u8, u16) = (254, 15_999);
 
-/// A block of loopback addresses that no other test uses.
+/// A block of local addresses that no other test uses.
 #[derive(Debug)]
 pub struct Network {
     block: [u8; 3],
@@ -15,7 +15,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Finds a free block and reserves it.
+    /// Finds a free block of loopback addresses and reserves it.
     pub fn find() -> Result<Self> {
         // Concurrent test programs start at different blocks.
         let offset = std::process::id().wrapping_mul(97);
@@ -23,11 +23,17 @@ impl Network {
             let [_, _, first, second] = offset.wrapping_add(step).to_be_bytes();
             // Use the upper half: loopback addresses that people choose by hand are usually low.
             let block = [127, first | 0x80, second];
-            if let Ok(owner) = TcpListener::bind(in_block(block, OWNER)) {
-                return Ok(Self { block, next: AtomicU8::new(1), _owner: owner });
+            if let Ok(network) = Self::at(block) {
+                return Ok(network);
             }
         }
         bail!("found no free loopback addresses")
+    }
+
+    /// Reserves a block of this machine's addresses.
+    pub fn at(block: [u8; 3]) -> Result<Self> {
+        let owner = TcpListener::bind(in_block(block, OWNER))?;
+        Ok(Self { block, next: AtomicU8::new(1), _owner: owner })
     }
 
     /// Returns an address of the block that was not returned before.

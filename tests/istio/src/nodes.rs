@@ -1,15 +1,13 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::load;
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Tools};
 use serde_json::{Value, json};
 
-/// A generous time limit, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::LIMIT;
 
 /// Three real nodes at the addresses of a StatefulSet's pods. Dropping them kills the processes.
 #[derive(Debug)]

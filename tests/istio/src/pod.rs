@@ -1,6 +1,8 @@
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use serde_json::{Map, Value, json};
+
+use crate::nodes::Nodes;
 
 /// A pod in the state in which its controller, the scheduler and the kubelet leave it.
 #[derive(Debug, Clone)]
@@ -68,6 +70,26 @@ impl Pod {
             "addressType": "IPv4",
             "ports": [{"name": port_name, "port": port, "protocol": "TCP"}],
             "endpoints": endpoints,
+        })
+    }
+
+    /// Returns a Sidecar in place of the kernel rules that redirect a pod's connections to its sidecar. The sidecar
+    /// forwards them to a node.
+    pub fn inbound(&self, node: SocketAddr) -> Value {
+        json!({
+            "apiVersion": "networking.istio.io/v1",
+            "kind": "Sidecar",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": {
+                "workloadSelector": {"labels": {"statefulset.kubernetes.io/pod-name": self.name}},
+                "ingress": [{
+                    "port": {"number": Nodes::PORT, "name": "http", "protocol": "HTTP"},
+                    "bind": self.address.to_string(),
+                    "captureMode": "NONE",
+                    "defaultEndpoint": node.to_string(),
+                }],
+                "egress": [{"hosts": ["~/*"]}],
+            },
         })
     }
 

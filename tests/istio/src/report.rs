@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-/// A table of tests. Each row has the manifests, their delivery, the evidence of their traffic and the duration.
+/// A table of tests with their total duration. Each row has the manifests, their delivery, the evidence of their
+/// traffic and the duration.
 #[derive(Debug)]
 pub struct Report {
+    started: Instant,
     rows: Vec<[String; 4]>,
     failures: Vec<String>,
     /// The text that a row's first two cells must contain; other rows are skipped.
@@ -16,7 +18,13 @@ pub struct Report {
 impl Report {
     /// Creates a report of all rows, or of those that contain the text of the environment variable ROWS.
     pub fn wanted() -> Self {
-        Self { rows: Vec::new(), failures: Vec::new(), wanted: env::var("ROWS").unwrap_or_default() }
+        let wanted = env::var("ROWS").unwrap_or_default();
+        Self { started: Instant::now(), rows: Vec::new(), failures: Vec::new(), wanted }
+    }
+
+    /// Returns the time since the report was created.
+    pub fn elapsed(&self) -> String {
+        seconds(self.started)
     }
 
     /// Runs a test and adds its row.
@@ -29,7 +37,7 @@ impl Report {
             self.failures.push(format!("{manifests}, {delivery}: {error:#}"));
             "**failed**".to_owned()
         });
-        let took = format!("{:.0} s", start.elapsed().as_secs_f64());
+        let took = seconds(start);
         println!("{manifests}, {delivery}: {proven} ({took})");
         self.rows.push([manifests.to_owned(), delivery.to_owned(), proven, took]);
     }
@@ -44,6 +52,11 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "| manifests | delivery | evidence | duration |\n|---|---|---|--:|")?;
-        self.rows.iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))
+        self.rows.iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))?;
+        write!(to, "\n{}", self.elapsed())
     }
+}
+
+fn seconds(since: Instant) -> String {
+    format!("{:.0} s", since.elapsed().as_secs_f64())
 }

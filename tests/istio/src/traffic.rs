@@ -1,29 +1,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_e2e::{Item, lines};
-use bulk_reshuffle_stack::{Client, Process, Response, wait};
+use bulk_reshuffle_stack::{Client, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::LIMIT;
 use crate::nodes::Nodes;
+use crate::proxy::Proxy;
 
 const CLIENTS: usize = 16;
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 12;
 
-/// A generous time limit, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
-
 /// A proxy with the filter in front of nodes: sends requests through it, and checks its counters and the nodes'
 /// documents.
 #[expect(async_fn_in_trait, reason = "callers await it on the same thread")]
 pub trait Traffic {
+    /// The kind of proxy.
+    type Proxy: Proxy;
+
     /// The host name that clients use for the cluster.
     const SERVICE: &str = "es-http.search.svc.cluster.local:9200";
 
@@ -33,14 +34,8 @@ pub trait Traffic {
     /// Returns the nodes behind the proxy.
     fn nodes(&self) -> &Nodes;
 
-    /// Returns the address of the proxy's listener for clients.
-    fn listener(&self) -> SocketAddr;
-
-    /// Returns the address of the proxy's administration interface.
-    fn admin(&self) -> SocketAddr;
-
-    /// Returns the process of the proxy or of its launcher.
-    fn process(&self) -> &Process;
+    /// Returns the proxy.
+    fn proxy(&self) -> &Self::Proxy;
 
     /// Returns Envoy's name of a node's upstream; the default is Istio's name.
     fn upstream(node: &str) -> String {
@@ -49,12 +44,12 @@ pub trait Traffic {
 
     /// Returns the URL of a path (`/…`) at the listener.
     fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.listener())
+        self.proxy().url(path)
     }
 
     /// Returns the counters and gauges whose names contain a match of a regular expression.
     async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
-        stats(&self.nodes().client, self.admin(), regex).await
+        stats(&self.nodes().client, self.proxy().admin(), regex).await
     }
 
     /// Returns the sum of all counters whose names contain a match of a regular expression.
@@ -84,23 +79,34 @@ pub trait Traffic {
     /// Waits until the proxy has accepted a configuration since these counts.
     async fn wait_taken(&self, since: (u64, u64)) -> Result<()> {
         let taken = async || Ok((self.deliveries().await?.0 > since.0).then_some(()));
-        wait::until(LIMIT, "the proxy accepts the configuration", taken)
-            .await
-            .with_context(|| self.process().log_extract())
+        self.wait_until("the proxy accepts the configuration", taken).await
     }
 
     /// Waits until the proxy has rejected this number of configurations.
     async fn wait_refused(&self, count: u64) -> Result<()> {
         let refused = async || Ok((self.deliveries().await?.1 >= count).then_some(()));
-        wait::until(LIMIT, "the proxy rejects the configuration", refused)
-            .await
-            .with_context(|| self.process().log_extract())
+        self.wait_until("the proxy rejects the configuration", refused).await
+    }
+
+    /// Waits until the proxy's log has a line with this text, and returns the line.
+    async fn wait_logged(&self, text: &str) -> Result<String> {
+        let line =
+            async || Ok(self.proxy().process().log().lines().find(|line| line.contains(text)).map(str::to_owned));
+        self.wait_until(&format!("the log has `{text}`"), line).await
+    }
+
+    /// Waits until a probe returns a value. An error has an extract of the proxy's log.
+    async fn wait_until<T, F>(&self, what: &str, probe: impl FnMut() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<Option<T>>>,
+    {
+        wait::until(LIMIT, what, probe).await.with_context(|| self.proxy().process().log_extract())
     }
 
     /// Waits until every worker splits requests for an index.
     async fn wait_splitting(&self, index: &str) -> Result<()> {
         const MERGED: &str = "requests_total.outcome.merged";
-        wait::until(LIMIT, "every worker splits requests", async || {
+        self.wait_until("every worker splits requests", async || {
             let before = self.counted(MERGED).await?;
             for _ in 0..Self::CONNECTIONS {
                 // A connection belongs to one worker, so each attempt needs a new connection.
@@ -109,7 +115,6 @@ pub trait Traffic {
             Ok((self.counted(MERGED).await? == before + Self::CONNECTIONS).then_some(()))
         })
         .await
-        .with_context(|| self.process().log_extract())
     }
 
     /// Sends many concurrent requests. Every document's own item must come back, and each pod must get exactly its
@@ -162,11 +167,8 @@ pub trait Traffic {
         let denied = format!("/{index}/_bulk");
         // Each worker, and each node behind it, may get the policy at a different time.
         let deletes: String = (0..DOCUMENTS).map(|number| lines::delete(index, &format!("denied-{number}"))).collect();
-        wait::until(LIMIT, "every proxy denies the path", async || {
-            Ok(self.find_allowed(&denied, &deletes).await?.is_none().then_some(()))
-        })
-        .await
-        .with_context(|| self.process().log_extract())?;
+        let denies = async || Ok(self.find_allowed(&denied, &deletes).await?.is_none().then_some(()));
+        self.wait_until("every proxy denies the path", denies).await?;
         let documents: String = (0..DOCUMENTS).map(|n| lines::index(index, &format!("denied-{n}"), 1)).collect();
         for path in [denied.clone(), format!("{denied}?pipeline=none")] {
             if let Some(allowed) = self.find_allowed(&path, &documents).await? {

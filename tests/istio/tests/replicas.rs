@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{Discovery, Kind, Manifests, Network, Pod, Proxy};
+use bulk_reshuffle_istio::{ControlPlane, Discovery, Kind, Manifests, NAMESPACE, Network, Nodes, Pod, Proxy};
 use bulk_reshuffle_stack::{Client, Tools};
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HOST};
@@ -12,9 +12,8 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-const NAMESPACE: &str = "search";
 const SERVICE: &str = "es-gateway";
-const PORT: u16 = 9200;
+const PORT: u16 = Nodes::PORT;
 
 /// Starts a server in place of a gateway pod; it answers each request with the pod's address.
 async fn serve(address: Ipv4Addr) -> Result<()> {
@@ -78,9 +77,8 @@ async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_
     let delivered = Manifests::read("")?
         .with(["DestinationRule", "VirtualService"].into_iter().flat_map(|kind| manifests.all(kind)).cloned());
     let delivered = delivered.with(objects(&manifests, &pods, &client)?);
-    let discovery = Discovery::start(&tools, folder.path(), &delivered).await?;
-    let sidecar = Proxy::start(&tools, folder.path(), Kind::Sidecar, &client, PORT, &discovery).await?;
-    sidecar.wait_listening().await.with_context(|| discovery.log())?;
+    let discovery = Discovery::serve(&tools, folder.path(), &delivered).await?;
+    let sidecar = discovery.start_proxy(&tools, folder.path(), Kind::Sidecar, &client).await?;
 
     let mut chosen = BTreeSet::new();
     for caller in 0..CALLERS {
@@ -98,6 +96,6 @@ async fn a_sidecar_chooses_a_gateway_pod_by_the_caller_and_avoids_a_pod_that_is_
     ensure!(chosen.len() == 2, "the callers are not spread over two pods: {chosen:?}");
     let stats = sidecar.envoy.stats_with("es-gateway.*upstream_cx_connect_fail$").await?;
     ensure!(stats.values().sum::<u64>() > 0, "the sidecar did not try the pod that is down: {stats:?}");
-    sidecar.envoy.stop().await?;
+    sidecar.stop().await?;
     discovery.stop().await
 }

@@ -4,15 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::{forced_trap, lines};
-use bulk_reshuffle_istio::Traffic;
-use bulk_reshuffle_stack::{Client, wait};
+use bulk_reshuffle_istio::{Overlay, Traffic};
+use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
 use hyper::header::HOST;
 use hyper::{Request, StatusCode};
 
-use crate::mesh::Mesh;
-use crate::overlay::Overlay;
-use crate::site::{LIMIT, Site};
+use crate::{Mesh, Site};
 
 /// A short `idle_timeout` for the bulk routes, because their own is too long for a test.
 const LAST_RESORT: Duration = Duration::from_secs(5);
@@ -20,10 +18,8 @@ const LAST_RESORT: Duration = Duration::from_secs(5);
 /// Kills istiod's server, and checks that proxies keep their current configuration.
 pub async fn istiod(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-alone", overlay.name);
-    site.nodes.make_index(name).await?;
-    let mesh = Mesh::start(site, name, overlay).await?;
-    mesh.wait_splitting(name).await?;
-    mesh.lose_istiod()?;
+    let mesh = Mesh::start_splitting(site, name, overlay).await?;
+    mesh.control_plane.kill()?;
     let proven = mesh.check_split(name).await?;
     mesh.end().await?;
     Ok(proven)
@@ -41,10 +37,11 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     let mesh = Mesh::start(site, name, &overlay.with_last_resort(LAST_RESORT)?).await?;
     mesh.wait_splitting(victim).await?;
     site.nodes.cluster.pause(1)?;
-    let before = mesh.batches_for("es-1").await?;
+    let before = batches_for(&mesh, "es-1").await?;
     let (held, killed) = tokio::join!(mesh.bulk(&site.nodes.client, wide(victim)), async {
-        mesh.wait_batch_for("es-1", before).await?;
-        mesh.kill_vms().await
+        let sent = async || Ok((batches_for(&mesh, "es-1").await? > before).then_some(()));
+        mesh.wait_until("a batch is in flight", sent).await?;
+        kill_vms(&mesh).await
     });
     site.nodes.cluster.resume(1)?;
     let (status, ended) = (held?.status.as_u16(), killed?.elapsed());
@@ -62,25 +59,17 @@ fn wide(index: &str) -> String {
     (0..60).map(|number| lines::index(index, &number.to_string(), number)).collect()
 }
 
-impl Mesh<'_> {
-    /// Kills the VM of every worker and returns the time of the first kill.
-    async fn kill_vms(&self) -> Result<Instant> {
-        let killed = Instant::now();
-        for _ in 0..Mesh::CONNECTIONS {
-            let deadly = Request::get(self.url("/")).header(HOST, Mesh::SERVICE).header("x-forced-trap", "1");
-            let answer = Client::new().send(deadly.body(Bytes::new())?).await?;
-            ensure!(answer.status == StatusCode::SERVICE_UNAVAILABLE, "{}", answer.text());
-        }
-        Ok(killed)
+/// Kills the VM of every worker and returns the time of the first kill.
+async fn kill_vms(mesh: &Mesh<'_>) -> Result<Instant> {
+    let killed = Instant::now();
+    for _ in 0..Mesh::CONNECTIONS {
+        let deadly = Request::get(mesh.url("/")).header(HOST, Mesh::SERVICE).header("x-forced-trap", "1");
+        let answer = Client::new().send(deadly.body(Bytes::new())?).await?;
+        ensure!(answer.status == StatusCode::SERVICE_UNAVAILABLE, "{}", answer.text());
     }
+    Ok(killed)
+}
 
-    async fn batches_for(&self, node: &str) -> Result<u64> {
-        Ok(self.counted_by("batches", "upstream").await?.get(&Mesh::upstream(node)).copied().unwrap_or_default())
-    }
-
-    /// Waits until another batch is in flight to a node.
-    async fn wait_batch_for(&self, node: &str, since: u64) -> Result<()> {
-        let sent = async || Ok((self.batches_for(node).await? > since).then_some(()));
-        wait::until(LIMIT, "a batch is in flight", sent).await
-    }
+async fn batches_for(mesh: &Mesh<'_>, node: &str) -> Result<u64> {
+    Ok(mesh.counted_by("batches", "upstream").await?.get(&Mesh::upstream(node)).copied().unwrap_or_default())
 }

@@ -1,25 +1,23 @@
 //! Mistakes that `istio/README.md` describes, with their symptoms.
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::Traffic;
+use bulk_reshuffle_istio::{LIMIT, Overlay, Proxy, Traffic};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::mesh::Mesh;
-use crate::overlay::Overlay;
-use crate::site::{LIMIT, Site};
+use crate::{Mesh, Site};
 
 /// Puts another StatefulSet's name into the values, so that the upstreams do not match the nodes. All batches must go
 /// to the `any` upstream, and a counter must show the missing upstreams.
 pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
     let name = &format!("{overlay}-other-names");
-    site.nodes.make_index(name).await?;
-    let mistaken = Overlay::with_values(site, overlay, |values| {
+    let mistaken = Mesh::overlay(site, overlay, |folder| {
+        let mut values = folder.values()?;
         values["elasticsearch"]["statefulSet"] = json!("elastic");
+        folder.set_values(&values)
     })?;
-    let mesh = Mesh::start(site, name, &mistaken).await?;
-    mesh.wait_splitting(name).await?;
+    let mesh = Mesh::start_splitting(site, name, &mistaken).await?;
     mesh.check_sent(name).await?;
     let redirected = mesh.counted_by("batches_redirected", "upstream").await?;
     for node in ["es-0", "es-1", "es-2"] {
@@ -33,11 +31,9 @@ pub async fn other_names(site: &Site, overlay: &'static str) -> Result<String> {
 pub async fn tls(site: &Site, overlay: &Overlay) -> Result<String> {
     const ERRORS: &str = "downstream_cx_protocol_error";
     let name = &format!("{}-client-with-tls", overlay.name);
-    site.nodes.make_index(name).await?;
-    let mesh = Mesh::start(site, name, overlay).await?;
-    mesh.wait_splitting(name).await?;
+    let mesh = Mesh::start_splitting(site, name, overlay).await?;
     let before = mesh.sum(ERRORS).await?;
-    let mut connection = TcpStream::connect(mesh.listener()).await?;
+    let mut connection = TcpStream::connect(mesh.proxy.listener()).await?;
     connection.write_all(CLIENT_HELLO).await?;
     let mut answer = Vec::new();
     tokio::time::timeout(LIMIT, connection.read_to_end(&mut answer)).await??;

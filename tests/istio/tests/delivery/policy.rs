@@ -1,15 +1,10 @@
 //! A policy that denies a bulk path, whether or not a request would be split.
 
-use std::net::SocketAddr;
-
 use anyhow::Result;
-use bulk_reshuffle_e2e::Wiretap;
-use bulk_reshuffle_istio::{Kind, Pod, Traffic};
+use bulk_reshuffle_istio::{Kind, NAMESPACE, Overlay, Traffic};
 use serde_json::{Value, json};
 
-use crate::mesh::Mesh;
-use crate::overlay::Overlay;
-use crate::site::{NAMESPACE, PORT, Site};
+use crate::{Mesh, Site};
 
 /// Checks that a policy denies a bulk path. In a gateway, the gateway itself enforces the policy, before the filter.
 /// For a client's sidecar, the nodes' sidecars enforce it, because a batch has the path and the caller of its requests.
@@ -22,10 +17,8 @@ pub async fn denied(site: &Site, overlay: &Overlay) -> Result<String> {
 
 async fn by_gateway(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-denied", overlay.name);
-    site.nodes.make_index(name).await?;
-    let mesh = Mesh::start(site, name, overlay).await?;
-    mesh.wait_splitting(name).await?;
-    mesh.apply(&overlay.clone().with_object(policy(name, overlay.labels().into()))).await?;
+    let mesh = Mesh::start_splitting(site, name, overlay).await?;
+    mesh.apply(&overlay.clone().with_objects([policy(name, overlay.labels().into())])).await?;
     let proven = mesh.check_denied(name).await?;
     mesh.end().await?;
     Ok(proven)
@@ -34,33 +27,16 @@ async fn by_gateway(site: &Site, overlay: &Overlay) -> Result<String> {
 async fn by_nodes(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-denied", overlay.name);
     site.nodes.make_index(name).await?;
-    let (mut overlay, mut pods, mut nodes) = (overlay.clone(), Vec::new(), Vec::new());
-    for (_, address) in site.nodes.cluster.addresses() {
-        let (node, sidecar) = (Wiretap::start(address).await?, site.network.address()?);
-        overlay = overlay.with_pods(|set| {
-            let pod = &mut set[nodes.len()];
-            pod.address = sidecar;
-            pods.push(pod.clone());
-        });
-        nodes.push(node);
-    }
-    for (pod, node) in pods.iter().zip(&nodes) {
-        overlay = overlay.with_object(inbound(pod, node.address));
-    }
+    let (pods, relays) = site.pods_with_sidecars().await?;
+    let inbound = pods.iter().zip(&relays).map(|(pod, relay)| pod.inbound(relay.address));
     // The policy applies from the start, because a new policy does not apply to existing connections until they are
     // drained.
-    overlay = overlay.with_object(policy(name, json!({"app": "es"})));
-    let mesh = Mesh::start(site, name, &overlay).await?;
-    let mut sidecars = Vec::new();
-    for pod in &pods {
-        sidecars.push(mesh.start_sidecar(pod).await?);
-    }
+    let objects = inbound.chain([policy(name, json!({"app": "es"}))]);
+    let overlay = overlay.clone().with_pods(|set| set.clone_from_slice(&pods)).with_objects(objects);
+    let mesh = Mesh::start(site, name, &overlay).await?.with_sidecars(&pods).await?;
     mesh.wait_splitting(name).await?;
     let proven = mesh.check_denied(name).await?;
     mesh.end().await?;
-    for sidecar in sidecars {
-        sidecar.envoy.stop().await?;
-    }
     Ok(format!("{proven}; the nodes' sidecars deny it"))
 }
 
@@ -74,25 +50,6 @@ fn policy(index: &str, labels: Value) -> Value {
             "selector": {"matchLabels": labels},
             "action": "DENY",
             "rules": [{"to": [{"operation": {"paths": [format!("/{index}/_bulk")]}}]}],
-        },
-    })
-}
-
-/// Returns a Sidecar in place of the kernel rules that redirect a pod's connections to its sidecar.
-fn inbound(pod: &Pod, node: SocketAddr) -> Value {
-    json!({
-        "apiVersion": "networking.istio.io/v1",
-        "kind": "Sidecar",
-        "metadata": {"name": pod.name, "namespace": NAMESPACE},
-        "spec": {
-            "workloadSelector": {"labels": {"statefulset.kubernetes.io/pod-name": pod.name}},
-            "ingress": [{
-                "port": {"number": PORT, "name": "http", "protocol": "HTTP"},
-                "bind": pod.address.to_string(),
-                "captureMode": "NONE",
-                "defaultEndpoint": node.to_string(),
-            }],
-            "egress": [{"hosts": ["~/*"]}],
         },
     })
 }

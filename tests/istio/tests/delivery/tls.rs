@@ -4,12 +4,10 @@ use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Wiretap};
-use bulk_reshuffle_istio::Traffic;
+use bulk_reshuffle_istio::{NAMESPACE, Nodes, Overlay, Traffic};
 use serde_json::{Value, json};
 
-use crate::mesh::Mesh;
-use crate::overlay::Overlay;
-use crate::site::{NAMESPACE, PORT, Site};
+use crate::{Mesh, Site};
 
 /// The name in every node's certificate, which `values.yaml` expects.
 const NAME: &str = "es-http.search.svc";
@@ -17,18 +15,16 @@ const NAME: &str = "es-http.search.svc";
 /// Checks that requests are split and that nothing is sent in plain text.
 pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let name = &format!("{}-tls", overlay.name);
-    site.nodes.make_index(name).await?;
     let authority = Authority::new()?;
     let guards = guard(site, name, &authority).await?;
     let mut wires = Vec::new();
-    let mut overlay = overlay.clone().with_object(secret(&authority));
+    let mut overlay = overlay.clone().with_objects([secret(&authority)]);
     for (index, guard) in guards.addresses().into_iter().enumerate() {
         let ip = site.network.address()?;
-        wires.push(Wiretap::start_at((ip, PORT).into(), guard).await?);
+        wires.push(Wiretap::start_at((ip, Nodes::PORT).into(), guard).await?);
         overlay = overlay.with_pods(|pods| pods[index].address = ip);
     }
-    let mesh = Mesh::start(site, name, &overlay).await?;
-    mesh.wait_splitting(name).await?;
+    let mesh = Mesh::start_splitting(site, name, &overlay).await?;
     let proven = mesh.check_split(name).await?;
     mesh.end().await?;
     for heard in wires.iter().flat_map(Wiretap::heard).filter(|heard| !heard.is_empty()) {

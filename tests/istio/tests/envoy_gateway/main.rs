@@ -1,15 +1,19 @@
 //! Tests `examples/envoy-gateway` with traffic: the real API server and Envoy Gateway translate it into the
 //! configuration of a real Envoy in front of a real three-node cluster.
 
+mod example;
 mod mesh;
-mod site;
+
+use std::process::Command;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::Traffic;
+use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, Network, Traffic};
 use bulk_reshuffle_stack::{enter_private_network, is_network_private};
 
 use mesh::Mesh;
-use site::Site;
+
+/// Nodes, and Kubernetes with Envoy Gateway.
+type Site = bulk_reshuffle_istio::Site<Kubernetes<EnvoyGateway>>;
 
 const INDEX: &str = "books";
 
@@ -24,18 +28,21 @@ fn the_example_splits_requests() -> Result<()> {
         "Envoy Gateway binds fixed ports on all addresses and needs a private network: allow `unshare --net`"
     );
     tokio::runtime::Runtime::new()?.block_on(async {
-        let site = Site::start().await?;
+        // The API server rejects endpoints on loopback.
+        let added = Command::new("ip").args(["address", "add", "10.77.0.0/24", "dev", "lo"]).output()?;
+        ensure!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+        let site = Site::start(Network::at([10, 77, 0])?, example::control_plane).await?;
         site.nodes.make_index(INDEX).await?;
-        site.apply_example().await?;
+        example::apply(&site).await?;
         let mesh = Mesh::start(&site).await?;
-        site.wait_programmed().await?;
+        example::wait_programmed(&site).await?;
         mesh.wait_splitting(INDEX).await?;
         println!("{}", mesh.check_split(INDEX).await?);
         site.nodes.make_index(DENIED).await?;
         mesh.wait_splitting(DENIED).await?;
-        site.deny(DENIED).await?;
+        example::deny(&site, DENIED).await?;
         println!("{}", mesh.check_denied(DENIED).await?);
         mesh.end().await?;
-        site.stop().await
+        site.servers.stop(EnvoyGateway::stop).await
     })
 }

@@ -1,32 +1,24 @@
-use std::net::SocketAddr;
+use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{GatewayProxy, Kubernetes, NAMESPACE, Nodes, Proxy, Traffic};
 
-use anyhow::{Result, bail, ensure};
-use bulk_reshuffle_istio::{GatewayProxy, Nodes, Traffic};
-use bulk_reshuffle_stack::Process;
+use crate::Site;
+use crate::example::GATEWAY_PORT;
 
-use crate::site::{GATEWAY_PORT, Site};
-
-/// The example's gateway.
+/// The example's gateway, which Envoy Gateway configures with the applied manifests.
 pub struct Mesh<'a> {
-    pub site: &'a Site,
-    pub proxy: GatewayProxy,
+    site: &'a Site,
+    proxy: GatewayProxy,
 }
 
 impl Traffic for Mesh<'_> {
+    type Proxy = GatewayProxy;
+
     fn nodes(&self) -> &Nodes {
         &self.site.nodes
     }
 
-    fn listener(&self) -> SocketAddr {
-        self.proxy.listener()
-    }
-
-    fn admin(&self) -> SocketAddr {
-        self.proxy.admin()
-    }
-
-    fn process(&self) -> &Process {
-        self.proxy.process()
+    fn proxy(&self) -> &GatewayProxy {
+        &self.proxy
     }
 
     fn upstream(node: &str) -> String {
@@ -37,8 +29,11 @@ impl Traffic for Mesh<'_> {
 impl<'a> Mesh<'a> {
     /// Starts the gateway and returns when it listens.
     pub async fn start(site: &'a Site) -> Result<Self> {
-        let (api, hosts) = (&site.api, site.names());
-        let proxy = site.gateway.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
+        let Kubernetes { api, controller, .. } = &site.servers;
+        // The pods' names in DNS, as their headless Service publishes them.
+        let hosts = site.set.pods.iter().map(|pod| (format!("{}.es.{NAMESPACE}", pod.name), pod.address));
+        let hosts: Vec<_> = hosts.collect();
+        let proxy = controller.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
         Ok(Self { site, proxy })
     }
 
@@ -50,10 +45,7 @@ impl<'a> Mesh<'a> {
             configuration.contains("\"allow_on_headers_stop_iteration\": true"),
             "the configuration is not patched:\n{configuration}"
         );
-        let log = self.proxy.process().log();
-        if let Some(line) = log.lines().find(|line| line.contains("][critical]") || line.contains("panicked")) {
-            bail!("Envoy logged: {line}");
-        }
+        self.proxy.check_filter().await?;
         self.proxy.stop().await
     }
 }

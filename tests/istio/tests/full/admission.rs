@@ -1,11 +1,9 @@
 //! Dry runs of each manifest: validation by the API server and istiod.
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Report, yaml_in};
+use bulk_reshuffle_istio::{Folder, OVERLAYS, Report, yaml_in};
 
-use crate::folder::{Folder, OVERLAYS};
-use crate::pages;
-use crate::site::Site;
+use crate::{Site, pages};
 
 /// Plain files, and folders of plain files.
 const PLAIN: [&str; 6] = [
@@ -51,7 +49,7 @@ pub async fn check(site: &Site, report: &mut Report) {
         report.add(path, DRY_RUN, plain(site, path)).await;
     }
     for page in pages::PAGES {
-        report.add(page, DRY_RUN, pages::apply(&site.api, page)).await;
+        report.add(page, DRY_RUN, pages::apply(&site.servers.api, page)).await;
     }
     report.add("with one mistake each", DRY_RUN, mistakes(site)).await;
 }
@@ -59,20 +57,20 @@ pub async fn check(site: &Site, report: &mut Report) {
 /// Checks the resources that `kubectl apply --kustomize` applies.
 async fn built(site: &Site, folder: &str) -> Result<String> {
     let path = site.tools.root.join(folder).display().to_string();
-    let yaml = site.api.kubectl(&["kustomize", &path]).await?;
-    site.api.check(&yaml).await.map(counted)
+    let yaml = site.servers.api.kubectl(&["kustomize", &path]).await?;
+    site.servers.api.check(&yaml).await.map(counted)
 }
 
 async fn added(site: &Site, overlay: &str, component: &str) -> Result<String> {
     let folder = Folder::shipped()?;
     folder.add_component(overlay, component)?;
-    site.api.check(&folder.build(overlay)?).await.map(counted)
+    site.servers.api.check(&folder.build(overlay)?).await.map(counted)
 }
 
 async fn plain(site: &Site, path: &str) -> Result<String> {
     let file = site.tools.root.join(path);
-    let yaml = if file.is_dir() { yaml_in(&file)? } else { site.example(path)? };
-    site.api.check(&yaml).await.map(counted)
+    let yaml = if file.is_dir() { yaml_in(&file)? } else { site.text(path)? };
+    site.servers.api.check(&yaml).await.map(counted)
 }
 
 async fn mistakes(site: &Site) -> Result<String> {
@@ -80,7 +78,7 @@ async fn mistakes(site: &Site) -> Result<String> {
         let folder = Folder::shipped()?;
         let overlay = &format!("gateway-{overlay}");
         folder.edit(&format!("overlays/{overlay}/filter.yaml"), right, wrong)?;
-        let error = match site.api.check(&folder.build(overlay)?).await {
+        let error = match site.servers.api.check(&folder.build(overlay)?).await {
             Ok(_) => "accepted".to_owned(),
             Err(error) => format!("{error:#}"),
         };

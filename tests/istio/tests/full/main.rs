@@ -2,33 +2,20 @@
 //! own agent fetches the filter for a real Envoy in front of a real three-node cluster.
 
 mod admission;
+mod control_plane;
 mod failures;
-#[allow(dead_code)]
-#[path = "../manifests/folder.rs"]
-mod folder;
-mod mesh;
 mod mutual_tls;
-mod overlay;
 mod pages;
-// The nodes and the changes are shared with the test without Kubernetes.
-#[path = "../delivery/site.rs"]
-mod place;
-mod site;
-#[allow(dead_code)]
-#[path = "../delivery/stateful_set.rs"]
-mod stateful_set;
-#[path = "../delivery/update.rs"]
-mod update;
 
-use std::time::Instant;
-
-use anyhow::Result;
-use bulk_reshuffle_istio::{Report, Traffic};
+use anyhow::{Result, ensure};
+use bulk_reshuffle_istio::{Istiod, Kubernetes, Network, OVERLAYS, Overlay, Report, Traffic};
 use bulk_reshuffle_stack::enter_private_network;
 
-use mesh::Mesh;
-use overlay::Overlay;
-use site::Site;
+/// Nodes and Kubernetes with Istio.
+type Site = bulk_reshuffle_istio::Site<Kubernetes<Istiod>>;
+
+/// A mesh in Kubernetes.
+type Mesh<'a> = bulk_reshuffle_istio::Mesh<'a, &'a Kubernetes<Istiod>>;
 
 #[test]
 fn manifests_that_kubectl_applies_handle_traffic() -> Result<()> {
@@ -38,30 +25,23 @@ fn manifests_that_kubectl_applies_handle_traffic() -> Result<()> {
 
 /// Runs the tests one after the other, because each of them needs all processors.
 async fn everything() -> Result<()> {
-    let started = Instant::now();
-    let site = Site::start().await?;
-    println!("the cluster, Kubernetes and istiod started in {:.0} s", started.elapsed().as_secs_f64());
     let mut report = Report::wanted();
+    let site = Site::start(Network::find()?, control_plane::start).await?;
+    println!("the cluster, Kubernetes and istiod started in {}", report.elapsed());
     admission::check(&site, &mut report).await;
     site.deploy().await?;
-    for name in [
-        "gateway-envoyfilter",
-        "gateway-wasmplugin",
-        "gateway-trafficextension",
-        "sidecar-envoyfilter",
-        "sidecar-wasmplugin",
-    ] {
-        let overlay = Overlay::shipped(&site, name)?;
+    for name in OVERLAYS {
+        let overlay = Mesh::shipped(&site, name)?;
         let delivery = if name.ends_with("envoyfilter") { "by HTTP" } else { "from a registry" };
         report.add(name, delivery, split(&site, &overlay)).await;
     }
     for name in ["gateway-envoyfilter", "gateway-wasmplugin"] {
-        let overlay = Overlay::shipped(&site, name)?;
+        let overlay = Mesh::shipped(&site, name)?;
         report
             .add(name, "another digest or a wrong configuration, at the start", failures::cold_start(&site, &overlay))
             .await;
         report.add(name, "another digest, no server, a wrong configuration", failures::later(&site, &overlay)).await;
-        report.add(name, "changed under load", update::under_load(&site, &overlay)).await;
+        report.add(name, "changed under load", Mesh::change_under_load(&site, &overlay)).await;
     }
     for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
         let by_itself = mutual_tls::split(&site, name, None);
@@ -69,18 +49,27 @@ async fn everything() -> Result<()> {
         let insisting = mutual_tls::split(&site, name, Some("mtls"));
         report.add(&format!("{name} with components/mtls"), "to nodes with sidecars", insisting).await;
     }
-    println!("\n{report}\n{:.0} s", started.elapsed().as_secs_f64());
-    site.stop().await?;
+    println!("\n{report}");
+    site.servers.stop(Istiod::stop).await?;
     report.result()
 }
 
 /// Checks that requests are split and merged, and that Prometheus gets the filter's metrics.
 async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
-    site.nodes.make_index(overlay.name).await?;
-    let mesh = Mesh::start(site, overlay.name, overlay).await?;
-    mesh.wait_splitting(overlay.name).await?;
+    let mesh = Mesh::start_splitting(site, overlay.name, overlay).await?;
     let proven = mesh.check_split(overlay.name).await?;
-    mesh.check_metrics().await?;
+    check_metrics(&mesh).await?;
     mesh.end().await?;
     Ok(proven)
+}
+
+/// Checks that Prometheus gets the filter's counters, with the names in the README.
+async fn check_metrics(mesh: &Mesh<'_>) -> Result<()> {
+    let metrics = mesh.proxy.metrics().await?;
+    for node in 0..3 {
+        let name = format!("bulk_reshuffle_batches_total_upstream_outbound_9200__es_{node}_es_internal");
+        let told: Vec<&str> = metrics.lines().filter(|line| line.starts_with("bulk_reshuffle")).collect();
+        ensure!(told.iter().any(|line| line.starts_with(&name)), "no {name} in:\n{}", told.join("\n"));
+    }
+    Ok(())
 }

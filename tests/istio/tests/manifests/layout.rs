@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_istio::Folder;
 use serde_json::{Map, Value, json};
-
-use crate::folder::Folder;
 
 #[test]
 fn eck() -> Result<()> {

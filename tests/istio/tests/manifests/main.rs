@@ -1,15 +1,13 @@
 //! Tests of the shipped manifests: kustomize builds them, Istio's own checks find no mistakes, every value reaches its
 //! place, and dependent fields match.
 
-mod folder;
 mod layout;
 mod standalone;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle::config::{Config, HeaderPause};
+use bulk_reshuffle_istio::{Folder, OVERLAYS};
 use serde_json::{Value, json};
-
-use folder::{Folder, OVERLAYS};
 
 #[test]
 fn istio_finds_no_mistakes_in_the_overlays() -> Result<()> {

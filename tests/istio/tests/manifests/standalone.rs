@@ -3,10 +3,8 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_istio::Manifests;
+use bulk_reshuffle_istio::{Folder, Manifests, OVERLAYS};
 use serde_json::Value;
-
-use crate::folder::{Folder, OVERLAYS};
 
 /// The shipped configuration of a standalone Envoy.
 struct Standalone(Value);

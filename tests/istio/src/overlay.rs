@@ -2,49 +2,30 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{Kind, Manifests, Pod};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::folder::Folder;
-use crate::site::Site;
+use crate::manifests::{Manifests, list_mut};
+use crate::pod::Pod;
+use crate::proxy::Kind;
 use crate::stateful_set::StatefulSet;
 
 /// An overlay's manifests, and the kind of proxy that they configure.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Overlay {
     /// The overlay's folder.
     pub name: &'static str,
+    /// The role of the proxy.
     pub kind: Kind,
     set: StatefulSet,
     manifests: Manifests,
 }
 
 impl Overlay {
-    /// Builds an overlay as shipped, except for the location of the module.
-    pub fn shipped(site: &Site, name: &'static str) -> Result<Self> {
-        Self::of_folder(site, name, &Folder::shipped()?)
-    }
-
-    /// Builds an overlay with an additional component.
-    pub fn with_component(site: &Site, name: &'static str, component: &str) -> Result<Self> {
-        let folder = Folder::shipped()?;
-        folder.add_component(name, component)?;
-        Self::of_folder(site, name, &folder)
-    }
-
-    /// Builds an overlay with other values.
-    pub fn with_values(site: &Site, name: &'static str, change: impl FnOnce(&mut Value)) -> Result<Self> {
-        let folder = Folder::shipped()?;
-        let mut values = folder.values()?;
-        change(&mut values);
-        folder.set_values(&values)?;
-        Self::of_folder(site, name, &folder)
-    }
-
-    fn of_folder(site: &Site, name: &'static str, folder: &Folder) -> Result<Self> {
+    /// Builds an overlay of a folder, for the nodes of a StatefulSet.
+    pub(crate) fn build(set: &StatefulSet, name: &'static str, folder: &Folder) -> Result<Self> {
         let kind = if name.starts_with("gateway-") { Kind::Gateway } else { Kind::Sidecar };
-        let manifests = folder.manifests(name)?;
-        Self { name, kind, set: site.set.clone(), manifests }.with_module(site.tools.wasm()?)
+        Ok(Self { name, kind, set: set.clone(), manifests: folder.manifests(name)? })
     }
 
     /// Returns the overlay with another module.
@@ -63,9 +44,11 @@ impl Overlay {
     pub fn with_last_resort(mut self, limit: Duration) -> Result<Self> {
         let mut places = 0;
         for filter in self.manifests.all_mut("EnvoyFilter") {
-            for patch in filter["spec"]["configPatches"].as_array_mut().context("no patches")? {
-                if patch["match"]["routeConfiguration"]["vhost"]["route"]["name"] == "bulk" {
-                    patch["patch"]["value"]["route"]["idle_timeout"] = json!(format!("{}s", limit.as_secs()));
+            for patch in list_mut(filter, "/spec/configPatches")? {
+                let route = patch.pointer("/match/routeConfiguration/vhost/route/name");
+                if route.is_some_and(|name| name == "bulk") {
+                    let place = patch.pointer_mut("/patch/value/route/idle_timeout");
+                    *place.context("a bulk route has no idle timeout")? = json!(format!("{}s", limit.as_secs()));
                     places += 1;
                 }
             }
@@ -80,20 +63,22 @@ impl Overlay {
         Ok(self)
     }
 
-    /// Returns the overlay with an additional Kubernetes object.
-    pub fn with_object(mut self, object: Value) -> Self {
-        self.manifests = self.manifests.with([object]);
+    /// Returns the overlay with additional Kubernetes objects.
+    #[must_use]
+    pub fn with_objects(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
+        self.manifests = self.manifests.with(objects);
         self
     }
 
     /// Returns the overlay with changed pods of the nodes.
+    #[must_use]
     pub fn with_pods(mut self, change: impl FnOnce(&mut [Pod])) -> Self {
         change(&mut self.set.pods);
         self
     }
 
     /// Returns the labels of the proxies that the overlay selects.
-    pub fn labels(&self) -> serde_json::Map<String, Value> {
+    pub fn labels(&self) -> Map<String, Value> {
         let label = match self.kind {
             Kind::Gateway => ("istio", "ingressgateway"),
             Kind::Sidecar => ("app", "client"),
@@ -101,11 +86,16 @@ impl Overlay {
         [(label.0.to_owned(), json!(label.1))].into_iter().collect()
     }
 
-    /// Returns the manifests with all listeners bound to the proxy's pod, and the other objects of a cluster.
-    pub fn complete(&self, pod: &Pod) -> Result<Manifests> {
-        let mut complete = self.manifests.clone();
-        complete.listen_at(pod.address)?;
-        Ok(complete.with(self.set.objects()).with([pod.object(), plain_text()]))
+    /// Returns the manifests with all listeners bound to the proxy's pod.
+    pub(crate) fn bound(&self, pod: &Pod) -> Result<Manifests> {
+        let mut bound = self.manifests.clone();
+        bound.listen_at(pod.address)?;
+        Ok(bound)
+    }
+
+    /// Returns the bound manifests and the other objects of a cluster.
+    pub(crate) fn complete(&self, pod: &Pod) -> Result<Manifests> {
+        Ok(self.bound(pod)?.with(self.set.objects()).with([pod.object(), plain_text()]))
     }
 }
 

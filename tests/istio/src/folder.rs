@@ -4,21 +4,25 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_istio::{Manifests, Pod};
 use bulk_reshuffle_stack::Tools;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::manifests::Manifests;
+use crate::pod::Pod;
+use crate::site::NAMESPACE;
+
 /// The shipped overlays.
 pub const OVERLAYS: [&str; 5] = [
     "gateway-envoyfilter",
-    "gateway-trafficextension",
     "gateway-wasmplugin",
+    "gateway-trafficextension",
     "sidecar-envoyfilter",
     "sidecar-wasmplugin",
 ];
 
 /// A copy of the manifests that tests can change.
+#[derive(Debug)]
 pub struct Folder {
     tools: Tools,
     copy: TempDir,
@@ -107,9 +111,11 @@ impl Folder {
             let text = self.text(&format!("examples/{example}"))?;
             for workload in serde_saphyr::from_multiple::<Value>(&text)? {
                 // No controller creates the workload's pods here.
-                if let Some(labels) = workload["spec"]["template"]["metadata"]["labels"].as_object() {
-                    let pod = Pod::new("search", "pod-0", labels.clone(), Ipv4Addr::LOCALHOST).object();
-                    let name = format!("{}.yaml", workload["kind"].as_str().context("a workload has no kind")?);
+                let labels = workload.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
+                if let Some(labels) = labels {
+                    let pod = Pod::new(NAMESPACE, "pod-0", labels.clone(), Ipv4Addr::LOCALHOST).object();
+                    let kind = workload.get("kind").and_then(Value::as_str).context("a workload has no kind")?;
+                    let name = format!("{kind}.yaml");
                     files.push(self.write(&name, &pod.to_string())?);
                 }
             }

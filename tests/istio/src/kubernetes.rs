@@ -1,0 +1,108 @@
+use std::path::Path;
+
+use anyhow::Result;
+use bulk_reshuffle_stack::Tools;
+
+use crate::agent::Agent;
+use crate::api_server::ApiServer;
+use crate::folder::Folder;
+use crate::istiod::Istiod;
+use crate::manifests::{Manifests, yaml_in};
+use crate::mesh::ControlPlane;
+use crate::module::Module;
+use crate::overlay::Overlay;
+use crate::pod::Pod;
+use crate::proxy::{Kind, Proxy};
+use crate::site::{NAMESPACE, Site};
+
+/// The API server, the controller that configures proxies with its resources, and the module on its servers.
+#[derive(Debug)]
+pub struct Kubernetes<C> {
+    /// The API server.
+    pub api: ApiServer,
+    /// The controller: istiod or Envoy Gateway.
+    pub controller: C,
+    /// The module on its servers.
+    pub module: Module,
+}
+
+impl<C> Kubernetes<C> {
+    /// Publishes the module, starts the API server with the kinds of resources in these folders, and starts the
+    /// controller.
+    pub async fn start(
+        tools: &Tools,
+        run_dir: &Path,
+        schemas: &[&str],
+        controller: impl AsyncFnOnce(&ApiServer) -> Result<C>,
+    ) -> Result<Self> {
+        let module = Module::publish(tools, &run_dir.join("module")).await?;
+        let api = ApiServer::start(tools, &run_dir.join("kubernetes")).await?;
+        for folder in schemas {
+            api.define(&yaml_in(&tools.folder(folder)?)?).await?;
+        }
+        let controller = controller(&api).await?;
+        Ok(Self { api, controller, module })
+    }
+
+    /// Stops the controller and the API server.
+    pub async fn stop(self, controller: impl AsyncFnOnce(C) -> Result<()>) -> Result<()> {
+        controller(self.controller).await?;
+        self.api.stop().await
+    }
+}
+
+impl Site<Kubernetes<Istiod>> {
+    /// Applies the example's StatefulSet and adds the nodes as its pods. Its Services have no endpoints: the API server
+    /// rejects endpoints on loopback, and no manifest needs them.
+    pub async fn deploy(&self) -> Result<()> {
+        let example = self.text("istio/examples/statefulset/opensearch.yaml")?;
+        self.servers.api.apply(&Manifests::read(&example)?).await?;
+        for pod in &self.set.pods {
+            self.servers.api.add_pod(pod).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ControlPlane<'a> for &'a Kubernetes<Istiod> {
+    type Servers = Kubernetes<Istiod>;
+    type Proxy = Agent;
+    const COUNTS_REJECTIONS: bool = false;
+
+    fn build(
+        site: &Site<Kubernetes<Istiod>>,
+        overlay: &'static str,
+        change: impl FnOnce(&Folder) -> Result<()>,
+    ) -> Result<Overlay> {
+        let folder = Folder::shipped()?;
+        site.servers.module.put_into(&folder)?;
+        change(&folder)?;
+        Overlay::build(&site.set, overlay, &folder)
+    }
+
+    /// Adds the pod and replaces all Istio resources of the namespace.
+    async fn start(site: &'a Site<Self::Servers>, _folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self> {
+        const KINDS: &str = "gateways.networking.istio.io,virtualservices,serviceentries,destinationrules,sidecars,\
+                             envoyfilters,wasmplugins,trafficextensions,peerauthentications";
+        let api = &site.servers.api;
+        api.add_pod(pod).await?;
+        let manifests = overlay.bound(pod)?;
+        api.kubectl(&["delete", KINDS, "--all", "--namespace", NAMESPACE]).await?;
+        api.apply(&manifests).await?;
+        Ok(&site.servers)
+    }
+
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Agent> {
+        let proxy = Agent::start(tools, folder, kind, pod, &self.api, &self.controller).await?;
+        proxy.wait_listening().await?;
+        Ok(proxy)
+    }
+
+    async fn apply(&self, overlay: &Overlay, pod: &Pod) -> Result<()> {
+        self.api.apply(&overlay.bound(pod)?).await
+    }
+
+    async fn stop(self) -> Result<()> {
+        Ok(())
+    }
+}

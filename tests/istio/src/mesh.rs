@@ -1,0 +1,132 @@
+use std::path::Path;
+
+use anyhow::Result;
+use bulk_reshuffle_stack::Tools;
+
+use crate::folder::Folder;
+use crate::nodes::Nodes;
+use crate::overlay::Overlay;
+use crate::pod::Pod;
+use crate::proxy::{Kind, Proxy};
+use crate::site::{NAMESPACE, Site};
+use crate::traffic::Traffic;
+
+/// The control plane of a mesh: configures proxies with an overlay.
+#[expect(async_fn_in_trait, reason = "callers await it on the same thread")]
+pub trait ControlPlane<'a>: Sized {
+    /// The servers that all meshes of a site share.
+    type Servers: 'a;
+
+    /// The kind of proxy.
+    type Proxy: Proxy;
+
+    /// Whether the number of rejected configurations must be the number of faults.
+    const COUNTS_REJECTIONS: bool;
+
+    /// Builds an overlay with a change to its folder, and sets the location of the module.
+    fn build(
+        site: &Site<Self::Servers>,
+        overlay: &'static str,
+        change: impl FnOnce(&Folder) -> Result<()>,
+    ) -> Result<Overlay>;
+
+    /// Starts the control plane with an overlay for a pod's proxy. Its logs are in a folder.
+    async fn start(site: &'a Site<Self::Servers>, folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self>;
+
+    /// Starts the proxy of a pod and returns when it listens.
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Self::Proxy>;
+
+    /// Applies an overlay in place of the current one.
+    async fn apply(&self, overlay: &Overlay, pod: &Pod) -> Result<()>;
+
+    /// Stops everything that belongs to this mesh only.
+    async fn stop(self) -> Result<()>;
+}
+
+/// A proxy for clients, and the control plane that configures it.
+pub struct Mesh<'a, C: ControlPlane<'a>> {
+    /// The site of the nodes.
+    pub site: &'a Site<C::Servers>,
+    /// The control plane.
+    pub control_plane: C,
+    /// The proxy.
+    pub proxy: C::Proxy,
+    /// The sidecars of other pods.
+    pub sidecars: Vec<C::Proxy>,
+    pod: Pod,
+}
+
+impl<'a, C: ControlPlane<'a>> Traffic for Mesh<'a, C> {
+    type Proxy = C::Proxy;
+
+    fn nodes(&self) -> &Nodes {
+        &self.site.nodes
+    }
+
+    fn proxy(&self) -> &C::Proxy {
+        &self.proxy
+    }
+}
+
+impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
+    /// Builds an overlay as shipped, except for the location of the module.
+    pub fn shipped(site: &Site<C::Servers>, overlay: &'static str) -> Result<Overlay> {
+        C::build(site, overlay, |_| Ok(()))
+    }
+
+    /// Builds an overlay with a change to its folder, and sets the location of the module.
+    pub fn overlay(
+        site: &Site<C::Servers>,
+        overlay: &'static str,
+        change: impl FnOnce(&Folder) -> Result<()>,
+    ) -> Result<Overlay> {
+        C::build(site, overlay, change)
+    }
+
+    /// Starts the control plane with an overlay, then the proxy. Returns when the proxy listens.
+    pub async fn start(site: &'a Site<C::Servers>, name: &str, overlay: &Overlay) -> Result<Self> {
+        let pod = Pod::new(NAMESPACE, &format!("proxy-{name}"), overlay.labels(), site.network.address()?);
+        let folder = site.folder(name);
+        let control_plane = C::start(site, &folder, overlay, &pod).await?;
+        let proxy = control_plane.start_proxy(&site.tools, &folder, overlay.kind, &pod).await?;
+        Ok(Self { site, control_plane, proxy, sidecars: Vec::new(), pod })
+    }
+
+    /// Creates an index of this name and starts a mesh. Returns when every worker splits requests for the index.
+    pub async fn start_splitting(site: &'a Site<C::Servers>, name: &str, overlay: &Overlay) -> Result<Self> {
+        site.nodes.make_index(name).await?;
+        let mesh = Self::start(site, name, overlay).await?;
+        mesh.wait_splitting(name).await?;
+        Ok(mesh)
+    }
+
+    /// Starts the sidecars of other pods with the same control plane, and returns when they listen.
+    pub async fn with_sidecars(mut self, pods: &[Pod]) -> Result<Self> {
+        for pod in pods {
+            let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
+            let sidecar = self.control_plane.start_proxy(&self.site.tools, &folder, Kind::Sidecar, pod).await?;
+            self.sidecars.push(sidecar);
+        }
+        Ok(self)
+    }
+
+    /// Applies an overlay in place of the current one.
+    pub async fn apply(&self, overlay: &Overlay) -> Result<()> {
+        self.control_plane.apply(overlay, &self.pod).await
+    }
+
+    /// Checks that the filter did not fail, and stops everything.
+    pub async fn end(self) -> Result<()> {
+        self.proxy.check_filter().await?;
+        self.end_refused().await
+    }
+
+    /// Stops everything after a test in which Envoy logs errors about rejected configurations.
+    pub async fn end_refused(self) -> Result<()> {
+        self.proxy.stop().await?;
+        for sidecar in self.sidecars {
+            sidecar.stop().await?;
+        }
+        self.control_plane.stop().await
+    }
+}
