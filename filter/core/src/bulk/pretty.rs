@@ -1,5 +1,6 @@
 use serde_json::value::RawValue;
 
+use crate::invariant::Count;
 use crate::json::shallow_value;
 
 /// The maximum growth of a printed JSON text. A cluster's answer grows 2.4 times. A text of brackets only would grow
@@ -17,7 +18,7 @@ pub fn pretty(text: &[u8]) -> Option<Vec<u8>> {
     let text: &RawValue = serde_json::from_slice(text).ok()?;
     let text = text.get().as_bytes();
     let mut length = 0_usize;
-    print(text, |part| length = length.saturating_add(part.len()));
+    print(text, |part| length = length.plus(part.len(), "a depth bounds what is added to a byte"));
     if length > text.len().saturating_mul(MOST_GROWTH).max(LEAST) {
         return None;
     }
@@ -34,10 +35,10 @@ fn print(text: &[u8], mut put: impl FnMut(&[u8])) {
         match token {
             b"{" | b"[" => {
                 put(token);
-                depth = depth.saturating_add(1);
+                depth = depth.plus(1, "a bracket is a byte of the text");
                 match next_token(rest) {
                     Some((close @ (b"}" | b"]"), after)) => {
-                        depth = depth.saturating_sub(1);
+                        depth = depth.minus(1, "every closing bracket of JSON was opened");
                         rest = after;
                         put(b" ");
                         put(close);
@@ -46,7 +47,7 @@ fn print(text: &[u8], mut put: impl FnMut(&[u8])) {
                 }
             }
             b"}" | b"]" => {
-                depth = depth.saturating_sub(1);
+                depth = depth.minus(1, "every closing bracket of JSON was opened");
                 new_line(depth, &mut put);
                 put(token);
             }

@@ -1,6 +1,11 @@
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use crate::invariant::Count;
+
+/// The reason why an offset stays within bounds.
+const WITHIN: &str = "an offset is within the text";
+
 /// A reader that walks through a JSON object key by key, and into the nested objects that matter, so that a large
 /// object can be read in steps.
 ///
@@ -97,7 +102,7 @@ impl JsonCursor {
         let rest = self.body.get(begin..).unwrap_or_default();
         let mut values = serde_json::Deserializer::from_slice(rest).into_iter();
         let value = values.next();
-        self.at = begin.saturating_add(values.byte_offset());
+        self.at = begin.plus(values.byte_offset(), WITHIN);
         let problem = match value {
             Some(Ok(value)) => return Ok(value),
             Some(Err(error)) => error.to_string(),
@@ -109,14 +114,14 @@ impl JsonCursor {
     fn next_byte(&mut self) -> Option<u8> {
         let rest = self.body.get(self.at..).unwrap_or_default();
         let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
-        self.at = self.at.saturating_add(blank);
+        self.at = self.at.plus(blank, WITHIN);
         rest.get(blank).copied()
     }
 
     fn takes(&mut self, byte: u8) -> bool {
         let found = self.next_byte() == Some(byte);
         if found {
-            self.at = self.at.saturating_add(1);
+            self.at = self.at.plus(1, WITHIN);
         }
         found
     }

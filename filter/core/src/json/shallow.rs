@@ -1,3 +1,5 @@
+use crate::invariant::Count;
+
 /// The maximum depth of nesting. A cluster's answers never reach it. A JSON reader takes memory for each level, and
 /// some take stack.
 const MAX_DEPTH: usize = 100;
@@ -17,7 +19,7 @@ pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
             b'"' => is_string = !is_string,
             _ if is_string => {}
             b'{' | b'[' => {
-                depth = depth.saturating_add(1);
+                depth = depth.plus(1, "the depth is bounded");
                 if depth > MAX_DEPTH {
                     return None;
                 }
@@ -25,7 +27,7 @@ pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
             b'}' | b']' => {
                 depth = depth.checked_sub(1)?;
                 if depth == 0 {
-                    return text.split_at_checked(place.saturating_add(1));
+                    return text.split_at_checked(place.plus(1, "a place is within the text"));
                 }
             }
             _ => {}

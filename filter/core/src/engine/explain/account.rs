@@ -6,6 +6,7 @@ use crate::bulk::{ActionLine, Operation, Parameter};
 use crate::config::MissingId;
 use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Request;
+use crate::invariant::Count;
 use crate::routing::{Choice, Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
 
 /// An upper bound for the length of an action line.
@@ -37,6 +38,9 @@ pub struct Account<'a> {
 /// The maximum number of shards to summarize, unless more operations are to be listed. Each takes about a microsecond,
 /// and a request may write to all indices.
 const SHARDS: usize = 5000;
+
+/// The reason why counts stay within bounds.
+const WHY: &str = "memory bounds a request";
 
 /// The destination of an operation.
 struct Found<'a, 'b> {
@@ -102,7 +106,7 @@ impl<'a> Account<'a> {
             unrouted: unrouted.map(|(why, operations)| UnroutedTotal { why: why.into(), operations }).collect(),
             any_node: self.any_node,
             skew,
-            left_out: self.operations.saturating_sub(self.listed.len() as u64),
+            left_out: self.operations.minus(self.listed.len() as u64, "listed operations are counted"),
             listed: self.listed,
         }
     }
@@ -114,8 +118,8 @@ impl<'a> Account<'a> {
             let explained = self.explain(operation, line, default_index, &found);
             self.listed.push(explained);
         }
-        self.operations = self.operations.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(found.bytes);
+        self.operations = self.operations.plus(1, WHY);
+        self.bytes = self.bytes.plus(found.bytes, WHY);
     }
 
     /// Determines the destination of an operation.
@@ -188,20 +192,20 @@ impl<'a> Account<'a> {
         // Operations that go to the coordinating upstream count for no node, even if the node is known.
         let node = found.node.filter(|_| upstream != UpstreamId::COORDINATOR);
         let total = self.node(upstream, node);
-        total.operations = total.operations.saturating_add(1);
-        total.bytes = total.bytes.saturating_add(bytes);
+        total.operations = total.operations.plus(1, WHY);
+        total.bytes = total.bytes.plus(bytes, WHY);
         if let Some((target, shard)) = shard
             && let Some(total) = self.shards.get_mut(&(target.index(), shard))
         {
-            total.operations = total.operations.saturating_add(1);
-            total.bytes = total.bytes.saturating_add(bytes);
+            total.operations = total.operations.plus(1, WHY);
+            total.bytes = total.bytes.plus(bytes, WHY);
         }
         if let Some(why) = unrouted {
             let count = self.unrouted.entry(why).or_default();
-            *count = count.saturating_add(1);
+            *count = count.plus(1, WHY);
         } else if shard.is_none() {
-            self.any_node.operations = self.any_node.operations.saturating_add(1);
-            self.any_node.bytes = self.any_node.bytes.saturating_add(bytes);
+            self.any_node.operations = self.any_node.operations.plus(1, WHY);
+            self.any_node.bytes = self.any_node.bytes.plus(bytes, WHY);
         }
     }
 

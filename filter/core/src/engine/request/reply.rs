@@ -99,17 +99,15 @@ impl Request {
             let items = part(&answer.answer.items, *first..first.plus(count, WHY), WHY);
             failed |= items.iter().any(|item| item.failed);
             // A comma separates two items.
-            bytes = bytes
-                .saturating_add(answer.answer.bytes(*first, count) as usize)
-                .saturating_sub(count)
-                .saturating_add(1);
+            let with_commas = answer.answer.bytes(*first, count) as usize;
+            bytes = bytes.plus(with_commas, WHY).plus(1, WHY).minus(count, WHY);
         }
         let answers: Vec<&NodeAnswer> = rows.iter().map(|(answer, _)| *answer).collect();
         let mut reply = self.reply(&answers, failed, bytes);
         for operation in &self.operations {
             let Some((answer, next)) = rows.get_mut(usize::from(operation.placement.share)) else { continue };
             let item = answer.answer.items.get(*next);
-            *next = next.saturating_add(1);
+            *next = next.plus(1, WHY);
             reply.item(|to| to.extend_from_slice(item.map_or(&[][..], |item| answer.answer.text(item))));
         }
         Response { status: 200, headers: merged_headers(&answers), body: reply.finish() }
@@ -154,7 +152,7 @@ impl Request {
                     }
                 };
                 failed |= is_failure;
-                bytes = bytes.saturating_add(length as u64);
+                bytes = bytes.plus(length as u64, "memory bounds the items");
             }
             (failed, bytes, is_short)
         };
@@ -169,7 +167,8 @@ impl Request {
             let share = usize::from(operation.placement.share);
             let place = places.get_mut(share);
             let source = place.and_then(|next| {
-                let place = std::mem::replace(next, next.saturating_add(1));
+                let place =
+                    std::mem::replace(next, next.plus(1, "a share has at most as many operations as its request"));
                 let (number, outcome) = self.shares.get(share)?.outcome(place)?;
                 outcome.source(number)
             });
