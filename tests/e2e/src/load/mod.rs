@@ -1,6 +1,5 @@
 //! Clients that write continuously and record the answers, to be compared with the cluster's documents afterwards.
 
-mod contents;
 mod ledger;
 mod tally;
 mod writer;
@@ -13,8 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinSet;
 
-pub use contents::documents;
-pub use ledger::Ledger;
+pub use ledger::{Ledger, documents};
 pub use tally::{Count, Tally};
 pub use writer::Writer;
 

@@ -1,3 +1,9 @@
+//! Envoy with the filter in front of a cluster.
+
+mod filter;
+mod listener_file;
+mod scene_options;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -6,12 +12,13 @@ use bulk_reshuffle_stack::{Client, Envoy, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
-use crate::answer::Answer;
-use crate::cluster_script::ClusterScript;
-use crate::fake_cluster::FakeCluster;
-use crate::health::check_filter;
-use crate::scene_options::SceneOptions;
+pub use filter::{check_filter, forced_trap};
+pub use listener_file::ListenerFile;
+pub use scene_options::SceneOptions;
+
+use crate::{ClusterScript, FakeCluster};
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -151,5 +158,31 @@ impl Scene {
             request = request.header(*name, *value);
         }
         Ok(request.body(body)?)
+    }
+}
+
+/// A pending answer. Dropping it closes the client's connection.
+#[derive(Debug)]
+pub struct Answer(JoinHandle<Result<Response>>);
+
+impl Answer {
+    pub(crate) fn spawn(exchange: impl Future<Output = Result<Response>> + Send + 'static) -> Self {
+        Self(tokio::spawn(exchange))
+    }
+
+    /// Waits for the answer.
+    pub async fn get(mut self) -> Result<Response> {
+        (&mut self.0).await?
+    }
+
+    /// Returns whether the answer has arrived.
+    pub fn is_there(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

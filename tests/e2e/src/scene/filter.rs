@@ -1,4 +1,6 @@
-use anyhow::{Result, bail, ensure};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::Envoy;
 
 /// The words that Envoy logs when the filter's VM fails or the filter reports an error of its own.
@@ -14,4 +16,13 @@ pub async fn check_filter(envoy: &Envoy) -> Result<()> {
         Some(line) => bail!("Envoy logged: {line}"),
         None => Ok(()),
     }
+}
+
+/// Returns the path of a filter whose VM any request with the header `x-forced-trap` kills. `temporary` is
+/// `CARGO_TARGET_TMPDIR`, which is only set for tests.
+pub fn forced_trap(temporary: &str) -> Result<PathBuf> {
+    let target = Path::new(temporary).parent().context("no target folder")?;
+    let wasm = target.join("forced-trap/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm");
+    ensure!(wasm.is_file(), "{} is missing: run `make forced-trap` first", wasm.display());
+    Ok(wasm)
 }
