@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::load::{Pace, Probe};
 use bulk_reshuffle_e2e::{ClusterScript, Reaction, Scene};
 use bulk_reshuffle_large_state::LargeCluster;
 use bulk_reshuffle_stack::{Client, wait};
@@ -17,40 +17,19 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How often each measurement is repeated.
 const ROUNDS: usize = 5;
 
-/// A probe that sends small requests through the only worker during a refresh, up to one per millisecond.
-struct Probe {
-    stop: Arc<AtomicBool>,
-    latencies: std::thread::JoinHandle<Result<Vec<Duration>>>,
+/// Starts a probe that sends small requests through the only worker during a refresh, up to one per millisecond.
+fn probe(scene: &Scene) -> Probe {
+    let (client, url) = (Client::new(), scene.envoy.url("/"));
+    Probe::start(Pace::Every(Duration::from_millis(1)), move || {
+        let (client, url) = (client.clone(), url.clone());
+        async move { client.get(&url).await?.ok().map(|_| ()) }
+    })
 }
 
-impl Probe {
-    fn start(url: String) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_over = Arc::clone(&stop);
-        let sending = async move {
-            let (client, mut latencies) = (Client::new(), Vec::new());
-            let mut pace = tokio::time::interval(Duration::from_millis(1));
-            while !is_over.load(Ordering::Relaxed) {
-                pace.tick().await;
-                let begin = Instant::now();
-                client.get(&url).await?.ok()?;
-                latencies.push(begin.elapsed());
-            }
-            Ok(latencies)
-        };
-        // On its own thread, because the nodes take long to write large answers.
-        let latencies = std::thread::spawn(|| {
-            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(sending)
-        });
-        Self { stop, latencies }
-    }
-
-    /// Ends the probe, and returns the highest latency.
-    async fn longest(self) -> Result<Duration> {
-        self.stop.store(true, Ordering::Relaxed);
-        let latencies = tokio::task::spawn_blocking(|| self.latencies.join()).await?;
-        Ok(latencies.expect("the probe panicked")?.into_iter().max().unwrap_or_default())
-    }
+/// Ends a probe, and returns its highest latency in milliseconds, or its first error.
+async fn longest(probe: Probe) -> Result<f64> {
+    let latency = probe.end().await?;
+    latency.error.map_or_else(|| Ok(latency.longest.as_secs_f64() * 1e3), Err)
 }
 
 /// The cost of one refresh, in milliseconds.
@@ -64,12 +43,13 @@ struct Cost {
     longest: f64,
 }
 
-struct Site {
+/// A scripted cluster with a large state, and Envoy with one worker in front of it.
+struct LargeScene {
     scene: Scene,
     large: Arc<Mutex<LargeCluster>>,
 }
 
-impl Site {
+impl LargeScene {
     async fn start(indices: usize) -> Result<Self> {
         let large = Arc::new(Mutex::new(LargeCluster::new(indices)));
         let config = json!({"cluster_state": {"refresh": "1s"}});
@@ -104,14 +84,14 @@ impl Site {
         let busy = self.count("state_busy_microseconds_total").await?;
         let loads = self.count("state_loads_total").await?;
         let processor = self.processor()?;
-        let probe = is_probed.then(|| Probe::start(self.scene.envoy.url("/")));
+        let probe = is_probed.then(|| probe(&self.scene));
         change().await?;
         wait::until(LIMIT, "the state is read", async || {
             Ok((self.count("state_loads_total").await? > loads).then_some(()))
         })
         .await?;
         let longest = match probe {
-            Some(probe) => probe.longest().await?.as_secs_f64() * 1e3,
+            Some(probe) => longest(probe).await?,
             None => 0.0,
         };
         let busy = (self.count("state_busy_microseconds_total").await? - busy) as f64 / 1e3;
@@ -120,9 +100,9 @@ impl Site {
 
     /// Returns the highest latency of the probe without a refresh.
     async fn rest(&self) -> Result<f64> {
-        let probe = Probe::start(self.scene.envoy.url("/"));
+        let probe = probe(&self.scene);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        Ok(probe.longest().await?.as_secs_f64() * 1e3)
+        longest(probe).await
     }
 
     /// Returns the quantiles of the steps so far, in microseconds.
@@ -155,13 +135,13 @@ async fn the_cost_of_a_large_state_is_measured() -> Result<()> {
     println!("milliseconds: median (minimum to maximum) of {ROUNDS}");
     let mut first = Vec::new();
     for _ in 0..ROUNDS {
-        let site = Site::start(10_000).await?;
+        let site = LargeScene::start(10_000).await?;
         first.push(site.measure(false, async || site.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?);
         site.scene.finish().await?;
     }
     tell("first load", &first);
 
-    let site = Site::start(10_000).await?;
+    let site = LargeScene::start(10_000).await?;
     site.measure(false, async || site.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?;
     let mut rests = Vec::new();
     for _ in 0..ROUNDS {
