@@ -135,32 +135,32 @@ async fn the_cost_of_a_large_state_is_measured() -> Result<()> {
     println!("milliseconds: median (minimum to maximum) of {ROUNDS}");
     let mut first = Vec::new();
     for _ in 0..ROUNDS {
-        let site = LargeScene::start(10_000).await?;
-        first.push(site.measure(false, async || site.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?);
-        site.scene.finish().await?;
+        let state = LargeScene::start(10_000).await?;
+        first.push(state.measure(false, async || state.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?);
+        state.scene.finish().await?;
     }
     tell("first load", &first);
 
-    let site = LargeScene::start(10_000).await?;
-    site.measure(false, async || site.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?;
+    let state = LargeScene::start(10_000).await?;
+    state.measure(false, async || state.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?;
     let mut rests = Vec::new();
     for _ in 0..ROUNDS {
-        rests.push(site.rest().await?);
+        rests.push(state.rest().await?);
     }
     println!("{:<26} {:<27} longest request {}", "no refresh", "", spread(rests));
     for changed in [0, 1, 100, 1_000] {
         let mut costs = Vec::new();
         for _ in 0..ROUNDS {
             let change = async || {
-                site.large.lock().unwrap().change(changed);
+                state.large.lock().unwrap().change(changed);
                 Ok(())
             };
-            let quiet = site.measure(false, change).await?;
-            let longest = site.measure(true, change).await?.longest;
+            let quiet = state.measure(false, change).await?;
+            let longest = state.measure(true, change).await?.longest;
             costs.push(Cost { longest, ..quiet });
         }
         tell(&format!("{changed} of 10,000 changed"), &costs);
     }
-    println!("steps: {}", site.steps().await?);
-    site.scene.finish().await
+    println!("steps: {}", state.steps().await?);
+    state.scene.finish().await
 }

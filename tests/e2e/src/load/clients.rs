@@ -1,7 +1,9 @@
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_stack::Client;
 use tokio::task::JoinSet;
 
 /// Concurrent clients, each of which sends one request after the other.
@@ -53,4 +55,12 @@ impl<T: Send + 'static> Clients<T> {
         }
         Ok(states)
     }
+}
+
+/// Writes small documents with these numbers in one request.
+pub async fn write(client: &Client, url: &str, numbers: Range<usize>) -> Result<()> {
+    let line = |number| format!("{{\"index\":{{\"_id\":\"{number}\"}}}}\n{{\"message\":\"line {number}\"}}\n");
+    let answer = client.post_ndjson(url, numbers.map(line).collect::<String>()).await?;
+    ensure!(answer.status == 200, "{}", answer.text());
+    Ok(())
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
-pub use clients::Clients;
+pub use clients::{Clients, write};
 pub use ledger::{Ledger, documents};
 pub use probe::{Latency, Pace, Probe};
 pub use tally::{Count, Tally};

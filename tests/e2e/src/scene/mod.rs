@@ -2,6 +2,7 @@
 
 mod filter;
 mod listener_file;
+mod real_scene;
 mod scene_options;
 
 use std::collections::BTreeMap;
@@ -14,8 +15,9 @@ use hyper::Request;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-pub use filter::{check_filter, forced_trap};
+pub use filter::{check_filter, forced_trap, wait_for_state};
 pub use listener_file::ListenerFile;
+pub use real_scene::RealScene;
 pub use scene_options::SceneOptions;
 
 use crate::{ClusterScript, FakeCluster};
@@ -119,20 +121,7 @@ impl Scene {
 
     /// Sends requests until every worker knows the cluster state; then clears their records.
     pub(crate) async fn warm_up(&mut self) -> Result<()> {
-        /// One worker loads the state; the others take it over.
-        const LOADS: [&str; 2] = ["loads", "takeovers"];
-        let workers = u64::from(self.workers);
-        wait::until(LIMIT, "every worker knows the state", async || {
-            // A connection belongs to one worker, so each try needs a new one. A request without operations always
-            // passes through, and does not cause another poll of the state.
-            Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
-            let mut loads = 0;
-            for kind in LOADS {
-                loads += self.envoy.counter(&format!("wasmcustom.bulk_reshuffle_state_{kind}_total")).await?;
-            }
-            Ok((loads >= workers).then_some(()))
-        })
-        .await?;
+        wait_for_state(&self.envoy, self.workers, LIMIT).await?;
         self.cluster.forget();
         self.baseline = self.envoy.stats_with("wasmcustom").await?;
         Ok(())

@@ -14,6 +14,7 @@
 mod broken_answers;
 mod cutter;
 mod ended_envoy;
+mod fault_scene;
 mod fleet;
 mod freshness;
 mod hung_node;
@@ -25,6 +26,5 @@ mod relocation;
 mod replicas;
 mod runtime_settings;
 mod service;
-mod site;
 mod starved_envoy;
 mod witness;

@@ -12,30 +12,30 @@ use hyper::Request;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::site::{self, Site};
+use crate::shared_scene::{self, SharedScene};
 
 const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
 /// The gateway of the file, in front of nodes that admit no other client.
-struct Scene {
-    site: Site,
+struct GatewayScene {
+    shared: SharedScene,
     guarded: GuardedNodes,
     servers: Authority,
     tenants: Authority,
 }
 
-impl Scene {
+impl GatewayScene {
     /// Starts a scene whose nodes offer HTTP/2 or not. Requests are held for a while, so that they are merged.
     async fn start(name: &str, http2: bool) -> Self {
         let (servers, tenants) = (Authority::new().unwrap(), Authority::new().unwrap());
-        let nodes = site::nodes(site::distribution()).await;
+        let nodes = shared_scene::nodes(shared_scene::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
         let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal")).unwrap()).collect();
         let guests = Guests::Certified { authority: servers.certificate.clone(), http2 };
-        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await.unwrap();
-        let files = gateway_files(&site::folder(name), &servers, &tenants, &guarded.addresses()).unwrap();
+        let guarded = GuardedNodes::start(shared_scene::folder(name), &addresses, &identities, guests).await.unwrap();
+        let files = gateway_files(&shared_scene::folder(name), &servers, &tenants, &guarded.addresses()).unwrap();
         let envoy = files.start("gateway.yaml").await.unwrap();
-        Self { site: Site::of(nodes, envoy), guarded, servers, tenants }
+        Self { shared: SharedScene::of(nodes, envoy), guarded, servers, tenants }
     }
 
     /// Creates a client with a certificate of the tenant that this URI names.
@@ -49,21 +49,21 @@ impl Scene {
     }
 
     fn bulk(&self, headers: &[(&str, &str)], body: String) -> Request<Bytes> {
-        let request = Request::post(format!("https://{}/_bulk", self.site.envoy.addr()));
+        let request = Request::post(format!("https://{}/_bulk", self.shared.envoy.addr()));
         let request = request.header("content-type", "application/x-ndjson");
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(body.into()).unwrap()
     }
 
     /// Creates an index, and waits until the filter routes to it.
     async fn index(&self, name: &str) {
-        self.site.create_index(name, json!({})).await;
+        self.shared.create_index(name, json!({})).await;
         let client = self.stranger();
         let probe: String =
             (0..64).map(|n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"{n}\"}}}}\n")).collect();
         wait::until(Duration::from_secs(60), "the filter routes to the index", async || {
-            let before = self.site.counter(MERGED).await;
+            let before = self.shared.counter(MERGED).await;
             client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe.clone())).await?;
-            Ok((self.site.counter(MERGED).await > before).then_some(()))
+            Ok((self.shared.counter(MERGED).await > before).then_some(()))
         })
         .await
         .unwrap();
@@ -71,7 +71,7 @@ impl Scene {
     }
 
     async fn end(self) {
-        self.site.end().await;
+        self.shared.end().await;
         self.guarded.end().await.unwrap();
     }
 }
@@ -94,7 +94,7 @@ fn owners(batch: &Recorded) -> (String, BTreeSet<String>) {
 async fn three_tenants_write(name: &str, http2: bool) {
     const REQUESTS: usize = 12;
     const ALICE: &str = "spiffe://tenants.internal/alice";
-    let scene = Scene::start(name, http2).await;
+    let scene = GatewayScene::start(name, http2).await;
     scene.index(name).await;
     // A tenant has two certificates or keys while it rotates them.
     let clients = [
@@ -120,7 +120,7 @@ async fn three_tenants_write(name: &str, http2: bool) {
     }
 
     let requests = clients.len() * REQUESTS;
-    assert_eq!(scene.site.documents(name).await, 30 * requests as u64);
+    assert_eq!(scene.shared.documents(name).await, 30 * requests as u64);
     let batches = scene.guarded.admitted.bulks();
     let only = |tenant: &str, owner: &str| (tenant.to_owned(), BTreeSet::from([owner.to_owned()]));
     let told: BTreeSet<_> = batches.iter().map(owners).collect();
@@ -132,7 +132,7 @@ async fn three_tenants_write(name: &str, http2: bool) {
     // Each tenant's requests were merged, whichever certificate or key they used.
     assert!(batches.len() < requests, "{} batches", batches.len());
 
-    let connections = scene.site.envoy.stats_with("cx_http[12]_total$").await.unwrap();
+    let connections = scene.shared.envoy.stats_with("cx_http[12]_total$").await.unwrap();
     for version in [1, 2] {
         assert!(connections[&format!("http.gateway.downstream_cx_http{version}_total")] > 0);
     }
@@ -156,7 +156,7 @@ async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_are_not_tenants_are_rejected() {
-    let scene = Scene::start("gateway-strangers", true).await;
+    let scene = GatewayScene::start("gateway-strangers", true).await;
     scene.index("strangers").await;
     let body = || documents("mallory", "strangers", 0..30);
     for headers in [vec![], vec![("x-api-key", "change-me")], vec![("x-tenant", "dave")]] {
@@ -172,6 +172,6 @@ async fn clients_that_are_not_tenants_are_rejected() {
     let refused: Result<Response> = client.send(scene.bulk(&[("x-api-key", "change-me-dave")], body())).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);
-    assert_eq!(scene.site.documents("strangers").await, 0);
+    assert_eq!(scene.shared.documents("strangers").await, 0);
     scene.end().await;
 }

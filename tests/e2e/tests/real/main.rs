@@ -15,7 +15,7 @@ mod missing_upstream;
 mod ownership;
 mod response_parameters;
 mod rollout;
-mod site;
+mod shared_scene;
 mod sizes;
 mod tls;
 mod traffic;

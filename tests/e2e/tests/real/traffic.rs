@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 500;
@@ -27,7 +27,7 @@ fn request(index: &str, number: usize) -> String {
         .collect()
 }
 
-impl Site {
+impl SharedScene {
     /// Returns the number of bytes that all nodes have sent to each other so far.
     async fn transport_bytes(&self) -> u64 {
         let stats = self.client.get_json(&self.direct(0, "/_nodes/stats/transport")).await.unwrap();
@@ -49,16 +49,16 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn almost_no_traffic_crosses_between_nodes() {
-    let site = Site::start_alone("traffic").await;
+    let scene = SharedScene::start_alone("traffic").await;
     for index in ["direct", "routed"] {
-        site.index(index, json!({})).await;
+        scene.index(index, json!({})).await;
     }
-    let direct = site.load("direct", |number| site.direct(number, "/_bulk")).await;
-    let routed = site.load("routed", |_| site.envoy.url("/_bulk")).await;
+    let direct = scene.load("direct", |number| scene.direct(number, "/_bulk")).await;
+    let routed = scene.load("routed", |_| scene.envoy.url("/_bulk")).await;
     println!("bytes between nodes: {direct} direct, {routed} through the filter");
     assert!(routed * 20 <= direct, "{routed} bytes through the filter, {direct} directly");
     for index in ["direct", "routed"] {
-        assert_eq!(site.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
+        assert_eq!(scene.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
     }
-    site.end().await;
+    scene.end().await;
 }
