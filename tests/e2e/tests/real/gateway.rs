@@ -1,17 +1,16 @@
 //! `envoy/gateway.yaml`: several tenants, and TLS on both sides.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Item, Recorded, TlsClient, gateway_files};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, TlsClient, gateway_files};
 use bulk_reshuffle_stack::{Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::json;
-use tokio::task::JoinSet;
 
+use crate::owned::{Owned, create_at_once, owners};
 use crate::shared_scene::{self, SharedScene};
 
 const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
@@ -76,20 +75,6 @@ impl GatewayScene {
     }
 }
 
-fn documents(owner: &str, index: &str, numbers: Range<usize>) -> String {
-    numbers
-        .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{owner}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect()
-}
-
-/// Returns the tenant in a batch's header, and the tenants whose documents are in it.
-fn owners(batch: &Recorded) -> (String, BTreeSet<String>) {
-    let operations = batch.operations().unwrap();
-    let owner = |id: &str| id.split('-').next().unwrap().to_owned();
-    let owners = operations.iter().map(|operation| owner(operation.id.as_deref().unwrap())).collect();
-    (batch.header("x-tenant").unwrap_or_default().to_owned(), owners)
-}
-
 /// Sends concurrent requests of five clients of three tenants. Each client forges another tenant's name.
 async fn three_tenants_write(name: &str, http2: bool) {
     const REQUESTS: usize = 12;
@@ -104,26 +89,21 @@ async fn three_tenants_write(name: &str, http2: bool) {
         ("carol", scene.stranger(), [("x-tenant", "dave"), ("x-api-key", "change-me-carol-2")]),
         ("dave", scene.stranger(), [("x-tenant", "carol"), ("x-api-key", "change-me-dave")]),
     ];
-    let mut answers = JoinSet::new();
-    for (number, (owner, client, headers)) in clients.iter().enumerate() {
-        for round in 0..REQUESTS {
-            let first = (number * REQUESTS + round) * 30;
-            let (owner, client) = (*owner, client.clone());
-            let request = scene.bulk(headers, documents(owner, name, first..first + 30));
-            answers.spawn(async move { (owner, first, client.send(request).await.unwrap()) });
-        }
-    }
-    for (owner, first, answer) in answers.join_all().await {
-        let items = Item::read_all(&answer).unwrap();
-        let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.status)).collect();
-        assert_eq!(found, (first..first + 30).map(|n| (format!("{owner}-{n}"), 201)).collect::<Vec<_>>());
-    }
+    create_at_once((0..).zip(&clients).flat_map(|(number, (owner, client, headers))| {
+        let scene = &scene;
+        (number * REQUESTS..(number + 1) * REQUESTS).map(move |request| {
+            let documents = Owned::new(owner, request * 30..(request + 1) * 30);
+            let (client, request) = (client.clone(), scene.bulk(headers, documents.body(name)));
+            (documents, async move { client.send(request).await.unwrap() })
+        })
+    }))
+    .await;
 
     let requests = clients.len() * REQUESTS;
     assert_eq!(scene.shared.documents(name).await, 30 * requests as u64);
     let batches = scene.guarded.admitted.bulks();
     let only = |tenant: &str, owner: &str| (tenant.to_owned(), BTreeSet::from([owner.to_owned()]));
-    let told: BTreeSet<_> = batches.iter().map(owners).collect();
+    let told: BTreeSet<_> = batches.iter().map(|batch| owners(batch, "x-tenant")).collect();
     assert_eq!(told, [only(ALICE, "alice"), only("carol", "carol"), only("dave", "dave")].into());
     assert!(batches.iter().all(|batch| batch.header("x-api-key").is_none()), "a key was forwarded");
     for address in ["x-forwarded-for", "x-envoy-external-address"] {
@@ -158,7 +138,7 @@ async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http1() {
 async fn clients_that_are_not_tenants_are_rejected() {
     let scene = GatewayScene::start("gateway-strangers", true).await;
     scene.index("strangers").await;
-    let body = || documents("mallory", "strangers", 0..30);
+    let body = || Owned::new("mallory", 0..30).body("strangers");
     for headers in [vec![], vec![("x-api-key", "change-me")], vec![("x-tenant", "dave")]] {
         let answer = scene.stranger().send(scene.bulk(&headers, body())).await.unwrap();
         assert_eq!(answer.status, 401, "{headers:?}");

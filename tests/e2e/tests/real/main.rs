@@ -12,6 +12,7 @@ mod http2;
 mod levels;
 mod missing_ids;
 mod missing_upstream;
+mod owned;
 mod ownership;
 mod response_parameters;
 mod rollout;

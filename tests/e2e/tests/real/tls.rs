@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Item, Recorded, basic};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, basic};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
+use crate::owned::{Owned, create_at_once, owners};
 use crate::shared_scene::{self, Nodes, SharedScene};
 
 /// The users. The first one is the filter's in the file. The passwords are `change-me`, `wonderland` and
@@ -129,16 +129,6 @@ fn request(envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -
     request.header("content-type", "application/x-ndjson").body(body.to_owned().into()).unwrap()
 }
 
-fn documents(owner: &str, index: &str, numbers: std::ops::Range<usize>) -> String {
-    numbers
-        .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{owner}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect()
-}
-
-fn ids(items: &[Item]) -> Vec<&str> {
-    items.iter().map(|item| item.id.as_str()).collect()
-}
-
 /// Returns status, headers and body, without headers that differ between any two answers.
 fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String) {
     let mut headers = BTreeMap::<_, Vec<_>>::new();
@@ -150,29 +140,19 @@ fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String)
     (answer.status.as_u16(), headers, answer.text())
 }
 
-/// Returns the value of `authorization` of a batch, and the owners of its documents.
-fn writers(batch: &Recorded) -> (String, BTreeSet<String>) {
-    let operations = batch.operations().unwrap();
-    let owner = |id: &str| id.split('-').next().unwrap().to_owned();
-    let owners = operations.iter().map(|operation| owner(operation.id.as_deref().unwrap())).collect();
-    (batch.header("authorization").unwrap_or_default().to_owned(), owners)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_requests_are_split_over_nodes_behind_tls_and_passwords() {
     let scene = TlsScene::start("tls").await;
     scene.shared.index("tls", json!({})).await;
     scene.guarded.admitted.forget();
     let alice = basic("alice", "wonderland");
-    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..300)).await;
-    let items = Item::read_all(&answer).unwrap();
-    assert_eq!(ids(&items), (0..300).map(|n| format!("alice-{n}")).collect::<Vec<_>>());
-    assert!(items.iter().all(|item| item.status == 201), "{}", answer.text());
+    let documents = Owned::new("alice", 0..300);
+    documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("tls")).await);
     assert_eq!(scene.shared.documents("tls").await, 300);
     let batches = scene.guarded.admitted.bulks();
     assert_eq!(batches.iter().map(|batch| batch.node).collect::<BTreeSet<_>>(), [0, 1, 2].into());
     for batch in &batches {
-        assert_eq!(writers(batch), (alice.clone(), ["alice".to_owned()].into()));
+        assert_eq!(owners(batch, "authorization"), (alice.clone(), ["alice".to_owned()].into()));
     }
     // The filter uses its own credentials.
     let asked = scene.guarded.admitted.wait_for_others("a query", |queries| !queries.is_empty()).await.unwrap();
@@ -191,7 +171,7 @@ async fn an_unknown_user_gets_the_nodes_own_answer() {
     scene.shared.index("strangers", json!({})).await;
     scene.guarded.admitted.forget();
     let plain = scene.plain_envoy().await;
-    let body = documents("alice", "strangers", 0..100);
+    let body = Owned::new("alice", 0..100).body("strangers");
     for stranger in [None, Some(basic("alice", "looking-glass")), Some(basic("mallory", "wonderland"))] {
         let merged = scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
         let answer = scene.bulk("/_bulk", stranger.as_deref(), &body).await;
@@ -258,18 +238,17 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
     scene.shared.index("keys", json!({})).await;
     scene.guarded.admitted.forget();
 
-    let mut answers = JoinSet::new();
-    for (number, (owner, key)) in (0..REQUESTS).flat_map(|n| [(n, ("alice", KEYS[1])), (n, ("bob", KEYS[2]))]) {
-        let body = documents(owner, "keys", number * 30..(number + 1) * 30);
-        let (client, request) = (scene.shared.client.clone(), request(&scene.shared.envoy, "/_bulk", Some(key), &body));
-        answers.spawn(async move { client.send(request).await.unwrap() });
-    }
-    for answer in answers.join_all().await {
-        assert!(Item::read_all(&answer).unwrap().iter().all(|item| item.status == 201));
-    }
+    let requests = (0..REQUESTS).flat_map(|n| [(n, ("alice", KEYS[1])), (n, ("bob", KEYS[2]))]);
+    create_at_once(requests.map(|(number, (owner, key))| {
+        let documents = Owned::new(owner, number * 30..(number + 1) * 30);
+        let request = request(&scene.shared.envoy, "/_bulk", Some(key), &documents.body("keys"));
+        let client = scene.shared.client.clone();
+        (documents, async move { client.send(request).await.unwrap() })
+    }))
+    .await;
     assert_eq!(scene.shared.documents("keys").await, 2 * 30 * REQUESTS as u64);
     let batches = scene.guarded.admitted.bulks();
-    let told: BTreeSet<_> = batches.iter().map(writers).collect();
+    let told: BTreeSet<_> = batches.iter().map(|batch| owners(batch, "authorization")).collect();
     let only = |key: &str, owner: &str| (key.to_owned(), BTreeSet::from([owner.to_owned()]));
     assert_eq!(told, [only(KEYS[1], "alice"), only(KEYS[2], "bob")].into());
     // Each user's requests were merged.
@@ -296,9 +275,8 @@ async fn with_wrong_credentials_for_the_state_requests_pass_through_and_credenti
     let before =
         scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
     for number in 0..5 {
-        let body = documents("alice", "unknown-state", number * 20..(number + 1) * 20);
-        let items = Item::read_all(&scene.bulk("/_bulk", Some(&alice), &body).await).unwrap();
-        assert!(items.len() == 20 && items.iter().all(|item| item.status == 201));
+        let documents = Owned::new("alice", number * 20..(number + 1) * 20);
+        documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("unknown-state")).await);
     }
     let after =
         scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
@@ -322,7 +300,7 @@ async fn nodes_with_certificates_of_another_authority_receive_no_request() {
     let scene =
         TlsScene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, trusted, identities, |_| Ok(())).await;
     let alice = basic("alice", "wonderland");
-    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..10)).await;
+    let answer = scene.bulk("/_bulk", Some(&alice), &Owned::new("alice", 0..10).body("tls")).await;
     assert_eq!(answer.status, 503);
     assert!(answer.text().contains("reset reason: remote connection failure"), "{}", answer.text());
     assert!(scene.shared.counter("cluster.es.ssl.fail_verify_error").await > 0);
@@ -344,9 +322,8 @@ async fn operations_for_a_node_with_the_wrong_certificate_go_to_other_nodes() {
     scene.shared.index("impostor", json!({})).await;
     scene.guarded.admitted.forget();
     let alice = basic("alice", "wonderland");
-    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "impostor", 0..300)).await;
-    let items = Item::read_all(&answer).unwrap();
-    assert!(items.len() == 300 && items.iter().all(|item| item.status == 201), "{}", answer.text());
+    let documents = Owned::new("alice", 0..300);
+    documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("impostor")).await);
     assert_eq!(scene.shared.documents("impostor").await, 300);
     assert_eq!(scene.guarded.admitted.bulks_at(1).len(), 0);
     assert!(scene.shared.by_upstream("batches_redirected").await["es-1"] > 0);
