@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::fault_scene::{Plan, expect_only};
+use crate::fault_scene::Plan;
 
 /// A client with a request in flight gets its answer or a broken connection, but never a wrong answer.
 #[tokio::test(flavor = "multi_thread")]
@@ -23,5 +23,5 @@ async fn a_load_survives_envoys_that_are_terminated_and_restarted() -> Result<()
     scene.end(vec![load], recovered).await?;
     ensure!(tally.broken.get() > 0, "no request was interrupted");
     ensure!(tally.conflicts.get() == 0, "{tally:?}");
-    expect_only(&tally, &[])
+    tally.expect_only(&[])
 }

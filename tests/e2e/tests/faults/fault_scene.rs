@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -180,17 +181,25 @@ impl FaultScene {
         Ok(())
     }
 
-    /// Verifies the loads, checks the filter's health, prints a summary, and ends the scene.
-    pub async fn end(self, loads: Vec<Load>, recovered: Duration) -> Result<()> {
-        self.verify(loads).await?;
+    /// Verifies the loads, and stops the scene. Returns the loads' outcomes.
+    pub async fn end(self, loads: Vec<Load>, recovered: Duration) -> Result<Vec<Arc<Tally>>> {
+        let tallies = self.verify(loads).await?;
+        self.stop(recovered).await?;
+        Ok(tallies)
+    }
+
+    /// Prints a summary, checks the health of the cluster and the filter, and stops both.
+    pub async fn stop(self, recovered: Duration) -> Result<()> {
+        self.real.cluster.wait_green(LIMIT).await?;
         let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
         println!("{}: back to normal after {back:.1} s, {all:.0} s in total", self.plan.name);
         check_filter(&self.real.envoy).await?;
         self.real.stop().await
     }
 
-    /// Ends the loads, and compares the answers that clients received with the cluster's documents.
-    pub async fn verify(&self, loads: Vec<Load>) -> Result<()> {
+    /// Ends the loads, and compares the answers that clients received with the cluster's documents. Returns the
+    /// loads' outcomes.
+    pub async fn verify(&self, loads: Vec<Load>) -> Result<Vec<Arc<Tally>>> {
         let (mut ledger, mut tallies) = (Ledger::default(), Vec::new());
         let indices: BTreeSet<String> = loads.iter().map(|load| load.index.clone()).collect();
         for load in loads {
@@ -208,20 +217,13 @@ impl FaultScene {
             ensure!(tally.acknowledged.get() > 0, "nothing was written");
             println!("{}: {tally}, {verified} documents verified", self.plan.name);
         }
-        Ok(())
+        Ok(tallies)
     }
 
     /// Returns the ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
         load::documents(&self.real.client, &self.real.direct(0, "")?, index).await
     }
-}
-
-/// Returns an error if operations failed with any other status than these.
-pub fn expect_only(tally: &Tally, statuses: &[u16]) -> Result<()> {
-    let others: Vec<_> = tally.failed().into_iter().filter(|(status, _)| !statuses.contains(status)).collect();
-    ensure!(others.is_empty(), "operations failed with {others:?}");
-    Ok(())
 }
 
 fn cluster_options(run_dir: PathBuf) -> ClusterOptions {
