@@ -31,5 +31,7 @@ pub use nodes::{
     ClusterScript, FakeCluster, Gate, Index, Item, Items, QuickItem, QuickItems, Reaction, Received, Recorded,
 };
 pub use relay::Wiretap;
-pub use scene::{Answer, ListenerFile, RealScene, Scene, SceneOptions, check_filter, forced_trap, wait_for_state};
+pub use scene::{
+    Answer, ListenerFile, RealScene, Scene, SceneOptions, check_filter, forced_trap, transport_bytes, wait_for_state,
+};
 pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};

@@ -88,6 +88,11 @@ impl FakeCluster {
         *lock(&self.shared.react) = Arc::new(react);
     }
 
+    /// Sets one node's reaction to bulk requests from now on. The other nodes carry them out.
+    pub fn react_at(&self, node: usize, reaction: Reaction) {
+        self.react(move |request| if request.node == node { reaction.clone() } else { Reaction::items() });
+    }
+
     /// Sets the nodes' reaction to all other requests from now on. If it returns `None`, they answer from the script.
     pub fn react_to_state_queries(&self, react: impl Fn(&Recorded) -> Option<Reaction> + Send + Sync + 'static) {
         *lock(&self.shared.react_to_state_query) = Arc::new(react);

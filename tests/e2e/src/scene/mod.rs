@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 pub use filter::{check_filter, forced_trap, wait_for_state};
 pub use listener_file::ListenerFile;
-pub use real_scene::RealScene;
+pub use real_scene::{RealScene, transport_bytes};
 pub use scene_options::SceneOptions;
 
 use crate::{ClusterScript, FakeCluster};

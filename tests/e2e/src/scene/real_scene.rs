@@ -10,6 +10,14 @@ use crate::load;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Returns the number of bytes that all nodes of a cluster have sent to each other so far, as the node at this URL
+/// reports it.
+pub async fn transport_bytes(client: &Client, node: &str) -> Result<u64> {
+    let stats = client.get_json(&format!("{node}/_nodes/stats/transport")).await?;
+    let nodes = stats.get("nodes").and_then(Value::as_object).context("no nodes")?.values();
+    nodes.map(|node| node.pointer("/transport/tx_size_in_bytes").and_then(Value::as_u64).context("no bytes")).sum()
+}
+
 /// A real cluster for one test alone, the real Envoy with the real filter in front of it, and a client.
 #[derive(Debug)]
 pub struct RealScene {

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_e2e::RealScene;
+use bulk_reshuffle_e2e::{RealScene, transport_bytes};
 use fastrand::Rng;
 use serde_json::Value;
 
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::scene;
 
 /// Requests that can be sent repeatedly, the same number to each node.
 #[derive(Debug)]
@@ -59,12 +58,13 @@ impl Requests {
     }
 
     async fn send(&self, scene: &RealScene, url: impl Fn(usize) -> Result<String>) -> Result<Sent> {
-        let before = scene::transport_bytes(scene).await?;
+        let bytes = async || transport_bytes(&scene.client, &scene.direct(0, "")?).await;
+        let before = bytes().await?;
         let mut answers = Vec::new();
         for (number, body) in self.bodies.iter().enumerate() {
             answers.push(scene.client.post_ndjson(&url(number)?, body.clone()).await?.ok()?.json()?);
         }
-        Ok(Sent { bytes: scene::transport_bytes(scene).await? - before, has_ids: self.has_ids, answers })
+        Ok(Sent { bytes: bytes().await? - before, has_ids: self.has_ids, answers })
     }
 }
 
@@ -82,8 +82,8 @@ impl Sent {
         }
     }
 
-    /// Returns an error if the same requests, sent later, were answered differently. Only sequence numbers and times may
-    /// differ, and an updated document has the next version.
+    /// Returns an error if the same requests, sent later, were answered differently. Only sequence numbers and times
+    /// may differ, and an updated document has the next version.
     pub fn check_alike(&self, later: &Self) -> Result<()> {
         let (first, second): (Vec<&Value>, Vec<&Value>) = (self.items().collect(), later.items().collect());
         ensure!(first.len() == second.len(), "{} items and {}", first.len(), second.len());

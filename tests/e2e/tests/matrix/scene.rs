@@ -64,13 +64,6 @@ pub async fn counts(scene: &RealScene) -> Result<BTreeMap<String, u64>> {
     Ok(stats.into_iter().filter_map(short).collect())
 }
 
-/// Returns the number of bytes that all nodes have sent to each other so far.
-pub async fn transport_bytes(scene: &RealScene) -> Result<u64> {
-    let stats = scene.get("/_nodes/stats/transport").await?;
-    let nodes = stats["nodes"].as_object().context("no nodes")?.values();
-    Ok(nodes.filter_map(|node| node["transport"]["tx_size_in_bytes"].as_u64()).sum())
-}
-
 async fn wait_for_shards(client: &Client, cluster: &Cluster) -> Result<()> {
     let path = "/_cluster/health?wait_for_no_initializing_shards=true&timeout=1s";
     let url = format!("{}{path}", cluster.base_url(0)?);

@@ -1,19 +1,16 @@
 //! `envoy/gateway.yaml`: several tenants, and TLS on both sides.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, TlsClient, gateway_files};
-use bulk_reshuffle_stack::{Response, wait};
+use bulk_reshuffle_stack::Response;
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::json;
 
 use crate::owned::{Owned, create_at_once, owners};
 use crate::shared_scene::{self, SharedScene};
-
-const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
 /// The gateway of the file, in front of nodes that admit no other client.
 struct GatewayScene {
@@ -57,15 +54,10 @@ impl GatewayScene {
     async fn index(&self, name: &str) {
         self.shared.create_index(name, json!({})).await;
         let client = self.stranger();
-        let probe: String =
-            (0..64).map(|n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"{n}\"}}}}\n")).collect();
-        wait::until(Duration::from_secs(60), "the filter routes to the index", async || {
-            let before = self.shared.counter(MERGED).await;
-            client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe.clone())).await?;
-            Ok((self.shared.counter(MERGED).await > before).then_some(()))
-        })
-        .await
-        .unwrap();
+        let send = async |probe| {
+            client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe)).await.unwrap();
+        };
+        self.shared.wait_for_routing_of(name, send).await;
         self.guarded.admitted.forget();
     }
 

@@ -196,12 +196,17 @@ impl SharedScene {
 
     /// Waits until operations on all shards of an index or alias are split.
     pub async fn wait_for_routing(&self, name: &str) {
+        self.wait_for_routing_of(name, async |probe| drop(self.bulk(&probe).await)).await;
+    }
+
+    /// Does the same as [`wait_for_routing`](Self::wait_for_routing), with another way to send a request.
+    pub async fn wait_for_routing_of(&self, name: &str, send: impl AsyncFn(String)) {
         let line = |n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe-{n}\"}}}}\n");
         let probe: String = (0..64).map(line).collect();
         let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
         wait::until(LIMIT, "the filter routes to the index", async || {
             let before = self.counter(merged).await;
-            self.bulk(&probe).await;
+            send(probe.clone()).await;
             Ok((self.counter(merged).await > before).then_some(()))
         })
         .await

@@ -3,6 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use bulk_reshuffle_e2e::transport_bytes;
 use serde_json::json;
 
 use crate::shared_scene::SharedScene;
@@ -28,22 +29,16 @@ fn request(index: &str, number: usize) -> String {
 }
 
 impl SharedScene {
-    /// Returns the number of bytes that all nodes have sent to each other so far.
-    async fn transport_bytes(&self) -> u64 {
-        let stats = self.client.get_json(&self.direct(0, "/_nodes/stats/transport")).await.unwrap();
-        let nodes = stats["nodes"].as_object().unwrap().values();
-        nodes.map(|node| node["transport"]["tx_size_in_bytes"].as_u64().unwrap()).sum()
-    }
-
     /// Sends the load. Returns the number of bytes that crossed between nodes meanwhile.
     async fn load(&self, index: &str, url: impl Fn(usize) -> String) -> u64 {
-        let before = self.transport_bytes().await;
+        let bytes = async || transport_bytes(&self.client, &self.direct(0, "")).await.unwrap();
+        let before = bytes().await;
         for number in 0..REQUESTS {
             let answer = self.client.post_ndjson(&url(number), request(index, number)).await.unwrap();
             let answer = answer.ok().unwrap().json().unwrap();
             assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), DOCUMENTS));
         }
-        self.transport_bytes().await - before
+        bytes().await - before
     }
 }
 

@@ -7,11 +7,7 @@ use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Recorde
 pub async fn with_a_slow_node() -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |request| match request.node {
-        0 => Reaction::items().after(&closed),
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_at(0, Reaction::items().after(&gate));
     Ok((scene, gate))
 }
 
