@@ -64,3 +64,49 @@ pub async fn write(client: &Client, url: &str, numbers: Range<usize>) -> Result<
     ensure!(answer.status == 200, "{}", answer.text());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn clients_pass_their_states_on_until_the_end() {
+        let mut clients = Clients::default();
+        for client in 0..3 {
+            clients.add((client, Vec::new()), |(client, mut numbers), number| async move {
+                numbers.push(number);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                Ok((client, numbers))
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        clients.check().unwrap();
+        let mut states = clients.end().await.unwrap();
+        states.sort();
+        assert_eq!(states.iter().map(|(client, _)| *client).collect::<Vec<_>>(), [0, 1, 2]);
+        for (_, numbers) in states {
+            assert!(!numbers.is_empty());
+            assert_eq!(numbers, (0..numbers.len()).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failed_client_is_an_error() {
+        let mut clients = Clients::default();
+        clients.add((), |(), number| async move { if number < 2 { Ok(()) } else { bail!("request {number} failed") } });
+        let failed = async {
+            loop {
+                if let Err(error) = clients.check() {
+                    return format!("{error:#}");
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let failed = tokio::time::timeout(Duration::from_secs(10), failed).await;
+        assert_eq!(failed.unwrap(), "a client failed: request 2 failed");
+    }
+}

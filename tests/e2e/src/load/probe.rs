@@ -85,3 +85,35 @@ where
     }
     latency
 }
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+    use bulk_reshuffle_stack::wait;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_probe_measures_the_longest_latency_and_keeps_the_first_error() {
+        const SLOW: Duration = Duration::from_millis(50);
+        for pace in [Pace::After(Duration::from_millis(1)), Pace::Every(Duration::from_millis(1))] {
+            let requests = Arc::new(AtomicUsize::new(0));
+            let probe = Probe::start(pace, move || {
+                let number = requests.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    match number {
+                        1 => tokio::time::sleep(SLOW).await,
+                        2 | 3 => bail!("request {number} failed"),
+                        _ => {}
+                    }
+                    Ok(())
+                }
+            });
+            let limit = Duration::from_secs(10);
+            wait::until(limit, "five answers", async || Ok((probe.answers() >= 5).then_some(()))).await.unwrap();
+            let latency = probe.end().await.unwrap();
+            assert!(latency.longest >= SLOW, "{latency:?}");
+            assert_eq!(latency.error.unwrap().to_string(), "request 2 failed");
+        }
+    }
+}

@@ -246,3 +246,26 @@ async fn record(node: usize, request: Request<Incoming>) -> Result<Recorded> {
         body: body.collect().await?.to_bytes(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_answers_unless_it_is_down_and_only_one_node_gets_another_reaction() {
+        let mut cluster = FakeCluster::start(ClusterScript::three_nodes()).await.unwrap();
+        let urls: Vec<_> = cluster.addresses().map(|address| format!("http://{address}/_bulk")).collect();
+        let write = async |node: usize| {
+            Client::new().post_ndjson(&urls[node], lines::index("books", "1", 7)).await.map(|answer| answer.status)
+        };
+        cluster.react_at(1, Reaction::refusal(429, "busy_exception", "later"));
+        for (node, status) in [(0, 200), (1, 429), (2, 200)] {
+            assert_eq!(write(node).await.unwrap(), status);
+        }
+        cluster.take_down(2).await.unwrap();
+        assert!(write(2).await.is_err());
+        cluster.bring_up(2).await.unwrap();
+        assert_eq!(write(2).await.unwrap(), 200);
+        assert_eq!(cluster.bulks().iter().map(|bulk| bulk.node).collect::<Vec<_>>(), [0, 1, 2, 2]);
+    }
+}
