@@ -1,12 +1,12 @@
 //! The cost of a state of 10,000 indices and 100,000 shards inside Envoy: `make bench-state`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use bulk_reshuffle_bench::envoy_worker;
 use bulk_reshuffle_bench::large_state::LargeCluster;
+use bulk_reshuffle_e2e::load::{Pace, Probe};
 use bulk_reshuffle_e2e::{ClusterScript, Reaction, Scene};
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::{Value, json};
@@ -16,40 +16,19 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How often each measurement is repeated.
 const ROUNDS: usize = 5;
 
-/// A probe that sends small requests through the only worker during a refresh, up to one per millisecond.
-struct Probe {
-    stop: Arc<AtomicBool>,
-    latencies: std::thread::JoinHandle<Result<Vec<Duration>>>,
+/// Starts a probe that sends small requests through the only worker during a refresh, up to one per millisecond.
+fn probe(scene: &Scene) -> Probe {
+    let (client, url) = (Client::new(), scene.envoy.url("/"));
+    Probe::start(Pace::Every(Duration::from_millis(1)), move || {
+        let (client, url) = (client.clone(), url.clone());
+        async move { client.get(&url).await?.ok().map(|_| ()) }
+    })
 }
 
-impl Probe {
-    fn start(url: String) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_over = Arc::clone(&stop);
-        let sending = async move {
-            let (client, mut latencies) = (Client::new(), Vec::new());
-            let mut pace = tokio::time::interval(Duration::from_millis(1));
-            while !is_over.load(Ordering::Relaxed) {
-                pace.tick().await;
-                let begin = Instant::now();
-                client.get(&url).await?.ok()?;
-                latencies.push(begin.elapsed());
-            }
-            Ok(latencies)
-        };
-        // On its own thread, because the nodes take long to write large answers.
-        let latencies = std::thread::spawn(|| {
-            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(sending)
-        });
-        Self { stop, latencies }
-    }
-
-    /// Ends the probe, and returns the highest latency.
-    async fn longest(self) -> Result<Duration> {
-        self.stop.store(true, Ordering::Relaxed);
-        let latencies = tokio::task::spawn_blocking(|| self.latencies.join()).await?;
-        Ok(latencies.expect("the probe panicked")?.into_iter().max().unwrap_or_default())
-    }
+/// Ends a probe, and returns its highest latency in milliseconds, or its first error.
+async fn longest(probe: Probe) -> Result<f64> {
+    let latency = probe.end().await?;
+    latency.error.map_or_else(|| Ok(latency.longest.as_secs_f64() * 1e3), Err)
 }
 
 /// The cost of one refresh, in milliseconds.
@@ -63,12 +42,13 @@ struct Cost {
     longest: f64,
 }
 
-struct Site {
+/// A scripted cluster with a large state, and Envoy with one worker in front of it.
+struct LargeScene {
     scene: Scene,
     large: Arc<Mutex<LargeCluster>>,
 }
 
-impl Site {
+impl LargeScene {
     async fn start(indices: usize) -> Result<Self> {
         let large = Arc::new(Mutex::new(LargeCluster::new(indices)));
         let config = json!({"cluster_state": {"refresh": "1s"}});
@@ -96,14 +76,14 @@ impl Site {
         let busy = self.count("state_busy_microseconds_total").await?;
         let loads = self.count("state_loads_total").await?;
         let processor = self.processor()?;
-        let probe = is_probed.then(|| Probe::start(self.scene.envoy.url("/")));
+        let probe = is_probed.then(|| probe(&self.scene));
         change().await?;
         wait::until(LIMIT, "the state is read", async || {
             Ok((self.count("state_loads_total").await? > loads).then_some(()))
         })
         .await?;
         let longest = match probe {
-            Some(probe) => probe.longest().await?.as_secs_f64() * 1e3,
+            Some(probe) => longest(probe).await?,
             None => 0.0,
         };
         let busy = (self.count("state_busy_microseconds_total").await? - busy) as f64 / 1e3;
@@ -112,9 +92,9 @@ impl Site {
 
     /// Returns the highest latency of the probe without a refresh.
     async fn rest(&self) -> Result<f64> {
-        let probe = Probe::start(self.scene.envoy.url("/"));
+        let probe = probe(&self.scene);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        Ok(probe.longest().await?.as_secs_f64() * 1e3)
+        longest(probe).await
     }
 
     /// Returns the quantiles of the steps so far, in microseconds.
@@ -147,32 +127,32 @@ async fn the_cost_of_a_large_state_is_measured() -> Result<()> {
     println!("milliseconds: median (minimum to maximum) of {ROUNDS}");
     let mut first = Vec::new();
     for _ in 0..ROUNDS {
-        let site = Site::start(10_000).await?;
-        first.push(site.measure(false, async || site.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?);
-        site.scene.finish().await?;
+        let state = LargeScene::start(10_000).await?;
+        first.push(state.measure(false, async || state.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?);
+        state.scene.finish().await?;
     }
     tell("first load", &first);
 
-    let site = Site::start(10_000).await?;
-    site.measure(false, async || site.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?;
+    let state = LargeScene::start(10_000).await?;
+    state.measure(false, async || state.scene.bulk("/_bulk", "\n").await.map(|_| ())).await?;
     let mut rests = Vec::new();
     for _ in 0..ROUNDS {
-        rests.push(site.rest().await?);
+        rests.push(state.rest().await?);
     }
     println!("{:<26} {:<27} longest request {}", "no refresh", "", spread(rests));
     for changed in [0, 1, 100, 1_000] {
         let mut costs = Vec::new();
         for _ in 0..ROUNDS {
             let change = async || {
-                site.large.lock().unwrap().change(changed);
+                state.large.lock().unwrap().change(changed);
                 Ok(())
             };
-            let quiet = site.measure(false, change).await?;
-            let longest = site.measure(true, change).await?.longest;
+            let quiet = state.measure(false, change).await?;
+            let longest = state.measure(true, change).await?.longest;
             costs.push(Cost { longest, ..quiet });
         }
         tell(&format!("{changed} of 10,000 changed"), &costs);
     }
-    println!("steps: {}", site.steps().await?);
-    site.scene.finish().await
+    println!("steps: {}", state.steps().await?);
+    state.scene.finish().await
 }

@@ -16,64 +16,22 @@
 //! # }
 //! ```
 
-mod answer;
-mod authority;
-mod cluster_script;
-mod fake_cluster;
-mod fake_node;
-mod file_limit;
-mod forced_trap;
-mod gate;
-mod gateway_files;
-mod guarded_nodes;
-mod health;
-mod http2_client;
-mod http2_nodes;
-mod index;
-mod item;
-mod items;
-mod journal;
-mod kubernetes_pod;
+mod clients;
+mod guarded;
 pub mod lines;
-mod listener_file;
 pub mod load;
-mod page;
-mod quick_items;
-mod raw_client;
-mod reaction;
-mod received;
-mod recorded;
+mod nodes;
+pub mod relay;
 mod scene;
-mod scene_options;
-mod shipped_files;
-mod tls_client;
-mod wiretap;
+mod shipped;
 
-pub use answer::Answer;
-pub use authority::{Authority, Identity};
-pub use cluster_script::ClusterScript;
-pub use fake_cluster::FakeCluster;
-pub use file_limit::raise_file_limit;
-pub use forced_trap::forced_trap;
-pub use gate::Gate;
-pub use gateway_files::gateway_files;
-pub use guarded_nodes::{GuardedNodes, Guests, basic};
-pub use health::check_filter;
-pub use http2_client::Http2Client;
-pub use http2_nodes::reach_nodes_by_http2;
-pub use index::Index;
-pub use item::Item;
-pub use items::Items;
-pub use kubernetes_pod::KubernetesPod;
-pub use listener_file::ListenerFile;
-pub use page::yaml_of_page;
-pub use quick_items::{QuickItem, QuickItems};
-pub use raw_client::RawClient;
-pub use reaction::Reaction;
-pub use received::Received;
-pub use recorded::Recorded;
-pub use scene::Scene;
-pub use scene_options::SceneOptions;
-pub use shipped_files::ShippedFiles;
-pub use tls_client::TlsClient;
-pub use wiretap::Wiretap;
+pub use clients::{Http2Client, RawClient, TlsClient, raise_file_limit};
+pub use guarded::{Authority, GuardedNodes, Guests, Identity, basic};
+pub use nodes::{
+    ClusterScript, FakeCluster, Gate, Index, Item, Items, QuickItem, QuickItems, Reaction, Received, Recorded,
+};
+pub use relay::Wiretap;
+pub use scene::{
+    Answer, ListenerFile, RealScene, Scene, SceneOptions, check_filter, forced_trap, transport_bytes, wait_for_state,
+};
+pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};

@@ -3,17 +3,16 @@
 
 mod dashboard;
 mod expression;
-mod load;
+mod healthy_scene;
 mod prometheus;
 mod rules;
-mod site;
 mod trouble;
 
 pub use dashboard::{Dashboard, Panel, Target};
 pub use expression::Selector;
+pub use healthy_scene::HealthyScene;
 pub use prometheus::{Job, Prometheus};
 pub use rules::{Rule, Rules};
-pub use site::Site;
 pub use trouble::Trouble;
 
 use std::path::{Path, PathBuf};

@@ -3,11 +3,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::load::Clients;
 use bulk_reshuffle_e2e::{ClusterScript, Index, Items, Reaction, Recorded, Scene, lines};
 use bulk_reshuffle_stack::Client;
 use serde_json::{Value, json};
-
-use crate::load::Load;
 
 /// The names of Envoy's clusters, each with its name in Istio's proxies.
 const IN_MESH: [(&str, &str); 4] = [
@@ -30,7 +29,7 @@ const MUCH: usize = MEMORY / 2;
 /// Envoy under load, in front of nodes that refuse, reset, hang and send wrong answers, so that all counters grow.
 #[derive(Debug)]
 pub struct Trouble {
-    load: Load,
+    clients: Clients<()>,
     scene: Scene,
 }
 
@@ -53,12 +52,12 @@ impl Trouble {
         scene.cluster.react_to_state_queries(answer);
         // The filter queries settings only with a new state.
         scene.cluster.change(|_| {});
-        let mut load = Load::default();
+        let mut clients = Clients::default();
         for body in bodies(&scene)? {
             for client in 0..2 {
                 let (http, url) = (Client::new().with_timeout(PATIENCE), scene.envoy.url("/_bulk"));
                 let (piped, body) = (scene.envoy.url("/_bulk?pipeline=p"), body.clone());
-                load.client(move |number| {
+                clients.add((), move |(), number| {
                     let url = if number % 4 == client { piped.clone() } else { url.clone() };
                     let (http, body) = (http.clone(), body.clone());
                     async move {
@@ -69,7 +68,7 @@ impl Trouble {
                 });
             }
         }
-        Ok(Self { load, scene })
+        Ok(Self { clients, scene })
     }
 
     /// Returns the address of Envoy's administration interface.
@@ -79,7 +78,7 @@ impl Trouble {
 
     /// Stops the load and kills the VM.
     pub async fn kill_vm(&mut self) -> Result<()> {
-        std::mem::take(&mut self.load).end().await?;
+        std::mem::take(&mut self.clients).end().await?;
         // The second request gets a new VM. The first one's answer does not matter.
         for headers in [&[("x-forced-trap", "1")][..], &[]] {
             self.scene.bulk_with("/_bulk", headers, "\n").await.ok();
@@ -89,7 +88,7 @@ impl Trouble {
 
     /// Stops everything.
     pub async fn stop(self) -> Result<()> {
-        self.load.end().await?;
+        self.clients.end().await?;
         self.scene.envoy.stop().await
     }
 }

@@ -1,20 +1,20 @@
 //! Clients that write continuously and record the answers, to be compared with the cluster's documents afterwards.
 
-mod contents;
+mod clients;
 mod ledger;
+mod probe;
 mod tally;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
-use tokio::task::JoinSet;
 
-pub use contents::documents;
-pub use ledger::Ledger;
+pub use clients::{Clients, write};
+pub use ledger::{Ledger, documents};
+pub use probe::{Latency, Pace, Probe};
 pub use tally::{Count, Tally};
 pub use writer::Writer;
 
@@ -31,29 +31,28 @@ pub struct Load {
     pub index: String,
     /// The outcomes of the writers' requests so far.
     pub tally: Arc<Tally>,
-    is_over: Arc<AtomicBool>,
     /// Each writer holds a read lock while a request of it is in flight.
     way: Arc<RwLock<()>>,
-    writers: JoinSet<Result<Ledger>>,
+    writers: Clients<Writer>,
 }
 
 impl Load {
     /// Starts all writers.
     pub fn start(index: &str, writers: impl IntoIterator<Item = Writer>) -> Self {
-        let (tally, is_over) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
-        let way = Arc::new(RwLock::new(()));
-        let mut set = JoinSet::new();
-        for mut writer in writers {
-            let (tally, is_over, way) = (Arc::clone(&tally), Arc::clone(&is_over), Arc::clone(&way));
-            set.spawn(async move {
-                while !is_over.load(Ordering::Relaxed) {
+        let (tally, way) = (Arc::new(Tally::default()), Arc::new(RwLock::new(())));
+        let mut clients = Clients::default();
+        for writer in writers {
+            let (tally, way) = (Arc::clone(&tally), Arc::clone(&way));
+            clients.add(writer, move |mut writer: Writer, _| {
+                let (tally, way) = (Arc::clone(&tally), Arc::clone(&way));
+                async move {
                     let _way = way.read().await;
                     writer.write(&tally).await?;
+                    Ok(writer)
                 }
-                Ok(writer.into_ledger())
             });
         }
-        Self { index: index.to_owned(), tally, is_over, way, writers: set }
+        Self { index: index.to_owned(), tally, way, writers: clients }
     }
 
     /// Returns the rate once it no longer grows much: the nodes' JIT compiles while they run.
@@ -74,9 +73,7 @@ impl Load {
     pub async fn rate(&mut self) -> Result<f64> {
         let (start, before) = (Instant::now(), self.tally.acknowledged.get());
         tokio::time::sleep(WINDOW).await;
-        if let Some(ended) = self.writers.try_join_next() {
-            ended?.context("a writer failed")?;
-        }
+        self.writers.check()?;
         Ok((self.tally.acknowledged.get() - before) as f64 / start.elapsed().as_secs_f64())
     }
 
@@ -101,11 +98,10 @@ impl Load {
     }
 
     /// Waits until every request is answered, and ends the load.
-    pub async fn end(mut self) -> Result<(Ledger, Arc<Tally>)> {
-        self.is_over.store(true, Ordering::Relaxed);
+    pub async fn end(self) -> Result<(Ledger, Arc<Tally>)> {
         let mut ledger = Ledger::default();
-        while let Some(writer) = self.writers.join_next().await {
-            ledger.add(writer?.context("a writer failed")?);
+        for writer in self.writers.end().await? {
+            ledger.add(writer.into_ledger());
         }
         Ok((ledger, self.tally))
     }

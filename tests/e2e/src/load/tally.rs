@@ -3,6 +3,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use anyhow::{Result, ensure};
+
 /// Counts what happens to a load's requests.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -47,6 +49,20 @@ impl Tally {
     /// Returns the failed operations by status.
     pub fn failed(&self) -> BTreeMap<u16, u64> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns an error if operations failed with any other status than these.
+    pub fn expect_only(&self, statuses: &[u16]) -> Result<()> {
+        let others: Vec<_> = self.failed().into_iter().filter(|(status, _)| !statuses.contains(status)).collect();
+        ensure!(others.is_empty(), "operations failed with {others:?}");
+        Ok(())
+    }
+
+    /// Returns an error if a connection broke, a new id already existed, or operations failed with any other status
+    /// than these.
+    pub fn check(&self, statuses: &[u16]) -> Result<()> {
+        ensure!(self.broken.get() == 0 && self.conflicts.get() == 0, "{self:?}");
+        self.expect_only(statuses)
     }
 }
 

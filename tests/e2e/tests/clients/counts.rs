@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// The values of the filter's counters.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ fn growth(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTree
     growth.filter(|(_, count)| *count > 0).collect()
 }
 
-impl Site {
+impl SharedScene {
     /// Returns the current values of the filter's counters.
     pub async fn counts(&self) -> Counts {
         let stats = self.envoy.stats_with("bulk_reshuffle_").await.unwrap();

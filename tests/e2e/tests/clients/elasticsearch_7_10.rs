@@ -7,7 +7,7 @@ use crate::helper::{ALL_STYLES, Helper};
 use crate::product;
 use crate::program::Program;
 use crate::report::Told;
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const PYTHON: Program = Program::Python("elasticsearch-py-7");
 
@@ -36,13 +36,13 @@ async fn the_filter_adds_no_product_header() {
 /// This version quotes its input, which is the batch, in errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_do_not_quote_other_clients() {
-    let site = Site::start_in_front_of(Elasticsearch7_10, "quotation", json!({})).await;
-    site.index("quotation", json!({"number_of_shards": 3})).await;
+    let scene = SharedScene::start_in_front_of(Elasticsearch7_10, "quotation", json!({})).await;
+    scene.index("quotation", json!({"number_of_shards": 3})).await;
     let lines = |n: usize, document: &str| -> String {
         (0..6).map(|id| format!("{{\"index\":{{\"_id\":\"{n} {id}\"}}}}\n{document}\n")).collect()
     };
     let requests = (0..200).map(|n| {
-        let (client, url) = (site.client.clone(), site.envoy.url("/quotation/_bulk"));
+        let (client, url) = (scene.client.clone(), scene.envoy.url("/quotation/_bulk"));
         let body = lines(n, if n % 2 == 0 { "{\"text\":\"a secret\"}" } else { "{\"n\":" });
         tokio::spawn(async move { (n, client.post_ndjson(&url, body).await.unwrap().text()) })
     });
@@ -55,7 +55,7 @@ async fn errors_do_not_quote_other_clients() {
         );
         assert!(!answer.contains("secret"), "{answer}");
     }
-    let (batches, requests) = (site.by_upstream("batches").await, site.by_upstream("batch_requests").await);
+    let (batches, requests) = (scene.by_upstream("batches").await, scene.by_upstream("batch_requests").await);
     assert!(batches.values().sum::<u64>() * 2 < requests.values().sum::<u64>(), "almost no requests shared a batch");
-    site.end().await;
+    scene.end().await;
 }

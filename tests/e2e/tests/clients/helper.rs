@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use crate::operation::{Document, Operation, earlier_documents, later_documents, operations};
 use crate::program::Program;
 use crate::report::{Report, Told};
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// A client's helper for sending many operations.
 pub struct Helper {
@@ -35,29 +35,29 @@ impl Helper {
     /// filter has split every request.
     pub async fn check(self, distribution: Distribution) {
         let name = format!("{:?}-{}", self.program, self.name).replace(|char: char| !char.is_ascii_alphanumeric(), "-");
-        let site = Site::start_in_front_of(distribution, &name, json!({})).await;
+        let scene = SharedScene::start_in_front_of(distribution, &name, json!({})).await;
         for (number, style) in self.styles.iter().enumerate() {
             let index = format!("{name}-{number}").to_lowercase();
-            site.index(&index, json!({"number_of_shards": 5})).await;
-            site.bulk(&earlier_documents(&index)).await.ok().unwrap();
-            let before = site.counts().await;
+            scene.index(&index, json!({"number_of_shards": 5})).await;
+            scene.bulk(&earlier_documents(&index)).await.ok().unwrap();
+            let before = scene.counts().await;
 
             let operations = operations();
             let file = file_of(&operations);
-            let (url, path) = (site.envoy.url(""), file.path().to_str().unwrap());
+            let (url, path) = (scene.envoy.url(""), file.path().to_str().unwrap());
             let arguments = [self.name, &url, &index, path];
             let printed = self.program.run(&[style, arguments.as_slice()].concat()).await;
 
             Report::parse(&printed).check(&operations, self.told);
-            assert_eq!(site.documents_of(&index).await, later_documents());
-            let counted = site.counts().await.since(&before);
+            assert_eq!(scene.documents_of(&index).await, later_documents());
+            let counted = scene.counts().await.since(&before);
             println!("{name} {style:?}: {counted:?}");
             assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through");
             assert_eq!(counted.operations, operations.len() as u64);
             assert!(counted.merged >= 4, "only {} requests", counted.merged);
             assert_eq!(counted.batches.len(), 3, "upstreams that got a share: {counted:?}");
         }
-        site.end().await;
+        scene.end().await;
     }
 }
 
@@ -68,7 +68,7 @@ fn file_of(operations: &[Operation]) -> NamedTempFile {
     file
 }
 
-impl Site {
+impl SharedScene {
     /// Returns all documents of an index by id, or by number if the id was generated.
     async fn documents_of(&self, index: &str) -> BTreeMap<String, Document> {
         self.documents(index).await;

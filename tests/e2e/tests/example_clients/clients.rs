@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::readme;
+use crate::shared_scene::SharedScene;
 use crate::shipper::refuse_on_demand;
-use crate::site::Site;
 
 /// A limit far above the duration of any program, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -115,30 +115,31 @@ fn text(bytes: &[u8]) -> String {
 async fn every_program_reports_failed_documents_and_retries_refused_ones() {
     // By default the filter itself retries such batches, so that clients rarely see a 429.
     let config = json!({"retry": {"attempts": 0}});
-    let (site, nodes) = Site::start_recorded_in_front_of(Elasticsearch8, "example-clients", config, |to| to).await;
-    let (bench, refuse) = (Bench::new(), refuse_on_demand(&nodes, &site));
+    let (scene, nodes) =
+        SharedScene::start_recorded_in_front_of(Elasticsearch8, "example-clients", config, |to| to).await;
+    let (bench, refuse) = (Bench::new(), refuse_on_demand(&nodes, &scene));
     let commands = readme::commands(&readme::folder("clients"));
     let languages: Vec<_> = commands.iter().map(|command| language(command)).collect();
     assert_eq!(languages, ["python", "javascript", "go", "java", "curl"]);
     for (command, language) in commands.iter().zip(languages) {
         let index = format!("books-{language}");
         let command = command.replacen(" books ", &format!(" {index} "), 1);
-        site.index(&index, json!({"number_of_shards": 5})).await;
+        scene.index(&index, json!({"number_of_shards": 5})).await;
         nodes.forget();
-        let before = site.counts().await;
+        let before = scene.counts().await;
 
         bench.write(0..DOCUMENTS);
         refuse.store(true, Ordering::Relaxed);
-        let output = bench.run(&command, &site.envoy.url(""), Some("c2VjcmV0")).await;
+        let output = bench.run(&command, &scene.envoy.url(""), Some("c2VjcmV0")).await;
         assert!(!refuse.load(Ordering::Relaxed), "nothing was refused");
         check_failures(language, &output);
         // The second run has only valid documents, so the program has no failure to report.
         bench.write((0..DOCUMENTS).filter(|n| !is_bad(*n)));
-        let again = bench.run(&command, &site.envoy.url(""), None).await;
+        let again = bench.run(&command, &scene.envoy.url(""), None).await;
         assert!(again.status.success(), "{language}: {}{}", text(&again.stdout), text(&again.stderr));
 
-        assert_eq!(site.sources(&index).await, expected(), "{language}");
-        let counted = site.counts().await.since(&before);
+        assert_eq!(scene.sources(&index).await, expected(), "{language}");
+        let counted = scene.counts().await.since(&before);
         println!("{language}: {counted:?}");
         assert_eq!(counted.passed, BTreeMap::new(), "{language}: requests that passed through");
         assert!(counted.operations >= 2 * DOCUMENTS - 6, "{language}: {counted:?}");
@@ -148,7 +149,7 @@ async fn every_program_reports_failed_documents_and_retries_refused_ones() {
         let keys: BTreeSet<_> = nodes.bulks().iter().map(key).collect();
         assert_eq!(keys, BTreeSet::from([None, Some("ApiKey c2VjcmV0".to_owned())]), "{language}");
     }
-    site.end().await;
+    scene.end().await;
 }
 
 fn language(command: &str) -> &'static str {

@@ -18,7 +18,7 @@ const TEMPLATE: &str = "/_index_template/logs-filebeat";
 /// Answers two requests like the default distribution. The test distribution lacks the licence API, and field types
 /// that Filebeat's template uses. Both requests reach the nodes.
 fn answer_as_default_distribution(shipment: &Shipment) {
-    let addresses: Vec<_> = (0..3).map(|node| shipment.site.address(node)).collect();
+    let addresses: Vec<_> = (0..3).map(|node| shipment.scene.address(node)).collect();
     let client = Client::new();
     let license = json!({"license": {"status": "active", "uid": "e2e", "type": "basic", "mode": "basic"}}).to_string();
     shipment.nodes.react_to_state_queries(move |request| {
@@ -50,7 +50,7 @@ async fn filebeat_indexes_all_valid_entries_and_logs_refused_ones() {
         .arg(shipment.folder())
         .env_clear()
         .env("LOG_FILES", shipment.folder().join("app*.json"))
-        .env("ELASTICSEARCH_URL", shipment.site.envoy.url(""));
+        .env("ELASTICSEARCH_URL", shipment.scene.envoy.url(""));
     let log = shipment.folder().join("filebeat.log");
     let process = Process::start("filebeat", command, &log, Lifetime::WithParent).unwrap();
     shipment.wait_indexed(&process).await;

@@ -14,8 +14,8 @@ mod rsyslog;
 mod shipper;
 // The cluster and Envoy, shared with the other tests with a real cluster.
 #[allow(dead_code)]
-#[path = "../real/site.rs"]
-mod site;
+#[path = "../real/shared_scene.rs"]
+mod shared_scene;
 
 /// The profile of the nodes' JVMs.
 const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Fast;

@@ -21,7 +21,7 @@ async fn check(variable: &str, index: &str, file: &str, arguments: &[&str], retr
     let shipment = Shipment::start_with(OpenSearch2, index, json!({"retry": retries})).await;
     shipment.write("app.json");
     shipment.refuse_next();
-    let envoy = shipment.site.envoy.addr();
+    let envoy = shipment.scene.envoy.addr();
     fs::create_dir(shipment.folder().join("state")).unwrap();
     let mut command = Command::new(program);
     command

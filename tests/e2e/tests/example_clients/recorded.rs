@@ -139,7 +139,7 @@ impl Shipper {
     async fn check(&'static self) {
         let shipment = Shipment::start_in_front_of(OpenSearch2, self.index).await;
         shipment.refuse_next();
-        let (url, client) = (shipment.site.envoy.url(""), shipment.site.client.clone());
+        let (url, client) = (shipment.scene.envoy.url(""), shipment.scene.client.clone());
         let mut left = (0..ENTRIES).collect::<Vec<_>>();
         let mut workers = Vec::new();
         while !left.is_empty() {
@@ -155,7 +155,7 @@ impl Shipper {
         assert_eq!(bad, shipment.bad().collect::<Vec<_>>());
         for (method, path) in self.other_requests {
             let mut answers = Vec::new();
-            for url in [shipment.site.direct(0, path), shipment.site.envoy.url(path)] {
+            for url in [shipment.scene.direct(0, path), shipment.scene.envoy.url(path)] {
                 let request = Request::builder().method(method).uri(url).body(Bytes::new()).unwrap();
                 answers.push(client.send(request).await.unwrap().status);
             }
@@ -205,10 +205,10 @@ async fn logstash_without_ids_gets_them_from_the_filter() {
         const WITHOUT: Shipper = Shipper { index: "logs-logstash-generated", ..LOGSTASH };
         let shipment = Shipment::start_in_front_of(distribution, WITHOUT.index).await;
         let entries: Vec<_> = (0..ENTRIES).filter(|n| !is_bad(*n)).collect();
-        let request = WITHOUT.request(&shipment.site.envoy.url(""), &entries, false);
-        let answer = shipment.site.client.send(request).await.unwrap().ok().unwrap();
+        let request = WITHOUT.request(&shipment.scene.envoy.url(""), &entries, false);
+        let answer = shipment.scene.client.send(request).await.unwrap().ok().unwrap();
         assert!(text(&answer).contains("\"errors\":false"));
-        let sources = shipment.site.sources(WITHOUT.index).await;
+        let sources = shipment.scene.sources(WITHOUT.index).await;
         assert!(sources.keys().all(|id| id.len() == 20));
         let found: BTreeSet<_> = sources.values().map(Value::to_string).collect();
         assert_eq!(found, entries.iter().map(|n| document(*n).to_string()).collect());

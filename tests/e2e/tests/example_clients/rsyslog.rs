@@ -59,7 +59,7 @@ async fn rsyslog_indexes_all_valid_entries_and_keeps_refused_ones() {
     let shipment = Shipment::start_in_front_of(OpenSearch2, "logs-rsyslog").await;
     shipment.write("app.json");
     shipment.refuse_next();
-    let process = Rsyslog::find().start(shipment.folder(), &shipment.site.envoy.url(""));
+    let process = Rsyslog::find().start(shipment.folder(), &shipment.scene.envoy.url(""));
     shipment.wait_indexed(&process).await;
 
     let refused = shipment.wait_file("refused.json", |text| text.lines().count() == shipment.bad().count()).await;
@@ -75,7 +75,7 @@ async fn rsyslog_indexes_all_valid_entries_and_keeps_refused_ones() {
     assert!(!shipment.folder().join("errors.json").exists());
     shipment.check_documents().await;
     // rsyslog sends this request before a retry, if a request got no answer.
-    let health = shipment.site.client.get(&shipment.site.envoy.url("/_cat/health")).await.unwrap();
+    let health = shipment.scene.client.get(&shipment.scene.envoy.url("/_cat/health")).await.unwrap();
     assert!(health.ok().unwrap().text().contains("green"));
     shipment.check_split().await;
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::counts::Counts;
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// A limit far above the duration of any shipper, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ pub fn document(n: u64) -> Value {
 
 /// A test of a shipper that sends log entries through the filter, to an index with six shards on three nodes.
 pub struct Shipment {
-    pub site: Site,
+    pub scene: SharedScene,
     /// The relay that records the requests to the nodes.
     pub nodes: FakeCluster,
     index: String,
@@ -53,12 +53,12 @@ impl Shipment {
 
     /// Prepares an index, a folder and a filter with these fields in its configuration.
     pub async fn start_with(distribution: Distribution, index: &str, config: Value) -> Self {
-        let (site, nodes) = Site::start_recorded_in_front_of(distribution, index, config, |to| to).await;
-        site.index(index, json!({})).await;
-        let refuses = refuse_on_demand(&nodes, &site);
+        let (scene, nodes) = SharedScene::start_recorded_in_front_of(distribution, index, config, |to| to).await;
+        scene.index(index, json!({})).await;
+        let refuses = refuse_on_demand(&nodes, &scene);
         nodes.forget();
-        let before = site.counts().await;
-        Self { site, nodes, index: index.to_owned(), folder: TempDir::new().unwrap(), before, refuses }
+        let before = scene.counts().await;
+        Self { scene, nodes, index: index.to_owned(), folder: TempDir::new().unwrap(), before, refuses }
     }
 
     /// Returns the shipper's folder.
@@ -87,7 +87,7 @@ impl Shipment {
         let expected = ENTRIES - self.bad().count() as u64;
         let waited = wait::until(LIMIT, "all valid entries are indexed", async || {
             process.ensure_running()?;
-            Ok((self.site.documents(&self.index).await >= expected).then_some(()))
+            Ok((self.scene.documents(&self.index).await >= expected).then_some(()))
         });
         waited.await.unwrap_or_else(|error| panic!("{error}\n{}", process.log_extract()));
     }
@@ -108,7 +108,7 @@ impl Shipment {
             source
         };
         let found: BTreeMap<_, _> =
-            self.site.sources(&self.index).await.into_iter().map(|(id, source)| (id, bare(source))).collect();
+            self.scene.sources(&self.index).await.into_iter().map(|(id, source)| (id, bare(source))).collect();
         let good = (0..ENTRIES).filter(|n| !is_bad(*n));
         let expected: BTreeMap<_, _> = good.map(|n| (format!("entry-{n}"), bare(document(n)))).collect();
         assert_eq!(found, expected);
@@ -116,7 +116,7 @@ impl Shipment {
 
     /// Checks that concurrent requests have shared batches.
     pub async fn check_merged(&self) {
-        let sum = async |name| self.site.by_upstream(name).await.values().sum::<u64>();
+        let sum = async |name| self.scene.by_upstream(name).await.values().sum::<u64>();
         let (batches, requests) = (sum("batches").await, sum("batch_requests").await);
         assert!(batches * 2 < requests, "{requests} requests' shares in {batches} batches");
     }
@@ -124,17 +124,17 @@ impl Shipment {
     /// Checks that every bulk request was split, that a requested refusal has happened, and that no VM has died.
     pub async fn check_split(self) {
         assert!(!self.refuses.load(Ordering::Relaxed), "no batch was refused");
-        let counted = self.site.counts().await.since(&self.before);
+        let counted = self.scene.counts().await.since(&self.before);
         println!("{}: {counted:?}", self.index);
         assert_eq!(counted.passed, BTreeMap::new(), "requests that passed through");
         let good = ENTRIES - self.bad().count() as u64;
         assert!(counted.operations >= good, "{counted:?}");
         assert_eq!(counted.batches.len(), 3, "upstreams that got a share: {counted:?}");
-        self.site.end().await;
+        self.scene.end().await;
     }
 }
 
-impl Site {
+impl SharedScene {
     /// Returns a node's address.
     pub fn address(&self, node: usize) -> SocketAddr {
         self.direct(node, "").trim_start_matches("http://").parse().unwrap()
@@ -150,7 +150,7 @@ impl Site {
 }
 
 /// Makes node 1 refuse its next batch each time the returned flag is set.
-pub fn refuse_on_demand(nodes: &FakeCluster, to: &Site) -> Arc<AtomicBool> {
+pub fn refuse_on_demand(nodes: &FakeCluster, to: &SharedScene) -> Arc<AtomicBool> {
     let (demand, client) = (Arc::new(AtomicBool::new(false)), Client::new());
     let addresses: Vec<_> = (0..3).map(|node| to.address(node)).collect();
     let asked = Arc::clone(&demand);

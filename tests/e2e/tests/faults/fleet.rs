@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::load::Writer;
-use bulk_reshuffle_e2e::{ShippedFiles, check_filter};
+use bulk_reshuffle_e2e::{ShippedFiles, check_filter, wait_for_state};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 use hyper::Request;
 
-use crate::site::Site;
+use crate::fault_scene::FaultScene;
 
 /// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -56,10 +56,10 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the shipped arrangement in front of a site's nodes.
-    pub async fn of(site: &Site) -> Result<Self> {
-        let nodes = site.cluster.addresses().map(|(_, address)| address);
-        Self::start(site.run_dir(), nodes, Arrangement::SHIPPED).await
+    /// Starts the shipped arrangement in front of a scene's nodes.
+    pub async fn of(scene: &FaultScene) -> Result<Self> {
+        let nodes = scene.real.cluster.addresses().map(|(_, address)| address);
+        Self::start(scene.real.run_dir(), nodes, Arrangement::SHIPPED).await
     }
 
     /// Starts the fleet; returns when each replica knows the cluster state.
@@ -89,7 +89,7 @@ impl Fleet {
         let mut fleet = Self { folder, nodes, arrangement, ports, front, replicas, starts: 0, client };
         for number in 0..arrangement.replicas {
             let replica = fleet.start_replica(number).await?;
-            fleet.warm_up(&replica).await?;
+            wait_for_state(&replica, arrangement.workers, LIMIT).await?;
             fleet.replicas.push(replica);
         }
         fleet.wait_healthy(arrangement.replicas).await?;
@@ -198,14 +198,5 @@ impl Fleet {
         let files = ShippedFiles::new(self.folder.join(format!("replica-{number}-{}", self.starts)))?;
         let files = files.ports(port, admin).workers(self.arrangement.workers);
         files.nodes(self.nodes.iter().copied()).start("envoy.yaml").await
-    }
-
-    async fn warm_up(&self, replica: &Envoy) -> Result<()> {
-        wait::until(LIMIT, "every worker knows the state", async || {
-            Client::new().post_ndjson(&replica.url("/_bulk"), "\n").await?;
-            let known = replica.stats_with("bulk_reshuffle_state_(loads|takeovers)_total").await?;
-            Ok((known.values().sum::<u64>() >= u64::from(self.arrangement.workers)).then_some(()))
-        })
-        .await
     }
 }

@@ -4,13 +4,13 @@ use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_e2e::load::{Load, Writer};
 use serde_json::{Value, json};
 
-use crate::site::{Plan, Site, expect_only};
+use crate::fault_scene::{FaultScene, Plan};
 
 const REFRESH: Duration = Duration::from_secs(2);
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-impl Site {
+impl FaultScene {
     /// Prints how long operations were misrouted after a change that was made just now.
     async fn print_misrouted(&self, index: &str, what: &str) -> Result<()> {
         let changed = Instant::now();
@@ -22,10 +22,7 @@ impl Site {
 
     /// Ends a load in which no operation may have failed.
     async fn verify_all(&self, load: Load) -> Result<()> {
-        let tally = load.tally.clone();
-        self.verify(vec![load]).await?;
-        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-        expect_only(&tally, &[])
+        self.verify(vec![load]).await?.iter().try_for_each(|tally| tally.check(&[]))
     }
 
     /// Waits until a load is routed to its primaries.
@@ -42,13 +39,13 @@ impl Site {
     }
 
     async fn count(&self, index: &str) -> Result<u64> {
-        let count = self.client.get_json(&self.direct(0, &format!("/{index}/_count"))?).await?;
+        let count = self.real.get(&format!("/{index}/_count")).await?;
         count["count"].as_u64().context("no count")
     }
 
     /// Returns the UUID of the cluster and the version of its state.
     async fn version(&self) -> Result<(String, u64)> {
-        let state = self.client.get_json(&self.direct(0, "/_cluster/state/version")?).await?;
+        let state = self.real.get("/_cluster/state/version").await?;
         let uuid = state["cluster_uuid"].as_str().context("no uuid")?;
         Ok((uuid.to_owned(), state["version"].as_u64().context("no version")?))
     }
@@ -68,81 +65,87 @@ fn flip(alias: &str, from: Value, to: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_follow_an_index_that_is_recreated_with_other_shards() -> Result<()> {
-    let site = plan().index("recreated", json!({"number_of_shards": 3})).start().await?;
-    let load = site.routed(site.load("recreated", "")).await?;
-    site.verify_all(load).await?;
-    site.client.delete(&site.direct(0, "/recreated")?).await?.ok()?;
-    site.make_index("recreated", &json!({"number_of_shards": 5})).await?;
-    let mut load = site.load("recreated", "");
-    site.print_misrouted("recreated", "recreated with other shards").await?;
+    let scene = plan().index("recreated", json!({"number_of_shards": 3})).start().await?;
+    let load = scene.routed(scene.load("recreated", "")).await?;
+    scene.verify_all(load).await?;
+    scene.real.client.delete(&scene.real.direct(0, "/recreated")?).await?.ok()?;
+    scene.make_index("recreated", &json!({"number_of_shards": 5})).await?;
+    let mut load = scene.load("recreated", "");
+    scene.print_misrouted("recreated", "recreated with other shards").await?;
     load.rate().await?;
-    site.verify_all(load).await?;
-    site.end(vec![], REFRESH).await
+    scene.verify_all(load).await?;
+    scene.stop(REFRESH).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_follow_an_index_that_is_split_under_its_alias() -> Result<()> {
     let source = json!({"number_of_shards": 2, "number_of_routing_shards": 24});
-    let site = plan().index("source", source).start().await?;
-    site.post("/_aliases", json!({"actions": [{"add": {"index": "source", "alias": "written"}}]})).await?;
-    let load = site.routed(site.load("written", "")).await?;
+    let scene = plan().index("source", source).start().await?;
+    scene.real.post("/_aliases", json!({"actions": [{"add": {"index": "source", "alias": "written"}}]})).await?;
+    let load = scene.routed(scene.load("written", "")).await?;
     let pause = load.pause().await;
-    site.put("/source/_settings", json!({"index.blocks.write": true})).await?;
+    scene.real.put("/source/_settings", json!({"index.blocks.write": true})).await?;
     let settings = json!({"settings": {"index.number_of_shards": 6, "index.blocks.write": null}});
-    site.post("/source/_split/target", settings).await?;
-    site.cluster.wait_green(LIMIT).await?;
+    scene.real.post("/source/_split/target", settings).await?;
+    scene.real.cluster.wait_green(LIMIT).await?;
     let (from, to) = (json!({"remove": {"index": "source"}}), json!({"add": {"index": "target"}}));
-    site.post("/_aliases", flip("written", from, to)).await?;
+    scene.real.post("/_aliases", flip("written", from, to)).await?;
     drop(pause);
-    site.print_misrouted("written", "split under its alias").await?;
-    site.verify_all(load).await?;
-    ensure!(site.count("target").await? > site.count("source").await?, "nothing was written to the target");
-    site.end(vec![], REFRESH).await
+    scene.print_misrouted("written", "split under its alias").await?;
+    scene.verify_all(load).await?;
+    ensure!(scene.count("target").await? > scene.count("source").await?, "nothing was written to the target");
+    scene.stop(REFRESH).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_follow_a_flipped_alias_and_a_rolled_over_data_stream() -> Result<()> {
-    let site = plan().index("old", json!({})).index("new", json!({"number_of_shards": 4})).start().await?;
+    let scene = plan().index("old", json!({})).index("new", json!({"number_of_shards": 4})).start().await?;
     let add = |index: &str, is_write_index: bool| json!({"add": {"index": index, "is_write_index": is_write_index}});
-    site.post("/_aliases", flip("flipped", add("old", true), add("new", false))).await?;
-    let load = site.routed(site.appending("flipped")).await?;
-    site.post("/_aliases", flip("flipped", add("old", false), add("new", true))).await?;
-    site.print_misrouted("flipped", "an alias flipped").await?;
-    site.verify_all(load).await?;
-    ensure!(site.count("old").await? > 0 && site.count("new").await? > 0, "an index has no documents");
+    scene.real.post("/_aliases", flip("flipped", add("old", true), add("new", false))).await?;
+    let load = scene.routed(scene.appending("flipped")).await?;
+    scene.real.post("/_aliases", flip("flipped", add("old", false), add("new", true))).await?;
+    scene.print_misrouted("flipped", "an alias flipped").await?;
+    scene.verify_all(load).await?;
+    ensure!(scene.count("old").await? > 0 && scene.count("new").await? > 0, "an index has no documents");
 
     let settings = json!({"number_of_shards": 3, "number_of_replicas": 0, "refresh_interval": -1});
     let template = json!({"index_patterns": ["stream"], "data_stream": {}, "template": {"settings": settings}});
-    site.put("/_index_template/stream", template).await?;
-    site.put("/_data_stream/stream", Value::Null).await?;
-    let load = site.routed(site.appending("stream")).await?;
-    site.post("/stream/_rollover", json!({})).await?;
-    site.print_misrouted("stream", "a data stream rolled over").await?;
-    site.verify_all(load).await?;
+    scene.real.put("/_index_template/stream", template).await?;
+    scene.real.put("/_data_stream/stream", Value::Null).await?;
+    let load = scene.routed(scene.appending("stream")).await?;
+    scene.real.post("/stream/_rollover", json!({})).await?;
+    scene.print_misrouted("stream", "a data stream rolled over").await?;
+    scene.verify_all(load).await?;
     for generation in ["000001", "000002"] {
-        ensure!(site.count(&format!(".ds-stream-{generation}")).await? > 0, "generation {generation} has no documents");
+        ensure!(
+            scene.count(&format!(".ds-stream-{generation}")).await? > 0,
+            "generation {generation} has no documents"
+        );
     }
-    site.end(vec![], REFRESH).await
+    scene.stop(REFRESH).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_follow_another_cluster_with_a_lower_version_in_the_same_place() -> Result<()> {
-    let mut site = plan().index("reborn", json!({"number_of_shards": 4})).start().await?;
+    let mut scene = plan().index("reborn", json!({"number_of_shards": 4})).start().await?;
     // Raise the version above that of the other cluster.
     for number in 0..40 {
-        site.put("/_cluster/settings", json!({"transient": {"cluster.metadata.number": number.to_string()}})).await?;
+        scene
+            .real
+            .put("/_cluster/settings", json!({"transient": {"cluster.metadata.number": number.to_string()}}))
+            .await?;
     }
-    let load = site.routed(site.load("reborn", "")).await?;
-    let (uuid, version) = site.version().await?;
-    site.verify_all(load).await?;
+    let load = scene.routed(scene.load("reborn", "")).await?;
+    let (uuid, version) = scene.version().await?;
+    scene.verify_all(load).await?;
 
-    site.replace_cluster().await?;
-    site.make_index("reborn", &json!({})).await?;
-    let mut load = site.load("reborn", "");
-    let (other_uuid, lower_version) = site.version().await?;
+    scene.replace_cluster().await?;
+    scene.make_index("reborn", &json!({})).await?;
+    let mut load = scene.load("reborn", "");
+    let (other_uuid, lower_version) = scene.version().await?;
     ensure!(other_uuid != uuid && lower_version < version, "version {lower_version} after {version}");
-    site.print_misrouted("reborn", "another cluster in its place").await?;
+    scene.print_misrouted("reborn", "another cluster in its place").await?;
     load.rate().await?;
-    site.verify_all(load).await?;
-    site.end(vec![], REFRESH).await
+    scene.verify_all(load).await?;
+    scene.stop(REFRESH).await
 }

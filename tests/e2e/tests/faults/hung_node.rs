@@ -5,7 +5,7 @@ use bulk_reshuffle_e2e::load::{Load, Writer};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
-use crate::site::{Plan, expect_only};
+use crate::fault_scene::Plan;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -14,25 +14,21 @@ const LIMIT: Duration = Duration::from_secs(60);
 async fn a_load_survives_a_node_that_hangs_and_resumes() -> Result<()> {
     let elsewhere = json!({"number_of_shards": 1, "routing.allocation.require._name": "es-0"});
     let plan = Plan::new("node hung").index("spread", json!({})).index("elsewhere", elsewhere);
-    let site = plan.config("dispatch", json!({"timeout": "10s"})).start().await?;
-    let mut spread = site.load("spread", "");
+    let scene = plan.config("dispatch", json!({"timeout": "10s"})).start().await?;
+    let mut spread = scene.load("spread", "");
     // No documents without an id: those go to any node, including the hung one.
-    let mut elsewhere = Load::start("elsewhere", site.writers("elsewhere", "").map(Writer::idempotent));
+    let mut elsewhere = Load::start("elsewhere", scene.writers("elsewhere", "").map(Writer::idempotent));
     let (spread_before, elsewhere_before) = (spread.steady_rate().await?, elsewhere.steady_rate().await?);
-    site.cluster.pause(1)?;
+    scene.real.cluster.pause(1)?;
     let time_out = async || Ok(spread.tally.failed().contains_key(&504).then_some(()));
     wait::until(LIMIT, "requests time out", time_out).await?;
     // A client that writes nothing to the hung node is not affected.
     let meanwhile = elsewhere.rate().await?;
-    site.cluster.resume(1)?;
+    scene.real.cluster.resume(1)?;
     let recovered = spread.recovers(spread_before).await?;
     println!("node hung: {elsewhere_before:.0} operations per second to another node before, {meanwhile:.0} meanwhile");
     ensure!(meanwhile >= elsewhere_before / 2.0, "{meanwhile} instead of {elsewhere_before} operations per second");
-    let tallies = [spread.tally.clone(), elsewhere.tally.clone()];
-    site.end(vec![spread, elsewhere], recovered).await?;
-    for tally in &tallies {
-        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-    }
-    expect_only(&tallies[0], &[504])?;
-    expect_only(&tallies[1], &[])
+    let tallies = scene.end(vec![spread, elsewhere], recovered).await?;
+    tallies[0].check(&[504])?;
+    tallies[1].check(&[])
 }

@@ -13,6 +13,7 @@
 mod broken_answers;
 mod cutter;
 mod ended_envoy;
+mod fault_scene;
 mod fleet;
 mod freshness;
 mod hung_node;
@@ -24,6 +25,5 @@ mod relocation;
 mod replicas;
 mod runtime_settings;
 mod service;
-mod site;
 mod starved_envoy;
 mod witness;

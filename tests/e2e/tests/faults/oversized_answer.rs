@@ -4,7 +4,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::site::{Plan, expect_only};
+use crate::fault_scene::Plan;
 
 /// The largest answer to a callout that Envoy keeps.
 const MOST: u64 = 32 << 20;
@@ -36,17 +36,17 @@ fn body() -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_whose_answer_would_be_too_large_is_sent_in_parts() -> Result<()> {
     let plan = Plan::new("answers in parts").index("large", json!({"number_of_shards": 1}));
-    let site = plan.index("other", json!({})).start().await?;
-    let client = site.client.with_timeout(Duration::from_secs(120));
-    let answer = client.post_ndjson(&site.envoy.url("/_bulk"), body()).await?.ok()?;
+    let scene = plan.index("other", json!({})).start().await?;
+    let client = scene.real.client.with_timeout(Duration::from_secs(120));
+    let answer = client.post_ndjson(&scene.real.envoy.url("/_bulk"), body()).await?.ok()?;
     ensure!(answer.body.len() as u64 > MOST, "{} bytes are not too large", answer.body.len());
     let answer = answer.json()?;
     let items = answer["items"].as_array().context("no items")?;
     let statuses = |status: u64| items.iter().filter(|item| status_of(item) == Some(status)).count();
     let expected = (items.len(), statuses(201), statuses(400));
     ensure!(expected == (2 * PAIRS + PAIRS / 100, PAIRS + PAIRS / 100, PAIRS), "{expected:?}");
-    ensure!(site.documents("large").await?.len() == PAIRS, "documents are missing");
-    site.end(Vec::new(), Duration::ZERO).await
+    ensure!(scene.documents("large").await?.len() == PAIRS, "documents are missing");
+    scene.stop(Duration::ZERO).await
 }
 
 fn status_of(item: &Value) -> Option<u64> {
@@ -58,12 +58,12 @@ fn status_of(item: &Value) -> Option<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<()> {
     let plan = Plan::new("answer over 32 MiB").config("limits", json!({"max_answer": "1gb"})).index("load", json!({}));
-    let site = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
-    let mut load = site.load("load", "");
+    let scene = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
+    let mut load = scene.load("load", "");
     let before = load.steady_rate().await?;
     let body = body();
-    let client = site.client.with_timeout(Duration::from_secs(120));
-    let answer = client.post_ndjson(&site.envoy.url("/_bulk"), body.clone()).await?.ok()?.json()?;
+    let client = scene.real.client.with_timeout(Duration::from_secs(120));
+    let answer = client.post_ndjson(&scene.real.envoy.url("/_bulk"), body.clone()).await?.ok()?.json()?;
     let recovered = load.recovers(before).await?;
 
     let items = answer["items"].as_array().context("no items")?;
@@ -71,7 +71,7 @@ async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<
     let mut left = items.iter();
     let mut next = || left.next().context("no item");
     let (mut unknown, mut acknowledged) = (0, 0);
-    let others: HashSet<String> = site.documents("other").await?.into_iter().map(|(id, _)| id).collect();
+    let others: HashSet<String> = scene.documents("other").await?.into_iter().map(|(id, _)| id).collect();
     for number in 0..PAIRS {
         for kind in ["good", "bad"] {
             let item = &next()?["index"];
@@ -93,15 +93,12 @@ async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<
         }
     }
     ensure!(acknowledged > 0, "nothing was acknowledged");
-    let written = site.documents("large").await?.len();
+    let written = scene.documents("large").await?.len();
     println!(
         "answer over 32 MiB: {unknown} outcomes unknown, {written} of them carried out, {acknowledged} acknowledged"
     );
     ensure!(written == PAIRS, "{written} documents");
-    let direct = client.post_ndjson(&site.direct(0, "/_bulk")?, body).await?.ok()?;
+    let direct = client.post_ndjson(&scene.real.direct(0, "/_bulk")?, body).await?.ok()?;
     ensure!(direct.body.len() as u64 > MOST, "{} bytes are not too large", direct.body.len());
-    let tally = load.tally.clone();
-    site.end(vec![load], recovered).await?;
-    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-    expect_only(&tally, &[])
+    scene.end(vec![load], recovered).await?.iter().try_for_each(|tally| tally.check(&[]))
 }

@@ -4,17 +4,17 @@ use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_e2e::load::Load;
 use serde_json::{Value, json};
 
-use crate::site::{Plan, Site, expect_only};
+use crate::fault_scene::{FaultScene, Plan};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The shipped refresh interval.
 const REFRESH: Duration = Duration::from_secs(5);
 
-impl Site {
+impl FaultScene {
     /// Returns the number and the node's name of each shard of an index.
     async fn placement(&self, index: &str) -> Result<Vec<(u64, String)>> {
-        let shards = self.client.get_json(&self.direct(0, &format!("/_cat/shards/{index}?format=json"))?).await?;
+        let shards = self.real.get(&format!("/_cat/shards/{index}?format=json")).await?;
         let read = |shard: &Value| Some((shard["shard"].as_str()?.parse().ok()?, shard["node"].as_str()?.to_owned()));
         shards.as_array().context("no shards")?.iter().map(|shard| read(shard).context("no shard")).collect()
     }
@@ -37,44 +37,44 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_follow_primaries_that_move_between_nodes() -> Result<()> {
-    let site = Plan::new("relocation").index("moved", json!({})).witnessed().start().await?;
+    let scene = Plan::new("relocation").index("moved", json!({})).witnessed().start().await?;
     // Primaries stay where the test puts them.
-    site.set(json!({"cluster.routing.rebalance.enable": "none"})).await?;
+    scene.set(json!({"cluster.routing.rebalance.enable": "none"})).await?;
     // Small requests, because all documents are copied in a relocation.
-    let mut load = Load::start("moved", site.writers("moved", "").take(6));
+    let mut load = Load::start("moved", scene.writers("moved", "").take(6));
     let before = load.steady_rate().await?;
-    let (all, wrong) = site.witness()?.since("moved", Instant::now() - Duration::from_secs(2));
+    let (all, wrong) = scene.witness()?.since("moved", Instant::now() - Duration::from_secs(2));
     ensure!(all > 0 && wrong == 0, "{wrong} of {all} operations were misrouted before any primary moved");
 
-    site.print_misrouted_by("two primaries by reroute", async || {
-        let places = site.placement("moved").await?;
-        let moves = places.iter().take(2).map(|(shard, node)| {
-            let to = if node == "es-0" { "es-1" } else { "es-0" };
-            json!({"move": {"index": "moved", "shard": shard, "from_node": node, "to_node": to}})
-        });
-        let commands = json!({"commands": moves.collect::<Vec<_>>()});
-        site.post("/_cluster/reroute", commands).await.map(|_| ())
-    })
-    .await?;
-    site.print_misrouted_by("a node emptied", async || {
-        site.set(json!({"cluster.routing.allocation.exclude._name": "es-2"})).await
-    })
-    .await?;
-    ensure!(site.placement("moved").await?.iter().all(|(_, node)| node != "es-2"), "es-2 is not empty");
-    let counted = async || site.envoy.counter("wasmcustom.bulk_reshuffle_batches_total.upstream.es-2").await;
+    scene
+        .print_misrouted_by("two primaries by reroute", async || {
+            let places = scene.placement("moved").await?;
+            let moves = places.iter().take(2).map(|(shard, node)| {
+                let to = if node == "es-0" { "es-1" } else { "es-0" };
+                json!({"move": {"index": "moved", "shard": shard, "from_node": node, "to_node": to}})
+            });
+            let commands = json!({"commands": moves.collect::<Vec<_>>()});
+            scene.real.post("/_cluster/reroute", commands).await.map(|_| ())
+        })
+        .await?;
+    scene
+        .print_misrouted_by("a node emptied", async || {
+            scene.set(json!({"cluster.routing.allocation.exclude._name": "es-2"})).await
+        })
+        .await?;
+    ensure!(scene.placement("moved").await?.iter().all(|(_, node)| node != "es-2"), "es-2 is not empty");
+    let counted = async || scene.real.envoy.counter("wasmcustom.bulk_reshuffle_batches_total.upstream.es-2").await;
     let batches = counted().await?;
     load.rate().await?;
     ensure!(counted().await? == batches, "the empty node still gets batches");
-    site.print_misrouted_by("the node filled again", async || {
-        let settings =
-            json!({"cluster.routing.allocation.exclude._name": null, "cluster.routing.rebalance.enable": "all"});
-        site.set(settings).await
-    })
-    .await?;
+    scene
+        .print_misrouted_by("the node filled again", async || {
+            let settings =
+                json!({"cluster.routing.allocation.exclude._name": null, "cluster.routing.rebalance.enable": "all"});
+            scene.set(settings).await
+        })
+        .await?;
 
     let recovered = load.recovers(before).await?;
-    let tally = load.tally.clone();
-    site.end(vec![load], recovered).await?;
-    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-    expect_only(&tally, &[])
+    scene.end(vec![load], recovered).await?.iter().try_for_each(|tally| tally.check(&[]))
 }

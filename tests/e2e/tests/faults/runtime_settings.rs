@@ -5,7 +5,7 @@ use bulk_reshuffle_e2e::{FakeCluster, Gate, Item, Reaction, Recorded, check_filt
 use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 
-use crate::site::{Plan, Site, expect_only};
+use crate::fault_scene::{FaultScene, Plan};
 use crate::witness::GRACE;
 
 const REFRESH: Duration = Duration::from_secs(2);
@@ -13,11 +13,11 @@ const REFRESH: Duration = Duration::from_secs(2);
 /// A limit far above the duration of a request that is not held, and below the hold interval that these tests set.
 const AT_ONCE: Duration = Duration::from_millis(700);
 
-impl Site {
+impl FaultScene {
     /// Sets one of the run-time settings; `null` removes it.
     async fn switch(&self, scope: &str, name: &str, value: Value) -> Result<()> {
         let setting = format!("cluster.metadata.bulk_reshuffle.{name}");
-        self.put("/_cluster/settings", json!({scope: {setting: value}})).await.map(|_| ())
+        self.real.put("/_cluster/settings", json!({scope: {setting: value}})).await.map(|_| ())
     }
 
     /// Returns how long a counter still grew after this time, or an error if that was longer than a refresh interval.
@@ -43,37 +43,34 @@ fn plan(name: &'static str) -> Plan {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_is_switched_off_and_on_again_under_load() -> Result<()> {
     const PASSED: &str = "requests_total.outcome.passed_through";
-    let site = plan("switched off").index("switched", json!({})).start().await?;
-    let mut load = site.load("switched", "");
+    let scene = plan("switched off").index("switched", json!({})).start().await?;
+    let mut load = scene.load("switched", "");
     let before = load.steady_rate().await?;
-    let passed = site.counted(PASSED).await?;
+    let passed = scene.counted(PASSED).await?;
 
     let off = Instant::now();
-    site.switch("persistent", "enabled", json!("false")).await?;
-    let split = site.counted_after(off, "batches").await?;
+    scene.switch("persistent", "enabled", json!("false")).await?;
+    let split = scene.counted_after(off, "batches").await?;
     let whole = load.rate().await?;
-    ensure!(site.counted(PASSED).await? > passed, "nothing passed through");
-    let by_reason = site.envoy.stats_with("passed_through.reason.switched_off").await?;
+    ensure!(scene.counted(PASSED).await? > passed, "nothing passed through");
+    let by_reason = scene.real.envoy.stats_with("passed_through.reason.switched_off").await?;
     ensure!(by_reason.values().sum::<u64>() > 0, "no request passed for this reason: {by_reason:?}");
 
-    let (on, batches) = (Instant::now(), site.counted("batches_total").await?);
-    site.switch("persistent", "enabled", Value::Null).await?;
-    let passing = site.counted_after(on, PASSED).await?;
-    ensure!(site.counted("batches_total").await? > batches, "no request is split after the switch back");
+    let (on, batches) = (Instant::now(), scene.counted("batches_total").await?);
+    scene.switch("persistent", "enabled", Value::Null).await?;
+    let passing = scene.counted_after(on, PASSED).await?;
+    ensure!(scene.counted("batches_total").await? > batches, "no request is split after the switch back");
     println!(
         "switched off: the last batch left {split:.1?} after the switch, the last request passed {passing:.1?} after \
          the switch back; {before:.0} operations per second, {whole:.0} meanwhile"
     );
     let recovered = load.recovers(before).await?;
-    let tally = load.tally.clone();
-    site.end(vec![load], recovered).await?;
-    ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
-    expect_only(&tally, &[])
+    scene.end(vec![load], recovered).await?.iter().try_for_each(|tally| tally.check(&[]))
 }
 
-/// An Envoy with one worker in front of the site's cluster, and a relay that records the requests to the nodes.
+/// An Envoy with one worker in front of the scene's cluster, and a relay that records the requests to the nodes.
 struct Bench {
-    site: Site,
+    scene: FaultScene,
     received: FakeCluster,
     envoy: Envoy,
 }
@@ -81,17 +78,17 @@ struct Bench {
 impl Bench {
     /// Starts a bench with an index `one` of one shard and an index `six` of six shards.
     async fn start(name: &'static str) -> Result<Self> {
-        let site = plan(name).index("one", json!({"number_of_shards": 1})).index("six", json!({})).start().await?;
-        let nodes: Vec<_> = site.cluster.addresses().map(|(_, address)| address).collect();
+        let scene = plan(name).index("one", json!({"number_of_shards": 1})).index("six", json!({})).start().await?;
+        let nodes: Vec<_> = scene.real.cluster.addresses().map(|(_, address)| address).collect();
         let received = FakeCluster::in_front_of(&nodes).await?;
-        let run_dir = site.run_dir().join("bench");
+        let run_dir = scene.real.run_dir().join("bench");
         let mut options = EnvoyOptions::new(run_dir).cluster("es", received.addresses());
-        for ((name, _), address) in site.cluster.addresses().zip(received.addresses()) {
+        for ((name, _), address) in scene.real.cluster.addresses().zip(received.addresses()) {
             options = options.cluster(name, [address]);
         }
         options.filter = FilterConfig::Value(json!({"coordinator": "es", "cluster_state": {"refresh": "2s"}}));
         let envoy = Envoy::start(&Tools::find()?, options).await?;
-        let bench = Self { site, received, envoy };
+        let bench = Self { scene, received, envoy };
         bench.soon("requests are split", async || bench.is_split("six").await).await?;
         Ok(bench)
     }
@@ -101,7 +98,7 @@ impl Bench {
         let source = json!({"n": 1, "text": "x".repeat(bytes)});
         let body = format!("{{\"index\":{{}}}}\n{source}\n").repeat(documents);
         let begun = Instant::now();
-        let answer = self.site.client.post_ndjson(&self.envoy.url(&format!("/{index}/_bulk")), body).await?;
+        let answer = self.scene.real.client.post_ndjson(&self.envoy.url(&format!("/{index}/_bulk")), body).await?;
         let took = begun.elapsed();
         let items = Item::read_all(&answer)?;
         ensure!(items.len() == documents && items.iter().all(|item| item.status == 201), "{}", answer.text());
@@ -138,13 +135,13 @@ impl Bench {
     }
 
     async fn set(&self, name: &str, value: Value) -> Result<()> {
-        self.site.switch("persistent", name, value).await
+        self.scene.switch("persistent", name, value).await
     }
 
     async fn end(self) -> Result<()> {
         check_filter(&self.envoy).await?;
         self.envoy.stop().await?;
-        self.site.end(vec![], Duration::ZERO).await
+        self.scene.stop(Duration::ZERO).await
     }
 }
 
@@ -177,7 +174,7 @@ async fn runtime_settings_control_when_held_requests_are_sent() -> Result<()> {
     set("interval", Value::Null).await?;
     set("flush_threshold_size", Value::Null).await?;
     let (gate, nodes) =
-        (Gate::closed(), bench.site.cluster.addresses().map(|(_, address)| address).collect::<Vec<_>>());
+        (Gate::closed(), bench.scene.real.cluster.addresses().map(|(_, address)| address).collect::<Vec<_>>());
     let (held, client) = (gate.clone(), Client::new());
     bench.received.react(move |request| Reaction::Forward(Box::new(client.clone()), nodes[request.node]).after(&held));
     bench.received.forget();
@@ -209,7 +206,7 @@ async fn runtime_settings_and_mappings_control_the_handling_of_documents_without
     let is_direct = |batch: &Recorded| batch.text().contains("routing");
     let meta = async |meta: Value| {
         let mapping = json!({"_meta": {"bulk_reshuffle": meta}});
-        bench.site.put("/six/_mapping", mapping).await
+        bench.scene.real.put("/six/_mapping", mapping).await
     };
     ensure!(is_generated(&bench.receives("six").await?), "the configuration's `missing_id` does not apply");
     bench.set("missing_id", json!("direct")).await?;
@@ -242,13 +239,13 @@ async fn transient_runtime_settings_take_precedence_and_invalid_ones_are_ignored
     const INVALID: &str = "wasmcustom.bulk_reshuffle_switches_invalid_total";
     let bench = Bench::start("run-time settings, odd ones").await?;
     let is_whole = async || Ok(!bench.is_split("six").await?);
-    bench.site.switch("transient", "enabled", json!("true")).await?;
+    bench.scene.switch("transient", "enabled", json!("true")).await?;
     bench.set("early_release", json!("false")).await?;
     bench.set("interval", json!("1s")).await?;
     bench.set("enabled", json!("false")).await?;
     bench.soon("the other settings apply", async || Ok(!bench.leaves("one", 1, 10).await?)).await?;
     ensure!(bench.is_split("six").await?, "the persistent switch takes precedence over the transient one");
-    bench.site.switch("transient", "enabled", Value::Null).await?;
+    bench.scene.switch("transient", "enabled", Value::Null).await?;
     bench.soon("requests pass through without the transient switch", is_whole).await?;
     bench.set("enabled", Value::Null).await?;
     bench.soon("requests are split without any switch", async || bench.is_split("six").await).await?;

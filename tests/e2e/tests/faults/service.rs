@@ -2,10 +2,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
-use bulk_reshuffle_stack::port;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use bulk_reshuffle_e2e::relay::{Fate, Relay};
 
 /// An imitation of a Kubernetes Service: an address whose new connections go to its pods by round robin. A connection
 /// stays with its pod, even after the pod is removed.
@@ -13,16 +10,22 @@ use tokio::task::{JoinHandle, JoinSet};
 pub struct Service {
     pub address: SocketAddr,
     pods: Arc<Mutex<Vec<SocketAddr>>>,
-    serving: JoinHandle<()>,
+    _relay: Relay,
 }
 
 impl Service {
     /// Starts the service without pods.
     pub async fn start() -> Result<Self> {
-        let address = port::loopback(port::free()?);
-        let (listener, pods) = (TcpListener::bind(address).await?, Arc::default());
-        let serving = tokio::spawn(accept(listener, Arc::clone(&pods)));
-        Ok(Self { address, pods, serving })
+        let pods = Arc::<Mutex<Vec<SocketAddr>>>::default();
+        let ready = Arc::clone(&pods);
+        let next = move || {
+            let mut pods = lock(&ready);
+            let pod = pods.first().copied()?;
+            pods.rotate_left(1);
+            Some(pod)
+        };
+        let relay = Relay::start(next, || |_, _: &[u8]| Fate::Pass).await?;
+        Ok(Self { address: relay.address, pods, _relay: relay })
     }
 
     /// Adds a ready pod.
@@ -34,34 +37,6 @@ impl Service {
     pub fn remove(&self, pod: SocketAddr) {
         lock(&self.pods).retain(|known| *known != pod);
     }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, pods: Arc<Mutex<Vec<SocketAddr>>>) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let mut pods = lock(&pods);
-        if let Some(pod) = pods.first().copied() {
-            pods.rotate_left(1);
-            connections.spawn(carry(stream, pod));
-        }
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-/// Relays a connection until both sides have closed it, or one side fails.
-async fn carry(mut client: TcpStream, pod: SocketAddr) -> Result<()> {
-    let mut pod = TcpStream::connect(pod).await?;
-    for stream in [&client, &pod] {
-        stream.set_nodelay(true)?;
-    }
-    copy_bidirectional(&mut client, &mut pod).await?;
-    Ok(())
 }
 
 fn lock(pods: &Mutex<Vec<SocketAddr>>) -> MutexGuard<'_, Vec<SocketAddr>> {

@@ -1,35 +1,32 @@
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use bulk_reshuffle_e2e::load::{Load, Writer};
 use serde_json::json;
 
-use crate::site::{Plan, expect_only};
+use crate::fault_scene::Plan;
 
 /// An Envoy that gets no CPU for a while then reads more from its sockets at once than its buffers are sized for.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_requests_survive_an_envoy_without_cpu() -> Result<()> {
     const REQUESTS: u64 = 25;
-    let site = Plan::new("Envoy starved").index("starved", json!({})).start().await?;
-    let mut small = site.load("starved", "");
-    let url = site.envoy.url("/starved/_bulk");
+    let scene = Plan::new("Envoy starved").index("starved", json!({})).start().await?;
+    let mut small = scene.load("starved", "");
+    let url = scene.real.envoy.url("/starved/_bulk");
     // About 3 MB each.
     let large = Load::start("starved", (0..2).map(|number| Writer::new(number, url.clone(), 1900..=2100, 1_500)));
     let before = small.steady_rate().await?;
     while large.tally.requests.get() < REQUESTS {
-        site.envoy.pause()?;
+        scene.real.envoy.pause()?;
         // The duration of the starvation is part of the test.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        site.envoy.resume()?;
+        scene.real.envoy.resume()?;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let recovered = small.recovers(before).await?;
-    let tallies = [small.tally.clone(), large.tally.clone()];
-    site.end(vec![small, large], recovered).await?;
-    for tally in tallies {
-        ensure!(tally.broken.get() == 0 && tally.conflicts.get() == 0, "{tally:?}");
+    for tally in scene.end(vec![small, large], recovered).await? {
         // In particular, no 413.
-        expect_only(&tally, &[])?;
+        tally.check(&[])?;
     }
     Ok(())
 }

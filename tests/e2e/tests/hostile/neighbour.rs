@@ -1,9 +1,7 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::load::{Latency, Pace, Probe};
 use bulk_reshuffle_e2e::{Item, Scene};
 use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
@@ -26,18 +24,7 @@ const ALONE: usize = 10;
 pub struct Neighbour {
     /// The highest latency without a hostile client.
     pub alone: Duration,
-    ended: Arc<AtomicBool>,
-    answers: Arc<AtomicUsize>,
-    thread: JoinHandle<Result<Report>>,
-}
-
-/// The neighbour's results.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// The highest latency.
-    pub worst: Duration,
-    /// The first wrong answer.
-    pub wrong: Option<String>,
+    probe: Probe,
 }
 
 #[derive(Debug, Clone)]
@@ -61,22 +48,18 @@ impl Neighbour {
             writer.write().await?;
             alone = alone.max(begun.elapsed());
         }
-        let (ended, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         // A client is bound to its runtime.
         let writer = Writer { client: Client::new().with_timeout(LIMIT), ..writer };
-        let thread = std::thread::spawn({
-            let (ended, answers) = (Arc::clone(&ended), Arc::clone(&answers));
-            move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                Ok(runtime.block_on(writer.run(&ended, &answers)))
-            }
+        let probe = Probe::start(Pace::After(PAUSE), move || {
+            let writer = writer.clone();
+            async move { writer.write().await }
         });
-        Ok(Self { alone, ended, answers, thread })
+        Ok(Self { alone, probe })
     }
 
     /// Returns how many requests were answered or timed out.
     pub fn answers(&self) -> usize {
-        self.answers.load(Ordering::Relaxed)
+        self.probe.answers()
     }
 
     /// Returns the number of operations in these requests and in those of the first measurement.
@@ -85,27 +68,12 @@ impl Neighbour {
     }
 
     /// Stops the neighbour, and returns its results.
-    pub fn end(self) -> Result<Report> {
-        self.ended.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow::anyhow!("the other client panicked"))?
+    pub async fn end(self) -> Result<Latency> {
+        self.probe.end().await
     }
 }
 
 impl Writer {
-    async fn run(self, ended: &AtomicBool, answers: &AtomicUsize) -> Report {
-        let mut report = Report::default();
-        while !ended.load(Ordering::Relaxed) {
-            let begun = Instant::now();
-            if let Err(error) = self.write().await {
-                report.wrong.get_or_insert(format!("{error:#}"));
-            }
-            report.worst = report.worst.max(begun.elapsed());
-            answers.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(PAUSE).await;
-        }
-        report
-    }
-
     async fn write(&self) -> Result<()> {
         let request = Request::post(&self.url)
             .header("content-type", "application/x-ndjson")

@@ -229,11 +229,11 @@ impl Trial {
             Cost { wire: 0, got: "a wrong answer".into() }
         });
         let alone = self.neighbour.alone;
-        let report = self.neighbour.end()?;
-        if let Some(wrong) = report.wrong {
-            faults.push(format!("another client's answer: {}", shorten(&wrong)));
+        let latency = self.neighbour.end().await?;
+        if let Some(error) = latency.error {
+            faults.push(format!("another client's answer: {}", shorten(&format!("{error:#}"))));
         }
-        if report.worst > alone + PATIENCE {
+        if latency.longest > alone + PATIENCE {
             faults.push("another client waits too long".to_owned());
         }
         match self.scene.check().await {
@@ -247,7 +247,7 @@ impl Trial {
             faults.push("the VM is too large".to_owned());
         }
         self.scene.envoy.stop().await?;
-        let others = format!("{} ms, alone {} ms", report.worst.as_millis(), alone.as_millis());
+        let others = format!("{} ms, alone {} ms", latency.longest.as_millis(), alone.as_millis());
         let memory = format!("{} of {} MB", peak / 1_000_000, self.bound / 1_000_000);
         Ok(Row { sent, wire, sender: got, others, memory, faults })
     }

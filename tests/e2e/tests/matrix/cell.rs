@@ -3,15 +3,16 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_e2e::RealScene;
 use bulk_reshuffle_stack::wait;
 use fastrand::Rng;
 
 use crate::key::Key;
 use crate::kind::{Expected, Kind};
-use crate::load::{Load, Sent};
 use crate::oracle::{self, Placed};
+use crate::requests::{Requests, Sent};
 use crate::routes::Routes;
-use crate::site::Site;
+use crate::scene;
 
 /// The number of keys that are compared for each kind.
 const KEYS: usize = 2_000;
@@ -48,21 +49,21 @@ impl fmt::Display for Cell {
 
 impl Cell {
     /// Checks a kind, and returns its cell.
-    pub async fn fill(site: &Site, routes: &Routes, kind: &Kind, mut rng: Rng) -> Result<Self> {
+    pub async fn fill(scene: &RealScene, routes: &Routes, kind: &Kind, mut rng: Rng) -> Result<Self> {
         let mut kind = kind.clone();
         if kind.is_backed {
-            kind.target = site.last_index(&kind.target).await?;
+            kind.target = scene::last_index(scene, &kind.target).await?;
         }
         let keys = kind.keys(&mut rng, KEYS);
         match kind.expected {
-            Expected::Routed => routed(site, routes, &kind, &keys, &mut rng).await,
+            Expected::Routed => routed(scene, routes, &kind, &keys, &mut rng).await,
             Expected::RoutedOnceMade => {
-                make(site, &kind, &mut rng).await?;
-                routed(site, &Routes::load(site).await?, &kind, &keys, &mut rng).await
+                make(scene, &kind, &mut rng).await?;
+                routed(scene, &Routes::load(scene).await?, &kind, &keys, &mut rng).await
             }
             Expected::Refused => {
                 let placed = place(routes, &kind, &keys, &mut rng)?;
-                let bytes = sent_as_placed(site, &kind, &placed, &mut rng).await?;
+                let bytes = sent_as_placed(scene, &kind, &placed, &mut rng).await?;
                 Ok(Self { checked: 0, mismatches: 0, reason: None, bytes })
             }
             Expected::Unrouted(reason) => {
@@ -71,24 +72,24 @@ impl Cell {
                     let found = routes.place(&line, key)?.map_err(|why| why.name());
                     ensure!(found == Err(reason), "{line:.200} is {found:?}, not {reason}");
                 }
-                unrouted(site, &kind, &keys, reason, &mut rng).await
+                unrouted(scene, &kind, &keys, reason, &mut rng).await
             }
-            Expected::Passed(reason) => unrouted(site, &kind, &keys, reason, &mut rng).await,
+            Expected::Passed(reason) => unrouted(scene, &kind, &keys, reason, &mut rng).await,
         }
     }
 }
 
-async fn routed(site: &Site, routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Cell> {
+async fn routed(scene: &RealScene, routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Cell> {
     let placed = place(routes, kind, keys, rng)?;
-    let index = Load::new(rng, kind, keys, 1).direct(site).await?.index()?;
-    let mut mismatches = oracle::misplaced(site, &index, &placed).await?;
+    let index = Requests::new(rng, kind, keys, 1).direct(scene).await?.index()?;
+    let mut mismatches = oracle::misplaced(scene, &index, &placed).await?;
     if kind.by_routing {
-        mismatches = mismatches.max(oracle::unconfirmed(site, &index, kind.added_routing, &placed).await?);
+        mismatches = mismatches.max(oracle::unconfirmed(scene, &index, kind.added_routing, &placed).await?);
     }
     if mismatches > 0 {
         return Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: None });
     }
-    let bytes = sent_as_placed(site, kind, &placed, rng).await?;
+    let bytes = sent_as_placed(scene, kind, &placed, rng).await?;
     let bytes = bytes.context("too few bytes cross between nodes to compare")?;
     ensure!(bytes <= kind.bytes_at_most, "{bytes} % of the bytes cross between nodes");
     Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: Some(bytes) })
@@ -107,15 +108,16 @@ fn place(routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Ve
     Ok(placed)
 }
 
-/// Compares a load sent directly and through the filter, which must send each node the operations that its table says.
-async fn sent_as_placed(site: &Site, kind: &Kind, placed: &[Placed], rng: &mut Rng) -> Result<Option<f64>> {
+/// Compares requests sent directly and through the filter, which must send each node the operations that its table
+/// says.
+async fn sent_as_placed(scene: &RealScene, kind: &Kind, placed: &[Placed], rng: &mut Rng) -> Result<Option<f64>> {
     let placed = &placed[..kind.operations];
     let mut expected = BTreeMap::<String, u64>::new();
     for (_, place) in placed {
         *expected.entry(format!("batch_operations_total.upstream.{}", place.node)).or_default() += 1;
     }
     let keys: Vec<Key> = placed.iter().map(|(key, _)| key.clone()).collect();
-    let (bytes, counted) = compare(site, kind, &keys, rng).await?;
+    let (bytes, counted) = compare(scene, kind, &keys, rng).await?;
     let batches: BTreeMap<_, _> = counted
         .iter()
         .filter(|(name, _)| name.starts_with("batch_operations"))
@@ -125,13 +127,13 @@ async fn sent_as_placed(site: &Site, kind: &Kind, placed: &[Placed], rng: &mut R
     Ok(bytes)
 }
 
-async fn unrouted(site: &Site, kind: &Kind, keys: &[Key], reason: &'static str, rng: &mut Rng) -> Result<Cell> {
+async fn unrouted(scene: &RealScene, kind: &Kind, keys: &[Key], reason: &'static str, rng: &mut Rng) -> Result<Cell> {
     if kind.operations == 0 {
         return Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes: None });
     }
     let keys = &keys[..kind.operations];
-    Load::new(rng, kind, keys, 1).direct(site).await?;
-    let (bytes, counted) = compare(site, kind, keys, rng).await?;
+    Requests::new(rng, kind, keys, 1).direct(scene).await?;
+    let (bytes, counted) = compare(scene, kind, keys, rng).await?;
     let count = |name: &str| counted.get(name).copied().unwrap_or_default();
     let passed = count(&format!("requests_total.outcome.passed_through.reason.{reason}"));
     let merged = count("batch_operations_total.upstream.es");
@@ -144,19 +146,19 @@ async fn unrouted(site: &Site, kind: &Kind, keys: &[Key], reason: &'static str, 
     Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes })
 }
 
-/// Sends the same load directly and through the filter, and compares the answers. Returns the bytes that crossed
+/// Sends the same requests directly and through the filter, and compares the answers. Returns the bytes that crossed
 /// between nodes through the filter, in percent of those without it, and the growth of the filter's counters.
 async fn compare(
-    site: &Site,
+    scene: &RealScene,
     kind: &Kind,
     keys: &[Key],
     rng: &mut Rng,
 ) -> Result<(Option<f64>, BTreeMap<String, u64>)> {
-    let load = Load::new(rng, kind, &keys[..kind.operations], 1_000);
-    let direct = load.direct(site).await?;
-    let before = site.counts().await?;
-    let filtered = load.through_the_filter(site).await?;
-    let mut counted = site.counts().await?;
+    let requests = Requests::new(rng, kind, &keys[..kind.operations], 1_000);
+    let direct = requests.direct(scene).await?;
+    let before = scene::counts(scene).await?;
+    let filtered = requests.through_the_filter(scene).await?;
+    let mut counted = scene::counts(scene).await?;
     counted.iter_mut().for_each(|(name, count)| *count -= before.get(name).copied().unwrap_or_default());
     counted.retain(|_, count| *count > 0);
     direct.check_alike(&filtered)?;
@@ -168,19 +170,19 @@ fn percentage(part: &Sent, whole: &Sent) -> Option<f64> {
 }
 
 /// Creates the index by a request, and waits until the filter routes to it, which happens before the next regular poll.
-async fn make(site: &Site, kind: &Kind, rng: &mut Rng) -> Result<()> {
+async fn make(scene: &RealScene, kind: &Kind, rng: &mut Rng) -> Result<()> {
     let id = |number| Some(format!("first {number}"));
     let keys: Vec<Key> = (0..6).map(|number| Key { id: id(number), routing: None }).collect();
-    let load = Load::new(rng, kind, &keys, 1);
-    let before = site.counts().await?;
-    load.through_the_filter(site).await?.index()?;
+    let requests = Requests::new(rng, kind, &keys, 1);
+    let before = scene::counts(scene).await?;
+    requests.through_the_filter(scene).await?.index()?;
     let reason = "requests_total.outcome.passed_through.reason.unknown_index";
-    ensure!(site.counts().await?.get(reason) > before.get(reason), "the index was known");
+    ensure!(scene::counts(scene).await?.get(reason) > before.get(reason), "the index was known");
     wait::until(Duration::from_secs(10), "the filter routes to the index", async || {
         let merged = |counts: BTreeMap<String, u64>| counts.get("requests_total.outcome.merged").copied();
-        let before = merged(site.counts().await?);
-        load.through_the_filter(site).await?;
-        Ok((merged(site.counts().await?) > before).then_some(()))
+        let before = merged(scene::counts(scene).await?);
+        requests.through_the_filter(scene).await?;
+        Ok((merged(scene::counts(scene).await?) > before).then_some(()))
     })
     .await
 }

@@ -1,10 +1,9 @@
 use anyhow::{Result, ensure};
 use bulk_reshuffle::bulk::{Answer, ERROR_ROOM, ITEM_ROOM};
+use bulk_reshuffle_e2e::RealScene;
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
-
-use crate::site::Site;
 
 /// Returns the longest possible id, of characters that JSON escapes.
 fn long_id() -> String {
@@ -64,21 +63,22 @@ fn operations() -> Vec<Operation> {
 
 impl LongestItems {
     /// Measures the items of a release, and checks that the filter reserves enough room for them.
-    pub async fn look(site: &Site) -> Result<String> {
+    pub async fn look(scene: &RealScene) -> Result<String> {
         let strict = json!({"dynamic": "strict", "properties": {"n": {"type": "long"}}});
         let settings = |more: Value| json!({"settings": more});
-        put(site, "/longest-items", &json!({"mappings": strict})).await?;
-        put(site, "/longest-items-closed", &settings(json!({}))).await?;
-        put(site, "/longest-items-blocked", &settings(json!({"index.blocks.write": true}))).await?;
+        put(scene, "/longest-items", &json!({"mappings": strict})).await?;
+        put(scene, "/longest-items-closed", &settings(json!({}))).await?;
+        put(scene, "/longest-items-blocked", &settings(json!({"index.blocks.write": true}))).await?;
         let nowhere = settings(json!({"index.routing.allocation.include._name": "nowhere"}));
-        put(site, "/longest-items-nowhere?wait_for_active_shards=0", &nowhere).await?;
-        site.client
-            .send(Request::post(site.direct(0, "/longest-items-closed/_close")?).body(Bytes::new())?)
+        put(scene, "/longest-items-nowhere?wait_for_active_shards=0", &nowhere).await?;
+        scene
+            .client
+            .send(Request::post(scene.direct(0, "/longest-items-closed/_close")?).body(Bytes::new())?)
             .await?
             .ok()?;
         let operations = operations();
         let body: String = operations.iter().map(Operation::lines).collect();
-        let answer = site.client.post_ndjson(&site.direct(0, "/_bulk?refresh=true&timeout=1s")?, body).await?.ok()?;
+        let answer = scene.client.post_ndjson(&scene.direct(0, "/_bulk?refresh=true&timeout=1s")?, body).await?.ok()?;
         let answer = Answer::read(answer.body.to_vec(), operations.len())?;
         ensure!(answer.items.len() == operations.len(), "{} items", answer.items.len());
         let mut longest = Self::default();
@@ -86,8 +86,8 @@ impl LongestItems {
             longest.add(&String::from_utf8_lossy(answer.text(item)), item.failed, operation)?;
         }
         for index in ["", "-closed", "-blocked", "-nowhere"] {
-            let url = site.direct(0, &format!("/longest-items{index}"))?;
-            site.client.send(Request::delete(url).body(Bytes::new())?).await?.ok()?;
+            let url = scene.direct(0, &format!("/longest-items{index}"))?;
+            scene.client.send(Request::delete(url).body(Bytes::new())?).await?.ok()?;
         }
         Ok(format!("{} of {ITEM_ROOM}, errors {} of {ERROR_ROOM}", longest.success, longest.error))
     }
@@ -108,7 +108,7 @@ impl LongestItems {
     }
 }
 
-async fn put(site: &Site, path: &str, body: &Value) -> Result<()> {
-    let request = Request::put(site.direct(0, path)?).header("content-type", "application/json");
-    site.client.send(request.body(body.to_string().into())?).await?.ok().map(|_| ())
+async fn put(scene: &RealScene, path: &str, body: &Value) -> Result<()> {
+    let request = Request::put(scene.direct(0, path)?).header("content-type", "application/json");
+    scene.client.send(request.body(body.to_string().into())?).await?.ok().map(|_| ())
 }

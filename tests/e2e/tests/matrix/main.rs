@@ -6,13 +6,13 @@ mod cell;
 mod key;
 mod kind;
 mod kinds;
-mod load;
 mod longest_items;
 mod older;
 mod oracle;
 mod report;
+mod requests;
 mod routes;
-mod site;
+mod scene;
 
 use std::time::Instant;
 
@@ -26,7 +26,6 @@ use kind::Kind;
 use longest_items::LongestItems;
 use report::Report;
 use routes::Routes;
-use site::Site;
 
 /// Returns the versions that the environment names, or all.
 fn versions() -> Result<Vec<Distribution>> {
@@ -62,27 +61,27 @@ async fn column(
 ) -> Result<Vec<(&'static str, String)>> {
     let (kinds, started) = (kinds::all(), Instant::now());
     let has = |kind: &&Kind| (kind.on)(version);
-    let site = Site::start(version, &kinds.iter().filter(has).cloned().collect::<Vec<_>>()).await?;
+    let scene = scene::start(version, &kinds.iter().filter(has).cloned().collect::<Vec<_>>()).await?;
     println!("{}: ready after {:.0} s", version.name(), started.elapsed().as_secs_f64());
-    let routes = Routes::load(&site).await?;
+    let routes = Routes::load(&scene).await?;
     let mut cells = Vec::new();
     for kind in &kinds {
         let rng = rng.fork();
         let (cell, failure) = match has(&kind) {
-            true => verdict(Cell::fill(&site, &routes, kind, rng).await),
+            true => verdict(Cell::fill(&scene, &routes, kind, rng).await),
             false => ("–".to_owned(), None),
         };
         failures.extend(failure.map(|failure| format!("{}, {}: {failure}", version.name(), kind.title)));
         cells.push((kind.title, cell));
     }
-    let (cell, failure) = match LongestItems::look(&site).await {
+    let (cell, failure) = match LongestItems::look(&scene).await {
         Ok(cell) => (cell, None),
         Err(error) => ("**failed**".to_owned(), Some(format!("{error:#}"))),
     };
     failures.extend(failure.map(|failure| format!("{}, longest items: {failure}", version.name())));
     cells.push(("longest item", cell));
-    check_filter(&site.envoy).await?;
-    site.end().await?;
+    check_filter(&scene.envoy).await?;
+    scene.stop().await?;
     Ok(cells)
 }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_e2e::RealScene;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::key::Key;
 use crate::routes::Place;
-use crate::site::Site;
 
 /// The limit of routing values in one request, in bytes.
 const LIMIT: usize = 50_000;
@@ -20,7 +20,7 @@ pub type Placed = (Key, Place);
 ///
 /// `added` is the routing value that an alias adds. For several values at once, the cluster returns the shards of all
 /// of them. If there is only one shard, it is that of each value.
-pub async fn unconfirmed(site: &Site, index: &str, added: Option<&str>, placed: &[Placed]) -> Result<usize> {
+pub async fn unconfirmed(scene: &RealScene, index: &str, added: Option<&str>, placed: &[Placed]) -> Result<usize> {
     let mut by_place: BTreeMap<(u64, &str), Vec<String>> = BTreeMap::new();
     for (key, place) in placed {
         let value = key.routing.as_deref().or(added).or(key.id.as_deref()).context("nothing to route by")?;
@@ -33,9 +33,9 @@ pub async fn unconfirmed(site: &Site, index: &str, added: Option<&str>, placed: 
     let mut wrong = 0;
     for ((shard, node), values) in by_place {
         for values in portions(&values) {
-            if !is_at(site, index, values, shard, node).await? {
+            if !is_at(scene, index, values, shard, node).await? {
                 for value in values {
-                    wrong += usize::from(!is_at(site, index, std::slice::from_ref(value), shard, node).await?);
+                    wrong += usize::from(!is_at(scene, index, std::slice::from_ref(value), shard, node).await?);
                 }
             }
         }
@@ -43,14 +43,14 @@ pub async fn unconfirmed(site: &Site, index: &str, added: Option<&str>, placed: 
     Ok(wrong)
 }
 
-async fn is_at(site: &Site, index: &str, values: &[String], shard: u64, node: &str) -> Result<bool> {
-    let named = primaries(site, &format!("/{index}/_search_shards?routing={}", values.join(","))).await?;
+async fn is_at(scene: &RealScene, index: &str, values: &[String], shard: u64, node: &str) -> Result<bool> {
+    let named = primaries(scene, &format!("/{index}/_search_shards?routing={}", values.join(","))).await?;
     Ok(named == BTreeMap::from([(shard, node.to_owned())]))
 }
 
 /// Returns the node of each primary in an answer of `_search_shards`.
-async fn primaries(site: &Site, path: &str) -> Result<BTreeMap<u64, String>> {
-    let found = site.get(path).await?;
+async fn primaries(scene: &RealScene, path: &str) -> Result<BTreeMap<u64, String>> {
+    let found = scene.get(path).await?;
     let copies = found["shards"].as_array().context("no shards")?.iter().filter_map(Value::as_array).flatten();
     let primary = |copy: &Value| {
         let node = copy["node"].as_str()?;
@@ -75,14 +75,14 @@ fn portions(texts: &[String]) -> Vec<&[String]> {
 }
 
 /// Compares places with the shards in which the documents are found. Returns how many are in another shard.
-pub async fn misplaced(site: &Site, index: &str, placed: &[Placed]) -> Result<usize> {
-    site.client.get(&site.direct(0, &format!("/{index}/_refresh"))?).await?.ok()?;
-    let primaries = primaries(site, &format!("/{index}/_search_shards")).await?;
+pub async fn misplaced(scene: &RealScene, index: &str, placed: &[Placed]) -> Result<usize> {
+    scene.client.get(&scene.direct(0, &format!("/{index}/_refresh"))?).await?.ok()?;
+    let primaries = primaries(scene, &format!("/{index}/_search_shards")).await?;
     let mut found = BTreeMap::new();
     for (shard, node) in &primaries {
-        let url = site.direct(0, &format!("/{index}/_search?preference=_shards:{shard}"))?;
+        let url = scene.direct(0, &format!("/{index}/_search?preference=_shards:{shard}"))?;
         let all = json!({"size": 10_000, "_source": false, "query": {"match_all": {}}, "sort": ["_doc"]});
-        let answer = site.client.post_json(&url, &all).await?.ok()?.json()?;
+        let answer = scene.client.post_json(&url, &all).await?.ok()?.json()?;
         for hit in answer["hits"]["hits"].as_array().context("no hits")? {
             let id = hit["_id"].as_str().context("no id")?.to_owned();
             found.insert(id, Place { shard: *shard, node: node.clone() });

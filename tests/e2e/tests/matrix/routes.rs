@@ -10,10 +10,10 @@ use bulk_reshuffle::routing::{
     PollAction, PollEvent, Route, RoutingTable, Snapshot, StateCache, Unrouted, Unshared, Upstreams, hash,
 };
 
+use bulk_reshuffle_e2e::RealScene;
 use serde_json::json;
 
 use crate::key::Key;
-use crate::site::Site;
 
 /// The filter's routing table of a cluster.
 #[derive(Debug)]
@@ -39,14 +39,14 @@ pub struct Place {
 
 impl Routes {
     /// Loads the state as the filter does.
-    pub async fn load(site: &Site) -> Result<Self> {
+    pub async fn load(scene: &RealScene) -> Result<Self> {
         let known = Known::load(async |path| {
-            let answer = site.client.get(&site.direct(0, &path)?).await?;
+            let answer = scene.client.get(&scene.direct(0, &path)?).await?;
             Ok((answer.status.as_u16(), answer.body.to_vec()))
         })
         .await?;
-        let mut state = site.client.get_json(&site.direct(0, "/_cluster/state")?).await?;
-        let aliases = site.client.get_json(&site.direct(0, "/_alias")?).await?;
+        let mut state = scene.client.get_json(&scene.direct(0, "/_cluster/state")?).await?;
+        let aliases = scene.client.get_json(&scene.direct(0, "/_alias")?).await?;
         state["answers"] = json!({ "/_alias": aliases });
         let exported = serde_json::to_vec(&known.table.export("*", usize::MAX, None, None))?;
         let again = [Known::of(state.to_string().as_bytes()).await?, Known::of(&exported).await?];

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// Returns an answer without the parts that may differ between two answers to the same request: times, sequence
 /// numbers, generated ids, and the name of the index.
@@ -43,7 +43,7 @@ fn blur(value: &mut Value) {
     }
 }
 
-impl Site {
+impl SharedScene {
     /// Sends a body directly to each node, and through the filter, each time to a different index. The filter's answer
     /// must equal that of one of the nodes (an error reads differently after it has crossed between nodes), and the
     /// indices must have the same documents.
@@ -150,12 +150,12 @@ fn odd_bodies() -> Vec<(&'static str, Vec<u8>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_requests_get_the_same_answer_as_from_the_cluster() {
-    let site = Site::start("odd").await;
+    let scene = SharedScene::start("odd").await;
     for index in ["odd-0", "odd-1", "odd-2", "odd-f"] {
-        site.index(index, json!({})).await;
+        scene.index(index, json!({})).await;
     }
     for (name, body) in odd_bodies() {
-        site.compare(name, "", &body).await;
+        scene.compare(name, "", &body).await;
     }
     for query in [
         "/",
@@ -167,16 +167,16 @@ async fn odd_requests_get_the_same_answer_as_from_the_cluster() {
         "?filter_path=items.*.status",
         "?pretty",
     ] {
-        site.compare(query, query, GOOD.as_bytes()).await;
+        scene.compare(query, query, GOOD.as_bytes()).await;
     }
-    site.end().await;
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_actions_leave_the_same_documents_as_without_the_filter() {
-    let site = Site::start("actions").await;
+    let scene = SharedScene::start("actions").await;
     for index in ["odd-c", "odd-d"] {
-        site.index(index, json!({})).await;
+        scene.index(index, json!({})).await;
     }
     // A fixed random sequence, so that a failure is reproducible.
     let mut random = 7_u64;
@@ -196,13 +196,13 @@ async fn all_actions_leave_the_same_documents_as_without_the_filter() {
                 _ => format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n"),
             };
         }
-        let direct = site.client.post_ndjson(&site.direct(round, "/odd-c/_bulk"), body.clone()).await.unwrap();
-        let routed = site.client.post_ndjson(&site.envoy.url("/odd-d/_bulk"), body).await.unwrap();
+        let direct = scene.client.post_ndjson(&scene.direct(round, "/odd-c/_bulk"), body.clone()).await.unwrap();
+        let routed = scene.client.post_ndjson(&scene.envoy.url("/odd-d/_bulk"), body).await.unwrap();
         assert_eq!(comparable(&direct.body, "odd-c"), comparable(&routed.body, "odd-d"), "round {round}");
         for header in ["content-type", "warning", "x-elastic-product"] {
             assert_eq!(direct.headers.get(header), routed.headers.get(header), "{header}");
         }
     }
-    assert_eq!(site.all_documents("odd-c").await, site.all_documents("odd-d").await);
-    site.end().await;
+    assert_eq!(scene.all_documents("odd-c").await, scene.all_documents("odd-d").await);
+    scene.end().await;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bulk_reshuffle_e2e::{FakeCluster, Item};
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 fn documents(index: &str, numbers: std::ops::Range<usize>, size: usize) -> String {
     let text = "x".repeat(size);
@@ -15,9 +15,9 @@ fn documents(index: &str, numbers: std::ops::Range<usize>, size: usize) -> Strin
 }
 
 /// Sends a request, and checks that the answer has an item for each document, in order.
-async fn write(site: &Site, path: &str, index: &str, numbers: std::ops::Range<usize>, size: usize) {
-    let url = site.envoy.url(path);
-    let answer = site.client.post_ndjson(&url, documents(index, numbers.clone(), size)).await.unwrap();
+async fn write(scene: &SharedScene, path: &str, index: &str, numbers: std::ops::Range<usize>, size: usize) {
+    let url = scene.envoy.url(path);
+    let answer = scene.client.post_ndjson(&url, documents(index, numbers.clone(), size)).await.unwrap();
     let items = Item::read_all(&answer).unwrap();
     let found: Vec<_> = items.iter().map(|item| (item.id.as_str(), item.status)).collect();
     let ids: Vec<_> = numbers.map(|n| n.to_string()).collect();
@@ -25,9 +25,9 @@ async fn write(site: &Site, path: &str, index: &str, numbers: std::ops::Range<us
 }
 
 /// Returns the number of requests to nodes that Envoy has cancelled, and of connections closed because of that.
-async fn cancelled(site: &Site) -> u64 {
+async fn cancelled(scene: &SharedScene) -> u64 {
     const SIGNS: &str = "(upstream_rq_cancelled|upstream_rq_tx_reset|upstream_cx_destroy_local_with_active_rq)$";
-    site.envoy.stats_with(SIGNS).await.unwrap().values().sum()
+    scene.envoy.stats_with(SIGNS).await.unwrap().values().sum()
 }
 
 fn nodes_of(received: &FakeCluster) -> Vec<usize> {
@@ -37,40 +37,40 @@ fn nodes_of(received: &FakeCluster) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_request_is_split_and_no_request_to_a_node_is_cancelled() {
     const REQUESTS: usize = 20;
-    let (site, received) = Site::start_shipped("buffer", "buffer.yaml", |files| files).await;
-    site.index("buffer", json!({})).await;
+    let (scene, received) = SharedScene::start_shipped("buffer", "buffer.yaml", |files| files).await;
+    scene.index("buffer", json!({})).await;
     received.forget();
     let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-    let before = site.counter(merged).await;
+    let before = scene.counter(merged).await;
     for number in 0..REQUESTS {
-        write(&site, "/_bulk", "buffer", number * 100..(number + 1) * 100, 10).await;
+        write(&scene, "/_bulk", "buffer", number * 100..(number + 1) * 100, 10).await;
     }
-    assert_eq!(site.counter(merged).await - before, REQUESTS as u64);
+    assert_eq!(scene.counter(merged).await - before, REQUESTS as u64);
     let nodes = nodes_of(&received);
     assert_eq!((nodes.len(), nodes.iter().collect::<BTreeSet<_>>().len()), (3 * REQUESTS, 3));
-    assert_eq!(site.documents("buffer").await, 100 * REQUESTS as u64);
+    assert_eq!(scene.documents("buffer").await, 100 * REQUESTS as u64);
     assert_eq!(
-        site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.header_pause").await,
+        scene.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.header_pause").await,
         0
     );
-    assert_eq!(cancelled(&site).await, 0);
-    site.end().await;
+    assert_eq!(cancelled(&scene).await, 0);
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_requests_are_accepted_split_and_unsplit() {
-    let (site, received) = Site::start_shipped("buffer-large", "buffer.yaml", |files| files).await;
-    site.index("buffer-large", json!({})).await;
+    let (scene, received) = SharedScene::start_shipped("buffer-large", "buffer.yaml", |files| files).await;
+    scene.index("buffer-large", json!({})).await;
     received.forget();
     // 30 MB: first split, then with a parameter that makes the request pass through.
-    write(&site, "/_bulk", "buffer-large", 0..30_000, 950).await;
+    write(&scene, "/_bulk", "buffer-large", 0..30_000, 950).await;
     assert_eq!(nodes_of(&received).into_iter().collect::<BTreeSet<_>>().len(), 3);
     received.forget();
-    write(&site, "/_bulk?pipeline=_none", "buffer-large", 30_000..60_000, 950).await;
+    write(&scene, "/_bulk?pipeline=_none", "buffer-large", 30_000..60_000, 950).await;
     let bulks = received.bulks();
     assert_eq!(bulks.len(), 1);
     assert!(bulks[0].text() == documents("buffer-large", 30_000..60_000, 950), "the body was changed");
-    assert_eq!(site.documents("buffer-large").await, 60_000);
-    assert_eq!(cancelled(&site).await, 0);
-    site.end().await;
+    assert_eq!(scene.documents("buffer-large").await, 60_000);
+    assert_eq!(cancelled(&scene).await, 0);
+    scene.end().await;
 }

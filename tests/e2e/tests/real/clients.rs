@@ -4,19 +4,19 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const CLIENTS: usize = 3_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_thousand_clients_at_once_each_get_their_own_item() {
-    let site = Site::start("clients").await;
-    site.index("crowd", json!({})).await;
+    let scene = SharedScene::start("clients").await;
+    scene.index("crowd", json!({})).await;
     let barrier = Arc::new(Barrier::new(CLIENTS));
-    let client = site.client.with_timeout(Duration::from_secs(120));
+    let client = scene.client.with_timeout(Duration::from_secs(120));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|n| {
-            let (client, url, barrier) = (client.clone(), site.envoy.url("/_bulk"), Arc::clone(&barrier));
+            let (client, url, barrier) = (client.clone(), scene.envoy.url("/_bulk"), Arc::clone(&barrier));
             tokio::spawn(async move {
                 let body = format!("{{\"create\":{{\"_index\":\"crowd\",\"_id\":\"client {n}\"}}}}\n{{\"n\":{n}}}\n");
                 barrier.wait().await;
@@ -29,9 +29,9 @@ async fn three_thousand_clients_at_once_each_get_their_own_item() {
         let [item] = answer["items"].as_array().unwrap().as_slice() else { panic!("{answer}") };
         assert_eq!((&item["create"]["_id"], &item["create"]["status"]), (&json!(format!("client {n}")), &json!(201)));
     }
-    assert_eq!(site.documents("crowd").await, CLIENTS as u64);
-    let (batches, requests) = (site.by_upstream("batches").await, site.by_upstream("batch_requests").await);
+    assert_eq!(scene.documents("crowd").await, CLIENTS as u64);
+    let (batches, requests) = (scene.by_upstream("batches").await, scene.by_upstream("batch_requests").await);
     println!("{requests:?} requests in {batches:?} batches");
     assert!(batches.values().sum::<u64>() * 5 < requests.values().sum::<u64>());
-    site.end().await;
+    scene.end().await;
 }

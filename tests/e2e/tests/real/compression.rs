@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use hyper::Request;
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 fn gzip(plain: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -17,22 +17,22 @@ fn gzip(plain: &str) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_accepts() {
-    let site = Site::start("compression").await;
-    site.index("zipped", json!({})).await;
+    let scene = SharedScene::start("compression").await;
+    scene.index("zipped", json!({})).await;
     let body: String = (0..2_000)
         .map(|n| format!("{{\"index\":{{\"_index\":\"zipped\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
         .collect();
     let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
     for accepts in ["identity", "gzip, deflate"] {
-        let before = site.counter(merged).await;
-        let request = Request::post(site.envoy.url("/_bulk"))
+        let before = scene.counter(merged).await;
+        let request = Request::post(scene.envoy.url("/_bulk"))
             .header("content-type", "application/x-ndjson")
             .header("content-encoding", "gzip")
             .header("accept-encoding", accepts)
             .body(Bytes::from(gzip(&body)))
             .unwrap();
-        let answer = site.client.send(request).await.unwrap().ok().unwrap();
-        assert_eq!(site.counter(merged).await, before + 1);
+        let answer = scene.client.send(request).await.unwrap().ok().unwrap();
+        assert_eq!(scene.counter(merged).await, before + 1);
         let compressed = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
         assert_eq!(compressed, accepts != "identity");
         let mut text = String::new();
@@ -44,31 +44,31 @@ async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_a
         assert_eq!(answer["errors"], false);
         assert_eq!(answer["items"].as_array().unwrap().len(), 2_000);
     }
-    assert_eq!(site.documents("zipped").await, 2_000);
-    site.end().await;
+    assert_eq!(scene.documents("zipped").await, 2_000);
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_accept_compressed_batches() {
-    let site = Site::start_with("compressed-batches", json!({"dispatch": {"compress": true}})).await;
-    site.index("batches", json!({})).await;
+    let scene = SharedScene::start_with("compressed-batches", json!({"dispatch": {"compress": true}})).await;
+    scene.index("batches", json!({})).await;
     let received = "cluster.es-0.upstream_rq_total";
     let sent = "cluster.es-0.upstream_cx_tx_bytes_total";
-    let (requests, bytes) = (site.counter(received).await, site.counter(sent).await);
-    let plain = site.by_upstream("batch_bytes").await.get("es-0").copied().unwrap_or_default();
+    let (requests, bytes) = (scene.counter(received).await, scene.counter(sent).await);
+    let plain = scene.by_upstream("batch_bytes").await.get("es-0").copied().unwrap_or_default();
     let body: String = (0..5_000)
         .map(|n| format!("{{\"index\":{{\"_index\":\"batches\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
         .collect();
-    let answer = site.bulk(&body).await.ok().unwrap().json().unwrap();
+    let answer = scene.bulk(&body).await.ok().unwrap().json().unwrap();
     assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), 5_000));
-    assert_eq!(site.documents("batches").await, 5_000);
-    let (requests, bytes) = (site.counter(received).await - requests, site.counter(sent).await - bytes);
-    let plain = site.by_upstream("batch_bytes").await["es-0"] - plain;
+    assert_eq!(scene.documents("batches").await, 5_000);
+    let (requests, bytes) = (scene.counter(received).await - requests, scene.counter(sent).await - bytes);
+    let plain = scene.by_upstream("batch_bytes").await["es-0"] - plain;
     assert!(requests >= 1 && plain > 50_000, "{requests} batches of {plain} bytes");
     assert!(bytes * 3 < plain, "{bytes} bytes were sent of {plain}");
     // Errors of documents are reported as without compression.
     let wrong = "{\"index\":{\"_index\":\"batches\",\"_id\":\"w\"}}\n{\"n\":\"many\"}\n";
-    let answer = site.bulk(wrong).await.ok().unwrap().json().unwrap();
+    let answer = scene.bulk(wrong).await.ok().unwrap().json().unwrap();
     assert_eq!(answer["items"][0]["index"]["error"]["type"], "mapper_parsing_exception");
-    site.end().await;
+    scene.end().await;
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// A limit far above the expected time.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
 
-impl Site {
+impl SharedScene {
     /// Creates an index by a bulk request. Returns the time from its answer until the filter routes to the index.
     async fn learns(&self, index: &str) -> Duration {
         self.client.delete(&self.direct(0, &format!("/{index}"))).await.unwrap();
@@ -42,13 +42,13 @@ async fn an_index_that_a_request_creates_is_routed_almost_immediately() {
     // The first interval is so long that no regular poll can find the index.
     for (refresh, indices) in [("10m", 1), ("5s", 4)] {
         let name = format!("learnt-{refresh}");
-        let site = Site::start_with(&name, json!({"cluster_state": {"refresh": refresh}})).await;
+        let scene = SharedScene::start_with(&name, json!({"cluster_state": {"refresh": refresh}})).await;
         for number in 0..indices {
-            let after = site.learns(&format!("{name}-{number}")).await;
+            let after = scene.learns(&format!("{name}-{number}")).await;
             println!("an index that a request created: routed {after:.0?} later, with a refresh every {refresh}");
             // Hints trigger an early poll, but only at a limited rate.
             assert!(after < Duration::from_millis(1500), "{after:?}");
         }
-        site.end().await;
+        scene.end().await;
     }
 }

@@ -1,41 +1,37 @@
 //! `envoy/gateway.yaml`: several tenants, and TLS on both sides.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
-use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Item, Recorded, TlsClient, gateway_files};
-use bulk_reshuffle_stack::{Response, wait};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, TlsClient, gateway_files};
+use bulk_reshuffle_stack::Response;
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::json;
-use tokio::task::JoinSet;
 
-use crate::site::{self, Site};
-
-const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
+use crate::owned::{Owned, create_at_once, owners};
+use crate::shared_scene::{self, SharedScene};
 
 /// The gateway of the file, in front of nodes that admit no other client.
-struct Scene {
-    site: Site,
+struct GatewayScene {
+    shared: SharedScene,
     guarded: GuardedNodes,
     servers: Authority,
     tenants: Authority,
 }
 
-impl Scene {
+impl GatewayScene {
     /// Starts a scene whose nodes offer HTTP/2 or not. Requests are held for a while, so that they are merged.
     async fn start(name: &str, http2: bool) -> Self {
         let (servers, tenants) = (Authority::new().unwrap(), Authority::new().unwrap());
-        let nodes = site::nodes(site::distribution()).await;
+        let nodes = shared_scene::nodes(shared_scene::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
         let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal")).unwrap()).collect();
         let guests = Guests::Certified { authority: servers.certificate.clone(), http2 };
-        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await.unwrap();
-        let files = gateway_files(&site::folder(name), &servers, &tenants, &guarded.addresses()).unwrap();
+        let guarded = GuardedNodes::start(shared_scene::folder(name), &addresses, &identities, guests).await.unwrap();
+        let files = gateway_files(&shared_scene::folder(name), &servers, &tenants, &guarded.addresses()).unwrap();
         let envoy = files.start("gateway.yaml").await.unwrap();
-        Self { site: Site::of(nodes, envoy), guarded, servers, tenants }
+        Self { shared: SharedScene::of(nodes, envoy), guarded, servers, tenants }
     }
 
     /// Creates a client with a certificate of the tenant that this URI names.
@@ -49,52 +45,33 @@ impl Scene {
     }
 
     fn bulk(&self, headers: &[(&str, &str)], body: String) -> Request<Bytes> {
-        let request = Request::post(format!("https://{}/_bulk", self.site.envoy.addr()));
+        let request = Request::post(format!("https://{}/_bulk", self.shared.envoy.addr()));
         let request = request.header("content-type", "application/x-ndjson");
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(body.into()).unwrap()
     }
 
     /// Creates an index, and waits until the filter routes to it.
     async fn index(&self, name: &str) {
-        self.site.create_index(name, json!({})).await;
+        self.shared.create_index(name, json!({})).await;
         let client = self.stranger();
-        let probe: String =
-            (0..64).map(|n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"{n}\"}}}}\n")).collect();
-        wait::until(Duration::from_secs(60), "the filter routes to the index", async || {
-            let before = self.site.counter(MERGED).await;
-            client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe.clone())).await?;
-            Ok((self.site.counter(MERGED).await > before).then_some(()))
-        })
-        .await
-        .unwrap();
+        let send = async |probe| {
+            client.send(self.bulk(&[("x-api-key", "change-me-dave")], probe)).await.unwrap();
+        };
+        self.shared.wait_for_routing_of(name, send).await;
         self.guarded.admitted.forget();
     }
 
     async fn end(self) {
-        self.site.end().await;
+        self.shared.end().await;
         self.guarded.end().await.unwrap();
     }
-}
-
-fn documents(owner: &str, index: &str, numbers: Range<usize>) -> String {
-    numbers
-        .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{owner}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect()
-}
-
-/// Returns the tenant in a batch's header, and the tenants whose documents are in it.
-fn owners(batch: &Recorded) -> (String, BTreeSet<String>) {
-    let operations = batch.operations().unwrap();
-    let owner = |id: &str| id.split('-').next().unwrap().to_owned();
-    let owners = operations.iter().map(|operation| owner(operation.id.as_deref().unwrap())).collect();
-    (batch.header("x-tenant").unwrap_or_default().to_owned(), owners)
 }
 
 /// Sends concurrent requests of five clients of three tenants. Each client forges another tenant's name.
 async fn three_tenants_write(name: &str, http2: bool) {
     const REQUESTS: usize = 12;
     const ALICE: &str = "spiffe://tenants.internal/alice";
-    let scene = Scene::start(name, http2).await;
+    let scene = GatewayScene::start(name, http2).await;
     scene.index(name).await;
     // A tenant has two certificates or keys while it rotates them.
     let clients = [
@@ -104,26 +81,21 @@ async fn three_tenants_write(name: &str, http2: bool) {
         ("carol", scene.stranger(), [("x-tenant", "dave"), ("x-api-key", "change-me-carol-2")]),
         ("dave", scene.stranger(), [("x-tenant", "carol"), ("x-api-key", "change-me-dave")]),
     ];
-    let mut answers = JoinSet::new();
-    for (number, (owner, client, headers)) in clients.iter().enumerate() {
-        for round in 0..REQUESTS {
-            let first = (number * REQUESTS + round) * 30;
-            let (owner, client) = (*owner, client.clone());
-            let request = scene.bulk(headers, documents(owner, name, first..first + 30));
-            answers.spawn(async move { (owner, first, client.send(request).await.unwrap()) });
-        }
-    }
-    for (owner, first, answer) in answers.join_all().await {
-        let items = Item::read_all(&answer).unwrap();
-        let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.status)).collect();
-        assert_eq!(found, (first..first + 30).map(|n| (format!("{owner}-{n}"), 201)).collect::<Vec<_>>());
-    }
+    create_at_once((0..).zip(&clients).flat_map(|(number, (owner, client, headers))| {
+        let scene = &scene;
+        (number * REQUESTS..(number + 1) * REQUESTS).map(move |request| {
+            let documents = Owned::new(owner, request * 30..(request + 1) * 30);
+            let (client, request) = (client.clone(), scene.bulk(headers, documents.body(name)));
+            (documents, async move { client.send(request).await.unwrap() })
+        })
+    }))
+    .await;
 
     let requests = clients.len() * REQUESTS;
-    assert_eq!(scene.site.documents(name).await, 30 * requests as u64);
+    assert_eq!(scene.shared.documents(name).await, 30 * requests as u64);
     let batches = scene.guarded.admitted.bulks();
     let only = |tenant: &str, owner: &str| (tenant.to_owned(), BTreeSet::from([owner.to_owned()]));
-    let told: BTreeSet<_> = batches.iter().map(owners).collect();
+    let told: BTreeSet<_> = batches.iter().map(|batch| owners(batch, "x-tenant")).collect();
     assert_eq!(told, [only(ALICE, "alice"), only("carol", "carol"), only("dave", "dave")].into());
     assert!(batches.iter().all(|batch| batch.header("x-api-key").is_none()), "a key was forwarded");
     for address in ["x-forwarded-for", "x-envoy-external-address"] {
@@ -132,7 +104,7 @@ async fn three_tenants_write(name: &str, http2: bool) {
     // Each tenant's requests were merged, whichever certificate or key they used.
     assert!(batches.len() < requests, "{} batches", batches.len());
 
-    let connections = scene.site.envoy.stats_with("cx_http[12]_total$").await.unwrap();
+    let connections = scene.shared.envoy.stats_with("cx_http[12]_total$").await.unwrap();
     for version in [1, 2] {
         assert!(connections[&format!("http.gateway.downstream_cx_http{version}_total")] > 0);
     }
@@ -156,9 +128,9 @@ async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_are_not_tenants_are_rejected() {
-    let scene = Scene::start("gateway-strangers", true).await;
+    let scene = GatewayScene::start("gateway-strangers", true).await;
     scene.index("strangers").await;
-    let body = || documents("mallory", "strangers", 0..30);
+    let body = || Owned::new("mallory", 0..30).body("strangers");
     for headers in [vec![], vec![("x-api-key", "change-me")], vec![("x-tenant", "dave")]] {
         let answer = scene.stranger().send(scene.bulk(&headers, body())).await.unwrap();
         assert_eq!(answer.status, 401, "{headers:?}");
@@ -172,6 +144,6 @@ async fn clients_that_are_not_tenants_are_rejected() {
     let refused: Result<Response> = client.send(scene.bulk(&[("x-api-key", "change-me-dave")], body())).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);
-    assert_eq!(scene.site.documents("strangers").await, 0);
+    assert_eq!(scene.shared.documents("strangers").await, 0);
     scene.end().await;
 }

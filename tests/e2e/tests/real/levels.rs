@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
-use bulk_reshuffle_e2e::{Index, Item, Recorded};
+use bulk_reshuffle_e2e::{Index, Recorded};
 use serde_json::json;
-use tokio::task::JoinSet;
 
-use crate::site::Site;
+use crate::owned::{Owned, create_at_once};
+use crate::shared_scene::SharedScene;
 
 const REQUESTS: usize = 12;
 const DOCUMENTS: usize = 100;
@@ -20,25 +20,20 @@ fn shards(batch: &Recorded) -> BTreeSet<usize> {
 async fn at_the_shard_level_each_batch_is_for_one_shard() {
     for level in ["node", "shard"] {
         let config = json!({"dispatch": {"level": level}});
-        let (site, received) = Site::start_recorded(&format!("level-{level}"), config, |options| options).await;
+        let (scene, received) = SharedScene::start_recorded(&format!("level-{level}"), config, |options| options).await;
         let name = format!("level-{level}");
-        site.index(&name, json!({})).await;
+        scene.index(&name, json!({})).await;
         received.forget();
-        let mut answers = JoinSet::new();
-        for request in 0..REQUESTS {
-            let id = move |n: usize| format!("{request}-{n}");
-            let line = move |n| format!("{{\"index\":{{\"_id\":\"{}\"}}}}\n{{\"n\":{n}}}\n", id(n));
-            let body: String = (0..DOCUMENTS).map(line).collect();
-            let (client, url) = (site.client.clone(), site.envoy.url(&format!("/{name}/_bulk")));
-            answers.spawn(async move {
-                let items = Item::read_all(&client.post_ndjson(&url, body).await.unwrap()).unwrap();
-                let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.status)).collect();
-                assert_eq!(found, (0..DOCUMENTS).map(|n| (id(n), 201)).collect::<Vec<_>>());
-            });
-        }
-        answers.join_all().await;
-        assert_eq!(site.documents(&name).await, (REQUESTS * DOCUMENTS) as u64);
-        let cat = site.client.get_json(&site.direct(0, &format!("/_cat/shards/{name}?format=json"))).await.unwrap();
+        create_at_once((0..REQUESTS).map(|request| {
+            let documents = Owned::new(&request.to_string(), 0..DOCUMENTS);
+            let line = |(n, id)| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n");
+            let body: String = documents.ids.iter().enumerate().map(line).collect();
+            let (client, url) = (scene.client.clone(), scene.envoy.url(&format!("/{name}/_bulk")));
+            (documents, async move { client.post_ndjson(&url, body).await.unwrap() })
+        }))
+        .await;
+        assert_eq!(scene.documents(&name).await, (REQUESTS * DOCUMENTS) as u64);
+        let cat = scene.client.get_json(&scene.direct(0, &format!("/_cat/shards/{name}?format=json"))).await.unwrap();
         let of_node = |node: usize| -> BTreeSet<usize> {
             let on_node = cat.as_array().unwrap().iter().filter(|shard| shard["node"] == format!("es-{node}"));
             on_node.map(|shard| shard["shard"].as_str().unwrap().parse().unwrap()).collect()
@@ -52,6 +47,6 @@ async fn at_the_shard_level_each_batch_is_for_one_shard() {
         }
         assert_eq!(seen, (0..6).collect());
         assert_eq!(most, if level == "node" { 2 } else { 1 });
-        site.end().await;
+        scene.end().await;
     }
 }

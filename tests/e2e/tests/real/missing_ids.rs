@@ -4,11 +4,11 @@ use std::time::Duration;
 use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const DOCUMENTS: usize = 300;
 
-impl Site {
+impl SharedScene {
     /// Sends documents without ids in one request; returns their generated ids.
     async fn make(&self, index: &str) -> Vec<String> {
         let body: String = (0..DOCUMENTS).map(|n| format!("{{\"index\":{{}}}}\n{{\"n\":{n}}}\n")).collect();
@@ -42,13 +42,13 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_are_found_under_the_ids_that_the_filter_generated() {
-    let site = Site::start_with("generate", json!({"missing_id": "generate"})).await;
-    site.index("made", json!({})).await;
+    let scene = SharedScene::start_with("generate", json!({"missing_id": "generate"})).await;
+    scene.index("made", json!({})).await;
     let mut made = Vec::new();
     for _ in 0..3 {
-        made.extend(site.make("made").await);
+        made.extend(scene.make("made").await);
     }
-    let found = site.found("made").await;
+    let found = scene.found("made").await;
     let ids: BTreeSet<_> = found.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids.len(), 3 * DOCUMENTS);
     assert_eq!(ids, made.iter().cloned().collect());
@@ -59,22 +59,22 @@ async fn documents_are_found_under_the_ids_that_the_filter_generated() {
         assert!(hit.get("_routing").is_none());
     }
     // The cluster finds a document by its id, and the documents are spread over all shards.
-    let url = site.direct(1, &format!("/made/_doc/{}", made[0]));
-    assert_eq!(site.client.get_json(&url).await.unwrap()["_source"]["n"], 0);
-    assert!(site.in_shards("made").await.iter().all(|documents| *documents > 100));
-    site.end().await;
+    let url = scene.direct(1, &format!("/made/_doc/{}", made[0]));
+    assert_eq!(scene.client.get_json(&url).await.unwrap()["_source"]["n"], 0);
+    assert!(scene.in_shards("made").await.iter().all(|documents| *documents > 100));
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn direct_fills_one_shard_with_each_request() {
     let settings = json!({"indices": [{"pattern": "direct-*", "missing_id": "direct"}]});
-    let site = Site::start_with("direct", settings).await;
-    site.index("direct-a", json!({})).await;
+    let scene = SharedScene::start_with("direct", settings).await;
+    scene.index("direct-a", json!({})).await;
     // The filter's state of a new index may lack shards that started a moment later.
     wait::until(Duration::from_secs(60), "all shards have documents", async || {
-        let before = site.in_shards("direct-a").await;
-        site.make("direct-a").await;
-        let after = site.in_shards("direct-a").await;
+        let before = scene.in_shards("direct-a").await;
+        scene.make("direct-a").await;
+        let after = scene.in_shards("direct-a").await;
         let grown: Vec<_> =
             before.iter().zip(&after).map(|(before, after)| after - before).filter(|n| *n > 0).collect();
         assert_eq!(grown, [DOCUMENTS as u64]);
@@ -82,7 +82,7 @@ async fn direct_fills_one_shard_with_each_request() {
     })
     .await
     .unwrap();
-    let found = site.found("direct-a").await;
+    let found = scene.found("direct-a").await;
     assert!(found.iter().all(|hit| hit["_routing"].is_string()), "{}", found[0]);
-    site.end().await;
+    scene.end().await;
 }

@@ -3,17 +3,17 @@ use std::time::{Duration, Instant};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 50;
 
 /// Writes documents, and checks that all of them are acknowledged.
-async fn write(site: &Site, name: &str) {
+async fn write(scene: &SharedScene, name: &str) {
     let body: String = (0..DOCUMENTS)
         .map(|n| format!("{{\"index\":{{\"_index\":\"upstreams\",\"_id\":\"{name}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
         .collect();
-    let answer = site.bulk(&body).await.ok().unwrap().json().unwrap();
+    let answer = scene.bulk(&body).await.ok().unwrap().json().unwrap();
     assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), DOCUMENTS), "{answer}");
 }
 
@@ -22,23 +22,23 @@ async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() {
     // Hints in answers trigger a poll after a fifth of the interval at the earliest.
     const SHORTEST: Duration = Duration::from_secs(2);
     let config = json!({"cluster_state": {"refresh": "10s"}});
-    let (site, received) = Site::start_recorded("upstreams", config, |mut options| {
+    let (scene, received) = SharedScene::start_recorded("upstreams", config, |mut options| {
         options.clusters.retain(|(name, _)| name != "es-2");
         options
     })
     .await;
-    site.index("upstreams", json!({})).await;
-    let redirected = async || site.by_upstream("batches_redirected").await.get("es-2").copied().unwrap_or_default();
+    scene.index("upstreams", json!({})).await;
+    let redirected = async || scene.by_upstream("batches_redirected").await.get("es-2").copied().unwrap_or_default();
     let (before, begun) = (redirected().await, Instant::now());
     received.forget();
     for number in 0..REQUESTS {
-        write(&site, &number.to_string()).await;
+        write(&scene, &number.to_string()).await;
     }
     let (tried, polls) = (redirected().await - before, begun.elapsed().as_secs() / SHORTEST.as_secs());
-    assert_eq!(site.documents("upstreams").await, (REQUESTS * DOCUMENTS) as u64);
-    assert_eq!(site.counter("wasmcustom.bulk_reshuffle_operations_unknown_total.upstream.es-2").await, 0);
+    assert_eq!(scene.documents("upstreams").await, (REQUESTS * DOCUMENTS) as u64);
+    assert_eq!(scene.counter("wasmcustom.bulk_reshuffle_operations_unknown_total.upstream.es-2").await, 0);
     // Two of six shards are on that node. Operations on the others go to their own nodes.
-    let batches = site.by_upstream("batches").await;
+    let batches = scene.by_upstream("batches").await;
     for upstream in ["es", "es-0", "es-1"] {
         assert!(batches[upstream] >= REQUESTS as u64, "{batches:?}");
     }
@@ -46,10 +46,10 @@ async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() {
     assert!(tried <= polls + 1, "tried {tried} times in {polls} polls");
     // The upstream is tried again later.
     wait::until(Duration::from_secs(30), "the missing upstream is tried again", async || {
-        write(&site, "again").await;
+        write(&scene, "again").await;
         Ok((redirected().await > before + tried).then_some(()))
     })
     .await
     .unwrap();
-    site.end().await;
+    scene.end().await;
 }

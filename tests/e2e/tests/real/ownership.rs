@@ -1,7 +1,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// Returns ids of many kinds: short, long, accented, outside the basic plane, with characters that JSON escapes.
 fn ids() -> Vec<String> {
@@ -18,7 +18,7 @@ fn ids() -> Vec<String> {
     (0..30).flat_map(|n| kinds.iter().map(move |kind| kind(n))).collect()
 }
 
-impl Site {
+impl SharedScene {
     /// Returns the node that the cluster reports as the owner of a routing value.
     async fn owner(&self, index: &str, routing: &str) -> String {
         let routing = utf8_percent_encode(routing, NON_ALPHANUMERIC);
@@ -44,32 +44,32 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_routed_operation_goes_to_the_node_that_owns_it() {
-    let site = Site::start("ownership").await;
-    site.index("plain", json!({})).await;
+    let scene = SharedScene::start("ownership").await;
+    scene.index("plain", json!({})).await;
     for id in ids() {
         let line = json!({"index": {"_index": "plain", "_id": id}});
-        assert_eq!(site.receiver("/_bulk", &line).await, site.owner("plain", &id).await, "{id:?}");
+        assert_eq!(scene.receiver("/_bulk", &line).await, scene.owner("plain", &id).await, "{id:?}");
     }
-    assert_eq!(site.documents("plain").await, ids().len() as u64);
-    site.end().await;
+    assert_eq!(scene.documents("plain").await, ids().len() as u64);
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn custom_routing_aliases_and_other_shard_counts_are_routed_correctly() {
-    let site = Site::start("routing").await;
-    site.index("wide", json!({"number_of_shards": 4, "number_of_routing_shards": 24})).await;
+    let scene = SharedScene::start("routing").await;
+    scene.index("wide", json!({"number_of_shards": 4, "number_of_routing_shards": 24})).await;
     let add = json!({"actions": [{"add": {"index": "wide", "alias": "wide-alias"}}]});
-    site.client.post_json(&site.direct(0, "/_aliases"), &add).await.unwrap().ok().unwrap();
-    site.wait_for_routing("wide-alias").await;
+    scene.client.post_json(&scene.direct(0, "/_aliases"), &add).await.unwrap().ok().unwrap();
+    scene.wait_for_routing("wide-alias").await;
     for (n, value) in ids().into_iter().enumerate().step_by(4) {
-        let owner = site.owner("wide", &value).await;
+        let owner = scene.owner("wide", &value).await;
         let id = format!("document {n}");
         let routed = json!({"index": {"_index": "wide", "_id": id, "routing": value}});
-        assert_eq!(site.receiver("/_bulk", &routed).await, owner, "routing {value:?}");
+        assert_eq!(scene.receiver("/_bulk", &routed).await, owner, "routing {value:?}");
         let by_alias = json!({"index": {"_index": "wide-alias", "_id": value}});
-        assert_eq!(site.receiver("/_bulk", &by_alias).await, owner, "id {value:?}");
+        assert_eq!(scene.receiver("/_bulk", &by_alias).await, owner, "id {value:?}");
         let by_path = json!({"index": {"_id": id, "routing": value}});
-        assert_eq!(site.receiver("/wide/_bulk", &by_path).await, owner, "routing {value:?}");
+        assert_eq!(scene.receiver("/wide/_bulk", &by_path).await, owner, "routing {value:?}");
     }
-    site.end().await;
+    scene.end().await;
 }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use crate::answers::without_source;
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// Queries that the filter applies itself.
 const FILTERED: &[&str] = &[
@@ -116,7 +116,7 @@ fn bodies() -> Vec<String> {
     ]
 }
 
-impl Site {
+impl SharedScene {
     /// Sends a body to one index at a node, and to another one through the filter. The two answers must be identical,
     /// except for the index, `took` and sequence numbers.
     async fn compare_text(&self, node: usize, query: &str, body: &str) {
@@ -143,33 +143,33 @@ fn without_numbers(text: &str, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn response_parameters_give_the_same_answer_as_from_the_cluster() {
-    let site = Site::start("seen").await;
+    let scene = SharedScene::start("seen").await;
     for index in ["seen-d", "seen-f"] {
-        site.index(index, json!({})).await;
+        scene.index(index, json!({})).await;
     }
     let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-    let before = site.counter(merged).await;
+    let before = scene.counter(merged).await;
     let bodies = bodies();
     for (node, query) in FILTERED.iter().enumerate() {
         for body in &bodies {
-            site.compare_text(node, query, body).await;
+            scene.compare_text(node, query, body).await;
         }
     }
-    assert_eq!(site.counter(merged).await, before + (FILTERED.len() * bodies.len()) as u64);
-    assert_eq!(site.by_upstream("batches").await.len(), 3);
+    assert_eq!(scene.counter(merged).await, before + (FILTERED.len() * bodies.len()) as u64);
+    assert_eq!(scene.by_upstream("batches").await.len(), 3);
     for (node, query) in PASSED.iter().enumerate() {
         for body in &bodies {
-            site.compare_text(node, query, body).await;
+            scene.compare_text(node, query, body).await;
         }
     }
     let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.parameter";
-    assert_eq!(site.counter(passed).await, (PASSED.len() * bodies.len()) as u64);
+    assert_eq!(scene.counter(passed).await, (PASSED.len() * bodies.len()) as u64);
     // Refusals are not filtered, neither of a request that passes through nor of its shares.
     for body in [bodies[3].as_str(), "junk\n", "", "{\"index\":{\"_id\":\"0\"}}\n{\"n\":1}"] {
-        site.compare_text(0, "filter_path=errors&refresh=banana", body).await;
-        site.compare_text(0, "filter_path=error.type&human=true", body).await;
-        site.compare_text(0, "pretty&filter_path=error.type", body).await;
-        site.compare_text(0, "pretty&timeout=banana", body).await;
+        scene.compare_text(0, "filter_path=errors&refresh=banana", body).await;
+        scene.compare_text(0, "filter_path=error.type&human=true", body).await;
+        scene.compare_text(0, "pretty&filter_path=error.type", body).await;
+        scene.compare_text(0, "pretty&timeout=banana", body).await;
     }
-    site.end().await;
+    scene.end().await;
 }

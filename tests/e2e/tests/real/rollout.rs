@@ -9,15 +9,16 @@ use bulk_reshuffle_e2e::{FakeCluster, Item, ShippedFiles};
 use bulk_reshuffle_stack::{port, wait};
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const BATCHES: &str = "wasmcustom.bulk_reshuffle_batches_total";
 
-/// Starts a site. Returns also the URL of bulk requests at the port without the filter.
-async fn start(name: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) -> (Site, FakeCluster, String) {
+/// Starts a scene. Returns also the URL of bulk requests at the port without the filter.
+async fn start(name: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) -> (SharedScene, FakeCluster, String) {
     let plain = port::free().unwrap();
-    let (site, received) = Site::start_shipped(name, "rollout.yaml", |files| replace(files.port(9210, plain))).await;
-    (site, received, format!("http://127.0.0.1:{plain}/_bulk"))
+    let (scene, received) =
+        SharedScene::start_shipped(name, "rollout.yaml", |files| replace(files.port(9210, plain))).await;
+    (scene, received, format!("http://127.0.0.1:{plain}/_bulk"))
 }
 
 fn documents(index: &str) -> String {
@@ -27,38 +28,38 @@ fn documents(index: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_ports_give_the_same_answers_and_only_one_splits() {
-    let (site, received, plain) = start("rollout", |files| files).await;
+    let (scene, received, plain) = start("rollout", |files| files).await;
     let mut answers = Vec::new();
-    for (index, url) in [("filtered", site.envoy.url("/_bulk")), ("plain", plain)] {
-        site.index(index, json!({})).await;
+    for (index, url) in [("filtered", scene.envoy.url("/_bulk")), ("plain", plain)] {
+        scene.index(index, json!({})).await;
         received.forget();
-        let merged = site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
-        let answer = site.client.post_ndjson(&url, documents(index)).await.unwrap();
+        let merged = scene.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
+        let answer = scene.client.post_ndjson(&url, documents(index)).await.unwrap();
         let items = Item::read_all(&answer).unwrap();
         answers.push(items.into_iter().map(|item| (item.action, item.id, item.status)).collect::<Vec<_>>());
-        let split = site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await - merged;
+        let split = scene.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await - merged;
         let bulks: Vec<_> = received.bulks().iter().map(|bulk| bulk.text()).collect();
         match index {
             "filtered" => assert_eq!((split, bulks.len()), (1, 3)),
             _ => assert_eq!((split, bulks), (0, vec![documents(index)])),
         }
-        assert_eq!(site.documents(index).await, 300);
+        assert_eq!(scene.documents(index).await, 300);
     }
     let expected: Vec<_> = (0..300).map(|n| ("index".to_owned(), n.to_string(), 201)).collect();
     assert_eq!(answers, [expected.clone(), expected]);
-    assert_eq!(site.counter("http.plain.downstream_rq_2xx").await, 1);
-    site.end().await;
+    assert_eq!(scene.counter("http.plain.downstream_rq_2xx").await, 1);
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prometheus_metrics_have_the_upstream_the_reason_and_the_port() {
-    let (site, _received, plain) = start("rollout-prometheus", |files| files).await;
-    site.index("prometheus", json!({})).await;
-    site.client.post_ndjson(&plain, documents("prometheus")).await.unwrap().ok().unwrap();
-    site.client.post_ndjson(&site.envoy.url("/_bulk?pipeline=_none"), documents("prometheus")).await.unwrap();
-    let (batches, stats) = (site.by_upstream("batches").await, site.envoy.stats().await.unwrap());
+    let (scene, _received, plain) = start("rollout-prometheus", |files| files).await;
+    scene.index("prometheus", json!({})).await;
+    scene.client.post_ndjson(&plain, documents("prometheus")).await.unwrap().ok().unwrap();
+    scene.client.post_ndjson(&scene.envoy.url("/_bulk?pipeline=_none"), documents("prometheus")).await.unwrap();
+    let (batches, stats) = (scene.by_upstream("batches").await, scene.envoy.stats().await.unwrap());
     assert_eq!(batches.keys().collect::<Vec<_>>(), ["es-0", "es-1", "es-2"]);
-    let text = site.client.get(&site.envoy.admin_url("/stats/prometheus")).await.unwrap().text();
+    let text = scene.client.get(&scene.envoy.admin_url("/stats/prometheus")).await.unwrap().text();
     let told: BTreeSet<&str> = text.lines().collect();
     let mut expected: Vec<_> = batches
         .iter()
@@ -74,7 +75,7 @@ async fn prometheus_metrics_have_the_upstream_the_reason_and_the_port() {
     for line in expected {
         assert!(told.contains(line.as_str()), "no {line} in\n{text}");
     }
-    site.end().await;
+    scene.end().await;
 }
 
 /// Adds up the values received for each of the filter's counters, by name and labels.
@@ -100,23 +101,23 @@ async fn check_statsd(name: &str, of_upstream: &str, replace: impl FnOnce(Shippe
     let port = socket.local_addr().unwrap().port();
     let quick =
         |files: ShippedFiles| files.port(8125, port).replace("stats_flush_interval: 5s", "stats_flush_interval: 0.1s");
-    let (site, _received, _) = start(name, |files| replace(quick(files))).await;
-    site.index(name, json!({})).await;
+    let (scene, _received, _) = start(name, |files| replace(quick(files))).await;
+    scene.index(name, json!({})).await;
     let told = RefCell::new(BTreeMap::new());
     // UDP loses datagrams that are not read in time, so each attempt sends more requests.
     wait::until(Duration::from_secs(20), "statsd receives metrics of all upstreams", async || {
-        site.bulk(&documents(name)).await.ok()?;
+        scene.bulk(&documents(name)).await.ok()?;
         listen(&socket, &mut told.borrow_mut());
         let number = |node| told.borrow().get(&format!("envoy.{BATCHES}{of_upstream}es-{node}")).copied();
         Ok((0..3).all(|node| number(node) > Some(0)).then_some(()))
     })
     .await
     .unwrap();
-    for (upstream, batches) in site.by_upstream("batches").await {
+    for (upstream, batches) in scene.by_upstream("batches").await {
         let told = told.borrow()[&format!("envoy.{BATCHES}{of_upstream}{upstream}")];
         assert!(told <= batches, "{upstream}: {told} of {batches}");
     }
-    site.end().await;
+    scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

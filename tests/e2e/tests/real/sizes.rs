@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// Returns a body of about this many bytes, and the number of its documents.
 fn body(index: &str, bytes: usize, document: usize) -> (String, usize) {
@@ -29,17 +29,17 @@ fn assert_items(answer: &Value, documents: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_of_100_mb_is_split_and_answered() {
-    let site = Site::start("large").await;
-    site.index("large", json!({})).await;
+    let scene = SharedScene::start("large").await;
+    scene.index("large", json!({})).await;
     let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-    let before = site.counter(merged).await;
+    let before = scene.counter(merged).await;
     let (body, documents) = body("large", 100 << 20, 20_000);
     assert!(body.len() > 99 << 20);
-    let client = site.client.with_timeout(Duration::from_secs(240));
-    let answer = client.post_ndjson(&site.envoy.url("/_bulk"), body).await.unwrap().ok().unwrap();
+    let client = scene.client.with_timeout(Duration::from_secs(240));
+    let answer = client.post_ndjson(&scene.envoy.url("/_bulk"), body).await.unwrap().ok().unwrap();
     assert_items(&answer.json().unwrap(), documents);
-    assert_eq!(site.counter(merged).await, before + 1);
-    assert_eq!(site.documents("large").await, documents as u64);
-    site.client.delete(&site.direct(0, "/large")).await.unwrap();
-    site.end().await;
+    assert_eq!(scene.counter(merged).await, before + 1);
+    assert_eq!(scene.documents("large").await, documents as u64);
+    scene.client.delete(&scene.direct(0, "/large")).await.unwrap();
+    scene.end().await;
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Item, Recorded, basic};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, basic};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
-use crate::site::{self, Nodes, Site};
+use crate::owned::{Owned, create_at_once, owners};
+use crate::shared_scene::{self, Nodes, SharedScene};
 
 /// The users. The first one is the filter's in the file. The passwords are `change-me`, `wonderland` and
 /// `can he fix it`.
@@ -26,8 +26,8 @@ fn names() -> impl Iterator<Item = String> {
 }
 
 /// The guarded cluster with the Envoy of the file in front of it.
-struct Scene {
-    site: Site,
+struct TlsScene {
+    shared: SharedScene,
     guarded: GuardedNodes,
     nodes: Nodes,
     name: String,
@@ -35,7 +35,7 @@ struct Scene {
     authority: Authority,
 }
 
-impl Scene {
+impl TlsScene {
     /// Starts a scene with the filter's configuration in the file.
     async fn start(name: &str) -> Self {
         let authority = Authority::new().unwrap();
@@ -51,20 +51,20 @@ impl Scene {
         identities: Vec<Identity>,
         edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
     ) -> Self {
-        let nodes = site::nodes(site::distribution()).await;
+        let nodes = shared_scene::nodes(shared_scene::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
-        let guarded = GuardedNodes::start(site::folder(name), &addresses, &identities, guests).await.unwrap();
+        let guarded = GuardedNodes::start(shared_scene::folder(name), &addresses, &identities, guests).await.unwrap();
         let envoy = envoy(name, filter, &authority, &guarded, &nodes, edit).await;
-        Self { site: Site::of(nodes.clone(), envoy), guarded, nodes, name: name.into(), authority }
+        Self { shared: SharedScene::of(nodes.clone(), envoy), guarded, nodes, name: name.into(), authority }
     }
 
     /// Sends a bulk request as this user.
     async fn bulk(&self, path: &str, authorization: Option<&str>, body: &str) -> Response {
-        self.bulk_by(&self.site.envoy, path, authorization, body).await
+        self.bulk_by(&self.shared.envoy, path, authorization, body).await
     }
 
     async fn bulk_by(&self, envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -> Response {
-        self.site.client.send(request(envoy, path, authorization, body)).await.unwrap()
+        self.shared.client.send(request(envoy, path, authorization, body)).await.unwrap()
     }
 
     /// Starts the same Envoy without the filter.
@@ -89,7 +89,7 @@ impl Scene {
 
     async fn end(self) {
         self.check_wire();
-        self.site.end().await;
+        self.shared.end().await;
         self.guarded.end().await.unwrap();
     }
 }
@@ -102,7 +102,7 @@ async fn envoy(
     nodes: &Nodes,
     edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
 ) -> Envoy {
-    let (tools, folder) = (Tools::find().unwrap(), site::folder(name));
+    let (tools, folder) = (Tools::find().unwrap(), shared_scene::folder(name));
     let ca = folder.join("ca.pem");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(&ca, &authority.certificate).unwrap();
@@ -129,16 +129,6 @@ fn request(envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -
     request.header("content-type", "application/x-ndjson").body(body.to_owned().into()).unwrap()
 }
 
-fn documents(owner: &str, index: &str, numbers: std::ops::Range<usize>) -> String {
-    numbers
-        .map(|n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{owner}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect()
-}
-
-fn ids(items: &[Item]) -> Vec<&str> {
-    items.iter().map(|item| item.id.as_str()).collect()
-}
-
 /// Returns status, headers and body, without headers that differ between any two answers.
 fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String) {
     let mut headers = BTreeMap::<_, Vec<_>>::new();
@@ -150,29 +140,19 @@ fn comparable(answer: &Response) -> (u16, BTreeMap<String, Vec<String>>, String)
     (answer.status.as_u16(), headers, answer.text())
 }
 
-/// Returns the value of `authorization` of a batch, and the owners of its documents.
-fn writers(batch: &Recorded) -> (String, BTreeSet<String>) {
-    let operations = batch.operations().unwrap();
-    let owner = |id: &str| id.split('-').next().unwrap().to_owned();
-    let owners = operations.iter().map(|operation| owner(operation.id.as_deref().unwrap())).collect();
-    (batch.header("authorization").unwrap_or_default().to_owned(), owners)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_requests_are_split_over_nodes_behind_tls_and_passwords() {
-    let scene = Scene::start("tls").await;
-    scene.site.index("tls", json!({})).await;
+    let scene = TlsScene::start("tls").await;
+    scene.shared.index("tls", json!({})).await;
     scene.guarded.admitted.forget();
     let alice = basic("alice", "wonderland");
-    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..300)).await;
-    let items = Item::read_all(&answer).unwrap();
-    assert_eq!(ids(&items), (0..300).map(|n| format!("alice-{n}")).collect::<Vec<_>>());
-    assert!(items.iter().all(|item| item.status == 201), "{}", answer.text());
-    assert_eq!(scene.site.documents("tls").await, 300);
+    let documents = Owned::new("alice", 0..300);
+    documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("tls")).await);
+    assert_eq!(scene.shared.documents("tls").await, 300);
     let batches = scene.guarded.admitted.bulks();
     assert_eq!(batches.iter().map(|batch| batch.node).collect::<BTreeSet<_>>(), [0, 1, 2].into());
     for batch in &batches {
-        assert_eq!(writers(batch), (alice.clone(), ["alice".to_owned()].into()));
+        assert_eq!(owners(batch, "authorization"), (alice.clone(), ["alice".to_owned()].into()));
     }
     // The filter uses its own credentials.
     let asked = scene.guarded.admitted.wait_for_others("a query", |queries| !queries.is_empty()).await.unwrap();
@@ -181,29 +161,29 @@ async fn bulk_requests_are_split_over_nodes_behind_tls_and_passwords() {
     }
     assert!(scene.guarded.wiretaps.iter().all(|wiretap| !wiretap.heard().is_empty()));
     // Envoy only logs a warning for deprecated fields.
-    assert!(!scene.site.envoy.log().to_lowercase().contains("deprecated"));
+    assert!(!scene.shared.envoy.log().to_lowercase().contains("deprecated"));
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_user_gets_the_nodes_own_answer() {
-    let scene = Scene::start("tls-strangers").await;
-    scene.site.index("strangers", json!({})).await;
+    let scene = TlsScene::start("tls-strangers").await;
+    scene.shared.index("strangers", json!({})).await;
     scene.guarded.admitted.forget();
     let plain = scene.plain_envoy().await;
-    let body = documents("alice", "strangers", 0..100);
+    let body = Owned::new("alice", 0..100).body("strangers");
     for stranger in [None, Some(basic("alice", "looking-glass")), Some(basic("mallory", "wonderland"))] {
-        let merged = scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
+        let merged = scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
         let answer = scene.bulk("/_bulk", stranger.as_deref(), &body).await;
         let direct = scene.bulk_by(&plain, "/_bulk", stranger.as_deref(), &body).await;
         assert_eq!(comparable(&answer), comparable(&direct));
         assert_eq!(answer.status, 401);
         assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"http://search.internal/_bulk\"");
-        let after = scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
+        let after = scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
         assert_eq!(after, merged + 1, "the filter did not answer itself");
     }
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);
-    assert_eq!(scene.site.documents("strangers").await, 0);
+    assert_eq!(scene.shared.documents("strangers").await, 0);
     plain.stop().await.unwrap();
     scene.end().await;
 }
@@ -248,28 +228,27 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
         // Requests are held, so that they are merged.
         "hold": {"early_release": false, "interval": "500ms"},
     }));
-    let file = site::folder("tls-keys").join("filter.yaml");
+    let file = shared_scene::folder("tls-keys").join("filter.yaml");
     let path = file.clone();
     let own_file = move |config: &mut Value| in_own_file(config, &path);
-    let scene = Scene::start_with("tls-keys", filter, Guests::Keys(&KEYS), authority, identities, own_file).await;
-    scene.site.wait_for("bulk_reshuffle_state_errors_total", 1).await;
-    assert_eq!(scene.site.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
+    let scene = TlsScene::start_with("tls-keys", filter, Guests::Keys(&KEYS), authority, identities, own_file).await;
+    scene.shared.wait_for("bulk_reshuffle_state_errors_total", 1).await;
+    assert_eq!(scene.shared.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
     rotate(&file, OUTDATED, KEYS[0]);
-    scene.site.index("keys", json!({})).await;
+    scene.shared.index("keys", json!({})).await;
     scene.guarded.admitted.forget();
 
-    let mut answers = JoinSet::new();
-    for (number, (owner, key)) in (0..REQUESTS).flat_map(|n| [(n, ("alice", KEYS[1])), (n, ("bob", KEYS[2]))]) {
-        let body = documents(owner, "keys", number * 30..(number + 1) * 30);
-        let (client, request) = (scene.site.client.clone(), request(&scene.site.envoy, "/_bulk", Some(key), &body));
-        answers.spawn(async move { client.send(request).await.unwrap() });
-    }
-    for answer in answers.join_all().await {
-        assert!(Item::read_all(&answer).unwrap().iter().all(|item| item.status == 201));
-    }
-    assert_eq!(scene.site.documents("keys").await, 2 * 30 * REQUESTS as u64);
+    let requests = (0..REQUESTS).flat_map(|n| [(n, ("alice", KEYS[1])), (n, ("bob", KEYS[2]))]);
+    create_at_once(requests.map(|(number, (owner, key))| {
+        let documents = Owned::new(owner, number * 30..(number + 1) * 30);
+        let request = request(&scene.shared.envoy, "/_bulk", Some(key), &documents.body("keys"));
+        let client = scene.shared.client.clone();
+        (documents, async move { client.send(request).await.unwrap() })
+    }))
+    .await;
+    assert_eq!(scene.shared.documents("keys").await, 2 * 30 * REQUESTS as u64);
     let batches = scene.guarded.admitted.bulks();
-    let told: BTreeSet<_> = batches.iter().map(writers).collect();
+    let told: BTreeSet<_> = batches.iter().map(|batch| owners(batch, "authorization")).collect();
     let only = |key: &str, owner: &str| (key.to_owned(), BTreeSet::from([owner.to_owned()]));
     assert_eq!(told, [only(KEYS[1], "alice"), only(KEYS[2], "bob")].into());
     // Each user's requests were merged.
@@ -285,27 +264,26 @@ async fn with_wrong_credentials_for_the_state_requests_pass_through_and_credenti
     let filter = json!({"coordinator": "es", "credentials": {"authorization": secret},
                         "cluster_state": {"refresh": "200ms"}});
     let name = "tls-wrong-credentials";
-    let scene = Scene::start_with(name, FilterConfig::Value(filter), USERS, authority, identities, |_| Ok(())).await;
+    let scene = TlsScene::start_with(name, FilterConfig::Value(filter), USERS, authority, identities, |_| Ok(())).await;
     let index = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
-    let url = scene.site.direct(0, "/unknown-state");
-    scene.site.client.delete(&url).await.unwrap();
-    scene.site.client.put_json(&url, &index).await.unwrap().ok().unwrap();
-    scene.site.wait_for("bulk_reshuffle_state_errors_total", 2).await;
+    let url = scene.shared.direct(0, "/unknown-state");
+    scene.shared.client.delete(&url).await.unwrap();
+    scene.shared.client.put_json(&url, &index).await.unwrap().ok().unwrap();
+    scene.shared.wait_for("bulk_reshuffle_state_errors_total", 2).await;
 
     let alice = basic("alice", "wonderland");
     let before =
-        scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
+        scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
     for number in 0..5 {
-        let body = documents("alice", "unknown-state", number * 20..(number + 1) * 20);
-        let items = Item::read_all(&scene.bulk("/_bulk", Some(&alice), &body).await).unwrap();
-        assert!(items.len() == 20 && items.iter().all(|item| item.status == 201));
+        let documents = Owned::new("alice", number * 20..(number + 1) * 20);
+        documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("unknown-state")).await);
     }
     let after =
-        scene.site.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
+        scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
     assert_eq!(after - before, 5);
-    assert_eq!(scene.site.documents("unknown-state").await, 100);
-    assert_eq!(scene.site.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
-    let log = scene.site.envoy.log();
+    assert_eq!(scene.shared.documents("unknown-state").await, 100);
+    assert_eq!(scene.shared.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
+    let log = scene.shared.envoy.log();
     let warning = log.lines().find(|line| line.contains("[warning]") && line.contains("cluster state: "));
     assert!(warning.unwrap().contains("status 401"), "{warning:?}");
     for shown in [secret.as_str(), secret.split(' ').nth(1).unwrap(), "not-the-p4ssword"] {
@@ -319,13 +297,14 @@ async fn nodes_with_certificates_of_another_authority_receive_no_request() {
     let stranger = Authority::new().unwrap();
     let identities = names().map(|name| stranger.sign(&name).unwrap()).collect();
     let trusted = Authority::new().unwrap();
-    let scene = Scene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, trusted, identities, |_| Ok(())).await;
+    let scene =
+        TlsScene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, trusted, identities, |_| Ok(())).await;
     let alice = basic("alice", "wonderland");
-    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "tls", 0..10)).await;
+    let answer = scene.bulk("/_bulk", Some(&alice), &Owned::new("alice", 0..10).body("tls")).await;
     assert_eq!(answer.status, 503);
     assert!(answer.text().contains("reset reason: remote connection failure"), "{}", answer.text());
-    assert!(scene.site.counter("cluster.es.ssl.fail_verify_error").await > 0);
-    scene.site.wait_for("bulk_reshuffle_state_errors_total", 1).await;
+    assert!(scene.shared.counter("cluster.es.ssl.fail_verify_error").await > 0);
+    scene.shared.wait_for("bulk_reshuffle_state_errors_total", 1).await;
     assert_eq!(scene.guarded.admitted.bulks().len() + scene.guarded.admitted.others().len(), 0);
     // Envoy has connected to them.
     assert!(scene.guarded.wiretaps.iter().any(|wiretap| !wiretap.heard().is_empty()));
@@ -339,15 +318,14 @@ async fn operations_for_a_node_with_the_wrong_certificate_go_to_other_nodes() {
     let identities =
         ["es-0.internal", "es-9.internal", "es-2.internal"].map(|name| authority.sign(name).unwrap()).into();
     let name = "tls-impostor";
-    let scene = Scene::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await;
-    scene.site.index("impostor", json!({})).await;
+    let scene = TlsScene::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await;
+    scene.shared.index("impostor", json!({})).await;
     scene.guarded.admitted.forget();
     let alice = basic("alice", "wonderland");
-    let answer = scene.bulk("/_bulk", Some(&alice), &documents("alice", "impostor", 0..300)).await;
-    let items = Item::read_all(&answer).unwrap();
-    assert!(items.len() == 300 && items.iter().all(|item| item.status == 201), "{}", answer.text());
-    assert_eq!(scene.site.documents("impostor").await, 300);
+    let documents = Owned::new("alice", 0..300);
+    documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("impostor")).await);
+    assert_eq!(scene.shared.documents("impostor").await, 300);
     assert_eq!(scene.guarded.admitted.bulks_at(1).len(), 0);
-    assert!(scene.site.by_upstream("batches_redirected").await["es-1"] > 0);
+    assert!(scene.shared.by_upstream("batches_redirected").await["es-1"] > 0);
     scene.end().await;
 }

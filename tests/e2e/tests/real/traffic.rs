@@ -3,9 +3,10 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use bulk_reshuffle_e2e::transport_bytes;
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 500;
@@ -27,38 +28,32 @@ fn request(index: &str, number: usize) -> String {
         .collect()
 }
 
-impl Site {
-    /// Returns the number of bytes that all nodes have sent to each other so far.
-    async fn transport_bytes(&self) -> u64 {
-        let stats = self.client.get_json(&self.direct(0, "/_nodes/stats/transport")).await.unwrap();
-        let nodes = stats["nodes"].as_object().unwrap().values();
-        nodes.map(|node| node["transport"]["tx_size_in_bytes"].as_u64().unwrap()).sum()
-    }
-
+impl SharedScene {
     /// Sends the load. Returns the number of bytes that crossed between nodes meanwhile.
     async fn load(&self, index: &str, url: impl Fn(usize) -> String) -> u64 {
-        let before = self.transport_bytes().await;
+        let bytes = async || transport_bytes(&self.client, &self.direct(0, "")).await.unwrap();
+        let before = bytes().await;
         for number in 0..REQUESTS {
             let answer = self.client.post_ndjson(&url(number), request(index, number)).await.unwrap();
             let answer = answer.ok().unwrap().json().unwrap();
             assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), DOCUMENTS));
         }
-        self.transport_bytes().await - before
+        bytes().await - before
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn almost_no_traffic_crosses_between_nodes() {
-    let site = Site::start_alone("traffic").await;
+    let scene = SharedScene::start_alone("traffic").await;
     for index in ["direct", "routed"] {
-        site.index(index, json!({})).await;
+        scene.index(index, json!({})).await;
     }
-    let direct = site.load("direct", |number| site.direct(number, "/_bulk")).await;
-    let routed = site.load("routed", |_| site.envoy.url("/_bulk")).await;
+    let direct = scene.load("direct", |number| scene.direct(number, "/_bulk")).await;
+    let routed = scene.load("routed", |_| scene.envoy.url("/_bulk")).await;
     println!("bytes between nodes: {direct} direct, {routed} through the filter");
     assert!(routed * 20 <= direct, "{routed} bytes through the filter, {direct} directly");
     for index in ["direct", "routed"] {
-        assert_eq!(site.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
+        assert_eq!(scene.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
     }
-    site.end().await;
+    scene.end().await;
 }

@@ -5,7 +5,7 @@ use bulk_reshuffle_e2e::Recorded;
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::json;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -18,7 +18,7 @@ fn queries(requests: &[Recorded]) -> BTreeMap<String, usize> {
     queries
 }
 
-impl Site {
+impl SharedScene {
     /// Sends a bulk request on a new connection, to any worker.
     async fn by_new_connection(&self, body: &str) {
         let answer = Client::new().post_ndjson(&self.envoy.url("/_bulk"), body.to_owned()).await.unwrap();
@@ -30,16 +30,16 @@ impl Site {
 async fn one_of_several_workers_polls_for_all() {
     const INTERVALS: usize = 8;
     let config = json!({"cluster_state": {"refresh": "1s"}});
-    let (site, received) = Site::start_recorded("workers", config, |mut options| {
+    let (scene, received) = SharedScene::start_recorded("workers", config, |mut options| {
         options.concurrency = 2;
         options
     })
     .await;
-    site.index("workers", json!({})).await;
+    scene.index("workers", json!({})).await;
     let line = "{\"index\":{\"_index\":\"workers\"}}\n{\"n\":1}\n";
     wait::until(LIMIT, "both workers have connections", async || {
-        site.by_new_connection(line).await;
-        let connections = site.envoy.stats_with("worker_.\\.downstream_cx_total").await?;
+        scene.by_new_connection(line).await;
+        let connections = scene.envoy.stats_with("worker_.\\.downstream_cx_total").await?;
         let busy = connections.iter().filter(|(name, count)| name.starts_with("listener.127") && **count > 0);
         Ok((busy.count() == 2).then_some(()))
     })
@@ -55,17 +55,17 @@ async fn one_of_several_workers_polls_for_all() {
 
     // One worker loads a new index, and all workers know it.
     received.forget();
-    site.index("workers-new", json!({})).await;
+    scene.index("workers-new", json!({})).await;
     let asked = queries(&received.others());
     let whole = asked.iter().filter(|(target, _)| !target.contains("version?") && !target.contains("settings"));
     println!("{versions} versions in {INTERVALS} intervals; for a new index {asked:?}");
     // The creation of an index is two changes, and the start of its shards causes others.
     assert!(whole.clone().all(|(_, count)| *count <= 4), "{asked:?}");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let passed = site.envoy.stats_with("passed_through").await.unwrap();
+    let passed = scene.envoy.stats_with("passed_through").await.unwrap();
     for _ in 0..20 {
-        site.by_new_connection("{\"index\":{\"_index\":\"workers-new\"}}\n{\"n\":1}\n").await;
+        scene.by_new_connection("{\"index\":{\"_index\":\"workers-new\"}}\n{\"n\":1}\n").await;
     }
-    assert_eq!(site.envoy.stats_with("passed_through").await.unwrap(), passed);
-    site.end().await;
+    assert_eq!(scene.envoy.stats_with("passed_through").await.unwrap(), passed);
+    scene.end().await;
 }

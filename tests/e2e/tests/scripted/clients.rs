@@ -4,14 +4,10 @@ use anyhow::Result;
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Recorded, Scene, lines, raise_file_limit};
 
 /// Starts a scene in which bulk requests to the first node wait for the gate.
-async fn with_a_slow_node() -> Result<(Scene, Gate)> {
+pub async fn with_a_slow_node() -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |request| match request.node {
-        0 => Reaction::items().after(&closed),
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_at(0, Reaction::items().after(&gate));
     Ok((scene, gate))
 }
 

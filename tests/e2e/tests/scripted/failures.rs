@@ -344,11 +344,7 @@ async fn a_failing_node_does_not_affect_requests_for_other_nodes() -> Result<()>
     let script = ClusterScript::three_nodes().index(Index::new("films", [2]));
     let scene = Scene::of(script).start().await?;
     let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |request| match request.node {
-        1 => Reaction::Reset.after(&closed),
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_at(1, Reaction::Reset.after(&gate));
     let stuck = scene.begin_bulk("/_bulk", &[], six_operations(&scene));
     scene.cluster.wait_for_bulks("all shares", |batches| batches.len() == 3).await?;
     for number in 0..5 {

@@ -77,10 +77,7 @@ async fn operations_without_a_valid_item_have_an_unknown_outcome() -> Result<()>
     let mut unknown = 0;
     for (lie, true_items, reaction) in lies() {
         wait_for_trust(&scene).await?;
-        scene.cluster.react(move |request| match request.node {
-            1 => reaction.clone(),
-            _ => Reaction::items(),
-        });
+        scene.cluster.react_at(1, reaction);
         let items = Item::read_all(&scene.bulk("/_bulk", body.clone()).await?)?;
         let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.number(), item.error())).collect();
         let expected = |number: usize| match true_items[number] {
@@ -135,10 +132,7 @@ async fn after_a_wrong_answer_requests_for_the_index_pass_through_until_the_next
     let config = json!({"cluster_state": {"refresh": "1h"}});
     let script = ClusterScript::three_nodes().index(Index::new("films", [2]));
     let scene = Scene::of(script).config(config).start().await?;
-    scene.cluster.react(|request| match request.node {
-        1 => changed(|items| items.reverse()),
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_at(1, changed(|items| items.reverse()));
     let (one, two) = (scene.cluster.write_book(1, 0)?, scene.cluster.write_book(1, 1)?);
     scene.bulk("/_bulk", format!("{one}{two}{}", scene.cluster.write_book(0, 0)?)).await?;
     assert_eq!(scene.counted("answers_mismatched_total.upstream.es-1").await?, 1);
@@ -154,10 +148,8 @@ async fn after_a_wrong_answer_requests_for_the_index_pass_through_until_the_next
 async fn an_answer_that_is_too_large_to_read_means_an_unknown_outcome() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let padding = "x".repeat(33 << 20);
-    scene.cluster.react(move |request| match request.node {
-        1 => Reaction::raw(format!("{{\"took\":1,\"errors\":false,\"padding\":\"{padding}\",\"items\":[]}}")),
-        _ => Reaction::items(),
-    });
+    let answer = format!("{{\"took\":1,\"errors\":false,\"padding\":\"{padding}\",\"items\":[]}}");
+    scene.cluster.react_at(1, Reaction::raw(answer));
     let body = format!("{}{}", scene.cluster.write_book(0, 0)?, scene.cluster.write_book(1, 0)?);
     let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
     assert_eq!((items[0].status, items[0].error()), (201, None));
@@ -187,10 +179,7 @@ async fn a_503_from_a_node_is_not_mistaken_for_a_failed_connection() -> Result<(
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let words = "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
     let error = json!({"error": {"type": "quoting_exception", "reason": words}, "status": 503});
-    scene.cluster.react(move |request| match request.node {
-        1 => Reaction::refusal(503, "quoting_exception", words),
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_at(1, Reaction::refusal(503, "quoting_exception", words));
     let body = format!("{}{}", lines::index("books", &scene.cluster.book(0, 0)?, 1), scene.cluster.write_book(1, 0)?);
     let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
     assert_eq!(items[0].status, 201);

@@ -4,6 +4,8 @@ use anyhow::Result;
 use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, Reaction, Recorded, Scene, lines};
 use serde_json::json;
 
+use crate::clients::with_a_slow_node;
+
 /// Starts a scene in which every bulk request waits for the gate.
 async fn behind_a_gate(config: serde_json::Value) -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
@@ -49,13 +51,7 @@ async fn requests_that_arrive_while_a_batch_is_in_flight_share_the_next_batch() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_node_does_not_delay_requests_for_another() -> Result<()> {
-    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |request| match request.node {
-        0 => Reaction::items().after(&closed),
-        _ => Reaction::items(),
-    });
+    let (scene, gate) = with_a_slow_node().await?;
     let slow = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.cluster.wait_for_bulks("the slow batch", |batches| batches.len() == 1).await?;
     for number in 0..3 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle::engine::metrics::Families;
 use bulk_reshuffle_e2e::forced_trap;
-use bulk_reshuffle_observability::{Dashboard, Job, Prometheus, Rules, Selector, Site, Trouble};
+use bulk_reshuffle_observability::{Dashboard, HealthyScene, Job, Prometheus, Rules, Selector, Trouble};
 use bulk_reshuffle_stack::{Tools, wait};
 use serde_json::Value;
 
@@ -35,22 +35,22 @@ fn relabel() -> Result<Value> {
 async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
     let wasm = forced_trap(env!("CARGO_TARGET_TMPDIR"))?;
-    let (site, mut trouble, mesh) =
-        tokio::try_join!(Site::start(&tools), Trouble::start(wasm.clone(), false), Trouble::start(wasm, true))?;
+    let (healthy, mut trouble, mesh) =
+        tokio::try_join!(HealthyScene::start(&tools), Trouble::start(wasm.clone(), false), Trouble::start(wasm, true))?;
     let jobs = [
-        Job { name: PLAIN, targets: vec![site.admin(), trouble.admin()], relabel: None },
+        Job { name: PLAIN, targets: vec![healthy.admin(), trouble.admin()], relabel: None },
         Job { name: MESH, targets: vec![mesh.admin()], relabel: Some(relabel()?) },
     ];
     let prometheus = Prometheus::start(&tools, run_dir.path(), &jobs).await?;
     every_queried_metric_exists(&prometheus).await?;
     every_panel_has_data(&prometheus).await?;
     labels_are_the_same_in_a_mesh(&prometheus, &trouble, &mesh).await?;
-    a_healthy_site_has_no_alerts(&prometheus, &site).await?;
+    a_healthy_site_has_no_alerts(&prometheus, &healthy).await?;
     every_alert_fires(&prometheus, &mut trouble).await?;
     prometheus.stop().await?;
     mesh.stop().await?;
     trouble.stop().await?;
-    site.stop().await
+    healthy.stop().await
 }
 
 /// Repeats a check until it succeeds; returns its last error on a timeout.
@@ -170,8 +170,8 @@ async fn alerts(prometheus: &Prometheus, instance: &str) -> Result<BTreeSet<Stri
 }
 
 /// Checks that the shipped Envoy in front of healthy nodes has no alerts.
-async fn a_healthy_site_has_no_alerts(prometheus: &Prometheus, site: &Site) -> Result<()> {
-    let alerts = alerts(prometheus, &site.admin().to_string()).await?;
+async fn a_healthy_site_has_no_alerts(prometheus: &Prometheus, healthy: &HealthyScene) -> Result<()> {
+    let alerts = alerts(prometheus, &healthy.admin().to_string()).await?;
     ensure!(alerts.is_empty(), "unexpected alerts: {alerts:?}");
     Ok(())
 }

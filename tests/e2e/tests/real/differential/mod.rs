@@ -16,7 +16,7 @@ mod template;
 
 use std::time::Instant;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 use tally::Tally;
 
 /// The default number of seeds.
@@ -35,15 +35,15 @@ fn seeds() -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
-    let site = Site::start_alone("differential").await;
-    site.make_twins().await;
-    let before = site.counters().await;
+    let scene = SharedScene::start_alone("differential").await;
+    scene.make_twins().await;
+    let before = scene.counters().await;
     let mut tally = Tally::default();
     let seeds = seeds();
     let started = Instant::now();
     let mut failed = Vec::new();
     for seed in &seeds {
-        let differences = seed::run(&site, *seed, &mut tally).await;
+        let differences = seed::run(&scene, *seed, &mut tally).await;
         for difference in differences.iter().take(SHOWN) {
             println!("seed {seed}, {difference}\n");
         }
@@ -56,11 +56,11 @@ async fn the_filter_answers_what_the_cluster_answers() {
         "seeds {failed:?} differ, see above. To repeat a seed: make differential SEED={}",
         failed[0]
     );
-    let counted = site.counters().await.since(&before);
+    let counted = scene.counters().await.since(&before);
     println!("{} seeds in {:.0} s: {tally:#?}\n{counted:#?}", seeds.len(), started.elapsed().as_secs_f64());
     // Otherwise the cluster was only compared with itself.
     let requests = tally.requests as u64;
     assert!(counted.merged * 2 > requests, "{} of {requests} requests were split", counted.merged);
     assert!(counted.batches * 3 < counted.batch_requests * 2, "almost no batch had two requests");
-    site.end().await;
+    scene.end().await;
 }

@@ -14,7 +14,7 @@ use super::chance::Chance;
 use super::operation::{Author, Body, Manner};
 use super::style::Style;
 use super::template::{Numbers, Side, render};
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// A request that is sent to both sides.
 #[derive(Debug, Clone)]
@@ -51,9 +51,9 @@ impl Request {
     }
 
     /// Sends the request to one side, in a new task.
-    pub fn send(&self, site: &Site, side: Side, numbers: &Numbers) -> JoinHandle<Result<Response>> {
-        let request = self.for_side(site, side, numbers).unwrap();
-        let client = site.client.clone();
+    pub fn send(&self, scene: &SharedScene, side: Side, numbers: &Numbers) -> JoinHandle<Result<Response>> {
+        let request = self.for_side(scene, side, numbers).unwrap();
+        let client = scene.client.clone();
         let chunked = !self.pieces.is_empty();
         tokio::spawn(async move {
             match chunked {
@@ -63,12 +63,12 @@ impl Request {
         })
     }
 
-    fn for_side(&self, site: &Site, side: Side, numbers: &Numbers) -> Result<HttpRequest<Vec<Bytes>>> {
+    fn for_side(&self, scene: &SharedScene, side: Side, numbers: &Numbers) -> Result<HttpRequest<Vec<Bytes>>> {
         let text = |template: &[u8]| render(template, side, &self.body.documents, numbers);
         let path = String::from_utf8(text(self.style.path_and_query().as_bytes()))?;
         let url = match side {
-            Side::Direct => site.direct(self.node, &path),
-            Side::Filtered => site.envoy.url(&path),
+            Side::Direct => scene.direct(self.node, &path),
+            Side::Filtered => scene.envoy.url(&path),
         };
         let mut request = HttpRequest::builder().method(self.style.method).uri(url);
         for (name, value) in &self.style.headers {

@@ -10,7 +10,7 @@ use super::request::Request;
 use super::style::Style;
 use super::tally::Tally;
 use super::template::{Numbers, Side};
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 const ROUNDS: usize = 12;
 const CLIENTS: usize = 10;
@@ -25,7 +25,7 @@ struct Client {
 
 /// Sends a seed's requests in rounds, with all clients of a round at once, and compares the answers. Then compares the
 /// documents. Returns the differences.
-pub async fn run(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
+pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<String> {
     let mut rng = Rng::with_seed(seed);
     let mut clients: Vec<Client> = (0..CLIENTS)
         .map(|client| Client { author: Author::new(seed, client), direct: Numbers::new(), filtered: Numbers::new() })
@@ -33,7 +33,7 @@ pub async fn run(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
     let mut differences = Vec::new();
     for round in 0..ROUNDS {
         let requests = requests(&mut rng, &mut clients, round);
-        let answers = exchange(site, &clients, &requests).await;
+        let answers = exchange(scene, &clients, &requests).await;
         for (number, ((direct, filtered), request)) in answers.into_iter().zip(&requests).enumerate() {
             let client = &mut clients[number];
             let (direct, filtered) = match (direct, filtered) {
@@ -57,8 +57,8 @@ pub async fn run(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
             *tally.statuses.entry(direct.status()).or_default() += 1;
         }
     }
-    differences.extend(compare_documents(site, seed, tally).await);
-    site.remove_new().await;
+    differences.extend(compare_documents(scene, seed, tally).await);
+    scene.remove_new().await;
     differences
 }
 
@@ -83,10 +83,10 @@ fn requests(rng: &mut Rng, clients: &mut [Client], round: usize) -> Vec<Request>
 type Exchanged = anyhow::Result<bulk_reshuffle_stack::Response>;
 
 /// Sends all requests concurrently, each to both sides.
-async fn exchange(site: &Site, clients: &[Client], requests: &[Request]) -> Vec<(Exchanged, Exchanged)> {
+async fn exchange(scene: &SharedScene, clients: &[Client], requests: &[Request]) -> Vec<(Exchanged, Exchanged)> {
     let send = |(client, request): (&Client, &Request)| {
-        let direct = request.send(site, Side::Direct, &client.direct);
-        (direct, request.send(site, Side::Filtered, &client.filtered))
+        let direct = request.send(scene, Side::Direct, &client.direct);
+        (direct, request.send(scene, Side::Filtered, &client.filtered))
     };
     let sent: Vec<_> = clients.iter().zip(requests).map(send).collect();
     let mut answers = Vec::new();
@@ -97,9 +97,9 @@ async fn exchange(site: &Site, clients: &[Client], requests: &[Request]) -> Vec<
 }
 
 /// Compares all documents of a seed. Returns the differences.
-async fn compare_documents(site: &Site, seed: u64, tally: &mut Tally) -> Vec<String> {
+async fn compare_documents(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<String> {
     let (mut direct, mut filtered) =
-        (site.documents_of(Side::Direct, seed).await, site.documents_of(Side::Filtered, seed).await);
+        (scene.documents_of(Side::Direct, seed).await, scene.documents_of(Side::Filtered, seed).await);
     tally.documents += direct.values().sum::<usize>();
     for (document, count) in &mut direct {
         let other = filtered.entry(document.clone()).or_default();
@@ -114,7 +114,7 @@ async fn compare_documents(site: &Site, seed: u64, tally: &mut Tally) -> Vec<Str
     [left(Side::Direct, direct), left(Side::Filtered, filtered)].concat()
 }
 
-impl Site {
+impl SharedScene {
     /// Returns a seed's documents without the parts that may differ, each with its count.
     async fn documents_of(&self, side: Side, seed: u64) -> BTreeMap<String, usize> {
         let twin = side.twin();

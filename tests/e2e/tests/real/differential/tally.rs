@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// The numbers of compared requests, operations, items and documents.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Counters {
     pub separated: u64,
 }
 
-impl Site {
+impl SharedScene {
     pub async fn counters(&self) -> Counters {
         let stats = self.envoy.stats_with("bulk_reshuffle").await.unwrap();
         let sum = |what: &str| {

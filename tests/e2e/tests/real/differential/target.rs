@@ -3,7 +3,7 @@ use hyper::Request;
 use serde_json::{Value, json};
 
 use super::template::Side;
-use crate::site::Site;
+use crate::shared_scene::SharedScene;
 
 /// An index, alias or data stream that operations name. Each side has its own, called `twina_-…` and `twinb@-…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn both(name: &str) -> [String; 2] {
     [Side::Direct, Side::Filtered].map(|side| format!("{}-{name}", side.twin()))
 }
 
-impl Site {
+impl SharedScene {
     /// Creates all targets, for both sides.
     pub async fn make_twins(&self) {
         // One shard, because with two it is random which one sees a field first and so determines its type.

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::Response;
 
-use crate::reaction::Reaction;
-use crate::recorded::Recorded;
+use super::{Reaction, Recorded};
 
 /// Answers like those of [`Items`](crate::Items), but without parsing JSON: for batches of a million operations.
 ///

@@ -7,10 +7,9 @@ use bytes::Bytes;
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
 use hyper::{Request, Response, StatusCode};
+use tokio::sync::watch;
 
-use crate::gate::Gate;
-use crate::items::Items;
-use crate::recorded::Recorded;
+use super::{Items, Recorded};
 
 /// A node's reaction to a bulk request.
 #[derive(Debug, Clone)]
@@ -149,4 +148,32 @@ async fn forward(client: &Client, to: SocketAddr, recorded: &Recorded) -> Result
 /// Returns a JSON response.
 pub(crate) fn json_response(value: &serde_json::Value) -> Result<Response<Body>> {
     response(200, &json_content(), Either::Left(value.to_string().into()))
+}
+
+/// A gate that is closed until the test opens it. Clones are the same gate.
+#[derive(Debug, Clone)]
+pub struct Gate(watch::Sender<bool>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::closed()
+    }
+}
+
+impl Gate {
+    /// Creates a closed gate.
+    pub fn closed() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Opens the gate for good.
+    pub fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Waits until the gate is open.
+    pub(crate) async fn pass(&self) {
+        // An error would mean that the sender was dropped, but `self` holds it.
+        self.0.subscribe().wait_for(|open| *open).await.ok();
+    }
 }

@@ -1,3 +1,7 @@
+//! Real nodes behind TLS, and the certificates of their servers and clients.
+
+mod authority;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -7,9 +11,9 @@ use base64::prelude::BASE64_STANDARD;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, port};
 use serde_json::{Value, json};
 
-use crate::authority::Identity;
-use crate::fake_cluster::FakeCluster;
-use crate::wiretap::Wiretap;
+pub use authority::{Authority, Identity};
+
+use crate::{FakeCluster, Wiretap};
 
 /// The clients that the nodes admit.
 #[derive(Debug)]

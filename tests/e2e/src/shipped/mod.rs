@@ -1,3 +1,8 @@
+//! The configurations of `envoy` and `examples/kubernetes`, with the addresses of a test.
+
+mod gateway_files;
+mod kubernetes_pod;
+
 use std::fs::{self, DirEntry};
 use std::io;
 use std::net::SocketAddr;
@@ -5,6 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Launcher, Tools, port};
+use serde_json::Value;
+
+pub use gateway_files::{gateway_files, reach_nodes_by_http2};
+pub use kubernetes_pod::KubernetesPod;
 
 /// The folder `envoy` of the checkout, unchanged except for the ports, addresses and paths that a test must replace.
 #[derive(Debug)]
@@ -102,4 +111,14 @@ impl ShippedFiles {
 /// Returns a port on loopback, as the files write it.
 fn at(port: u16) -> String {
     format!("address: 127.0.0.1, port_value: {port}}}")
+}
+
+/// Returns the only YAML block of `envoy/README.md` that contains this word, as JSON.
+pub fn yaml_of_page(word: &str) -> Result<Value> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../envoy/README.md"))?;
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let marked: Vec<&str> = blocks.filter(|block| block.contains(word)).collect();
+    ensure!(marked.len() == 1, "{} blocks with {word}", marked.len());
+    let block = marked.first().context("no block")?;
+    serde_saphyr::from_str(block).with_context(|| format!("not YAML: {block}"))
 }

@@ -57,7 +57,7 @@ pub fn distribution() -> Distribution {
 }
 
 /// The shared cluster with an Envoy for this test alone in front of it.
-pub struct Site {
+pub struct SharedScene {
     pub client: Client,
     pub envoy: Envoy,
     nodes: Nodes,
@@ -91,7 +91,7 @@ pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
     options
 }
 
-impl Site {
+impl SharedScene {
     /// Starts the shipped Envoy with one worker, and waits until the filter knows the cluster state.
     pub async fn start(name: &str) -> Self {
         Self::start_with(name, json!({})).await
@@ -109,9 +109,9 @@ impl Site {
 
     async fn start_over(nodes: Nodes, name: &str, config: Value) -> Self {
         let envoy = Envoy::start(&Tools::find().unwrap(), options(name, &nodes, config)).await.unwrap();
-        let site = Self::of(nodes, envoy);
-        site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
-        site
+        let scene = Self::of(nodes, envoy);
+        scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        scene
     }
 
     /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses.
@@ -143,9 +143,9 @@ impl Site {
         let in_between = nodes.iter().map(|(name, _)| name.clone()).zip(received.addresses()).collect();
         let options = change(options(name, &in_between, config));
         let envoy = Envoy::start(&Tools::find().unwrap(), options).await.unwrap();
-        let site = Self::of(nodes, envoy);
-        site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
-        (site, received)
+        let scene = Self::of(nodes, envoy);
+        scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        (scene, received)
     }
 
     /// Starts one of the shipped configurations on free ports, optionally with other replacements, and with a relay
@@ -159,12 +159,12 @@ impl Site {
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
         let received = FakeCluster::in_front_of(&addresses).await.unwrap();
         let files = ShippedFiles::new(folder(name)).unwrap().nodes(received.addresses());
-        let site = Self::of(nodes, replace(files).start(file).await.unwrap());
-        site.wait_for("bulk_reshuffle_state_loads_total", 1).await;
-        (site, received)
+        let scene = Self::of(nodes, replace(files).start(file).await.unwrap());
+        scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        (scene, received)
     }
 
-    /// Creates a site with an Envoy that the test has started itself.
+    /// Creates a scene with an Envoy that the test has started itself.
     pub fn of(nodes: Nodes, envoy: Envoy) -> Self {
         Self { client: Client::new(), envoy, nodes }
     }
@@ -196,12 +196,17 @@ impl Site {
 
     /// Waits until operations on all shards of an index or alias are split.
     pub async fn wait_for_routing(&self, name: &str) {
+        self.wait_for_routing_of(name, async |probe| drop(self.bulk(&probe).await)).await;
+    }
+
+    /// Does the same as [`wait_for_routing`](Self::wait_for_routing), with another way to send a request.
+    pub async fn wait_for_routing_of(&self, name: &str, send: impl AsyncFn(String)) {
         let line = |n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe-{n}\"}}}}\n");
         let probe: String = (0..64).map(line).collect();
         let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
         wait::until(LIMIT, "the filter routes to the index", async || {
             let before = self.counter(merged).await;
-            self.bulk(&probe).await;
+            send(probe.clone()).await;
             Ok((self.counter(merged).await > before).then_some(()))
         })
         .await

@@ -1,14 +1,14 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_e2e::check_filter;
 use bulk_reshuffle_e2e::load::{self, Ledger, Load, Tally, Writer};
+use bulk_reshuffle_e2e::{RealScene, check_filter, wait_for_state};
 use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::cutter::Cutter;
 use crate::witness::Witness;
@@ -16,9 +16,9 @@ use crate::witness::Witness;
 /// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-const WORKERS: u64 = 2;
+const WORKERS: u32 = 2;
 
-/// How a [`Site`] is set up.
+/// How a [`FaultScene`] is set up.
 #[derive(Debug)]
 pub struct Plan {
     name: &'static str,
@@ -57,7 +57,7 @@ impl Plan {
     }
 
     /// Starts everything; returns when each worker knows the cluster state.
-    pub async fn start(self) -> Result<Site> {
+    pub async fn start(self) -> Result<FaultScene> {
         let run_dir = tempfile::tempdir()?;
         let tools = Tools::find()?;
         let cluster = Cluster::start(&tools, cluster_options(run_dir.path().join("nodes"))).await?;
@@ -81,20 +81,10 @@ impl Plan {
         }
         cluster.wait_green(LIMIT).await?;
         let envoy = Envoy::start(&tools, envoy_options(run_dir.path().into(), &upstreams, &self.config)).await?;
-        let site = Site {
-            plan: self,
-            cluster,
-            envoy,
-            client,
-            cutters,
-            witness,
-            upstreams,
-            restarts: 0,
-            started: Instant::now(),
-            run_dir,
-        };
-        site.warm_up().await?;
-        Ok(site)
+        let started = Instant::now();
+        wait_for_state(&envoy, WORKERS, LIMIT).await?;
+        let real = RealScene::of(cluster, envoy, run_dir);
+        Ok(FaultScene { plan: self, real, cutters, witness, upstreams, restarts: 0, started })
     }
 }
 
@@ -107,20 +97,17 @@ struct Upstreams {
 
 /// A cluster for this test alone, and Envoy with two workers in front of it.
 #[derive(Debug)]
-pub struct Site {
+pub struct FaultScene {
     plan: Plan,
-    pub cluster: Cluster,
-    pub envoy: Envoy,
-    pub client: Client,
+    pub real: RealScene,
     pub cutters: Vec<Cutter>,
     witness: Option<Witness>,
     upstreams: Upstreams,
     restarts: usize,
     started: Instant,
-    run_dir: TempDir,
 }
 
-impl Site {
+impl FaultScene {
     /// Starts a load of many small and some larger requests on an index.
     pub fn load(&self, index: &str, query: &str) -> Load {
         Load::start(index, self.writers(index, query))
@@ -128,7 +115,7 @@ impl Site {
 
     /// Returns the writers of [`load`](Self::load).
     pub fn writers(&self, index: &str, query: &str) -> impl Iterator<Item = Writer> {
-        let url = self.envoy.url(&format!("/{index}/_bulk{query}"));
+        let url = self.real.envoy.url(&format!("/{index}/_bulk{query}"));
         let base = fastrand::u64(1..1 << 16) << 8;
         let sizes = (0..10).map(|number| (number, if number < 8 { 1..=50 } else { 500..=1500 }));
         sizes.map(move |(number, operations)| Writer::new(base + number, url.clone(), operations, 200))
@@ -136,18 +123,8 @@ impl Site {
 
     /// Returns one of the filter's counters, summed over all upstreams.
     pub async fn counted(&self, name: &str) -> Result<u64> {
-        let stats = self.envoy.stats_with(&format!("bulk_reshuffle_{name}")).await?;
+        let stats = self.real.envoy.stats_with(&format!("bulk_reshuffle_{name}")).await?;
         Ok(stats.values().sum())
-    }
-
-    /// Returns the folder of this site's logs and data.
-    pub fn run_dir(&self) -> &Path {
-        self.run_dir.path()
-    }
-
-    /// Returns a URL at a node.
-    pub fn direct(&self, node: usize, path: &str) -> Result<String> {
-        Ok(format!("{}{path}", self.cluster.base_url(node)?))
     }
 
     /// Returns the witness, if the plan has one.
@@ -157,7 +134,7 @@ impl Site {
 
     /// Kills a node (SIGKILL) and closes the witness's ports for it.
     pub async fn kill(&mut self, node: usize) -> Result<()> {
-        self.cluster.kill(node)?;
+        self.real.cluster.kill(node)?;
         match &mut self.witness {
             Some(witness) => witness.take_down(node).await,
             None => Ok(()),
@@ -166,66 +143,63 @@ impl Site {
 
     /// Restarts a killed node, and waits until the cluster is green.
     pub async fn restart(&mut self, node: usize) -> Result<()> {
-        self.cluster.restart(node).await?;
+        self.real.cluster.restart(node).await?;
         if let Some(witness) = &mut self.witness {
             witness.bring_up(node).await?;
         }
-        self.cluster.wait_green(LIMIT).await
+        self.real.cluster.wait_green(LIMIT).await
     }
 
     /// Creates an index of six shards without replicas; these settings override its own.
     pub async fn make_index(&self, name: &str, settings: &Value) -> Result<()> {
-        make_index(&self.client, &self.cluster, name, settings).await
+        make_index(&self.real.client, &self.real.cluster, name, settings).await
     }
 
     /// Kills all nodes, and starts another, empty cluster at the same addresses.
     pub async fn replace_cluster(&mut self) -> Result<()> {
-        let http_ports = self.cluster.addresses().map(|(_, address)| address.port()).collect();
-        (0..self.cluster.len()).try_for_each(|node| self.cluster.kill(node))?;
-        let options = ClusterOptions { http_ports, ..cluster_options(self.run_dir.path().join("other-nodes")) };
-        self.cluster = Cluster::start(&Tools::find()?, options).await?;
+        let http_ports = self.real.cluster.addresses().map(|(_, address)| address.port()).collect();
+        (0..self.real.cluster.len()).try_for_each(|node| self.real.cluster.kill(node))?;
+        let options = ClusterOptions { http_ports, ..cluster_options(self.real.run_dir().join("other-nodes")) };
+        self.real.cluster = Cluster::start(&Tools::find()?, options).await?;
         Ok(())
-    }
-
-    /// Sends JSON to a node by `POST`; any status other than success is an error.
-    pub async fn post(&self, path: &str, body: Value) -> Result<Value> {
-        self.client.post_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
-    }
-
-    /// Sends JSON to a node by `PUT`; any status other than success is an error.
-    pub async fn put(&self, path: &str, body: Value) -> Result<Value> {
-        self.client.put_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
     }
 
     /// Changes transient cluster settings; `null` removes a setting.
     pub async fn set(&self, settings: Value) -> Result<()> {
-        self.put("/_cluster/settings", json!({"transient": settings})).await.map(|_| ())
+        self.real.put("/_cluster/settings", json!({"transient": settings})).await.map(|_| ())
     }
 
     /// Terminates Envoy (SIGTERM), and starts it again at the same address.
     pub async fn restart_envoy(&mut self) -> Result<()> {
-        self.envoy.process().terminate()?;
-        wait::until(LIMIT, "Envoy ends", async || Ok(self.envoy.process().exit_status()?)).await?;
+        self.real.envoy.process().terminate()?;
+        wait::until(LIMIT, "Envoy ends", async || Ok(self.real.envoy.process().exit_status()?)).await?;
         self.restarts += 1;
-        let mut options = envoy_options(self.run_dir.path().into(), &self.upstreams, &self.plan.config);
+        let mut options = envoy_options(self.real.run_dir().into(), &self.upstreams, &self.plan.config);
         options.name = format!("envoy-{}", self.restarts);
-        options.port = Some(self.envoy.addr().port());
-        self.envoy = Envoy::start(&Tools::find()?, options).await?;
+        options.port = Some(self.real.envoy.addr().port());
+        self.real.envoy = Envoy::start(&Tools::find()?, options).await?;
         Ok(())
     }
 
-    /// Verifies the loads, checks the filter's health, prints a summary, and ends the site.
-    pub async fn end(self, loads: Vec<Load>, recovered: Duration) -> Result<()> {
-        self.verify(loads).await?;
-        let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
-        println!("{}: back to normal after {back:.1} s, {all:.0} s in total", self.plan.name);
-        check_filter(&self.envoy).await?;
-        self.envoy.stop().await?;
-        self.cluster.stop().await
+    /// Verifies the loads, and stops the scene. Returns the loads' outcomes.
+    pub async fn end(self, loads: Vec<Load>, recovered: Duration) -> Result<Vec<Arc<Tally>>> {
+        let tallies = self.verify(loads).await?;
+        self.stop(recovered).await?;
+        Ok(tallies)
     }
 
-    /// Ends the loads, and compares the answers that clients received with the cluster's documents.
-    pub async fn verify(&self, loads: Vec<Load>) -> Result<()> {
+    /// Prints a summary, checks the health of the cluster and the filter, and stops both.
+    pub async fn stop(self, recovered: Duration) -> Result<()> {
+        self.real.cluster.wait_green(LIMIT).await?;
+        let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
+        println!("{}: back to normal after {back:.1} s, {all:.0} s in total", self.plan.name);
+        check_filter(&self.real.envoy).await?;
+        self.real.stop().await
+    }
+
+    /// Ends the loads, and compares the answers that clients received with the cluster's documents. Returns the
+    /// loads' outcomes.
+    pub async fn verify(&self, loads: Vec<Load>) -> Result<Vec<Arc<Tally>>> {
         let (mut ledger, mut tallies) = (Ledger::default(), Vec::new());
         let indices: BTreeSet<String> = loads.iter().map(|load| load.index.clone()).collect();
         for load in loads {
@@ -233,7 +207,7 @@ impl Site {
             ledger.add(told);
             tallies.push(tally);
         }
-        self.cluster.wait_green(LIMIT).await?;
+        self.real.cluster.wait_green(LIMIT).await?;
         let mut found = Vec::new();
         for index in &indices {
             found.extend(self.documents(index).await?);
@@ -243,30 +217,13 @@ impl Site {
             ensure!(tally.acknowledged.get() > 0, "nothing was written");
             println!("{}: {tally}, {verified} documents verified", self.plan.name);
         }
-        Ok(())
+        Ok(tallies)
     }
 
     /// Returns the ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        load::documents(&self.client, &self.direct(0, "")?, index).await
+        load::documents(&self.real.client, &self.real.direct(0, "")?, index).await
     }
-
-    async fn warm_up(&self) -> Result<()> {
-        wait::until(LIMIT, "every worker knows the state", async || {
-            // A connection belongs to one worker, so each try needs a new one.
-            Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
-            Ok((self.counted("state_loads_total").await? + self.counted("state_takeovers_total").await? >= WORKERS)
-                .then_some(()))
-        })
-        .await
-    }
-}
-
-/// Returns an error if operations failed with any other status than these.
-pub fn expect_only(tally: &Tally, statuses: &[u16]) -> Result<()> {
-    let others: Vec<_> = tally.failed().into_iter().filter(|(status, _)| !statuses.contains(status)).collect();
-    ensure!(others.is_empty(), "operations failed with {others:?}");
-    Ok(())
 }
 
 fn cluster_options(run_dir: PathBuf) -> ClusterOptions {
@@ -278,7 +235,7 @@ fn envoy_options(run_dir: PathBuf, upstreams: &Upstreams, config: &Value) -> Env
     let mut options =
         upstreams.nodes.iter().fold(options, |options, (name, address)| options.cluster(name, [*address]));
     options.filter = FilterConfig::Value(config.clone());
-    options.concurrency = WORKERS as u32;
+    options.concurrency = WORKERS;
     options
 }
 

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-use crate::index::Index;
+use super::Index;
 
 /// The cluster state that the fake cluster reports.
 #[derive(Debug, Clone)]

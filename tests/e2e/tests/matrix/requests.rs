@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_e2e::{RealScene, transport_bytes};
 use fastrand::Rng;
 use serde_json::Value;
 
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::site::Site;
 
 /// Requests that can be sent repeatedly, the same number to each node.
 #[derive(Debug)]
-pub struct Load {
+pub struct Requests {
     target: String,
     has_ids: bool,
     bodies: Vec<String>,
 }
 
-/// The result of a load.
+/// The result of these requests.
 #[derive(Debug)]
 pub struct Sent {
     /// The number of bytes that crossed between nodes.
@@ -30,8 +30,8 @@ pub struct Sent {
 
 const REQUESTS: usize = 6;
 
-impl Load {
-    /// Creates a load whose documents have a text of this many random characters, which hardly compresses.
+impl Requests {
+    /// Creates requests whose documents have a text of this many random characters, which hardly compresses.
     pub fn new(rng: &mut Rng, kind: &Kind, keys: &[Key], text: usize) -> Self {
         let mut bodies = vec![String::new(); REQUESTS];
         for (number, key) in keys.iter().enumerate() {
@@ -47,23 +47,24 @@ impl Load {
         Self { target: format!("/_bulk{}", kind.query), has_ids: kind.has_ids, bodies }
     }
 
-    /// Sends the load directly, to the nodes by round robin.
-    pub async fn direct(&self, site: &Site) -> Result<Sent> {
-        self.send(site, |number| site.direct(number, &self.target)).await
+    /// Sends the requests directly, to the nodes by round robin.
+    pub async fn direct(&self, scene: &RealScene) -> Result<Sent> {
+        self.send(scene, |number| scene.direct(number, &self.target)).await
     }
 
-    /// Sends the load through the filter.
-    pub async fn through_the_filter(&self, site: &Site) -> Result<Sent> {
-        self.send(site, |_| Ok(site.envoy.url(&self.target))).await
+    /// Sends the requests through the filter.
+    pub async fn through_the_filter(&self, scene: &RealScene) -> Result<Sent> {
+        self.send(scene, |_| Ok(scene.envoy.url(&self.target))).await
     }
 
-    async fn send(&self, site: &Site, url: impl Fn(usize) -> Result<String>) -> Result<Sent> {
-        let before = site.transport_bytes().await?;
+    async fn send(&self, scene: &RealScene, url: impl Fn(usize) -> Result<String>) -> Result<Sent> {
+        let bytes = async || transport_bytes(&scene.client, &scene.direct(0, "")?).await;
+        let before = bytes().await?;
         let mut answers = Vec::new();
         for (number, body) in self.bodies.iter().enumerate() {
-            answers.push(site.client.post_ndjson(&url(number)?, body.clone()).await?.ok()?.json()?);
+            answers.push(scene.client.post_ndjson(&url(number)?, body.clone()).await?.ok()?.json()?);
         }
-        Ok(Sent { bytes: site.transport_bytes().await? - before, has_ids: self.has_ids, answers })
+        Ok(Sent { bytes: bytes().await? - before, has_ids: self.has_ids, answers })
     }
 }
 
@@ -81,8 +82,8 @@ impl Sent {
         }
     }
 
-    /// Returns an error if the same load, sent later, was answered differently. Only sequence numbers and times may
-    /// differ, and an updated document has the next version.
+    /// Returns an error if the same requests, sent later, were answered differently. Only sequence numbers and times
+    /// may differ, and an updated document has the next version.
     pub fn check_alike(&self, later: &Self) -> Result<()> {
         let (first, second): (Vec<&Value>, Vec<&Value>) = (self.items().collect(), later.items().collect());
         ensure!(first.len() == second.len(), "{} items and {}", first.len(), second.len());

@@ -8,10 +8,8 @@ use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster_script::ClusterScript;
-use crate::fake_cluster::FakeCluster;
-use crate::listener_file::ListenerFile;
-use crate::scene::Scene;
+use super::{ListenerFile, Scene};
+use crate::{ClusterScript, FakeCluster};
 
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 

@@ -1,3 +1,10 @@
+//! Envoy with the filter in front of a cluster.
+
+mod filter;
+mod listener_file;
+mod real_scene;
+mod scene_options;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -6,12 +13,14 @@ use bulk_reshuffle_stack::{Client, Envoy, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
-use crate::answer::Answer;
-use crate::cluster_script::ClusterScript;
-use crate::fake_cluster::FakeCluster;
-use crate::health::check_filter;
-use crate::scene_options::SceneOptions;
+pub use filter::{check_filter, forced_trap, wait_for_state};
+pub use listener_file::ListenerFile;
+pub use real_scene::{RealScene, transport_bytes};
+pub use scene_options::SceneOptions;
+
+use crate::{ClusterScript, FakeCluster};
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -112,20 +121,7 @@ impl Scene {
 
     /// Sends requests until every worker knows the cluster state; then clears their records.
     pub(crate) async fn warm_up(&mut self) -> Result<()> {
-        /// One worker loads the state; the others take it over.
-        const LOADS: [&str; 2] = ["loads", "takeovers"];
-        let workers = u64::from(self.workers);
-        wait::until(LIMIT, "every worker knows the state", async || {
-            // A connection belongs to one worker, so each try needs a new one. A request without operations always
-            // passes through, and does not cause another poll of the state.
-            Client::new().post_ndjson(&self.envoy.url("/_bulk"), "\n").await?;
-            let mut loads = 0;
-            for kind in LOADS {
-                loads += self.envoy.counter(&format!("wasmcustom.bulk_reshuffle_state_{kind}_total")).await?;
-            }
-            Ok((loads >= workers).then_some(()))
-        })
-        .await?;
+        wait_for_state(&self.envoy, self.workers, LIMIT).await?;
         self.cluster.forget();
         self.baseline = self.envoy.stats_with("wasmcustom").await?;
         Ok(())
@@ -151,5 +147,31 @@ impl Scene {
             request = request.header(*name, *value);
         }
         Ok(request.body(body)?)
+    }
+}
+
+/// A pending answer. Dropping it closes the client's connection.
+#[derive(Debug)]
+pub struct Answer(JoinHandle<Result<Response>>);
+
+impl Answer {
+    pub(crate) fn spawn(exchange: impl Future<Output = Result<Response>> + Send + 'static) -> Self {
+        Self(tokio::spawn(exchange))
+    }
+
+    /// Waits for the answer.
+    pub async fn get(mut self) -> Result<Response> {
+        (&mut self.0).await?
+    }
+
+    /// Returns whether the answer has arrived.
+    pub fn is_there(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -1,3 +1,13 @@
+//! Clients with one connection or with TLS, which control how they send a request.
+
+mod http2_client;
+mod raw_client;
+mod tls_client;
+
+pub use http2_client::Http2Client;
+pub use raw_client::RawClient;
+pub use tls_client::TlsClient;
+
 use anyhow::{Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -3,16 +3,21 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_stack::Client;
-use hyper::Response;
+use bulk_reshuffle_stack::{Client, port};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
-use crate::cluster_script::ClusterScript;
-use crate::fake_node::FakeNode;
-use crate::journal::Journal;
+use super::reaction::{Body, json_response};
+use super::recorded::Journal;
+use super::{ClusterScript, Reaction, Recorded};
 use crate::lines;
-use crate::reaction::{Body, Reaction, json_response};
-use crate::recorded::Recorded;
+use crate::relay::Server;
 
 /// Servers on loopback that act as the nodes of a cluster and follow the test's script.
 ///
@@ -20,7 +25,7 @@ use crate::recorded::Recorded;
 /// sets (by default, it carries them out). It answers any other request with a description of that request.
 #[derive(Debug)]
 pub struct FakeCluster {
-    nodes: Vec<FakeNode>,
+    nodes: Vec<Server>,
     shared: Arc<Shared>,
 }
 
@@ -28,7 +33,7 @@ type React = Arc<dyn Fn(&Recorded) -> Reaction + Send + Sync>;
 type ReactToQuestion = Arc<dyn Fn(&Recorded) -> Option<Reaction> + Send + Sync>;
 
 /// The state that all nodes share.
-pub(crate) struct Shared {
+struct Shared {
     script: Mutex<ClusterScript>,
     react: Mutex<React>,
     react_to_state_query: Mutex<ReactToQuestion>,
@@ -55,7 +60,7 @@ impl FakeCluster {
         });
         let mut nodes = Vec::new();
         for node in 0..number {
-            nodes.push(FakeNode::start(node, Arc::clone(&shared)).await?);
+            nodes.push(start_node(port::loopback(port::free()?), node, Arc::clone(&shared)).await?);
         }
         Ok(Self { nodes, shared })
     }
@@ -81,6 +86,11 @@ impl FakeCluster {
     /// Sets the nodes' reaction to bulk requests from now on.
     pub fn react(&self, react: impl Fn(&Recorded) -> Reaction + Send + Sync + 'static) {
         *lock(&self.shared.react) = Arc::new(react);
+    }
+
+    /// Sets one node's reaction to bulk requests from now on. The other nodes carry them out.
+    pub fn react_at(&self, node: usize, reaction: Reaction) {
+        self.react(move |request| if request.node == node { reaction.clone() } else { Reaction::items() });
     }
 
     /// Sets the nodes' reaction to all other requests from now on. If it returns `None`, they answer from the script.
@@ -158,18 +168,18 @@ impl FakeCluster {
     pub async fn bring_up(&mut self, node: usize) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let found = self.node(node)?;
-        *found = FakeNode::start_at(found.address, node, shared).await?;
+        *found = start_node(found.address, node, shared).await?;
         Ok(())
     }
 
-    fn node(&mut self, node: usize) -> Result<&mut FakeNode> {
+    fn node(&mut self, node: usize) -> Result<&mut Server> {
         self.nodes.get_mut(node).with_context(|| format!("no node {node}"))
     }
 }
 
 impl Shared {
     /// Returns a node's response; an error closes the connection.
-    pub(crate) async fn answer(&self, request: Recorded) -> Result<Response<Body>> {
+    async fn answer(&self, request: Recorded) -> Result<Response<Body>> {
         if request.is_bulk() {
             let react = Arc::clone(&lock(&self.react));
             // Before the test can see the request and change the reaction.
@@ -207,4 +217,55 @@ impl Shared {
 /// A test that panicked while it held the lock has failed already.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the node with this number at this address, for HTTP/1.1 and HTTP/2.
+async fn start_node(address: SocketAddr, number: usize, shared: Arc<Shared>) -> Result<Server> {
+    Server::start(address, move |stream| serve(stream, number, Arc::clone(&shared))).await
+}
+
+async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
+    let service = service_fn(|request| {
+        let shared = Arc::clone(&shared);
+        async move { shared.answer(record(number, request).await?).await }
+    });
+    // An error means that the client disconnected, or that the script closes the connection.
+    let server = auto::Builder::new(TokioExecutor::new());
+    server.serve_connection(TokioIo::new(stream), service).await.ok();
+}
+
+async fn record(node: usize, request: Request<Incoming>) -> Result<Recorded> {
+    let (head, body) = request.into_parts();
+    Ok(Recorded {
+        node,
+        version: head.version,
+        method: head.method,
+        // In HTTP/2 this is the whole URI.
+        target: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+        headers: head.headers,
+        body: body.collect().await?.to_bytes(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_answers_unless_it_is_down_and_only_one_node_gets_another_reaction() {
+        let mut cluster = FakeCluster::start(ClusterScript::three_nodes()).await.unwrap();
+        let urls: Vec<_> = cluster.addresses().map(|address| format!("http://{address}/_bulk")).collect();
+        let write = async |node: usize| {
+            Client::new().post_ndjson(&urls[node], lines::index("books", "1", 7)).await.map(|answer| answer.status)
+        };
+        cluster.react_at(1, Reaction::refusal(429, "busy_exception", "later"));
+        for (node, status) in [(0, 200), (1, 429), (2, 200)] {
+            assert_eq!(write(node).await.unwrap(), status);
+        }
+        cluster.take_down(2).await.unwrap();
+        assert!(write(2).await.is_err());
+        cluster.bring_up(2).await.unwrap();
+        assert_eq!(write(2).await.unwrap(), 200);
+        assert_eq!(cluster.bulks().iter().map(|bulk| bulk.node).collect::<Vec<_>>(), [0, 1, 2, 2]);
+    }
 }

@@ -1,0 +1,46 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_stack::{Client, Envoy, wait};
+
+/// The words that Envoy logs when the filter's VM fails or the filter reports an error of its own.
+const FAULTS: &[&str] = &["[critical]", "[error]", "panicked", "Function: proxy_", "Uncaught"];
+
+/// Returns an error if a VM of the filter has died in this Envoy, or if the filter has reported an error of its own.
+pub async fn check_filter(envoy: &Envoy) -> Result<()> {
+    for (name, count) in envoy.stats_with("vm_reload").await? {
+        ensure!(count == 0, "{name} is {count}: {}", envoy.process().log_extract());
+    }
+    let log = envoy.log();
+    match log.lines().find(|line| FAULTS.iter().any(|fault| line.contains(fault))) {
+        Some(line) => bail!("Envoy logged: {line}"),
+        None => Ok(()),
+    }
+}
+
+/// Returns the path of a filter whose VM any request with the header `x-forced-trap` kills. `temporary` is
+/// `CARGO_TARGET_TMPDIR`, which is only set for tests.
+pub fn forced_trap(temporary: &str) -> Result<PathBuf> {
+    let target = Path::new(temporary).parent().context("no target folder")?;
+    let wasm = target.join("forced-trap/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm");
+    ensure!(wasm.is_file(), "{} is missing: run `make forced-trap` first", wasm.display());
+    Ok(wasm)
+}
+
+/// Sends requests until this many workers know the cluster state.
+pub async fn wait_for_state(envoy: &Envoy, workers: u32, limit: Duration) -> Result<()> {
+    /// One worker loads the state; the others take it over.
+    const LOADS: [&str; 2] = ["loads", "takeovers"];
+    wait::until(limit, "every worker knows the state", async || {
+        // A connection belongs to one worker, so each try needs a new one. A request without operations always passes
+        // through, and does not cause another poll of the state.
+        Client::new().post_ndjson(&envoy.url("/_bulk"), "\n").await?;
+        let mut loads = 0;
+        for kind in LOADS {
+            loads += envoy.counter(&format!("wasmcustom.bulk_reshuffle_state_{kind}_total")).await?;
+        }
+        Ok((loads >= u64::from(workers)).then_some(()))
+    })
+    .await
+}
