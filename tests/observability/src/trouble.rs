@@ -22,7 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The filter's memory limit.
 const MEMORY: usize = 1 << 20;
 /// The size of a request that is never answered.
-const MOST: usize = MEMORY / 100 * 87;
+const HUNG: usize = MEMORY / 10;
+/// The number of such requests. Two clients send each, so that together they exceed the memory.
+const ALL_HUNG: usize = 6;
 /// The size of a request that does not fit into the remaining memory.
 const MUCH: usize = MEMORY / 2;
 
@@ -104,7 +106,9 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
     let script = scene.cluster.script();
     let id = |index: &str, node| script.ids(index, node)?.next().context("no id");
     let (first, second, third) = (id("books", 0)?, id("books", 1)?, id("books", 2)?);
-    Ok(vec![
+    let hung =
+        lines::with_source("index", "books", &first, &json!({"text": format!("hang{}", "x".repeat(HUNG))}).to_string());
+    let bodies = vec![
         lines::index("books", &first, 1),
         lines::index("books", &second, 1),
         lines::index("books", &third, 1),
@@ -117,14 +121,11 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
         ]
         .concat(),
         lines::index("series", "1", 1),
-        lines::with_source(
-            "index",
-            "books",
-            &first,
-            &json!({"text": "hang".to_owned() + &"x".repeat(MOST)}).to_string(),
-        ),
         lines::large("books", &first, MUCH),
-    ])
+        // Passes through as empty.
+        "\n".to_owned(),
+    ];
+    Ok([bodies, vec![hung; ALL_HUNG]].concat())
 }
 
 /// Returns the nodes' reaction to a bulk request.
