@@ -5,7 +5,7 @@ use proxy_wasm::types::MapType;
 
 /// Panics if the current request's headers ask for it.
 #[allow(clippy::panic, reason = "tests use this function to kill the VM")]
-pub fn spring() {
+pub fn trigger() {
     if let Ok(Some(_)) = hostcalls::get_map_value_bytes(MapType::HttpRequestHeaders, "x-forced-trap") {
         panic!("forced");
     }

@@ -24,7 +24,7 @@ impl Metrics {
         if !engine.is_due() {
             return;
         }
-        engine.note_vm_memory(vm_memory());
+        engine.record_vm_memory(vm_memory());
         let mut happened = std::mem::take(&mut self.happened);
         engine.take_events(&mut happened);
         let upstreams = engine.upstreams();

@@ -118,16 +118,16 @@ impl Shell {
         let now = self.now();
         let mut noted = begin;
         self.engine.borrow_mut().handle(input, now);
-        self.note_state_work(&mut noted);
+        self.record_state_work(&mut noted);
         while let Some(command) = self.poll(Engine::poll_root) {
-            self.note_state_work(&mut noted);
+            self.record_state_work(&mut noted);
             self.carry_out(command);
         }
-        self.note_state_work(&mut noted);
+        self.record_state_work(&mut noted);
         self.leave_stream();
         let state_time = self.state_time.take();
         if !state_time.is_zero() {
-            self.engine.borrow_mut().note_state_step(state_time);
+            self.engine.borrow_mut().record_state_step(state_time);
         }
         self.publish_metrics();
     }
@@ -135,7 +135,7 @@ impl Shell {
     /// Adds the time of the engine's last work to `state_time`, if that work was on the cluster state. Reading the
     /// clock is a call to Envoy, so the clock is read only in that case; `noted` is the time of the last reading. A
     /// callback handles the state before everything else.
-    fn note_state_work(&self, noted: &mut Duration) {
+    fn record_state_work(&self, noted: &mut Duration) {
         if self.engine.borrow_mut().take_state_work() {
             let now = self.now();
             let time = now.saturating_sub(std::mem::replace(noted, now));

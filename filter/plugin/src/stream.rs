@@ -61,7 +61,7 @@ impl Context for Stream {
 impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _count: usize, end: bool) -> Action {
         #[cfg(feature = "forced-trap")]
-        crate::forced_trap::spring();
+        crate::forced_trap::trigger();
         // Reads all headers at once: reading the path first would cost Envoy another 10,000 instructions, as does each
         // call that returns data.
         let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };

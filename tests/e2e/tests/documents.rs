@@ -104,6 +104,31 @@ fn the_table_of_reasons_matches_the_source() {
     check_table("filter/README.md", "reasons", &format!("| reason | handling | condition |\n|---|---|---|\n{rows}"));
 }
 
+/// Formats a count of instructions, with a comma after the thousands.
+fn instructions(count: f64) -> String {
+    let count = count.round() as u64;
+    format!("{},{:03}", count / 1_000, count % 1_000)
+}
+
+#[test]
+fn the_table_of_growth_has_the_counted_instructions() {
+    let limits = page(&Tools::find().unwrap(), "tests/bench/benches/instructions/limits.txt");
+    let counts = limits.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let columns: Vec<&str> = line.split(" | ").collect();
+        (columns[0], columns[1], columns[2].parse::<f64>().unwrap())
+    });
+    // The load of a routine has two factors; the case of a series is one value.
+    let counts: Vec<_> = counts.filter(|(_, case, _)| !case.contains(" x ")).collect();
+    let row = |series: &[(&str, &str, f64)]| {
+        let &[(name, small, smallest), (_, medium, middle), (_, large, largest)] = series else { panic!("{series:?}") };
+        let [first, second, third] = [smallest, middle, largest].map(instructions);
+        format!("| {name} | {small}, {medium}, {large} | {first} | {second} | {third} | {:.2} |\n", largest / smallest)
+    };
+    let rows: String = counts.chunk_by(|one, other| one.0 == other.0).map(row).collect();
+    let head = "| quantity and workload | values | smallest | middle | largest | largest ÷ smallest |\n";
+    check_table("k6/README.md", "growth", &format!("{head}|---|---|---|---|---|---|\n{rows}"));
+}
+
 /// Returns the labels that Prometheus derives from a metric's name by rules like `metric_relabel_configs`.
 fn relabelled(rules: &Value, name: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([("__name__".to_owned(), name.to_owned())]);

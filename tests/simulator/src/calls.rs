@@ -47,8 +47,8 @@ impl Harness {
             return self.ask(key, &call);
         }
         self.ledger.sent(key, &call, &self.cluster, self.now)?;
-        let sent = self.ledger.calls.get(&key).zip(self.ledger.lanes.get(engine));
-        if sent.is_some_and(|(batch, lanes)| lanes.is_beyond_slots(&batch.upstream, &batch.class)) {
+        let sent = self.ledger.calls.get(&key).zip(self.ledger.traffic.get(engine));
+        if sent.is_some_and(|(batch, traffic)| traffic.is_beyond_slots(&batch.upstream, &batch.class)) {
             self.coverage.count("batch: beyond the slots of its node");
         }
         let outcome = self.draw_fate(key);

@@ -5,7 +5,7 @@ use bulk_reshuffle::engine::CallId;
 use crate::call_outcome::Ended;
 use crate::client::Client;
 use crate::cluster::{Document, Execution};
-use crate::lanes::{CallerNumber, Class, Destination, Lanes};
+use crate::engine_traffic::{CallerNumber, Class, Destination, EngineTraffic};
 use crate::operation::{Marker, Operation};
 use crate::scenario::Scenario;
 use crate::violation::{Promise, Violation};
@@ -20,8 +20,8 @@ pub struct Ledger {
     pub operations: Vec<Sent>,
     /// The calls with batches.
     pub calls: BTreeMap<CallKey, Batch>,
-    /// The lanes, one for each engine.
-    pub lanes: Vec<Lanes>,
+    /// The traffic, one for each engine.
+    pub traffic: Vec<EngineTraffic>,
     /// The upstreams that each engine was told not to exist.
     pub missing: BTreeSet<(usize, String)>,
     /// Whether wake-ups and ticks are on time.
@@ -117,7 +117,7 @@ impl Ledger {
             requests: Vec::new(),
             operations: operations.into_iter().map(Sent::new).collect(),
             calls: BTreeMap::new(),
-            lanes: scenario.settings.iter().cloned().map(Lanes::new).collect(),
+            traffic: scenario.settings.iter().cloned().map(EngineTraffic::new).collect(),
             missing: BTreeSet::new(),
             punctual: scenario.punctual,
             disturbed: scenario.disturbances > 0,
@@ -206,7 +206,7 @@ impl Ledger {
         const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "mismatch"];
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
         let Some(request) = self.requests.get(number) else { return Ok(()) };
-        let Some(Lanes { settings, .. }) = self.lanes.get(request.engine) else { return Ok(()) };
+        let Some(EngineTraffic { settings, .. }) = self.traffic.get(request.engine) else { return Ok(()) };
         let client = &request.client;
         let oddity = client.oddity;
         // Both forms of a compressed body count, and arrived data may not be inflated yet.

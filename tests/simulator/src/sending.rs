@@ -7,7 +7,7 @@ use bulk_reshuffle::engine::Call;
 
 use crate::call_outcome::Ended;
 use crate::cluster::{Cluster, Execution};
-use crate::lanes::{Class, Destination, Leaving};
+use crate::engine_traffic::{Class, Destination, Leaving};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};
 use crate::operation::{Marker, Operation};
@@ -48,8 +48,8 @@ impl Ledger {
         let mut leaving = Leaving { upstream: &call.upstream, to: destination.as_ref(), caller, class: &class, since };
         self.check_shares(key, &markers, &leaving, now)?;
         leaving.to = leaving.to.filter(|_| !again);
-        if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.sent(&leaving, now, !self.disturbed)?;
+        if let Some(traffic) = self.traffic.get_mut(key.0) {
+            traffic.sent(&leaving, now, !self.disturbed)?;
         }
         let destination = leaving.to.cloned();
         for marker in &markers {
@@ -73,8 +73,8 @@ impl Ledger {
             Ended::Refused(_) | Ended::NotSent if lost => Ended::Unknown(503),
             ended => ended,
         });
-        if let Some(lanes) = self.lanes.get_mut(key.0) {
-            lanes.back(&batch.upstream, batch.destination.as_ref(), batch.caller, &batch.class, now);
+        if let Some(traffic) = self.traffic.get_mut(key.0) {
+            traffic.back(&batch.upstream, batch.destination.as_ref(), batch.caller, &batch.class, now);
         }
     }
 
@@ -113,7 +113,7 @@ impl Ledger {
     /// Returns the operations in a body, which must be whole and unchanged except for parameters added to those without
     /// an id.
     fn markers(&mut self, engine: usize, body: &[u8]) -> Result<Vec<Marker>, Violation> {
-        let missing_id = self.lanes.get(engine).map_or("", |lanes| lanes.settings.missing_id);
+        let missing_id = self.traffic.get(engine).map_or("", |traffic| traffic.settings.missing_id);
         let (mut rest, mut markers) = (body, Vec::new());
         while !rest.is_empty() {
             let operation = Operation::marker(rest).and_then(|marker| Some((marker, self.operations.get_mut(marker)?)));
@@ -196,7 +196,7 @@ impl Ledger {
             check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
         }
         let Some(last) = sent.calls.last() else {
-            let makes_ids = self.lanes.get(engine).is_some_and(|lanes| lanes.settings.missing_id == "generate");
+            let makes_ids = self.traffic.get(engine).is_some_and(|traffic| traffic.settings.missing_id == "generate");
             let may_lack_id = !makes_ids || call.upstream.as_ref() == COORDINATOR;
             check(sent.operation.id.is_some() || may_lack_id, Promise::Owner, "is sent to a node without an id")?;
             let redirected = self.is_redirected(call);
@@ -242,7 +242,7 @@ impl Ledger {
     }
 
     fn is_by_shard(&self, engine: usize) -> bool {
-        self.lanes.get(engine).is_some_and(|lanes| lanes.settings.level == "shard")
+        self.traffic.get(engine).is_some_and(|traffic| traffic.settings.level == "shard")
     }
 
     /// Checks that a batch for a node is for one shard, with `dispatch.level: shard`. Returns the shard, if it is
@@ -268,7 +268,7 @@ impl Ledger {
 
     /// Checks that a batch's answer has room for its operations. Each may be answered with a long error.
     fn check_answer(&self, engine: usize, markers: &[Marker]) -> Result<(), Violation> {
-        let most = self.lanes.get(engine).map_or(u64::MAX, |lanes| lanes.settings.max_answer);
+        let most = self.traffic.get(engine).map_or(u64::MAX, |traffic| traffic.settings.max_answer);
         let operations = markers.len() as u64;
         Violation::unless(operations == 1 || operations.saturating_mul(ERROR_ROOM) <= most, Promise::Bounds, || {
             format!("{operations} operations share a batch, whose answer may have at most {most} bytes")
@@ -294,7 +294,7 @@ impl Ledger {
         firsts.dedup();
         for number in firsts {
             let is_over = batch.to.is_some_and(|destination| self.is_over(number, destination));
-            let has_parts = self.lanes.get(key.0).is_some_and(|lanes| lanes.settings.max_answer < WHOLE_ANSWER);
+            let has_parts = self.traffic.get(key.0).is_some_and(|traffic| traffic.settings.max_answer < WHOLE_ANSWER);
             let Some(request) = self.requests.get_mut(number) else { continue };
             let Some(destination) = batch.to else {
                 request.shares.insert((batch.upstream.to_owned(), None));
@@ -307,10 +307,10 @@ impl Ledger {
             if !is_first {
                 continue;
             }
-            let (Some(lanes), Some(since)) = (self.lanes.get(key.0), request.complete) else { continue };
-            lanes.check_round_robin(batch, since, now)?;
+            let (Some(traffic), Some(since)) = (self.traffic.get(key.0), request.complete) else { continue };
+            traffic.check_round_robin(batch, since, now)?;
             if self.punctual {
-                lanes.check_time(batch, since, now, PUNCTUAL)?;
+                traffic.check_time(batch, since, now, PUNCTUAL)?;
             }
         }
         Ok(())
@@ -319,7 +319,7 @@ impl Ledger {
     /// Returns the class of slots of a caller.
     fn class(&self, engine: usize, caller: usize) -> Class {
         let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
-        let class = self.lanes.get(engine).zip(key).map(|(lanes, key)| lanes.class(key));
+        let class = self.traffic.get(engine).zip(key).map(|(traffic, key)| traffic.class(key));
         class.unwrap_or_else(|| Class { identity: String::new(), waits: false })
     }
 

@@ -44,7 +44,7 @@ impl Callgrind {
 
     /// Counts the instructions of one run.
     pub fn count(&self, subject: &Subject) -> u64 {
-        let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ','], "-"));
+        let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ',', ';'], "-"));
         let status = Command::new("valgrind")
             .args(["--quiet", "--tool=callgrind", "--toggle-collect=*callgrind::counted"])
             .arg(format!("--callgrind-out-file={}", profile.display()))

@@ -61,35 +61,35 @@ const fn beside(name: &'static str, waiting: usize) -> Case {
 pub const SERIES: &[Series] = &[
     // There are 100 documents for each node and batch.
     Series {
-        name: "nodes and load, requests of 1",
+        name: "nodes; requests of 1 document, 100 for each node",
         limit: 1.1,
         cases: [nodes("3", 3, 300, 1), nodes("30", 30, 3_000, 1), nodes("300", 300, 30_000, 1)],
     },
     Series {
-        name: "nodes and load, one request",
+        name: "nodes; one request with 100 documents for each node",
         limit: 1.1,
         cases: [nodes("3", 3, 1, 300), nodes("30", 30, 1, 3_000), nodes("300", 300, 1, 30_000)],
     },
     // More nodes split the same documents into more and smaller batches.
     Series {
-        name: "nodes, requests of 1",
+        name: "nodes; the same 10,000 requests of 1 document",
         limit: 1.1,
         cases: [nodes("3", 3, 10_000, 1), nodes("30", 30, 10_000, 1), nodes("300", 300, 10_000, 1)],
     },
     // Shares also become more and smaller: with 300 nodes each request has 300 shares of three or four documents. The
     // cheaper a document, the more the cost of a share matters.
     Series {
-        name: "nodes, requests of 1,000",
+        name: "nodes; the same 10 requests of 1,000 documents",
         limit: 1.5,
         cases: [nodes("3", 3, 10, 1_000), nodes("30", 30, 10, 1_000), nodes("300", 300, 10, 1_000)],
     },
     Series {
-        name: "shards, documents for one index",
+        name: "shards; documents for one index",
         limit: 1.1,
         cases: [shards("6", 1, 6, false), shards("1,000", 100, 10, false), shards("100,000", 10_000, 10, false)],
     },
     Series {
-        name: "shards, documents for all indices",
+        name: "shards; documents for all indices, round robin",
         limit: 1.1,
         cases: [shards("6", 6, 1, true), shards("1,000", 100, 10, true), shards("100,000", 10_000, 10, true)],
     },
@@ -101,12 +101,12 @@ pub const SERIES: &[Series] = &[
     },
     // From the first case on there are more callers than the engine's header cache holds.
     Series {
-        name: "waiting requests of as many callers",
+        name: "waiting requests, each of another caller",
         limit: 1.15,
         cases: [requests("100", 100, true), requests("1,000", 1_000, true), requests("10,000", 10_000, true)],
     },
     Series {
-        name: "requests that wait for another node",
+        name: "requests that wait for a node that hangs; documents for other nodes",
         limit: 1.1,
         cases: [beside("1", 1), beside("100", 100), beside("10,000", 10_000)],
     },

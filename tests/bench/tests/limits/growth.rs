@@ -43,14 +43,14 @@ fn allocations_do_not_grow() {
 fn waiting_requests_leave_together() {
     // To each node the first request leaves alone, and then all others together.
     for (series, name, shares, batches) in [
-        ("nodes and load, requests of 1", "3", 300, 6),
-        ("nodes, requests of 1", "300", 10_000, 600),
-        ("nodes, requests of 1,000", "300", 2_888, 600),
-        ("shards, documents for all indices", "100,000", 30, 6),
+        ("nodes; requests of 1 document, 100 for each node", "3", 300, 6),
+        ("nodes; the same 10,000 requests of 1 document", "300", 10_000, 600),
+        ("nodes; the same 10 requests of 1,000 documents", "300", 2_888, 600),
+        ("shards; documents for all indices, round robin", "100,000", 30, 6),
         ("waiting requests of one caller", "1", 1, 1),
         ("waiting requests of one caller", "10,000", 10_000, 6),
-        ("waiting requests of as many callers", "10,000", 10_000, 10_000),
-        ("requests that wait for another node", "10,000", 100, 4),
+        ("waiting requests, each of another caller", "10,000", 10_000, 10_000),
+        ("requests that wait for a node that hangs; documents for other nodes", "10,000", 100, 4),
     ] {
         let routine = served(&case(series, name));
         assert_eq!((routine.shares(), routine.batches()), (shares, batches), "{series}: {name}");

@@ -34,7 +34,7 @@ pub enum Sender {
 
 /// What a relay does with bytes that it has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Verdict {
     /// Passes all bytes on.
     Pass,
     /// Passes this many bytes on, and resets the connection to the receiver.
@@ -52,7 +52,7 @@ impl Relay {
         watch: impl FnOnce() -> W + Clone + Send + 'static,
     ) -> Result<Self>
     where
-        W: Fn(Sender, &[u8]) -> Fate + Send + Sync + 'static,
+        W: Fn(Sender, &[u8]) -> Verdict + Send + Sync + 'static,
     {
         let serve = move |client| {
             let (target, watch) = (target(), watch.clone());
@@ -72,7 +72,7 @@ impl Relay {
         watch: impl FnOnce() -> W + Clone + Send + 'static,
     ) -> Result<Self>
     where
-        W: Fn(Sender, &[u8]) -> Fate + Send + Sync + 'static,
+        W: Fn(Sender, &[u8]) -> Verdict + Send + Sync + 'static,
     {
         Self::start_at(port::loopback(port::free()?), target, watch).await
     }
@@ -81,7 +81,7 @@ impl Relay {
 /// Relays a connection until both sides have closed it, or one side fails.
 async fn carry<W>(mut client: TcpStream, target: SocketAddr, watch: impl FnOnce() -> W) -> io::Result<()>
 where
-    W: Fn(Sender, &[u8]) -> Fate,
+    W: Fn(Sender, &[u8]) -> Verdict,
 {
     let mut server = TcpStream::connect(target).await?;
     server.set_nodelay(true)?;
@@ -95,10 +95,10 @@ where
 }
 
 /// Copies the bytes of one direction until their sender has closed it.
-async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, fate: impl Fn(&[u8]) -> Fate) -> io::Result<()> {
+async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, verdict: impl Fn(&[u8]) -> Verdict) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(1 << 16);
     while from.read_buf(&mut bytes).await? > 0 {
-        if let Fate::Cut(length) = fate(&bytes) {
+        if let Verdict::Cut(length) = verdict(&bytes) {
             to.write_all(bytes.get(..length).unwrap_or(&bytes)).await?;
             // A close without linger resets the connection.
             to.as_ref().set_zero_linger()?;
@@ -153,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_cut_resets_the_connection_to_the_receiver() {
         let (server, address) = server().await;
-        let watch = || |sender, _: &[u8]| if sender == Sender::Server { Fate::Cut(3) } else { Fate::Pass };
+        let watch = || |sender, _: &[u8]| if sender == Sender::Server { Verdict::Cut(3) } else { Verdict::Pass };
         let relay = Relay::start(move || Some(address), watch).await.unwrap();
         let (request, answer) = exchange(relay.address, server).await;
         assert_eq!(request, b"request");
@@ -163,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_relay_closes_its_port_and_connections() {
         let (server, address) = server().await;
-        let relay = Relay::start(move || Some(address), || |_, _: &[u8]| Fate::Pass).await.unwrap();
+        let relay = Relay::start(move || Some(address), || |_, _: &[u8]| Verdict::Pass).await.unwrap();
         let (mut client, relayed) = (TcpStream::connect(relay.address).await.unwrap(), relay.address);
         let (mut connection, _) = server.accept().await.unwrap();
         drop(relay);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Result;
 use bulk_reshuffle_stack::port;
 
-use super::{Fate, Relay, Sender};
+use super::{Relay, Sender, Verdict};
 
 /// A relay between Envoy and a node that records the bytes that Envoy sends.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Wiretap {
                 if let (Sender::Client, Some(connection)) = (sender, lock(&noted).get_mut(number)) {
                     connection.extend_from_slice(bytes);
                 }
-                Fate::Pass
+                Verdict::Pass
             }
         };
         let relay = Relay::start_at(address, move || Some(node), watch).await?;

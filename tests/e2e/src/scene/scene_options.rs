@@ -133,14 +133,6 @@ impl SceneOptions {
         Ok(Scene::new(cluster, envoy, workers, run_dir))
     }
 
-    /// Has Envoy validate the configuration; starts only the nodes.
-    pub async fn validate(mut self) -> Result<()> {
-        let cluster = FakeCluster::start(self.script.clone()).await?;
-        let run_dir = tempfile::tempdir()?;
-        let options = self.envoy_options(&cluster, &run_dir);
-        Envoy::validate(&Tools::find()?, options).await
-    }
-
     fn envoy_options(&mut self, cluster: &FakeCluster, run_dir: &TempDir) -> EnvoyOptions {
         let addresses: Vec<SocketAddr> = cluster.addresses().collect();
         let is_coordinator = |node: usize| self.coordinators.as_ref().is_none_or(|nodes| nodes.contains(&node));

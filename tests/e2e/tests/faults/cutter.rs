@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::relay::{Fate, Relay, Sender};
+use bulk_reshuffle_e2e::relay::{Relay, Sender, Verdict};
 
 /// A relay between Envoy and a node that resets connections, alternately before and within an answer of the node.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Cutter {
     pub async fn start(node: SocketAddr) -> Result<Self> {
         let script = Arc::new(Script::default());
         let read = Arc::clone(&script);
-        let watch = || move |sender, piece: &[u8]| read.fate(sender, piece);
+        let watch = || move |sender, piece: &[u8]| read.verdict(sender, piece);
         let relay = Relay::start(move || Some(node), watch).await?;
         Ok(Self { address: relay.address, script, _relay: relay })
     }
@@ -43,13 +43,13 @@ impl Cutter {
 }
 
 impl Script {
-    fn fate(&self, sender: Sender, piece: &[u8]) -> Fate {
+    fn verdict(&self, sender: Sender, piece: &[u8]) -> Verdict {
         let one_of = self.one_of.load(Ordering::Relaxed);
         let is_counted = sender == Sender::Server && one_of > 0;
         if is_counted && self.pieces.fetch_add(1, Ordering::Relaxed) % one_of == one_of - 1 {
             let cut = self.cuts.fetch_add(1, Ordering::Relaxed);
-            return Fate::Cut(piece.len() / 2 * (cut % 2));
+            return Verdict::Cut(piece.len() / 2 * (cut % 2));
         }
-        Fate::Pass
+        Verdict::Pass
     }
 }

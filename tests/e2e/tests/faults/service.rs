@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::relay::{Fate, Relay};
+use bulk_reshuffle_e2e::relay::{Relay, Verdict};
 
 /// An imitation of a Kubernetes Service: an address whose new connections go to its pods by round robin. A connection
 /// stays with its pod, even after the pod is removed.
@@ -24,7 +24,7 @@ impl Service {
             pods.rotate_left(1);
             Some(pod)
         };
-        let relay = Relay::start(next, || |_, _: &[u8]| Fate::Pass).await?;
+        let relay = Relay::start(next, || |_, _: &[u8]| Verdict::Pass).await?;
         Ok(Self { address: relay.address, pods, _relay: relay })
     }
 

@@ -1,15 +1,40 @@
 //! The filter's configuration and its credentials.
 
-use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Scene, SceneOptions};
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::{ClusterScript, ListenerFile, Scene};
 use serde_json::{Value, json};
 
-fn with(config: Value) -> SceneOptions {
-    Scene::of(ClusterScript::three_nodes()).whole_config(config)
+/// An Envoy whose listener can be given other configurations.
+struct Updates {
+    scene: Scene,
+    file: ListenerFile,
+}
+
+impl Updates {
+    async fn start() -> Result<Self> {
+        let file = ListenerFile::new()?;
+        let scene = Scene::of(ClusterScript::three_nodes()).listener_file(&file).start().await?;
+        Ok(Self { scene, file })
+    }
+
+    /// Changes the configuration. Waits until Envoy has counted the update, and returns what it has logged since.
+    async fn send(&self, config: &Value, counter: &str) -> Result<String> {
+        let counter = format!("listener_manager.lds.{counter}");
+        let (count, length) = (self.scene.envoy.counter(&counter).await?, self.scene.envoy.log().len());
+        self.file.set_config(config)?;
+        self.scene.wait_for_stat(&counter, |now| now > count).await?;
+        Ok(self.scene.envoy.log().split_off(length))
+    }
+
+    /// Sends an invalid configuration, and returns what Envoy logs of it.
+    async fn refused(&self, config: &Value) -> Result<String> {
+        self.send(config, "update_rejected").await.with_context(|| format!("{config} is not refused"))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expected_value() -> Result<()> {
+    let updates = Updates::start().await?;
     let es = |field: &str, value: Value| json!({"coordinator": "es", field: value});
     for (config, field, expected) in [
         (json!({}), ".", "missing field `coordinator`"),
@@ -21,16 +46,18 @@ async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expect
         (es("harmless_headers", json!([":path"])), "harmless_headers[0]", "pseudo-header"),
         (es("nodes", json!({"upstream": "es"})), "nodes", "a name with placeholders"),
     ] {
-        let log = format!("{:#}", with(config.clone()).validate().await.expect_err(&config.to_string()));
+        let log = updates.refused(&config).await?;
         assert!(log.contains(&format!("`{field}`")), "{config}: `{field}` is not in\n{log}");
         assert!(log.contains(expected), "{config}: {expected:?} is not in\n{log}");
     }
-    with(es("hold", json!({"interval": "20ms"}))).validate().await
+    updates.send(&es("hold", json!({"interval": "20ms"})), "update_success").await?;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy_does_not_start_with_an_invalid_configuration() -> Result<()> {
-    let log = format!("{:#}", with(json!({"coordinator": ["es"]})).start_cold().await.expect_err("it started"));
+    let options = Scene::of(ClusterScript::three_nodes()).whole_config(json!({"coordinator": ["es"]}));
+    let log = format!("{:#}", options.start_cold().await.expect_err("it started"));
     assert!(log.contains("configuration: `coordinator`") && log.contains("expected a string"), "{log}");
     Ok(())
 }
@@ -65,9 +92,9 @@ async fn credentials_are_sent_with_state_queries_only_and_never_logged() -> Resu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_credentials_are_not_logged() -> Result<()> {
+    let updates = Updates::start().await?;
     for credentials in [json!("s3cret"), json!({"authorization": "s3cret\n"})] {
-        let config = json!({"coordinator": "es", "credentials": credentials});
-        let log = format!("{:#}", with(config).validate().await.expect_err("it is valid"));
+        let log = updates.refused(&json!({"coordinator": "es", "credentials": credentials})).await?;
         assert!(log.contains("`credentials`"), "{log}");
         assert!(!log.contains("s3cret"), "{log}");
     }

@@ -190,7 +190,7 @@ impl Holds {
     /// Returns the next batch to send, with the shares of requests that still exist. It counts as in flight until
     /// [`finished`](Self::finished).
     pub fn next_batch(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Option<Batch> {
-        while let Some(queue_entry) = self.next_departure(now) {
+        while let Some(queue_entry) = self.next_ready(now) {
             let (slots, identity) = (queue_entry.slots_key(), queue_entry.class().identity);
             let batch = match queue_entry {
                 QueueEntry::Again(batch) => Some(batch),
@@ -207,7 +207,7 @@ impl Holds {
     }
 
     /// Returns the next entry that may leave. All ready entries are considered before slots are assigned.
-    fn next_departure(&mut self, now: Time) -> Option<QueueEntry> {
+    fn next_ready(&mut self, now: Time) -> Option<QueueEntry> {
         while let Some((ticket, queue_entry)) = self.ready.pop_first() {
             if self.slots.is_free(queue_entry.slots_key(), self.ready.len().saturating_add(1)) {
                 return Some(queue_entry);

@@ -8,7 +8,7 @@ use crate::engine::request::Request;
 
 impl Engine {
     /// Logs that a request passes through, and why.
-    pub(crate) fn note_passed_through(&mut self, request: RequestId, why: PassThrough) {
+    pub(crate) fn record_passed_through(&mut self, request: RequestId, why: PassThrough) {
         if self.settings.current.access_log {
             self.outbox.log(request, "outcome", "passed_through".to_owned());
             self.outbox.log(request, "reason", why.name().to_owned());
@@ -16,7 +16,7 @@ impl Engine {
     }
 
     /// Logs a merged request: the number of operations and of destinations, and the longest time that a share was held.
-    pub(crate) fn note_merged(&mut self, id: RequestId, request: &Request) {
+    pub(crate) fn record_merged(&mut self, id: RequestId, request: &Request) {
         if self.settings.current.access_log {
             self.outbox.log(id, "outcome", "merged".to_owned());
             self.outbox.log(id, "operations", request.operations.len().to_string());

@@ -27,7 +27,7 @@ impl Engine {
             Some(Purpose::Batch(batch)) => {
                 self.incoming.set(response.body.capacity() as u64);
                 let failure = Failure::of(&response);
-                self.note_return(&batch, failure);
+                self.record_returned(&batch, failure);
                 self.holds.finished(&batch);
                 match failure {
                     Some(failure) => self.batch_failed(batch, failure),
@@ -58,7 +58,7 @@ impl Engine {
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => self.state_query_failed(failure),
             Some(Purpose::Batch(batch)) => {
-                self.note_return(&batch, Some(failure));
+                self.record_returned(&batch, Some(failure));
                 self.holds.finished(&batch);
                 self.batch_failed(batch, failure);
             }
@@ -214,7 +214,7 @@ impl Engine {
             return;
         }
         self.count(Counter::RequestsMerged, 1);
-        self.note_merged(id, &request);
+        self.record_merged(id, &request);
         self.outbox.reply(id, Reply::Merged(request));
     }
 }

@@ -42,7 +42,7 @@ impl Engine {
                 request.copy_share(held.share, &held.selection, &mut body);
             }
         }
-        self.note_departure(&batch, body.len());
+        self.record_sent(&batch, body.len());
         if self.settings.current.dispatch.compress {
             let zipped = gzip(&body);
             self.outbox.hand_out(body.capacity().saturating_add(zipped.capacity()) as u64);

@@ -60,19 +60,19 @@ impl Engine {
     }
 
     /// Records how long a callback has worked on the cluster state. The shell measures it.
-    pub fn note_state_step(&mut self, time: Duration) {
+    pub fn record_state_step(&mut self, time: Duration) {
         let micros = micros(time);
         self.metrics.count(Counter::StateBusyMicroseconds, micros);
         self.metrics.sample(Histogram::StateStepMicroseconds, micros);
     }
 
     /// Records the memory size of the VM in bytes. The shell measures it.
-    pub fn note_vm_memory(&mut self, bytes: u64) {
+    pub fn record_vm_memory(&mut self, bytes: u64) {
         self.vm_memory = bytes;
     }
 
     /// Records the metrics of a batch that leaves.
-    pub(crate) fn note_departure(&mut self, batch: &Batch, bytes: usize) {
+    pub(crate) fn record_sent(&mut self, batch: &Batch, bytes: usize) {
         let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len());
         self.count(Counter::Batches(upstream), 1);
         self.count(Counter::BatchOperations(upstream), operations as usize);
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// Records the metrics of a call that has ended, with or without an answer.
-    pub(crate) fn note_return(&mut self, batch: &Batch, failure: Option<Failure>) {
+    pub(crate) fn record_returned(&mut self, batch: &Batch, failure: Option<Failure>) {
         self.healths.note(batch.upstream, failure, self.now);
         let time = micros(self.now.saturating_sub(batch.sent));
         self.metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);

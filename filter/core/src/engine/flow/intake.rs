@@ -167,7 +167,7 @@ impl Engine {
             if self.requests.get(&id).is_some_and(|request| request.length() == 0) {
                 self.leave(id);
                 self.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
-                self.note_passed_through(id, PassThrough::HeaderPause);
+                self.record_passed_through(id, PassThrough::HeaderPause);
                 self.header_pauses.resume(id, self.now);
                 self.outbox.resume(id);
             }
@@ -224,7 +224,7 @@ impl Engine {
             self.may_soon_split.insert(request);
         }
         self.count(Counter::RequestsPassedThrough(why), 1);
-        self.note_passed_through(request, why);
+        self.record_passed_through(request, why);
         self.outbox.hand_out(body.iter().map(|chunk| chunk.capacity() as u64 + PER_CHUNK).sum());
         self.outbox.decide(Command::PassThrough { request, body });
     }

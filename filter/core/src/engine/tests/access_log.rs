@@ -13,7 +13,7 @@ fn no_fields_are_logged_unless_configured() {
     harness.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
     harness.woken();
     harness.settle();
-    assert!(harness.notes.is_empty());
+    assert!(harness.access_log.is_empty());
 }
 
 #[test]
@@ -27,8 +27,8 @@ fn fields_are_logged_before_a_request_passes_through_or_is_answered() {
     harness.settle();
     harness.tick_after(Duration::from_millis(3));
     harness.settle();
-    assert_eq!(harness.notes[&first], ["outcome=merged", "operations=3", "shares=2", "held_microseconds=0"]);
-    let held = harness.notes[&second].last().unwrap();
+    assert_eq!(harness.access_log[&first], ["outcome=merged", "operations=3", "shares=2", "held_microseconds=0"]);
+    let held = harness.access_log[&second].last().unwrap();
     assert!(["held_microseconds=7000", "held_microseconds=10000"].contains(&held.as_str()), "{held}");
-    assert_eq!(harness.notes[&passed], ["outcome=passed_through", "reason=pipeline"]);
+    assert_eq!(harness.access_log[&passed], ["outcome=passed_through", "reason=pipeline"]);
 }

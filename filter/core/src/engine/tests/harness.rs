@@ -36,7 +36,7 @@ pub struct Harness {
     pub counts: BTreeMap<Counter, u64>,
     pub samples: Vec<(Histogram, u64)>,
     /// The access log fields of each request.
-    pub notes: BTreeMap<u32, Vec<String>>,
+    pub access_log: BTreeMap<u32, Vec<String>>,
     /// The number of counters and gauges in the last measurement.
     pub measured: usize,
     next_request: u32,
@@ -139,7 +139,7 @@ impl Harness {
             wake_ups: 0,
             counts: BTreeMap::new(),
             samples: Vec::new(),
-            notes: BTreeMap::new(),
+            access_log: BTreeMap::new(),
             measured: 0,
             next_request: 0,
         }
@@ -222,7 +222,7 @@ impl Harness {
     fn note(&mut self, request: RequestId, field: &str, value: String) {
         let RequestId(id) = request;
         assert!(!self.replies.contains_key(&id) && !self.passed.contains_key(&id), "too late for the access log");
-        self.notes.entry(id).or_default().push(format!("{field}={value}"));
+        self.access_log.entry(id).or_default().push(format!("{field}={value}"));
     }
 
     /// Passes in the metrics of this worker, as if it were the only one.

@@ -317,7 +317,7 @@ impl StateCache {
 
     /// Records the outcome of a cycle's search for the wanted names. Clients choose these names, so searches that find
     /// none become rarer. A new index is still found at once, because its creation changes the state.
-    fn note_search(&mut self, cycle: &mut Cycle, now: Time) {
+    fn record_search(&mut self, cycle: &mut Cycle, now: Time) {
         match cycle.search() {
             Search::None => cycle.take_wanted().iter().for_each(|name| self.wanted.insert(name)),
             Search::Found => (self.misses, self.next_search) = (0, now),
@@ -352,7 +352,7 @@ impl StateCache {
             }
             Ok(Todo::Finish) => {
                 self.known = cycle.known().cloned();
-                self.note_search(&mut cycle, now);
+                self.record_search(&mut cycle, now);
                 if cycle.has_changed() {
                     // Other workers may lack these parts too.
                     self.content.unpublished.append(&mut self.content.lacking);

@@ -129,7 +129,7 @@ impl Buckets {
         if let Some(bucket) = self.0.get_mut(usize::from(number)) {
             let bucket = Rc::make_mut(bucket);
             change(&mut bucket.names);
-            bucket.note_nodes();
+            bucket.record_nodes();
         }
     }
 
@@ -138,7 +138,7 @@ impl Buckets {
         if let Some(bucket) = self.0.get_mut(usize::from(Self::number(name))) {
             let bucket = Rc::make_mut(bucket);
             if let Some(Entry::Index(_)) = bucket.names.insert(name.into(), Entry::Target(target)) {
-                bucket.note_nodes();
+                bucket.record_nodes();
             }
         }
     }
@@ -181,7 +181,7 @@ impl Bucket {
         &self.names
     }
 
-    fn note_nodes(&mut self) {
+    fn record_nodes(&mut self) {
         let mut nodes: Vec<u16> = self.names.values().filter_map(Entry::index).flat_map(Index::nodes).collect();
         nodes.sort_unstable();
         nodes.dedup();

@@ -6,11 +6,11 @@ use crate::violation::{Promise, Violation};
 
 /// The traffic of one engine, with the times since when something else could have left.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct EngineTraffic {
     /// The settings that the engine should follow.
     pub settings: Settings,
-    by_upstream: BTreeMap<Lane, Traffic>,
-    by_identity: BTreeMap<(Lane, String), Traffic>,
+    by_upstream: BTreeMap<SlotsKey, Traffic>,
+    by_identity: BTreeMap<(SlotsKey, String), Traffic>,
     by_caller: BTreeMap<(Destination, CallerNumber), Traffic>,
     /// The batches that left, in order.
     left: Vec<Left>,
@@ -23,7 +23,7 @@ pub type Destination = (String, Option<(&'static str, u32)>);
 pub type CallerNumber = usize;
 
 /// An upstream, and whether its cluster is asked to wait.
-type Lane = (String, bool);
+type SlotsKey = (String, bool);
 
 /// The class of slots that a caller's batches take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Leaving<'a> {
 #[derive(Debug)]
 struct Left {
     at: u64,
-    lane: Lane,
+    slots: SlotsKey,
     identity: String,
     /// The destination and the caller, if they are certain and this was the first attempt.
     sent: Option<(Destination, CallerNumber)>,
@@ -80,8 +80,8 @@ impl Traffic {
     }
 }
 
-impl Lanes {
-    /// Creates lanes with no traffic.
+impl EngineTraffic {
+    /// Creates the traffic of an engine that has sent nothing.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -107,17 +107,17 @@ impl Lanes {
     /// own identity for longer.
     pub fn check_time(&self, batch: &Leaving, since: u64, now: u64, late: u64) -> Result<(), Violation> {
         let Some(to) = batch.to.filter(|_| self.settings.retries == 0) else { return Ok(()) };
-        let lane = (to.0.clone(), batch.class.waits);
+        let slots = (to.0.clone(), batch.class.waits);
         let own = self.own(to, batch.caller);
         let ready = match self.settings.early_release && own.in_flight == 0 {
             true => since.max(own.last_full).max(self.gathered(own)),
             false => since.saturating_add(self.settings.interval).max(own.last_full),
         };
-        let all = self.by_upstream.get(&lane).copied().unwrap_or_default();
+        let all = self.by_upstream.get(&slots).copied().unwrap_or_default();
         let was_full = all.in_flight >= self.settings.max_in_flight_per_node || all.last_full >= ready;
         let mut latest = ready;
         if was_full {
-            let identity = self.by_identity.get(&(lane, batch.class.identity.clone())).copied().unwrap_or_default();
+            let identity = self.by_identity.get(&(slots, batch.class.identity.clone())).copied().unwrap_or_default();
             latest = latest.max(since.saturating_add(self.settings.interval)).max(identity.last_full);
         }
         let promise = if was_full { Promise::Fairness } else { Promise::Interval };
@@ -139,10 +139,10 @@ impl Lanes {
             return Ok(());
         }
         let start = since.max(self.gathered(own));
-        let lane = (to.0.clone(), batch.class.waits);
+        let slots = (to.0.clone(), batch.class.waits);
         let (mut callers, mut identities) = (BTreeSet::new(), BTreeSet::new());
         let latest = self.left.iter().rev().take_while(|left| left.at > start);
-        for left in latest.filter(|left| left.lane == lane && left.at < now) {
+        for left in latest.filter(|left| left.slots == slots && left.at < now) {
             if left.identity == batch.class.identity {
                 identities.clear();
             }
@@ -175,12 +175,12 @@ impl Lanes {
     /// an interval. If settings may change, the length of the interval is unknown.
     pub fn sent(&mut self, batch: &Leaving, now: u64, is_fixed: bool) -> Result<(), Violation> {
         let Leaving { upstream, class, .. } = batch;
-        let lane = ((*upstream).to_owned(), class.waits);
+        let slots = ((*upstream).to_owned(), class.waits);
         let most = self.settings.max_in_flight_per_node;
         let is_overdue = batch.since.saturating_add(self.settings.interval) <= now;
-        let all = self.by_upstream.entry(lane.clone()).or_default();
+        let all = self.by_upstream.entry(slots.clone()).or_default();
         all.in_flight = all.in_flight.saturating_add(1);
-        let identity = self.by_identity.entry((lane.clone(), class.identity.clone())).or_default();
+        let identity = self.by_identity.entry((slots.clone(), class.identity.clone())).or_default();
         identity.in_flight = identity.in_flight.saturating_add(1);
         let detail = |found: u64, whom: &str| format!("{found} batches are in flight to {upstream} {whom}");
         let (found, of_all) = (identity.in_flight, all.in_flight);
@@ -188,7 +188,7 @@ impl Lanes {
         let is_kept = of_all <= most || is_overdue || !is_fixed;
         Violation::unless(is_kept, Promise::Bounds, || detail(of_all, "in total"))?;
         let sent = batch.to.map(|to| (to.clone(), batch.caller));
-        self.left.push(Left { at: now, lane, identity: class.identity.clone(), sent: sent.clone(), is_overdue });
+        self.left.push(Left { at: now, slots, identity: class.identity.clone(), sent: sent.clone(), is_overdue });
         let Some((to, caller)) = sent else { return Ok(()) };
         let own = self.by_caller.entry((to.clone(), caller)).or_default();
         own.in_flight = own.in_flight.saturating_add(1);
@@ -206,11 +206,11 @@ impl Lanes {
     /// Records that a batch returned.
     pub fn back(&mut self, upstream: &str, to: Option<&Destination>, caller: CallerNumber, class: &Class, now: u64) {
         let most = self.settings.max_in_flight_per_node;
-        let lane = (upstream.to_owned(), class.waits);
-        if let Some(all) = self.by_upstream.get_mut(&lane) {
+        let slots = (upstream.to_owned(), class.waits);
+        if let Some(all) = self.by_upstream.get_mut(&slots) {
             all.back(most, now);
         }
-        if let Some(identity) = self.by_identity.get_mut(&(lane, class.identity.clone())) {
+        if let Some(identity) = self.by_identity.get_mut(&(slots, class.identity.clone())) {
             identity.back(most, now);
         }
         if let Some(own) = to.and_then(|to| self.by_caller.get_mut(&(to.clone(), caller))) {
