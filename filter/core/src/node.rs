@@ -23,11 +23,10 @@ pub struct Node {
 }
 
 impl Node {
-    /// Returns whether the node knows the parameter `require_data_stream` of bulk requests and their operations:
-    /// Elasticsearch does from 8.13 on. Other nodes refuse a whole request that has it.
-    pub fn knows_require_data_stream(&self) -> bool {
-        let mut numbers = self.version.iter().flat_map(|version| version.split('.')).map(str::parse::<u32>);
-        matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (8, 13))
+    /// Returns the major and the minor number of the node's release, if they are known.
+    pub fn release(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.version.as_deref()?.split('.').map(str::parse::<u32>);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 }
 
@@ -146,12 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn detects_releases_that_know_require_data_stream() {
-        let knows = |version: Option<&str>| {
-            Node { version: version.map(str::to_owned), ..Node::default() }.knows_require_data_stream()
-        };
-        assert!([Some("8.13.0"), Some("8.19.2"), Some("9.0.0-SNAPSHOT"), Some("10.1")].into_iter().all(knows));
-        assert!(![None, Some("8.12.2"), Some("7.17.29"), Some("8"), Some("f2c9a1"), Some("")].into_iter().any(knows));
+    fn reads_the_numbers_of_releases() {
+        let release = |version: &str| Node { version: Some(version.to_owned()), ..Node::default() }.release();
+        assert_eq!(release("8.13.0"), Some((8, 13)));
+        assert_eq!(release("9.0.0-SNAPSHOT"), Some((9, 0)));
+        assert_eq!(release("10.1"), Some((10, 1)));
+        assert!(["8", "f2c9a1", "8.x", ""].map(release).iter().all(Option::is_none));
+        assert_eq!(Node::default().release(), None);
     }
 
     #[test]

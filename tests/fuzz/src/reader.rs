@@ -102,10 +102,26 @@ fn check_operation(operation: &Operation, line: &Line, text: &[u8]) {
         let given = given.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         assert_eq!(found, &given, "{name} in {value}");
     }
+    check_precondition(operation, parameters);
     if line.action == Action::Update {
         let body: Value = serde_json::from_slice(lines[1]).expect("an update that is not JSON was accepted");
         assert!(body["doc"].is_object() != body["script"].is_object(), "{body}");
     }
+}
+
+/// Checks that versions and sequence numbers are complete, and that an operation that has one is known to be
+/// conditional.
+fn check_precondition(operation: &Operation, parameters: &Value) {
+    let given = |name: &str| parameters.get(name).filter(|value| !value.is_null());
+    let external = given("version_type").filter(|version_type| *version_type != "internal");
+    assert_eq!(given("version").is_some(), external.is_some(), "{parameters}");
+    assert_eq!(given("if_seq_no").is_some(), given("if_primary_term").is_some(), "{parameters}");
+    assert!(external.is_none() || given("if_seq_no").is_none(), "{parameters}");
+    let is_conditional =
+        given("if_seq_no").is_some() || external.is_some_and(|version_type| version_type != "external_gte");
+    assert_eq!(operation.is_conditional, is_conditional, "{parameters}");
+    let has_precondition = external.is_some() || is_conditional;
+    assert!(!has_precondition || given("_id").is_some() && operation.action != Action::Create, "{parameters}");
 }
 
 /// Checks that a batch of these operations reads like the originals.

@@ -51,7 +51,7 @@ impl Harness {
         if sent.is_some_and(|(batch, traffic)| traffic.is_beyond_slots(&batch.upstream, &batch.class)) {
             self.coverage.count("batch: beyond the slots of its node");
         }
-        let outcome = self.draw_fate(key);
+        let outcome = self.draw_outcome(key);
         self.trace.add(self.now, || {
             format!(
                 "  {key:?} to {} with {:?}: {outcome:?}",
@@ -74,7 +74,7 @@ impl Harness {
         Ok(())
     }
 
-    fn draw_fate(&mut self, key: CallKey) -> CallOutcome {
+    fn draw_outcome(&mut self, key: CallKey) -> CallOutcome {
         let batch = self.ledger.calls.get(&key);
         let (again, markers) = batch.map(|batch| (batch.again, batch.markers.as_slice())).unwrap_or_default();
         let requests: BTreeSet<_> =
@@ -89,6 +89,10 @@ impl Harness {
         }
         if differ(|one, other| one.zipped != other.zipped) {
             self.coverage.count("batch: of zipped and plain requests");
+        }
+        let operations = markers.iter().filter_map(|marker| self.ledger.operations.get(*marker));
+        if operations.map(|sent| &sent.operation).any(|operation| operation.is_conditional) {
+            self.coverage.count("batch: with conditional operations");
         }
         let poisoned = clients.iter().any(|client| client.poisoned);
         self.coverage.count(match (again, requests.len()) {

@@ -205,6 +205,7 @@ fn odd_lines(rng: &mut Rng, oddity: Option<&str>) -> String {
             "{}",
             "not json",
             r#"{"index":{"_index":"i","_id":"1","version":3}}"#,
+            r#"{"create":{"_index":"i","_id":"1","if_seq_no":3,"if_primary_term":1}}"#,
             r#"{"delete":{"_index":"i"}}"#,
             r#"{"delete":{"_index":"i","_id":null}}"#,
         ]),

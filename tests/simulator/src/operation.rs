@@ -14,6 +14,8 @@ pub struct Operation {
     pub id: Option<String>,
     /// The routing value, its own or its request's.
     pub routing: Option<String>,
+    /// Whether it would fail if it was executed again.
+    pub is_conditional: bool,
     /// The lines as the client sends them.
     pub text: Vec<u8>,
 }
@@ -39,7 +41,7 @@ pub struct Defaults {
 impl Operation {
     /// Returns whether it may be executed twice.
     pub fn is_idempotent(&self) -> bool {
-        matches!(self.action, Action::Index | Action::Delete) && self.id.is_some()
+        matches!(self.action, Action::Index | Action::Delete) && self.id.is_some() && !self.is_conditional
     }
 
     /// Generates an operation that the filter vouches for.
@@ -63,14 +65,17 @@ impl Operation {
         fields.extend(own_name.map(|name| format!(r#""_index":"{name}""#)));
         fields.extend(id.as_ref().map(|id| format!(r#""_id":{}"#, id.json)));
         fields.extend(own_routing.map(|routing| format!(r#""routing":"{routing}""#)));
+        let precondition = id.as_ref().filter(|_| rng.percent(10)).and_then(|_| precondition(action, rng));
+        fields.extend(precondition.map(str::to_owned));
+        let is_conditional = precondition.is_some_and(|fields| !fields.contains("external_gte"));
         let line = format!(r#"{{"{}":{{{}}}}}"#, action.name(), fields.join(","));
         let end = if rng.percent(5) { "\r\n" } else { "\n" };
         let mut text = format!("{line}{}{end}", written(marker)).into_bytes();
         if action.has_source() {
-            text.extend_from_slice(source(action, marker, rng).as_bytes());
+            text.extend_from_slice(source(action, is_conditional, marker, rng).as_bytes());
         }
         let routing = own_routing.or(defaults.routing).map(str::to_owned);
-        Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, text }
+        Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, is_conditional, text }
     }
 
     /// Returns the operation with the parameter that the filter added to its action line in these lines. Only an id or
@@ -115,11 +120,27 @@ fn written(marker: Marker) -> String {
     (0..MARKER_BITS).rev().map(|bit| if marker >> bit & 1 == 1 { '\t' } else { ' ' }).collect()
 }
 
-fn source(action: Action, marker: Marker, rng: &mut Rng) -> String {
+/// Returns parameters with a version or a sequence number, if the action takes them.
+fn precondition(action: Action, rng: &mut Rng) -> Option<&'static str> {
+    let versions = [
+        r#""version":7,"version_type":"external""#,
+        r#""version_type":"external_gt","version":"7""#,
+        r#""version":7,"version_type":"external_gte""#,
+    ];
+    match action {
+        Action::Index | Action::Delete if rng.percent(60) => Some(rng.one_of(&versions)),
+        Action::Index | Action::Delete | Action::Update => Some(r#""if_seq_no":3,"if_primary_term":1"#),
+        Action::Create => None,
+    }
+}
+
+fn source(action: Action, is_conditional: bool, marker: Marker, rng: &mut Rng) -> String {
     let filling = "x".repeat(rng.one_of(&[0, 0, 10, 200]));
     match action {
         Action::Update => match rng.up_to(2) {
-            0 => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}},\"doc_as_upsert\":true}}\n"),
+            0 if !is_conditional => {
+                format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}},\"doc_as_upsert\":true}}\n")
+            }
             1 => format!("{{\"script\":{{\"source\":\"ctx._source.m = {marker}\"}}}}\n"),
             _ => format!("{{\"doc\":{{\"m\":{marker},\"f\":\"{filling}\"}}}}\n"),
         },

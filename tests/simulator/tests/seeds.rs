@@ -37,6 +37,7 @@ fn hundreds_of_runs_keep_every_promise() {
         "headers: were let go",
         "batch: beyond the slots of its node",
         "batch: of several filter paths",
+        "batch: with conditional operations",
         "batch: of zipped and plain requests",
         "passed through: action_line",
         "passed through: gzip",

@@ -1,8 +1,9 @@
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
@@ -15,8 +16,10 @@ const MAX_ID: usize = 512;
 /// the same meaning.
 ///
 /// The filter does not vouch for a line on whose meaning versions differ (text after the object, `_type`, ids of other
-/// types), for a line that could fail the whole request (versions, sequence numbers), or for a merely unusual line. The
-/// whole request then passes through unchanged.
+/// types), for a line that could fail the whole request (a version without a version type, half of a sequence number
+/// and primary term), or for a merely unusual line. The whole request then passes through unchanged.
+///
+/// A parameter that is `null` is absent for every cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionLine<'a> {
     /// The action to perform.
@@ -33,6 +36,12 @@ pub struct ActionLine<'a> {
     /// Whether the name must be a data stream, if the line says so. Elasticsearch checks it from 8.13 on. Other
     /// clusters refuse the whole request, so the caller must know that the cluster has no such nodes.
     pub require_data_stream: Option<bool>,
+    /// Whether the operation succeeds only at certain versions of its document, and would fail if it was carried out
+    /// again: `external` versions, and sequence numbers. `external_gte` accepts the same version again.
+    pub is_conditional: bool,
+    /// Whether the line has `dynamic_templates`. Elasticsearch knows them from 7.13 on. Other clusters refuse the whole
+    /// request, so the caller must know that the cluster has no such nodes.
+    pub has_dynamic_templates: bool,
     nulls: Nulls,
     text: &'a [u8],
 }
@@ -63,22 +72,33 @@ impl<'a> ActionLine<'a> {
         if parameters.pipeline.is_some() {
             return Err(LineError::Pipeline);
         }
+        let is_conditional = parameters.precondition(action)?.is_conditional();
         let Parameters { index, id, routing, .. } = parameters;
         let nulls =
             Nulls { id: null(line, &NULL_IDS, id.as_ref())?, routing: null(line, &NULL_ROUTINGS, routing.as_ref())? };
-        let (id, routing) = (id.and_then(|Text(id)| id), routing.and_then(|Text(routing)| routing));
+        let (index, id, routing) = (text(index), text(id), text(routing));
         let id_fits = id.as_ref().is_none_or(|id| !id.is_empty() && id.len() <= MAX_ID);
         let vouched = id_fits
             && (id.is_some() || matches!(action, Action::Index | Action::Create))
-            && index.as_ref().is_none_or(|Text(index)| index.as_ref().is_some_and(|index| !index.is_empty()))
+            && index.as_ref().is_none_or(|index| !index.is_empty())
             && routing.as_ref().is_none_or(|routing| !routing.is_empty())
-            && (parameters.retry_on_conflict.is_none() || action == Action::Update);
+            && (parameters.retry_on_conflict.is_none() || action == Action::Update)
+            && (parameters.dynamic_templates.is_none() || matches!(action, Action::Index | Action::Create));
         if !vouched {
             return Err(LineError::Line);
         }
-        let index = index.and_then(|Text(index)| index);
-        let Parameters { require_alias, require_data_stream, .. } = parameters;
-        Ok(Self { action, index, id, routing, require_alias, require_data_stream, nulls, text: line })
+        Ok(Self {
+            action,
+            index,
+            id,
+            routing,
+            require_alias: parameters.require_alias,
+            require_data_stream: parameters.require_data_stream,
+            is_conditional,
+            has_dynamic_templates: parameters.dynamic_templates.is_some(),
+            nulls,
+            text: line,
+        })
     }
 
     /// Returns the length of the line, in bytes.
@@ -187,6 +207,25 @@ enum Line<'a> {
     Delete(Object<Parameters<'a>>),
 }
 
+/// The versions of its document at which an operation is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Precondition {
+    /// Any version.
+    None,
+    /// A version below the given one.
+    External,
+    /// A version that is at most the given one.
+    ExternalGte,
+    /// The version that the given write has left.
+    SequenceNumber,
+}
+
+impl Precondition {
+    fn is_conditional(self) -> bool {
+        matches!(self, Self::External | Self::SequenceNumber)
+    }
+}
+
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters<'a> {
@@ -196,19 +235,110 @@ struct Parameters<'a> {
     id: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     routing: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "present")]
     pipeline: Option<IgnoredAny>,
-    #[serde(default, deserialize_with = "present")]
     require_alias: Option<bool>,
-    #[serde(default, deserialize_with = "present")]
     require_data_stream: Option<bool>,
-    #[serde(default, deserialize_with = "present")]
-    retry_on_conflict: Option<u16>,
+    retry_on_conflict: Option<Integer>,
+    version: Option<Integer>,
+    version_type: Option<VersionType>,
+    if_seq_no: Option<Integer>,
+    if_primary_term: Option<Integer>,
+    _type: Option<Never>,
+    dynamic_templates: Option<Templates>,
+}
+
+impl Parameters<'_> {
+    /// Returns the precondition. Fails if a cluster would refuse the whole request because of it.
+    fn precondition(&self, action: Action) -> Result<Precondition, LineError> {
+        let has_id = matches!(self.id, Some(Text(Some(_))));
+        let is_retried = self.retry_on_conflict.is_some_and(|Integer(most)| most > 0);
+        let version_type = self.version_type.unwrap_or(VersionType::Internal);
+        match (self.version, version_type, self.if_seq_no, self.if_primary_term) {
+            (None, VersionType::Internal, None, None) => Ok(Precondition::None),
+            (Some(_), VersionType::External | VersionType::ExternalGt, None, None)
+                if has_id && matches!(action, Action::Index | Action::Delete) =>
+            {
+                Ok(Precondition::External)
+            }
+            (Some(_), VersionType::ExternalGte, None, None)
+                if has_id && matches!(action, Action::Index | Action::Delete) =>
+            {
+                Ok(Precondition::ExternalGte)
+            }
+            (None, VersionType::Internal, Some(_), Some(Integer(1..)))
+                if has_id && action != Action::Create && !is_retried =>
+            {
+                Ok(Precondition::SequenceNumber)
+            }
+            _ => Err(LineError::Line),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum VersionType {
+    Internal,
+    External,
+    ExternalGt,
+    ExternalGte,
+}
+
+/// The names of dynamic templates, by the fields that they apply to.
+#[derive(Debug, PartialEq)]
+struct Templates;
+
+impl<'de> Deserialize<'de> for Templates {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(TemplatesVisitor)
+    }
+}
+
+struct TemplatesVisitor;
+
+impl<'de> Visitor<'de> for TemplatesVisitor {
+    type Value = Templates;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("an object of strings, each with a different key")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = BTreeSet::new();
+        while let Some((field, _)) = map.next_entry::<String, String>()? {
+            if !fields.insert(field) {
+                return Err(A::Error::custom("duplicate key"));
+            }
+        }
+        Ok(Templates)
+    }
+}
+
+/// A parameter that may only be `null`.
+#[derive(Debug, PartialEq, Deserialize)]
+enum Never {}
+
+/// A whole number from 0, as a number or as a string of digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Integer(i64);
+
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Text(digits) = Text::deserialize(from)?;
+        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = digits.and_then(|digits| digits.parse().ok());
+        number.map(Self).ok_or_else(|| D::Error::custom("not a whole number from 0"))
+    }
 }
 
 /// A string, or an integer that a cluster reads as the string of its digits (clients send numeric ids), or `null`.
 #[derive(Debug, PartialEq)]
 struct Text<'a>(Option<Cow<'a, str>>);
+
+/// Returns the value of a parameter, unless it is absent or `null`.
+fn text(parameter: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+    parameter.and_then(|Text(text)| text)
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -387,16 +517,20 @@ mod tests {
             r#"{"index":{"_id":true}}"#,
             r#"{"index":{"_id":"\ud83d"}}"#,
             r#"{"index":{"_index":""}}"#,
-            r#"{"index":{"_index":null}}"#,
             r#"{"index":{"routing":""}}"#,
             r#"{"index":{"_type":"_doc"}}"#,
             r#"{"index":{"_routing":"a"}}"#,
-            r#"{"index":{"version":3,"version_type":"external"}}"#,
-            r#"{"index":{"if_seq_no":3,"if_primary_term":1}}"#,
+            r#"{"index":{"_type":null,"_type":null}}"#,
+            r#"{"index":{"unknown":null}}"#,
+            r#"{"index":{"dynamic_templates":[]}}"#,
+            r#"{"index":{"dynamic_templates":{"a":1}}}"#,
+            r#"{"index":{"dynamic_templates":{"a":null}}}"#,
+            r#"{"index":{"dynamic_templates":{"a":{"b":"c"}}}}"#,
+            r#"{"index":{"dynamic_templates":{"a":"b","a":"b"}}}"#,
+            r#"{"update":{"_id":"1","dynamic_templates":{"a":"b"}}}"#,
+            r#"{"delete":{"_id":"1","dynamic_templates":{"a":"b"}}}"#,
             r#"{"index":{"require_alias":"true"}}"#,
-            r#"{"index":{"require_alias":null}}"#,
             r#"{"create":{"require_data_stream":"true"}}"#,
-            r#"{"create":{"require_data_stream":null}}"#,
             r#"{"index":{"retry_on_conflict":3}}"#,
             r#"{"index":{"unknown":3}}"#,
             r#"{"delete":{}}"#,
@@ -416,9 +550,105 @@ mod tests {
         assert!(read(&line("é".repeat(257))).is_err());
     }
 
+    /// Returns whether an operation with these parameters is conditional, or `None` if the line is not vouched for.
+    fn is_conditional(action: &str, parameters: &str) -> Option<bool> {
+        read(&format!(r#"{{"{action}":{{"_id":"1",{parameters}}}}}"#)).ok().map(|line| line.is_conditional)
+    }
+
+    #[test]
+    fn external_versions_are_for_index_and_delete() {
+        for (kind, conditional) in [("external", true), ("external_gt", true), ("external_gte", false)] {
+            for version in ["0", "7", "\"7\"", "\"0012\"", "9223372036854775807"] {
+                let parameters = format!(r#""version":{version},"version_type":"{kind}""#);
+                for action in ["index", "delete"] {
+                    assert_eq!(is_conditional(action, &parameters), Some(conditional), "{parameters}");
+                }
+                for action in ["create", "update"] {
+                    assert_eq!(is_conditional(action, &parameters), None, "{parameters}");
+                }
+                assert!(read(&format!(r#"{{"index":{{{parameters}}}}}"#)).is_err(), "without an id");
+            }
+            for version in ["-1", "1.0", "1e3", "\"\"", "\"+1\"", "\"-1\"", "\" 1\"", "true", "9223372036854775808"] {
+                let parameters = format!(r#""version":{version},"version_type":"{kind}""#);
+                assert_eq!(is_conditional("index", &parameters), None, "{parameters}");
+            }
+            assert_eq!(is_conditional("index", &format!(r#""version_type":"{kind}""#)), None);
+            assert_eq!(is_conditional("index", &format!(r#""version":null,"version_type":"{kind}""#)), None);
+        }
+    }
+
+    #[test]
+    fn the_internal_version_type_has_no_version() {
+        for action in ["index", "create", "update", "delete"] {
+            assert_eq!(is_conditional(action, r#""version_type":"internal""#), Some(false));
+            assert_eq!(is_conditional(action, r#""version":null,"version_type":"internal""#), Some(false));
+            assert_eq!(is_conditional(action, r#""version":3,"version_type":"internal""#), None);
+            assert_eq!(is_conditional(action, r#""version":3"#), None);
+            for kind in ["Internal", "EXTERNAL", "force", ""] {
+                assert_eq!(is_conditional(action, &format!(r#""version":3,"version_type":"{kind}""#)), None);
+            }
+        }
+        assert!(read(r#"{"index":{"version_type":"internal"}}"#).is_ok());
+    }
+
+    #[test]
+    fn a_sequence_number_has_a_primary_term_and_no_version() {
+        let both = r#""if_seq_no":0,"if_primary_term":1"#;
+        for action in ["index", "update", "delete"] {
+            assert_eq!(is_conditional(action, both), Some(true));
+            assert_eq!(is_conditional(action, r#""if_seq_no":"12","if_primary_term":"3""#), Some(true));
+            for half in [r#""if_seq_no":0"#, r#""if_primary_term":1"#, r#""if_seq_no":0,"if_primary_term":0"#] {
+                assert_eq!(is_conditional(action, half), None, "{half}");
+            }
+            assert_eq!(is_conditional(action, &format!(r#"{both},"version":3,"version_type":"external""#)), None);
+            assert_eq!(is_conditional(action, &format!(r#"{both},"version_type":"external""#)), None);
+            assert!(read(&format!(r#"{{"{action}":{{{both}}}}}"#)).is_err(), "without an id");
+        }
+        assert_eq!(is_conditional("create", both), None);
+        assert_eq!(is_conditional("update", &format!(r#"{both},"retry_on_conflict":0"#)), Some(true));
+        assert_eq!(is_conditional("update", &format!(r#"{both},"retry_on_conflict":1"#)), None);
+    }
+
+    /// The OpenTelemetry collector's exporter writes them for metrics.
+    #[test]
+    fn dynamic_templates_are_an_object_of_strings() {
+        for templates in ["{}", r#"{"a":"b"}"#, r#"{ "metrics.x" : "gauge_double", "metrics.y":"\u0067" }"#] {
+            for action in ["index", "create"] {
+                let line = format!(r#"{{"{action}":{{"_index":"m","dynamic_templates":{templates}}}}}"#);
+                assert!(read(&line).unwrap().has_dynamic_templates, "{line}");
+            }
+        }
+        assert!(!read(r#"{"create":{"dynamic_templates":null}}"#).unwrap().has_dynamic_templates);
+    }
+
+    #[test]
+    fn a_parameter_is_added_before_dynamic_templates() {
+        let line = r#"{"create":{"dynamic_templates":{"a":"b"},"_index":"m"}}"#;
+        assert_eq!(with(line, Parameter::Routing(3)), line.replacen(":{", r#":{"routing":"3","#, 1));
+    }
+
+    /// Fluentd writes `null` for the type.
+    #[test]
+    fn a_parameter_that_is_null_is_absent() {
+        for name in [
+            "_index",
+            "_type",
+            "pipeline",
+            "require_alias",
+            "require_data_stream",
+            "retry_on_conflict",
+            "version",
+            "version_type",
+            "if_seq_no",
+            "if_primary_term",
+            "dynamic_templates",
+        ] {
+            assert_eq!(is_conditional("index", &format!(r#""{name}":null"#)), Some(false), "{name}");
+        }
+    }
+
     #[test]
     fn a_pipeline_is_a_reason_of_its_own() {
         assert_eq!(read(r#"{"index":{"_id":"1","pipeline":"p"}}"#), Err(LineError::Pipeline));
-        assert_eq!(read(r#"{"index":{"_id":"1","pipeline":null}}"#), Err(LineError::Pipeline));
     }
 }

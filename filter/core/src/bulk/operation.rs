@@ -17,6 +17,8 @@ pub struct Operation {
     pub placement: Placement,
     /// The operation's action.
     pub action: Action,
+    /// Whether it [would fail if it was carried out again](super::ActionLine::is_conditional).
+    pub is_conditional: bool,
 }
 
 /// The destination of an operation, and how its answer is recognised.
@@ -30,6 +32,13 @@ pub struct Placement {
 }
 
 impl Operation {
+    /// Returns whether carrying it out twice has the same effect as once.
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.action, Action::Index | Action::Delete)
+            && self.placement.id_hash.is_some()
+            && !self.is_conditional
+    }
+
     /// Returns the range of its lines in the body.
     pub fn range(&self) -> Range<u32> {
         self.start..self.start.plus(self.len, "a body has fewer than 4 GiB")

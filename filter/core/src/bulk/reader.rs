@@ -29,11 +29,8 @@ pub struct Reader {
 enum Expected {
     #[default]
     ActionLine,
-    Source {
-        start: u32,
-        action: Action,
-        placement: Placement,
-    },
+    /// The source line of an operation, of which only the length is missing.
+    Source(Operation),
 }
 
 /// The reason why the filter does not vouch for a body.
@@ -128,21 +125,21 @@ impl Reader {
     ) -> Result<(), ReadError<E>> {
         match self.expected {
             Expected::ActionLine => {
-                let Some((action, placement)) = self.action_line(body, line.clone(), place)? else { return Ok(()) };
-                if action.has_source() {
-                    self.expected = Expected::Source { start: line.start, action, placement };
-                } else {
-                    operations.push(Operation { start: line.start, len: line.len() as u32, placement, action });
+                let Some(operation) = self.action_line(body, line, place)? else { return Ok(()) };
+                match operation.action.has_source() {
+                    true => self.expected = Expected::Source(operation),
+                    false => operations.push(operation),
                 }
             }
-            Expected::Source { start, action, placement } => {
-                if action == Action::Update
-                    && !update_body::is_accepted_everywhere(body.contiguous(line.clone(), &mut self.scratch))
-                {
-                    return Err(ReadError::UpdateBody { at: line.start });
+            Expected::Source(operation) => {
+                if operation.action == Action::Update {
+                    let update = body.contiguous(line.clone(), &mut self.scratch);
+                    if !update_body::is_accepted_everywhere(update, operation.is_conditional) {
+                        return Err(ReadError::UpdateBody { at: line.start });
+                    }
                 }
-                let len = line.end.minus(start, "a source follows its action line");
-                operations.push(Operation { start, len, placement, action });
+                let len = line.end.minus(operation.start, "a source follows its action line");
+                operations.push(Operation { len, ..operation });
                 self.expected = Expected::ActionLine;
             }
         }
@@ -155,8 +152,8 @@ impl Reader {
         body: &Body,
         line: Range<u32>,
         place: &mut impl FnMut(&ActionLine<'_>, u32) -> Result<Placement, E>,
-    ) -> Result<Option<(Action, Placement)>, ReadError<E>> {
-        let at = line.start;
+    ) -> Result<Option<Operation>, ReadError<E>> {
+        let (at, len) = (line.start, line.len() as u32);
         if line.len() > MAX_ACTION_LINE as usize {
             return Err(ReadError::Line { at, why: LineError::Line });
         }
@@ -166,7 +163,8 @@ impl Reader {
         }
         let line = ActionLine::read(bytes).map_err(|why| ReadError::Line { at, why })?;
         let placement = place(&line, at).map_err(|why| ReadError::Placement { at, why })?;
-        Ok(Some((line.action, placement)))
+        let ActionLine { action, is_conditional, .. } = line;
+        Ok(Some(Operation { start: at, len, placement, action, is_conditional }))
     }
 }
 

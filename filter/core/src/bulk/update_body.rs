@@ -12,10 +12,11 @@ const MAX_NUMBER: usize = 100;
 /// Returns whether every cluster accepts the source line of an update.
 ///
 /// The coordinating node parses update bodies itself and refuses the whole request for a bad one. The filter therefore
-/// accepts only `doc` or `script` with their usual companions, each of the right type, without duplicate keys.
-pub fn is_accepted_everywhere(line: &[u8]) -> bool {
+/// accepts only `doc` or `script` with their usual companions, each of the right type, without duplicate keys. An
+/// update of a certain version of a document cannot create the document.
+pub fn is_accepted_everywhere(line: &[u8], is_conditional: bool) -> bool {
     match serde_json::from_slice::<Object<UpdateBody>>(line) {
-        Ok(Object(body)) => body.is_complete() && !has_long_number(line),
+        Ok(Object(body)) => body.is_complete() && !(is_conditional && body.may_create()) && !has_long_number(line),
         Err(_) => false,
     }
 }
@@ -27,8 +28,8 @@ struct UpdateBody {
     doc: Option<StrictObject>,
     #[serde(default, deserialize_with = "present")]
     script: Option<Object<Script>>,
-    #[serde(default, rename = "upsert", deserialize_with = "present")]
-    _upsert: Option<StrictObject>,
+    #[serde(default, deserialize_with = "present")]
+    upsert: Option<StrictObject>,
     #[serde(default)]
     doc_as_upsert: bool,
     #[serde(default)]
@@ -44,6 +45,10 @@ impl UpdateBody {
             (None, Some(Object(script))) => !self.doc_as_upsert && script.is_complete(),
             _ => false,
         }
+    }
+
+    fn may_create(&self) -> bool {
+        self.upsert.is_some() || self.doc_as_upsert || self.scripted_upsert
     }
 }
 
@@ -155,8 +160,21 @@ mod tests {
             r#"{"script":{"source":"ctx._source.n += params.n","lang":"painless","params":{"n":1}},"upsert":{"n":0}}"#,
             r#"{"script":{"id":"count"},"scripted_upsert":true,"upsert":{}}"#,
         ] {
-            assert!(is_accepted_everywhere(body.as_bytes()), "{body}");
+            assert!(is_accepted_everywhere(body.as_bytes(), false), "{body}");
         }
+    }
+
+    #[test]
+    fn an_update_of_a_certain_version_cannot_create_the_document() {
+        for body in [
+            r#"{"doc":{},"doc_as_upsert":true}"#,
+            r#"{"doc":{},"upsert":{}}"#,
+            r#"{"script":{"id":"count"},"scripted_upsert":true}"#,
+        ] {
+            assert!(is_accepted_everywhere(body.as_bytes(), false), "{body}");
+            assert!(!is_accepted_everywhere(body.as_bytes(), true), "{body}");
+        }
+        assert!(is_accepted_everywhere(br#"{"doc":{},"doc_as_upsert":false}"#, true));
     }
 
     #[test]
@@ -186,8 +204,8 @@ mod tests {
             r#"{"upsert":{"a":1}}"#,
             &digits,
         ] {
-            assert!(!is_accepted_everywhere(body.as_bytes()), "{body}");
+            assert!(!is_accepted_everywhere(body.as_bytes(), false), "{body}");
         }
-        assert!(!is_accepted_everywhere(b"{\"doc\":{\"a\":\"\xff\"}}"));
+        assert!(!is_accepted_everywhere(b"{\"doc\":{\"a\":\"\xff\"}}", false));
     }
 }

@@ -34,7 +34,7 @@ impl From<PassThrough> for Why {
             }
             PassThrough::ActionLine => {
                 "Not every cluster interprets the action line in the same way. It is malformed, lacks an id that it \
-                 needs, or has a parameter such as a version."
+                 needs, or has a parameter such as `_type`, or a version without a version type."
             }
             PassThrough::Pipeline => "The request names an ingest pipeline, which may change where documents go.",
             PassThrough::UpdateBody => "Not every cluster accepts the body of the update.",
@@ -68,6 +68,10 @@ impl From<Unrouted> for Why {
             Unrouted::RequireDataStream => {
                 "The operation or the query has `require_data_stream`, and not all nodes support it (Elasticsearch \
                  does since 8.13), or the operation is an update."
+            }
+            Unrouted::DynamicTemplates => {
+                "The operation has `dynamic_templates`, and not all nodes are known to support it (Elasticsearch reports \
+                 its release since 8.8)."
             }
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",

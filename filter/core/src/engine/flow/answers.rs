@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::bulk::{Action, ErrorItem};
+use crate::bulk::ErrorItem;
 use crate::engine::Engine;
 use crate::engine::batching::{Batch, HeldShare, Key};
 use crate::engine::calls::Purpose;
@@ -136,9 +136,7 @@ impl Engine {
 
     /// Returns whether carrying out a batch twice has the same effect as once.
     fn is_idempotent(&self, batch: &Batch) -> bool {
-        self.batch_operations(batch).all(|(_, operation)| {
-            matches!(operation.action, Action::Index | Action::Delete) && operation.placement.id_hash.is_some()
-        })
+        self.batch_operations(batch).all(|(_, operation)| operation.is_idempotent())
     }
 
     /// Settles a refused batch. None of it was carried out, unless an earlier attempt was.

@@ -118,6 +118,9 @@ impl<'a> OperationRouter<'a> {
         {
             return Err(Unrouted::RequireDataStream);
         }
+        if line.has_dynamic_templates && !self.table.knows_dynamic_templates() {
+            return Err(Unrouted::DynamicTemplates);
+        }
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }

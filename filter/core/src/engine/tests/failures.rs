@@ -167,6 +167,24 @@ fn operations_that_may_have_been_carried_out_are_never_reported_as_refused() {
     }
 }
 
+/// Returns the lines of a document with an external version.
+fn external(version_type: &str, id: &str) -> String {
+    format!(
+        "{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\",\"version\":5,\"version_type\":\"{version_type}\"}}}}\n{{}}\n"
+    )
+}
+
+#[test]
+fn a_lost_batch_with_versions_that_may_be_written_again_is_retried() {
+    let mut harness = Harness::new(json!({}));
+    let id = harness.request("/_bulk", &(index(&[id_on(0, 0)]) + &external("external_gte", &id_on(0, 1))));
+    harness.woken();
+    envoy_says(&mut harness, "es-0", 503, RESET);
+    harness.tick_after(Duration::from_millis(50));
+    harness.settle();
+    assert_eq!(statuses(&harness, id), [201, 201]);
+}
+
 #[test]
 fn a_lost_batch_that_is_not_idempotent_is_not_retried() {
     let (first, second, third) = (id_on(0, 0), id_on(1, 0), id_on(0, 1));
@@ -174,6 +192,10 @@ fn a_lost_batch_that_is_not_idempotent_is_not_retried() {
         format!("{{\"create\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{}}\n"),
         format!("{{\"update\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{\"doc\":{{}}}}\n"),
         format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{third}\"}}}}\n{{}}\n"),
+        // The first attempt may have written what makes the second one fail.
+        external("external", &third),
+        external("external_gt", &third),
+        format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{third}\",\"if_seq_no\":0,\"if_primary_term\":1}}}}\n"),
     ] {
         let mut harness = Harness::new(json!({"missing_id": "pass"}));
         let id = harness.request("/_bulk", &(index(&[first.clone(), second.clone()]) + &line));

@@ -23,7 +23,8 @@ pub struct RoutingTable {
     nodes: Rc<[Node]>,
     /// The upstreams whose nodes hold a started primary.
     upstreams: Vec<UpstreamId>,
-    knows_require_data_stream: bool,
+    /// The oldest release of a node, if all are known.
+    oldest_release: Option<(u32, u32)>,
 }
 
 /// The destination of an operation.
@@ -53,9 +54,9 @@ impl RoutingTable {
         let mut upstreams: Vec<UpstreamId> = used.filter_map(|(upstream, _)| upstream.ok()).collect();
         upstreams.sort_unstable();
         upstreams.dedup();
-        let mut present = nodes.iter().filter(|node| node.present).peekable();
-        let knows_require_data_stream = present.peek().is_some() && present.all(Node::knows_require_data_stream);
-        Self { buckets, by_node, nodes, upstreams, knows_require_data_stream }
+        // An unknown release is less than any other.
+        let oldest_release = nodes.iter().filter(|node| node.present).map(Node::release).min().flatten();
+        Self { buckets, by_node, nodes, upstreams, oldest_release }
     }
 
     /// Returns the index that writing to a name goes to. Fails if operations on the name are not routed.
@@ -101,9 +102,16 @@ impl RoutingTable {
         self.buckets.entries().filter_map(Entry::index).for_each(|index| index.distrusted.set(false));
     }
 
-    /// Returns whether [all nodes know the parameter](Node::knows_require_data_stream).
+    /// Returns whether all nodes know the parameter `require_data_stream` of bulk requests and their operations:
+    /// Elasticsearch does from 8.13 on. Other nodes refuse a whole request that has it.
     pub fn knows_require_data_stream(&self) -> bool {
-        self.knows_require_data_stream
+        self.oldest_release >= Some((8, 13))
+    }
+
+    /// Returns whether all nodes know the parameter `dynamic_templates` of operations: Elasticsearch does from 7.13 on,
+    /// and reports its release from 8.8 on. Other nodes refuse a whole request that has it.
+    pub fn knows_dynamic_templates(&self) -> bool {
+        self.oldest_release >= Some((7, 13))
     }
 
     /// Returns all upstreams whose nodes hold a started primary, in a fixed order.

@@ -22,6 +22,9 @@ pub enum Unrouted {
     /// The operation or the request has `require_data_stream`, and the operation is an update or not all nodes know the
     /// parameter. The cluster then refuses the whole request, with the number of the line.
     RequireDataStream,
+    /// The operation has `dynamic_templates`, and not all nodes know the parameter. The cluster then refuses the whole
+    /// request.
+    DynamicTemplates,
     /// The index is not open.
     Closed,
     /// The index takes no operations: `index.blocks`. Some of these refusals look temporary.
@@ -60,7 +63,7 @@ pub enum Unrouted {
 
 impl Unrouted {
     /// All reasons.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoIndex,
         Self::UnknownIndex,
         Self::DateMath,
@@ -69,6 +72,7 @@ impl Unrouted {
         Self::Rollover,
         Self::CreateOnly,
         Self::RequireDataStream,
+        Self::DynamicTemplates,
         Self::Closed,
         Self::WriteBlock,
         Self::Pipeline,
@@ -119,6 +123,7 @@ impl Unrouted {
             Self::Rollover => "rollover",
             Self::CreateOnly => "create_only",
             Self::RequireDataStream => "require_data_stream",
+            Self::DynamicTemplates => "dynamic_templates",
             Self::Closed => "closed",
             Self::WriteBlock => "write_block",
             Self::Pipeline => "index_pipeline",
