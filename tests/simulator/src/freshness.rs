@@ -81,6 +81,7 @@ impl Harness {
                 id: Some(id.to_owned()),
                 routing: None,
                 text: Vec::new(),
+                is_conditional: false,
             };
             let owner = layout.target(name).and_then(|(index, added)| layout.owner(index, &operation, added).flatten());
             let owner = owner.unwrap_or_else(|| COORDINATOR.to_owned());

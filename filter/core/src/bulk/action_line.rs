@@ -3,7 +3,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::value::{self, StrDeserializer};
+use serde::de::{Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
@@ -160,21 +161,7 @@ impl<'a> Parsed<'a> {
         let mut parameters = Parameters::default();
         let mut is_over = line.takes(b"}");
         while !is_over {
-            let parameter = if line.takes(b"\"_id\"") {
-                &mut parameters.id
-            } else if line.takes(b"\"_index\"") {
-                &mut parameters.index
-            } else {
-                line.past(b"\"routing\"")?;
-                &mut parameters.routing
-            };
-            line.colon()?;
-            // The value is nearly always a string, so one byte decides.
-            let is_null = line.rest().first() == Some(&b'n') && line.takes(b"null");
-            let value = Text(if is_null { None } else { Some(Cow::Borrowed(line.string()?)) });
-            if parameter.replace(value).is_some() {
-                return None;
-            }
+            parameters.read_plain(&mut line)?;
             is_over = line.takes(b"}");
             if !is_over {
                 line.comma()?;
@@ -247,7 +234,25 @@ struct Parameters<'a> {
     dynamic_templates: Option<Templates>,
 }
 
-impl Parameters<'_> {
+impl<'a> Parameters<'a> {
+    /// Reads a parameter in the notation that most clients use.
+    fn read_plain(&mut self, line: &mut FastReader<'a>) -> Option<()> {
+        let is_new = if line.takes(b"\"_id\"") {
+            self.id.replace(Text::plain(line)?).is_none()
+        } else if line.takes(b"\"_index\"") {
+            self.index.replace(Text::plain(line)?).is_none()
+        } else if line.takes(b"\"routing\"") {
+            self.routing.replace(Text::plain(line)?).is_none()
+        } else if line.takes(b"\"version\"") {
+            line.colon()?;
+            self.version.replace(Integer(i64::try_from(line.number()?).ok()?)).is_none()
+        } else {
+            line.past(b"\"version_type\"")?;
+            self.version_type.replace(VersionType::plain(line)?).is_none()
+        };
+        is_new.then_some(())
+    }
+
     /// Returns the precondition. Fails if a cluster would refuse the whole request because of it.
     fn precondition(&self, action: Action) -> Result<Precondition, LineError> {
         let has_id = matches!(self.id, Some(Text(Some(_))));
@@ -282,6 +287,15 @@ enum VersionType {
     External,
     ExternalGt,
     ExternalGte,
+}
+
+impl VersionType {
+    /// Reads a colon and the name, without escapes.
+    fn plain(line: &mut FastReader<'_>) -> Option<Self> {
+        line.colon()?;
+        let name: StrDeserializer<'_, value::Error> = line.string()?.into_deserializer();
+        Self::deserialize(name).ok()
+    }
 }
 
 /// The names of dynamic templates, by the fields that they apply to.
@@ -334,6 +348,16 @@ impl<'de> Deserialize<'de> for Integer {
 /// A string, or an integer that a cluster reads as the string of its digits (clients send numeric ids), or `null`.
 #[derive(Debug, PartialEq)]
 struct Text<'a>(Option<Cow<'a, str>>);
+
+impl<'a> Text<'a> {
+    /// Reads a colon, and a string without escapes or `null`.
+    fn plain(line: &mut FastReader<'a>) -> Option<Self> {
+        line.colon()?;
+        // The value is nearly always a string, so one byte decides.
+        let is_null = line.rest().first() == Some(&b'n') && line.takes(b"null");
+        Some(Self(if is_null { None } else { Some(Cow::Borrowed(line.string()?)) }))
+    }
+}
 
 /// Returns the value of a parameter, unless it is absent or `null`.
 fn text(parameter: Option<Text<'_>>) -> Option<Cow<'_, str>> {
@@ -409,6 +433,7 @@ mod tests {
             &br#"{"index":{"_index":"books","_id":"1","routing":"jane"}}"#[..],
             br#"{"create": {"_id": "2", "_index": "books"}}"#,
             br#"{"index":{"_id":null,"_index":"books","routing": null}}"#,
+            br#"{"index":{"_id":"1","version":12,"version_type":"external_gte"}}"#,
             b"{\"delete\":{}}\n",
         ] {
             assert_eq!(Parsed::plain(line), Parsed::json(line).ok());
@@ -424,7 +449,7 @@ mod tests {
                 assert_eq!(Parsed::plain(line.get(..at).unwrap()).is_some(), line.get(at..) == Some(b"\n"));
             }
         }
-        for line in [r#"{"index":{"_id":"1","_id":"2"}}"#, r#"{"index":{"_id":1}}"#, r#"{"index":{"version":1}}"#] {
+        for line in [r#"{"index":{"_id":"1","_id":"2"}}"#, r#"{"index":{"_id":1}}"#, r#"{"index":{"pipeline":"p"}}"#] {
             assert_eq!(Parsed::plain(line.as_bytes()), None);
         }
     }

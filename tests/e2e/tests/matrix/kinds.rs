@@ -11,7 +11,7 @@ use Expected::{Passed, Refused, RoutedOnceMade, Unrouted};
 
 /// Returns the kinds of all versions.
 pub fn all() -> Vec<Kind> {
-    [indices(), aliases(), data_streams(), refused(), pipelines(), others()].concat()
+    [indices(), aliases(), data_streams(), operations(), refused(), pipelines(), others()].concat()
 }
 
 fn has_data_streams(distribution: Distribution) -> bool {
@@ -216,6 +216,38 @@ fn data_streams() -> Vec<Kind> {
                 .only_on(has_modes)
                 .step(Method::POST, "/stream-to-roll/_rollover?lazy=true", Value::Null)
                 .expect(Unrouted("rollover"))
+        },
+    ]
+}
+
+fn operations() -> Vec<Kind> {
+    let with = |title, target: &'static str, parameters| Kind {
+        parameters,
+        ..Kind::new(title, target).index(target, json!({}))
+    };
+    vec![
+        with("`version_type: external_gte`", "versioned", ",\"version\":7,\"version_type\":\"external_gte\""),
+        with(
+            "`version_type: external`, the same version again",
+            "versioned-once",
+            ",\"version_type\":\"external\",\"version\":\"7\"",
+        ),
+        with("`if_seq_no` (refused)", "compared", ",\"if_seq_no\":0,\"if_primary_term\":1").expect(Refused),
+        with(
+            "parameters that are `null`, `version_type: internal`",
+            "nulls",
+            ",\"_type\":null,\"pipeline\":null,\"version\":null,\"if_seq_no\":null,\"version_type\":\"internal\",\
+             \"dynamic_templates\":null",
+        ),
+        Kind {
+            parameters: ",\"dynamic_templates\":{\"n\":\"numbers\"}",
+            ..Kind::new("`dynamic_templates`", "templated")
+                .mapped_index(
+                    "templated",
+                    json!({}),
+                    json!({"dynamic_templates": [{"numbers": {"mapping": {"type": "double"}}}]}),
+                )
+                .only_on(has_modes)
         },
     ]
 }

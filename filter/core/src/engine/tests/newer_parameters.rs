@@ -1,5 +1,5 @@
-//! The parameter `require_data_stream` in the query and in action lines. The OpenTelemetry collector's exporter sends
-//! it.
+//! Parameters that only some releases know: `require_data_stream` in the query and in action lines, which the
+//! OpenTelemetry collector's exporter sends, and `dynamic_templates`.
 
 use serde_json::{Value, json};
 
@@ -105,4 +105,19 @@ fn refused_operations_get_no_id() {
             assert_eq!(added(&mut harness, name, "create", &required), made);
         }
     }
+}
+
+/// The OpenTelemetry collector's exporter writes dynamic templates for metrics.
+#[test]
+fn dynamic_templates_are_for_nodes_that_are_known_to_support_them() {
+    let line = json!({"create": {"_index": "i", "_id": id_on(0, 0), "dynamic_templates": {"a": "long"}}});
+    let body = format!("{line}\n{{}}\n");
+    let mut known = harness(json!({}), ["8.8.0", "8.19.2", "9.5.3"]);
+    known.request("/_bulk", &body);
+    known.woken();
+    assert_eq!((known.calls[0].upstream.as_ref(), known.calls[0].body.as_slice()), ("es-0", body.as_bytes()));
+    let mut unknown = Harness::new(json!({}));
+    let id = unknown.request("/_bulk", &body);
+    assert_eq!(unknown.passed[&id], body.as_bytes());
+    assert_eq!(unknown.passed_because(PassThrough::Unrouted(Unrouted::DynamicTemplates)), 1);
 }
