@@ -31,7 +31,9 @@ demo: tools build ## run the filter on a real three-node cluster, and print figu
 	@$(DEMO) demo
 
 up: tools build ## start the same cluster and Envoy, and keep them running: 127.0.0.1:9200
-	@$(DEMO) up
+## CLUSTER=elasticsearch-9  or -8, -7.17, -7.10; opensearch-3, -2 or -1
+	@$(if $(CLUSTER),python3 tests/tools/fetch.py $(CLUSTER))
+	@$(DEMO) up $(CLUSTER)
 
 down: ## stop the cluster and Envoy of `make up`
 	@$(DEMO) down
@@ -61,7 +63,7 @@ explorer: ## build the explorer, a page and a package for Node, in dist/explorer
 
 ##@ For every change
 
-check: ## format core, lint it and run its unit tests, in under a minute
+check: ## format core, lint it and run its unit tests, in half a minute
 	@cargo fmt --all --check
 	@python3 tests/tools/imports.py
 	@cargo clippy --quiet --package bulk-reshuffle --all-targets -- -D warnings
@@ -189,7 +191,7 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## TARGETS=direct,plain,filter  ways to the cluster, in the order of each round
 ## ROUNDS=5  measurements of each way
 ## SECONDS=5  length of each measurement
-## IDS=given  or missing: documents without an id
+## IDS=given  or missing: documents without an id; or versioned: with external versions
 ## SETTINGS={}  JSON for the filter, merged into the shipped configuration
 ## WARMUP=200000  documents written before the measurement
 ## OUT=k6/results/...  folder for the report

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{Lifetime, Tools};
+use bulk_reshuffle_stack::{Distribution, Lifetime, Tools};
 
 use crate::checks::Checks;
 use crate::counters::{COORDINATOR, Counters};
@@ -61,7 +61,8 @@ pub struct Figures {
 pub async fn run() -> Result<ExitCode> {
     let tools = Tools::find()?;
     let indices = [WARM_UP, DIRECT, FILTERED];
-    let site = Site::start(&tools, &run_dir(&tools, RUN_DIR), Lifetime::WithParent, &indices).await?;
+    let run_dir = run_dir(&tools, RUN_DIR);
+    let site = Site::start(&tools, &run_dir, Distribution::default(), Lifetime::WithParent, &indices).await?;
     let figures = measure(&site).await?;
     let step = Step::start("everything stopped");
     site.stop().await?;

@@ -20,9 +20,10 @@ mod workload;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use bulk_reshuffle_stack::Distribution;
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str = "usage: bulk-reshuffle-demo demo | up | down";
+const USAGE: &str = "usage: bulk-reshuffle-demo demo | up [cluster] | down";
 /// The exit codes of programs that are ended by SIGINT and SIGTERM, as in shells.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
@@ -44,7 +45,8 @@ async fn run() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["demo"] => demo::run().await,
-        ["up"] => up::up().await,
+        ["up"] => up::up(Distribution::default()).await,
+        ["up", cluster] => up::up(cluster.parse()?).await,
         ["down"] => up::down().await,
         _ => bail!(USAGE),
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port, wait,
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port, wait,
 };
 use serde_json::json;
 
@@ -42,13 +42,20 @@ pub fn run_dir(tools: &Tools, name: &str) -> PathBuf {
 
 impl Site {
     /// Starts the nodes, creates the indices and starts Envoy with the filter.
-    pub async fn start(tools: &Tools, run_dir: &Path, lifetime: Lifetime, indices: &[&str]) -> Result<Self> {
+    pub async fn start(
+        tools: &Tools,
+        run_dir: &Path,
+        distribution: Distribution,
+        lifetime: Lifetime,
+        indices: &[&str],
+    ) -> Result<Self> {
         ensure_ports_are_free(tools)?;
         tools.wasm()?;
         let client = Client::new();
 
-        let step = Step::start("three OpenSearch nodes, each in a separate process");
+        let step = Step::start(&format!("three nodes of {}, each in a separate process", distribution.title()));
         let mut options = ClusterOptions::new(run_dir);
+        options.distribution = distribution;
         options.http_ports = NODES.to_vec();
         options.lifetime = lifetime;
         let cluster = Cluster::start(tools, options).await?;

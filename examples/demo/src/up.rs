@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{Lifetime, ProcessRecord, Tools, stop_left_running};
+use bulk_reshuffle_stack::{Distribution, Lifetime, ProcessRecord, Tools, stop_left_running};
 
 use crate::progress::Step;
 use crate::site::{ADMIN, LISTENER, NODES, PAGE, Site, run_dir};
@@ -12,9 +12,10 @@ const RUN_DIR: &str = "up";
 const INDEX: &str = "books";
 
 /// Starts the cluster and Envoy, and leaves them running.
-pub async fn up() -> Result<ExitCode> {
+pub async fn up(distribution: Distribution) -> Result<ExitCode> {
     let tools = Tools::find()?;
-    let site = Site::start(&tools, &run_dir(&tools, RUN_DIR), Lifetime::Independent, &[INDEX]).await?;
+    let run_dir = run_dir(&tools, RUN_DIR);
+    let site = Site::start(&tools, &run_dir, distribution, Lifetime::Independent, &[INDEX]).await?;
     let step = Step::start("the filter has loaded the cluster's state");
     site.wait_for_state(INDEX).await?;
     step.finish();

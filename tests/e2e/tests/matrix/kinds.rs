@@ -182,7 +182,7 @@ fn data_streams() -> Vec<Kind> {
         },
         Kind {
             action: "create",
-            query: "?require_data_stream=true&include_source_on_error=false",
+            query: "?require_data_stream=true&include_source_on_error=false&list_executed_pipelines=true",
             ..stream("`require_data_stream` in the query", "stream-by-query").only_on(has_modes)
         },
         Kind {

@@ -146,7 +146,11 @@ impl Query {
             match (name, value) {
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these values is neither true nor false.
-                ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
+                (
+                    "human" | "error_trace" | "include_source_on_error" | "list_executed_pipelines",
+                    "" | "true" | "false",
+                )
+                | ("format", "json") => {}
                 ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
                 ("require_data_stream", "" | "true" | "false") => read.require_data_stream = Some(value != "false"),
                 ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
@@ -337,6 +341,7 @@ mod tests {
             "format=yaml",
             "unknown=1",
             "include_source_on_error=no",
+            "list_executed_pipelines=1",
             "require_alias=yes",
             "require_data_stream=1",
             "routing=",

@@ -31,6 +31,8 @@ pub enum Ids {
     Given,
     /// The filter or the cluster generates the ids.
     Missing,
+    /// The client gives each document an id and an external version, as Kafka Connect does.
+    Versioned,
 }
 
 /// A generator of documents with their action lines, about 290 bytes each.
@@ -53,10 +55,13 @@ impl Documents {
         self.made += 1;
         let random = &mut self.random;
         let (prefix, suffix) = (number / 9_999 + 1, number % 9_999 + 1);
-        match self.ids {
-            Ids::Given => writeln!(body, r#"{{"index":{{"_index":"{index}","_id":"{prefix:02}{suffix:05}"}}}}"#)?,
-            Ids::Missing => writeln!(body, r#"{{"index":{{"_index":"{index}"}}}}"#)?,
-        }
+        let id = format!(r#","_id":"{prefix:02}{suffix:05}""#);
+        let parameters = match self.ids {
+            Ids::Given => id,
+            Ids::Missing => String::new(),
+            Ids::Versioned => format!(r#"{id},"version":{number},"version_type":"external""#),
+        };
+        writeln!(body, r#"{{"index":{{"_index":"{index}"{parameters}}}}}"#)?;
         let (second, microsecond) = (number % 60, random.u32(..1_000_000));
         let (minute, hour) = (number / 60 % 60, number / 3_600 % 24);
         write!(body, r#"{{"timestamp": "2026-05-13T{hour:02}:{minute:02}:{second:02}.{microsecond:06}", "#)?;
@@ -114,6 +119,14 @@ mod tests {
         let mut body = String::new();
         Documents::new(Ids::Missing).write_next("bulk-00001", &mut body).unwrap();
         assert_eq!(body.lines().next(), Some(r#"{"index":{"_index":"bulk-00001"}}"#));
+    }
+
+    #[test]
+    fn documents_may_have_versions() {
+        let mut body = String::new();
+        Documents::new(Ids::Versioned).write_next("b", &mut body).unwrap();
+        let line = r#"{"index":{"_index":"b","_id":"0100001","version":0,"version_type":"external"}}"#;
+        assert_eq!(body.lines().next(), Some(line));
     }
 
     #[test]

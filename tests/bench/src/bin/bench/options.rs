@@ -19,7 +19,7 @@ pub struct Options {
     #[arg(long, env = "WORKLOADS", value_delimiter = ',', default_value = "1x256,10x64,100x32,1000x8,10000x1,1x1")]
     pub workloads: Vec<Workload>,
 
-    /// Send documents whose ids are given or missing.
+    /// Send documents whose ids are given or missing, or versioned: with external versions.
     #[arg(long, env = "IDS", default_value = "given")]
     pub ids: Ids,
 

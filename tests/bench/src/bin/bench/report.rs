@@ -57,6 +57,7 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
     let ids = match options.ids {
         Ids::Given => "with ids",
         Ids::Missing => "without ids",
+        Ids::Versioned => "with ids and versions",
     };
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));

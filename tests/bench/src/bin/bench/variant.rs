@@ -65,6 +65,7 @@ impl Variant {
         match self.ids {
             Ids::Given => settings,
             Ids::Missing => format!("{settings}, documents without ids"),
+            Ids::Versioned => format!("{settings}, documents with versions"),
         }
     }
 }

@@ -57,6 +57,7 @@ const SPECIAL: &[&str] = &[
     "require_data_stream=true",
     "require_data_stream=false",
     "include_source_on_error=false",
+    "list_executed_pipelines=true",
     "include_source_on_error=banana",
     "_source=true",
     "_source=n",
