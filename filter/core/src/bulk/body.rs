@@ -130,6 +130,14 @@ mod tests {
     }
 
     #[test]
+    fn tiny_chunks_use_more_memory_than_their_bytes() {
+        let memory = |count: usize| body(&vec!["a"; count]).memory();
+        assert_eq!(memory(1), Body::chunk_memory(1));
+        assert_eq!(memory(100), 100 * Body::chunk_memory(1));
+        assert!(Body::chunk_memory(1) > size_of::<Chunk>() as u64);
+    }
+
+    #[test]
     fn returns_the_chunks_unchanged() {
         assert!(body(&["", ""]).is_empty() && !body(&["ab"]).is_empty());
         assert_eq!(body(&["ab", "", "c"]).into_chunks(), [b"ab".to_vec(), b"c".to_vec()]);

@@ -7,6 +7,7 @@ use super::cluster::{Cluster, Shard};
 use super::harness::{Harness, INTERVAL};
 use crate::Time;
 use crate::config::Config;
+use crate::routing::table::BUCKETS;
 use crate::routing::{StateCache, Unshared};
 
 /// Changes the cluster while three workers know it, and runs for an interval. Returns the harness, and the names whose
@@ -83,6 +84,22 @@ fn follows_a_created_changed_or_deleted_index() {
         assert_eq!(cluster.indices["j"].version, version);
     });
     assert_eq!(details, ["j"], "a new uuid means another index");
+}
+
+#[test]
+fn follows_deleted_indices_whose_bucket_has_others() {
+    // With twice as many names as buckets, some buckets have names of both halves.
+    let names: Vec<String> = (0..2 * u16::from(BUCKETS)).map(|number| format!("index-{number}")).collect();
+    let mut harness = Harness::settled(2);
+    names.iter().for_each(|name| harness.cluster.borrow_mut().create(name, &["n0"]));
+    harness.run_for(INTERVAL);
+    let (gone, left) = names.split_at(names.len() / 2);
+    assert!(names.iter().all(|name| harness.route(1, name, "1").is_some()));
+    gone.iter().for_each(|name| harness.cluster.borrow_mut().delete(name));
+    harness.run_for(INTERVAL);
+    harness.check();
+    assert!(gone.iter().all(|name| harness.route(1, name, "1").is_none()));
+    assert!(left.iter().all(|name| harness.route(1, name, "1").is_some()));
 }
 
 #[test]
