@@ -3,8 +3,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::value::{self, StrDeserializer};
-use serde::de::{Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
@@ -69,12 +68,8 @@ pub enum LineError {
 impl<'a> ActionLine<'a> {
     /// Parses one line, with or without its line end. Fails if the filter does not vouch for it.
     pub fn read(line: &'a [u8]) -> Result<Self, LineError> {
-        let Parsed { action, parameters } = Parsed::plain(line).map_or_else(|| Parsed::json(line), Ok)?;
-        if parameters.pipeline.is_some() {
-            return Err(LineError::Pipeline);
-        }
-        let is_conditional = parameters.precondition(action)?.is_conditional();
-        let Parameters { index, id, routing, .. } = parameters;
+        let Parsed { action, names, extra } = Parsed::plain(line).map_or_else(|| Parsed::json(line), Ok)?;
+        let Names { index, id, routing } = names;
         let nulls =
             Nulls { id: null(line, &NULL_IDS, id.as_ref())?, routing: null(line, &NULL_ROUTINGS, routing.as_ref())? };
         let (index, id, routing) = (text(index), text(id), text(routing));
@@ -82,21 +77,20 @@ impl<'a> ActionLine<'a> {
         let vouched = id_fits
             && (id.is_some() || matches!(action, Action::Index | Action::Create))
             && index.as_ref().is_none_or(|index| !index.is_empty())
-            && routing.as_ref().is_none_or(|routing| !routing.is_empty())
-            && (parameters.retry_on_conflict.is_none() || action == Action::Update)
-            && (parameters.dynamic_templates.is_none() || matches!(action, Action::Index | Action::Create));
+            && routing.as_ref().is_none_or(|routing| !routing.is_empty());
         if !vouched {
             return Err(LineError::Line);
         }
+        let Extra { require_alias, require_data_stream, is_conditional, has_dynamic_templates } = extra;
         Ok(Self {
             action,
             index,
             id,
             routing,
-            require_alias: parameters.require_alias,
-            require_data_stream: parameters.require_data_stream,
+            require_alias,
+            require_data_stream,
             is_conditional,
-            has_dynamic_templates: parameters.dynamic_templates.is_some(),
+            has_dynamic_templates,
             nulls,
             text: line,
         })
@@ -147,7 +141,25 @@ fn null(line: &[u8], written: &[&[u8]], value: Option<&Text>) -> Result<Option<u
 #[derive(Debug, PartialEq)]
 struct Parsed<'a> {
     action: Action,
-    parameters: Parameters<'a>,
+    names: Names<'a>,
+    extra: Extra,
+}
+
+/// The parameters that nearly all lines have.
+#[derive(Debug, Default, PartialEq)]
+struct Names<'a> {
+    index: Option<Text<'a>>,
+    id: Option<Text<'a>>,
+    routing: Option<Text<'a>>,
+}
+
+/// The meaning of the other parameters.
+#[derive(Debug, Default, PartialEq)]
+struct Extra {
+    require_alias: Option<bool>,
+    require_data_stream: Option<bool>,
+    is_conditional: bool,
+    has_dynamic_templates: bool,
 }
 
 impl<'a> Parsed<'a> {
@@ -158,17 +170,31 @@ impl<'a> Parsed<'a> {
         let action = Action::plain(&mut line)?;
         line.colon()?;
         line.past(b"{")?;
-        let mut parameters = Parameters::default();
+        let mut names = Names::default();
         let mut is_over = line.takes(b"}");
         while !is_over {
-            parameters.read_plain(&mut line)?;
+            let name = if line.takes(b"\"_id\"") {
+                &mut names.id
+            } else if line.takes(b"\"_index\"") {
+                &mut names.index
+            } else {
+                line.past(b"\"routing\"")?;
+                &mut names.routing
+            };
+            line.colon()?;
+            // The value is nearly always a string, so one byte decides.
+            let is_null = line.rest().first() == Some(&b'n') && line.takes(b"null");
+            let value = Text(if is_null { None } else { Some(Cow::Borrowed(line.string()?)) });
+            if name.replace(value).is_some() {
+                return None;
+            }
             is_over = line.takes(b"}");
             if !is_over {
                 line.comma()?;
             }
         }
         line.past(b"}")?;
-        line.rest().is_empty().then_some(Self { action, parameters })
+        line.rest().is_empty().then(|| Self { action, names, extra: Extra::default() })
     }
 
     /// Parses a line in any JSON notation.
@@ -179,7 +205,9 @@ impl<'a> Parsed<'a> {
             Line::Update(Object(parameters)) => (Action::Update, parameters),
             Line::Delete(Object(parameters)) => (Action::Delete, parameters),
         };
-        Ok(Self { action, parameters })
+        let extra = parameters.extra(action)?;
+        let Parameters { index, id, routing, .. } = parameters;
+        Ok(Self { action, names: Names { index, id, routing }, extra })
     }
 }
 
@@ -234,23 +262,24 @@ struct Parameters<'a> {
     dynamic_templates: Option<Templates>,
 }
 
-impl<'a> Parameters<'a> {
-    /// Reads a parameter in the notation that most clients use.
-    fn read_plain(&mut self, line: &mut FastReader<'a>) -> Option<()> {
-        let is_new = if line.takes(b"\"_id\"") {
-            self.id.replace(Text::plain(line)?).is_none()
-        } else if line.takes(b"\"_index\"") {
-            self.index.replace(Text::plain(line)?).is_none()
-        } else if line.takes(b"\"routing\"") {
-            self.routing.replace(Text::plain(line)?).is_none()
-        } else if line.takes(b"\"version\"") {
-            line.colon()?;
-            self.version.replace(Integer(i64::try_from(line.number()?).ok()?)).is_none()
-        } else {
-            line.past(b"\"version_type\"")?;
-            self.version_type.replace(VersionType::plain(line)?).is_none()
-        };
-        is_new.then_some(())
+impl Parameters<'_> {
+    /// Returns what all parameters but the names mean. Fails if the filter does not vouch for them.
+    fn extra(&self, action: Action) -> Result<Extra, LineError> {
+        if self.pipeline.is_some() {
+            return Err(LineError::Pipeline);
+        }
+        let has_dynamic_templates = self.dynamic_templates.is_some();
+        if has_dynamic_templates && !matches!(action, Action::Index | Action::Create)
+            || self.retry_on_conflict.is_some() && action != Action::Update
+        {
+            return Err(LineError::Line);
+        }
+        Ok(Extra {
+            require_alias: self.require_alias,
+            require_data_stream: self.require_data_stream,
+            is_conditional: self.precondition(action)?.is_conditional(),
+            has_dynamic_templates,
+        })
     }
 
     /// Returns the precondition. Fails if a cluster would refuse the whole request because of it.
@@ -287,15 +316,6 @@ enum VersionType {
     External,
     ExternalGt,
     ExternalGte,
-}
-
-impl VersionType {
-    /// Reads a colon and the name, without escapes.
-    fn plain(line: &mut FastReader<'_>) -> Option<Self> {
-        line.colon()?;
-        let name: StrDeserializer<'_, value::Error> = line.string()?.into_deserializer();
-        Self::deserialize(name).ok()
-    }
 }
 
 /// The names of dynamic templates, by the fields that they apply to.
@@ -348,16 +368,6 @@ impl<'de> Deserialize<'de> for Integer {
 /// A string, or an integer that a cluster reads as the string of its digits (clients send numeric ids), or `null`.
 #[derive(Debug, PartialEq)]
 struct Text<'a>(Option<Cow<'a, str>>);
-
-impl<'a> Text<'a> {
-    /// Reads a colon, and a string without escapes or `null`.
-    fn plain(line: &mut FastReader<'a>) -> Option<Self> {
-        line.colon()?;
-        // The value is nearly always a string, so one byte decides.
-        let is_null = line.rest().first() == Some(&b'n') && line.takes(b"null");
-        Some(Self(if is_null { None } else { Some(Cow::Borrowed(line.string()?)) }))
-    }
-}
 
 /// Returns the value of a parameter, unless it is absent or `null`.
 fn text(parameter: Option<Text<'_>>) -> Option<Cow<'_, str>> {
@@ -433,7 +443,6 @@ mod tests {
             &br#"{"index":{"_index":"books","_id":"1","routing":"jane"}}"#[..],
             br#"{"create": {"_id": "2", "_index": "books"}}"#,
             br#"{"index":{"_id":null,"_index":"books","routing": null}}"#,
-            br#"{"index":{"_id":"1","version":12,"version_type":"external_gte"}}"#,
             b"{\"delete\":{}}\n",
         ] {
             assert_eq!(Parsed::plain(line), Parsed::json(line).ok());
