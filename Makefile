@@ -170,7 +170,9 @@ differential: SEEDS = 100
 differential: tools build ## compare the answers to random requests with and without the filter
 ## SEEDS=100  number of sequences
 ## SEED=7  replay one of them
-	@$(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
+## CLUSTER=elasticsearch-9  in front of another release
+	@$(if $(CLUSTER),python3 tests/tools/fetch.py servers)
+	@$(if $(CLUSTER),DISTRIBUTION=$(CLUSTER)) $(if $(SEED),DIFFERENTIAL_SEED=$(SEED),DIFFERENTIAL_SEEDS=$(SEEDS)) \
 		$(TEST) --test real -- differential:: --nocapture
 
 fuzz: ## search for inputs that break a property

@@ -147,22 +147,28 @@ pub fn blur(value: &mut Value) {
 }
 
 fn blur_id(id: &str) -> String {
-    if id.len() == 20 { "generated".to_owned() } else { id.to_owned() }
+    // Clusters write the second one if a pipeline drops or fails a document before the id is generated.
+    if id.len() == 20 || id == "auto-generated" { "generated".to_owned() } else { id.to_owned() }
 }
 
 /// Removes a difference in causes. A cause reads differently after it has crossed between nodes, which in a direct
 /// answer depends on the random location of the shard.
 fn blur_cause(fields: &mut Map<String, Value>) {
     const IO: &[&str] = &["json_parse_exception", "json_e_o_f_exception", "input_coercion_exception"];
-    let Some(kind) = fields.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
+    // The client may request only one of these fields.
     if let Some(Value::String(reason)) = fields.get_mut("reason")
-        && let Some(bare) = reason.strip_prefix(&format!("{kind}: "))
+        && let Some((kind, bare)) = reason.split_once("_exception: ")
+        && kind.chars().all(|char| char.is_ascii_lowercase() || char == '_')
     {
         *reason = bare.to_owned();
     }
-    if IO.contains(&kind.as_str()) {
-        fields.insert("type".into(), "i_o_exception".into());
-    }
+    let Some(kind) = fields.get("type").and_then(Value::as_str).map(str::to_owned) else { return };
+    let crossed = match kind.as_str() {
+        kind if IO.contains(&kind) => "i_o_exception",
+        "x_content_parse_exception" => "illegal_argument_exception",
+        kind => kind,
+    };
+    fields.insert("type".into(), crossed.into());
 }
 
 /// Replaces generated ids, sequence numbers and shards in reasons.
@@ -173,10 +179,23 @@ fn blur_text(text: &str) -> String {
         let (id, rest) = rest.split_once('\'').unwrap_or((rest, ""));
         (blur_id(id), format!("'{rest}"))
     };
-    let text = blur_after(text, "seqNo [", number);
+    let text = blur_after(&blur_quotations(text), "seqNo [", number);
     let text = blur_after(&text, "with id '", id);
+    let bracketed_id = |rest: &str| {
+        let (id, rest) = rest.split_once(']').unwrap_or((rest, ""));
+        (blur_id(id), format!("]{rest}"))
+    };
+    let text = blur_after(&text, "]/[", bracketed_id);
+    // Elasticsearch names two headers in any order.
+    let text = text.replace("[Content-Type, Accept]", "[Accept, Content-Type]");
     // A document with a generated id may be on any shard.
     if text.contains("Not enough active copies") { blur_after(&text, "][", number) } else { text }
+}
+
+/// Blurs what errors quote, which the filter removes, from the first quotation to the last.
+fn blur_quotations(text: &str) -> String {
+    let quoted = text.split_once("[Source: ").and_then(|(before, rest)| Some((before, rest.rsplit_once("; line")?.1)));
+    quoted.map_or_else(|| text.to_owned(), |(before, after)| format!("{before}[Source: any; line{after}"))
 }
 
 /// Blurs the text after each occurrence of some words. `blur` returns the blurred part and the rest.

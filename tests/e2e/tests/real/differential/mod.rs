@@ -16,7 +16,7 @@ mod template;
 
 use std::time::Instant;
 
-use crate::shared_scene::SharedScene;
+use crate::shared_scene::{SharedScene, distribution};
 use tally::Tally;
 
 /// The default number of seeds.
@@ -36,7 +36,7 @@ fn seeds() -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
     let scene = SharedScene::start_alone("differential").await;
-    scene.make_twins().await;
+    scene.make_twins(distribution()).await;
     let before = scene.counters().await;
     let mut tally = Tally::default();
     let seeds = seeds();

@@ -209,7 +209,7 @@ impl Author {
                 parameters.insert("version_type".into(), kind.into());
             }
             3 if action != "delete" => {
-                let pipeline = rng.one_of(&["twin-nothing", "twin-nothing", "_none", "nowhere"]);
+                let pipeline = rng.one_of(&["twin-nothing", "twin-selective", "_none", "nowhere"]);
                 parameters.insert("pipeline".into(), pipeline.into());
             }
             4 if action == "update" => {
@@ -263,6 +263,8 @@ impl Author {
             14..18 => document["flag"] = rng.bool().into(),
             18..24 => document["text"] = "é🙂\"\\\u{1}\u{2028}/ü".into(),
             24 => document["n"] = Value::Null,
+            25 => document["text"] = "dropped".into(),
+            26 => document["text"] = "failed".into(),
             _ => {}
         }
         document.to_string()

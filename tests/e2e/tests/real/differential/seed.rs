@@ -119,7 +119,7 @@ impl SharedScene {
     async fn documents_of(&self, side: Side, seed: u64) -> BTreeMap<String, usize> {
         let twin = side.twin();
         let refresh = self.direct(0, &format!("/{twin}-*/_refresh?expand_wildcards=open"));
-        self.client.post_json(&refresh, &json!({})).await.unwrap().ok().unwrap();
+        self.client.get(&refresh).await.unwrap().ok().unwrap();
         let query = json!({
             "size": 10_000, "version": true, "track_total_hits": true,
             "query": {"match": {"owner": Author::owner(seed)}},

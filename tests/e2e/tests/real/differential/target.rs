@@ -1,3 +1,4 @@
+use bulk_reshuffle_stack::Distribution;
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
@@ -41,6 +42,8 @@ pub const TARGETS: &[Target] = &[
     routed("sparse"),
     routed("strict"),
     routed("nopipeline"),
+    // On releases that return items in order it has a pipeline.
+    routed("ingested"),
     routed("only"),
     routed("only"),
     routed("chosen"),
@@ -65,7 +68,25 @@ pub const TARGETS: &[Target] = &[
 /// Names that no index can have.
 pub const IMPOSSIBLE: &[&str] = &["Not Valid", "-minus", "a,b", "*", "..", "_all", "a#b", "<not-math"];
 
-fn indices() -> Vec<(&'static str, Value)> {
+/// Returns whether this distribution returns the items of operations under a pipeline in order.
+fn orders_items(distribution: Distribution) -> bool {
+    matches!(distribution, Distribution::Elasticsearch8 | Distribution::Elasticsearch9)
+}
+
+/// Returns the processors of a pipeline that drops and fails some documents. Some distributions have one that answers
+/// later, on another thread.
+fn selective(distribution: Distribution) -> Value {
+    let late = json!({"enrich": {"policy_name": "p", "field": "owner", "target_field": "rich"}});
+    let mut processors = vec![
+        json!({"set": {"field": "changed", "value": true}}),
+        json!({"drop": {"if": "ctx.text == 'dropped'"}}),
+        json!({"fail": {"message": "the document is to fail", "if": "ctx.text == 'failed'"}}),
+    ];
+    processors.extend(orders_items(distribution).then_some(late));
+    processors.into()
+}
+
+fn indices(distribution: Distribution) -> Vec<(&'static str, Value)> {
     let required = json!({"_routing": {"required": true}});
     vec![
         ("copied", json!({"settings": {"number_of_shards": 3, "number_of_replicas": 1}})),
@@ -90,7 +111,14 @@ fn indices() -> Vec<(&'static str, Value)> {
         ("routed", json!({"mappings": required})),
         ("parted", json!({"settings": {"routing_partition_size": 2}, "mappings": required})),
         ("closed", json!({})),
-        ("piped", json!({"settings": {"default_pipeline": "twin-nothing"}})),
+        ("piped", json!({"settings": {"default_pipeline": "twin-moving"}})),
+        (
+            "ingested",
+            match orders_items(distribution) {
+                true => json!({"settings": {"default_pipeline": "twin-selective", "final_pipeline": "twin-nothing"}}),
+                false => json!({}),
+            },
+        ),
         ("finished", json!({"settings": {"final_pipeline": "twin-nothing"}})),
         // The last index, so that a routing table that has it has all indices.
         (
@@ -118,7 +146,7 @@ fn both(name: &str) -> [String; 2] {
 
 impl SharedScene {
     /// Creates all targets, for both sides.
-    pub async fn make_twins(&self) {
+    pub async fn make_twins(&self, distribution: Distribution) {
         // One shard, because with two it is random which one sees a field first and so determines its type.
         let new = json!({"index_patterns": both("new-*"), "template": {
             "settings": {"number_of_shards": 1, "number_of_replicas": 0, "gc_deletes": "1h"},
@@ -129,14 +157,23 @@ impl SharedScene {
         }});
         self.put("/_index_template/twin-new", &new).await;
         self.put("/_index_template/twin-stream", &stream).await;
-        self.put("/_ingest/pipeline/twin-nothing", &json!({"processors": []})).await;
+        for (name, processors) in [
+            ("nothing", json!([])),
+            ("selective", selective(distribution)),
+            ("moving", json!([{"set": {"field": "_routing", "value": "elsewhere"}}])),
+        ] {
+            self.put(&format!("/_ingest/pipeline/twin-{name}"), &json!({"processors": processors})).await;
+        }
         let settings = json!({"persistent": {
-            "action.auto_create_index": format!("-{},+*", both("never").join(",-")),
+            // An odd operation names index 17, which both sides would share.
+            "action.auto_create_index": format!("-{},-17,+*", both("never").join(",-")),
+            // Afterwards all indices that a seed has created are deleted.
+            "action.destructive_requires_name": false,
             // During a relocation, items count an additional copy.
             "cluster.routing.rebalance.enable": "none",
         }});
         self.put("/_cluster/settings", &settings).await;
-        for (name, index) in indices() {
+        for (name, index) in indices(distribution) {
             for side in [Side::Direct, Side::Filtered] {
                 self.make_target(side, name, index.clone()).await;
             }
@@ -164,12 +201,15 @@ impl SharedScene {
         let whole = json!({"settings": settings, "mappings": mapping, "aliases": aliases});
         let whole: Value = serde_json::from_str(&whole.to_string().replace('~', twin)).unwrap();
         self.put(&format!("/{twin}-{name}"), &whole).await;
+        let body = if name == "plain" { Bytes::from(r#"{"@timestamp":"2026-01-01T00:00:00Z"}"#) } else { Bytes::new() };
         let more = match name {
             "closed" => Request::post(self.direct(0, &format!("/{twin}-closed/_close"))),
-            "plain" => Request::put(self.direct(0, &format!("/_data_stream/{twin}-stream"))),
+            // Some distributions lack the API that creates data streams.
+            "plain" => Request::put(self.direct(0, &format!("/{twin}-stream/_create/first")))
+                .header("content-type", "application/json"),
             _ => return,
         };
-        self.client.send(more.body(Bytes::new()).unwrap()).await.unwrap().ok().unwrap();
+        self.client.send(more.body(body).unwrap()).await.unwrap().ok().unwrap();
     }
 
     async fn put(&self, path: &str, body: &Value) {
