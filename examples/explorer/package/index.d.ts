@@ -64,6 +64,17 @@ export interface Fault extends Why {
   line?: number;
   /** The name of the index that caused it. */
   name?: string;
+  /** The ingest pipelines that caused it. */
+  pipelines?: PipelineVerdict[];
+}
+
+/** The verdict on an ingest pipeline. */
+export interface PipelineVerdict {
+  name: string;
+  /** Whether it is proven that it leaves the index, the id and the routing value of every document alone. */
+  harmless: boolean;
+  /** The reason why there is no proof. */
+  because?: string;
 }
 
 export interface NodeTotal {
@@ -103,6 +114,8 @@ export interface ExplainedOperation {
   node?: NodeName;
   upstream: string;
   bytes: number;
+  /** The ingest pipelines that the cluster runs for it, in their order. */
+  pipelines?: string[];
   /** The reason why its node is unknown, so that it goes to the coordinating upstream. */
   unrouted?: Why;
 }

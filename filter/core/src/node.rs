@@ -14,6 +14,9 @@ pub struct Node {
     pub name: String,
     /// The release, such as `8.19.2`, if the cluster's state reports it: Elasticsearch does from 8.8 on.
     pub version: Option<String>,
+    /// Whether the node runs ingest pipelines, if the cluster's state reports the roles of nodes: Elasticsearch does
+    /// from 8.8 on. Any other node forwards operations under a pipeline to a node that does.
+    pub runs_pipelines: Option<bool>,
     /// The custom attributes, `node.attr.*`.
     pub attributes: BTreeMap<String, String>,
     /// The address where the node takes HTTP requests, if the filter queried it.
@@ -23,10 +26,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Returns the major and the minor number of the node's release, if they are known.
-    pub fn release(&self) -> Option<(u32, u32)> {
-        let mut numbers = self.version.as_deref()?.split('.').map(str::parse::<u32>);
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    /// Returns the three numbers of the node's release, if they are known.
+    pub fn release(&self) -> Option<[u32; 3]> {
+        let release = self.version.as_deref()?.split('-').next()?;
+        let mut numbers = release.splitn(3, '.').map(str::parse::<u32>);
+        Some([numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?])
     }
 }
 
@@ -147,10 +151,9 @@ mod tests {
     #[test]
     fn reads_the_numbers_of_releases() {
         let release = |version: &str| Node { version: Some(version.to_owned()), ..Node::default() }.release();
-        assert_eq!(release("8.13.0"), Some((8, 13)));
-        assert_eq!(release("9.0.0-SNAPSHOT"), Some((9, 0)));
-        assert_eq!(release("10.1"), Some((10, 1)));
-        assert!(["8", "f2c9a1", "8.x", ""].map(release).iter().all(Option::is_none));
+        assert_eq!(release("8.13.0"), Some([8, 13, 0]));
+        assert_eq!(release("9.0.12-SNAPSHOT"), Some([9, 0, 12]));
+        assert!(["8", "10.1", "f2c9a1", "8.x.1", "8.1.2.3", ""].map(release).iter().all(Option::is_none));
         assert_eq!(Node::default().release(), None);
     }
 

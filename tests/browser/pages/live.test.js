@@ -32,10 +32,11 @@ test('the page shows held requests, requests in flight and batch sizes for each 
     assert.match(await cell(node, 'Answered in'), /^[\d.]+ (ms|s)$/)
   }
   const words = await page.locator('#passed tbody th').allInnerTexts()
-  assert.ok(words.some((words) => words.includes('pipeline') && words.includes('which may change where documents go')))
+  assert.ok(words.some((words) => words.includes('pipeline') && words.includes('that may change where documents go')))
   const reasons = words.map((words) => words.split('\n')[0])
   // Before the state was known, requests passed through for another reason.
   assert.deepEqual(reasons.filter((reason) => reason !== 'no_state').sort(), ['parameter', 'pipeline'])
+  assert.equal(await page.locator('#pipelines tbody tr').innerText(), 'nothing\tstay as they are')
   assert.equal(await page.locator('#notices li').count(), 0)
   await checkAccessibility(page)
   await picture(page, 'live', { fullPage: true })

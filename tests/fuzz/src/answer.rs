@@ -29,6 +29,8 @@ pub fn answer(input: &[u8]) {
 fn check_items(answer: &Answer, value: &Value) {
     let items = value["items"].as_array().expect("the answer has no items");
     assert_eq!(answer.took, value.get("took").map_or(0, |took| took.as_u64().expect("took is not a number")));
+    let ingest_took = value.get("ingest_took").map(|took| took.as_u64().expect("ingest_took is not a number"));
+    assert_eq!(answer.ingest_took, ingest_took);
     assert_eq!(answer.items.len(), items.len());
     for (item, value) in answer.items.iter().zip(items) {
         let text: Value = serde_json::from_slice(answer.text(item)).expect("an item is not JSON");
@@ -51,7 +53,8 @@ fn check_places(answer: &Answer, input: &[u8]) {
 }
 
 fn check_reply(answer: &Answer) {
-    let head = ReplyHead { took: answer.took, errors: false, errors_first: answer.errors_first };
+    let Answer { took, ingest_took, errors_first, .. } = *answer;
+    let head = ReplyHead { took, ingest_took, errors: false, errors_first };
     let everything = FilterPath::default();
     let bytes = answer.items.iter().map(|item| answer.text(item).len()).sum();
     let mut reply = Reply::new(head, &everything, answer.items.len(), bytes);
@@ -65,7 +68,7 @@ fn check_reply(answer: &Answer) {
     assert_eq!(texts(&again), texts(answer));
     let facts = |item: &AnswerItem| (item.action, item.id_hash, item.failed);
     assert!(again.items.iter().map(facts).eq(answer.items.iter().map(facts)));
-    assert_eq!((again.took, again.errors_first), (answer.took, answer.errors_first));
+    assert_eq!((again.took, again.ingest_took, again.errors_first), (took, ingest_took, errors_first));
 }
 
 fn is_bulk_answer(value: &Value) -> bool {
@@ -77,7 +80,7 @@ fn is_bulk_answer(value: &Value) -> bool {
         })
     };
     value.is_object()
-        && value.get("took").is_none_or(Value::is_u64)
+        && ["took", "ingest_took"].iter().all(|name| value.get(name).is_none_or(Value::is_u64))
         && value["items"].as_array().is_some_and(|items| items.iter().all(is_item))
 }
 

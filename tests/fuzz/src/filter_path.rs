@@ -41,7 +41,8 @@ fn check_reference(pattern: &str, filter_path: &FilterPath, value: &Value) {
 
 fn check_reply(answer: &Answer, filter_path: &FilterPath) {
     let reply = |filter_path: &FilterPath| {
-        let head = ReplyHead { took: answer.took, errors: true, errors_first: answer.errors_first };
+        let Answer { took, ingest_took, errors_first, .. } = *answer;
+        let head = ReplyHead { took, ingest_took, errors: true, errors_first };
         let bytes = answer.items.iter().map(|item| answer.text(item).len()).sum();
         let mut reply = Reply::new(head, filter_path, answer.items.len(), bytes);
         for item in &answer.items {

@@ -38,6 +38,7 @@ struct Line {
     index: Option<String>,
     id: Option<String>,
     routing: Option<String>,
+    pipeline: Option<String>,
 }
 
 impl Read {
@@ -66,9 +67,10 @@ impl Read {
 
 fn place(line: &ActionLine<'_>, lines: &mut Vec<Line>) -> Placement {
     let own = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
-    let ActionLine { action, index, id, routing, .. } = line;
-    lines.push(Line { action: *action, index: own(index), id: own(id), routing: own(routing) });
-    Placement { id_hash: id.as_deref().map(hash), share: 0 }
+    let ActionLine { action, index, id, routing, pipeline, .. } = line;
+    let pipeline = pipeline.map(str::to_owned);
+    lines.push(Line { action: *action, index: own(index), id: own(id), routing: own(routing), pipeline });
+    Placement { id_hash: id.as_deref().map(hash), share: 0, under_pipeline: false }
 }
 
 /// Checks that each operation begins where the previous one ended, or after blank lines.
@@ -97,7 +99,9 @@ fn check_operation(operation: &Operation, line: &Line, text: &[u8]) {
     let value: Value = serde_json::from_slice(lines[0]).expect("an action line that is not JSON was accepted");
     let parameters = &value[line.action.name()];
     assert!(value.as_object().is_some_and(|actions| actions.len() == 1) && parameters.is_object(), "{value}");
-    for (name, found) in [("_index", &line.index), ("_id", &line.id), ("routing", &line.routing)] {
+    for (name, found) in
+        [("_index", &line.index), ("_id", &line.id), ("routing", &line.routing), ("pipeline", &line.pipeline)]
+    {
         let given = parameters.get(name).filter(|value| !value.is_null());
         let given = given.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         assert_eq!(found, &given, "{name} in {value}");

@@ -306,8 +306,15 @@ fn answer_to(call: &Call) -> Value {
                 })
                 .collect();
             let mut state = json!({
-                "nodes": {"n0": {"name": "es-0"}, "n1": {"name": "es-1"}, "n2": {"name": "es-2"}},
-                "metadata": {"indices": {"i": {
+                "nodes": {
+                    "n0": {"name": "es-0", "version": "9.5.3", "roles": ["ingest"]},
+                    "n1": {"name": "es-1", "version": "9.5.3", "roles": []},
+                    "n2": {"name": "es-2", "version": "9.5.3", "roles": ["ingest"]},
+                },
+                "metadata": {"ingest": {"pipeline": [
+                    {"id": "p", "config": {"processors": [{"drop": {}}]}},
+                    {"id": "q", "config": {"processors": [{"script": {}}]}},
+                ]}, "indices": {"i": {
                     "version": 1, "state": "open", "routing_num_shards": 768, "aliases": ["a"],
                     "settings": {"index": {"uuid": "u", "number_of_shards": "3", "version": {"created": "136408127"}}},
                 }}},

@@ -162,13 +162,16 @@ fn answer(query: &StateQuery) -> &'static str {
     match query {
         StateQuery::Version => r#"{"version":7,"state_uuid":"u","cluster_uuid":"c"}"#,
         StateQuery::Overview => concat!(
-            r#"{"version":7,"state_uuid":"u","cluster_uuid":"c","nodes":{"x":{"name":"es-0"},"y":{"name":"es-1"}},"#,
+            r#"{"version":7,"state_uuid":"u","cluster_uuid":"c","nodes":{"x":{"name":"es-0","version":"9.5.3","roles":["ingest"]},"#,
+            r#""y":{"name":"es-1","version":"9.5.3","roles":["ingest"]}},"#,
             r#""metadata":{"indices":{"i":{"version":3,"aliases":["a"],"settings":{"index":{"uuid":"i"}}}}}}"#,
         ),
+        StateQuery::Pipelines => r#"{"metadata":{"ingest":{"pipeline":[{"id":"p","config":{"processors":[]}}]}}}"#,
         StateQuery::Settings | StateQuery::Http | StateQuery::Aliases => "{}",
         StateQuery::Details(_) => concat!(
             r#"{"metadata":{"indices":{"i":{"version":3,"state":"open","routing_num_shards":1024,"#,
-            r#""settings":{"index":{"uuid":"i","number_of_shards":"2","version":{"created":"136408127"}}}}}},"#,
+            r#""settings":{"index":{"uuid":"i","number_of_shards":"2","version":{"created":"136408127"},"#,
+            r#""default_pipeline":"p"}}}}},"#,
             r#""routing_table":{"indices":{"i":{"shards":{"0":[{"primary":true,"state":"STARTED","node":"x"}],"#,
             r#""1":[{"primary":true,"state":"STARTED","node":"y"}]}}}}}"#,
         ),

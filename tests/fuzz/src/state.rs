@@ -3,7 +3,7 @@ use std::rc::Rc;
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::routing::{
-    PollAction, Route, RoutingTable, Snapshot, StateCache, StateQuery, Unshared, Upstreams, hash,
+    Ingest, PollAction, Route, RoutingTable, Snapshot, StateCache, StateQuery, Unrouted, Unshared, Upstreams, hash,
 };
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::pieces::line;
 
 /// Checks a cluster's state in the first line, its aliases in the next, then operations to route, one in a line: index,
 /// id and routing value, separated by spaces, or `-` where there is none. A line that begins with an exclamation mark
-/// instead answers one kind of query: `!overview`, `!details`, `!settings`, `!nodes` or `!version`, then a space and
+/// instead answers one kind of query: `!overview`, `!details`, `!settings`, `!nodes`, `!pipelines` or `!version`, then a space and
 /// the answer. A second poll of the cluster then follows.
 ///
 /// Tables of the same state must route the same way, and so must a table that was exported and read again. Each routed
@@ -30,6 +30,7 @@ pub fn state(input: &[u8]) {
     let returned = Cluster::returned(&exported, template(&others));
     for operation in &operations {
         assert_eq!(cluster.route(operation), returned.route(operation), "{operation:?}");
+        assert_eq!(cluster.ingest(operation), returned.ingest(operation), "{operation:?}");
     }
     if !others.is_empty() {
         return;
@@ -41,6 +42,7 @@ pub fn state(input: &[u8]) {
     // These texts have no duplicate keys, for which any value could apply.
     let texts = [&state, &aliases].map(Value::to_string);
     let Some(cluster) = Cluster::read(texts[0].as_bytes(), texts[1].as_bytes(), &others) else { return };
+    check_pipelines(&cluster, &state);
     for operation in &operations {
         if let Some((shard, upstream)) = cluster.route(operation) {
             let mut indices = targets(&state, operation.index);
@@ -127,6 +129,11 @@ impl Cluster {
         Self { table, upstreams }
     }
 
+    /// Returns the pipelines of an operation.
+    fn ingest(&self, operation: &Operation<'_>) -> Option<Result<Ingest, Unrouted>> {
+        self.table.write_target(operation.index).ok().map(|target| target.ingest(None))
+    }
+
     /// Returns the shard and the upstream, if there is one.
     fn route(&self, operation: &Operation<'_>) -> Option<(String, String)> {
         let Operation { index, id, routing } = operation;
@@ -137,6 +144,39 @@ impl Cluster {
             }
             Ok(Route::AnyNode) | Err(_) => None,
         }
+    }
+}
+
+/// Checks that no pipeline is called harmless that has a processor for any change, or a target that is metadata.
+fn check_pipelines(cluster: &Cluster, state: &Value) {
+    let definitions = state["metadata"]["ingest"]["pipeline"].as_array().into_iter().flatten();
+    let is_last = |id: &Value| definitions.clone().rfind(|other| other["id"] == *id);
+    for definition in definitions.clone().filter_map(|definition| is_last(&definition["id"])) {
+        let name = definition["id"].as_str().unwrap_or_default();
+        let verdict = cluster.table.pipelines().and_then(|pipelines| pipelines.verdict(name));
+        let is_harmless = verdict.is_some_and(Result::is_ok);
+        assert!(!is_harmless || !may_write_metadata(&definition["config"]), "{definition}");
+    }
+}
+
+/// Returns whether a part of a pipeline's definition names metadata as a target, or contains such a processor.
+fn may_write_metadata(part: &Value) -> bool {
+    let is_metadata = |field: &Value| {
+        let names = ["_index", "_id", "_routing", "_version", "_source"];
+        field.as_str().is_some_and(|field| names.iter().any(|name| field.split('.').next() == Some(name)))
+    };
+    match part {
+        Value::Array(parts) => parts.iter().any(may_write_metadata),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            let is_target = ["field", "target_field"].contains(&key.as_str());
+            let is_any_change = ["script", "reroute", "date_index_name"].contains(&key.as_str()) && value.is_object();
+            is_target && is_metadata(value)
+                || is_any_change
+                || ["set", "rename", "remove", "foreach", "processor", "processors", "on_failure", "script", "reroute"]
+                    .contains(&key.as_str())
+                    && may_write_metadata(value)
+        }),
+        _ => false,
     }
 }
 

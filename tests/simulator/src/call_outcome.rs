@@ -2,6 +2,7 @@ use std::rc::Rc;
 
 use bulk_reshuffle::engine::{Headers, Response};
 
+use crate::cluster::INGESTED;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 
@@ -144,11 +145,13 @@ impl Lie {
             Self::Short => drop(items.pop()),
             Self::Long => items.extend(items.first().cloned()),
             Self::Action => items.iter_mut().take(1).for_each(|item| *item = other_action(item)),
-            // An id that the cluster generated cannot be told from another.
-            Self::Document => match items.iter_mut().find(|item| !item.contains(r#""_id":"made-"#)) {
-                Some(item) => *item = item.replace(r#""_id":""#, r#""_id":"not "#),
-                None => drop(items.pop()),
-            },
+            // An id that the cluster generated cannot be told from another, and a pipeline may have changed it.
+            Self::Document => {
+                match items.iter_mut().find(|item| !item.contains(r#""_id":"made-"#) && !is_ingested(item)) {
+                    Some(item) => *item = item.replace(r#""_id":""#, r#""_id":"not "#),
+                    None => drop(items.pop()),
+                }
+            }
             Self::Torn | Self::Page => {}
         }
         let mut response = bulk(&items);
@@ -159,6 +162,11 @@ impl Lie {
         }
         response
     }
+}
+
+/// Returns whether an item is for an operation under a pipeline.
+fn is_ingested(item: &str) -> bool {
+    item.contains(INGESTED) || item.contains("fail_processor_exception")
 }
 
 fn other_action(item: &str) -> String {
@@ -188,7 +196,8 @@ fn headers(content_type: &str) -> Headers {
 
 fn bulk(items: &[String]) -> Response {
     let errors = items.iter().any(|item| item.contains(r#""error""#));
-    let body = format!(r#"{{"took":3,"errors":{errors},"items":[{}]}}"#, items.join(","));
+    let ingest_took = if items.iter().any(|item| is_ingested(item)) { r#""ingest_took":2,"# } else { "" };
+    let body = format!(r#"{{"took":3,{ingest_took}"errors":{errors},"items":[{}]}}"#, items.join(","));
     Response { status: 200, headers: headers("application/json"), body: body.into_bytes() }
 }
 

@@ -123,6 +123,9 @@ impl Harness {
             let refused = self.scenario.refused_items;
             let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.rng);
             self.coverage.count("operation: carried out");
+            if sent.operation.piped {
+                self.coverage.count("operation: under a pipeline");
+            }
             if sent.extended {
                 self.coverage.count(match sent.operation.id {
                     Some(_) => "operation: given an id",

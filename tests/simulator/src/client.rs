@@ -79,6 +79,7 @@ const ODDITIES: &[&str] = &[
     "header",
     "action_line",
     "pipeline",
+    "index_pipeline",
     "update_body",
     "incomplete",
     "empty",
@@ -210,9 +211,11 @@ fn odd_lines(rng: &mut Rng, oddity: Option<&str>) -> String {
             r#"{"delete":{"_index":"i","_id":null}}"#,
         ]),
         Some("pipeline") => r#"{"index":{"_index":"i","_id":"1","pipeline":"p"}}"#,
+        Some("index_pipeline") => "{\"update\":{\"_index\":\"h\",\"_id\":\"1\"}}\n{\"doc\":{}}",
         Some("update_body") => "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]",
         Some("unrouted") => {
-            return format!("{{\"delete\":{{\"_index\":\"{}\",\"_id\":\"1\"}}}}\n", rng.one_of(layout::ODD_NAMES));
+            // No pipeline runs for a deletion.
+            return format!("{{\"index\":{{\"_index\":\"{}\",\"_id\":\"1\"}}}}\n{{}}\n", rng.one_of(layout::ODD_NAMES));
         }
         Some("no_index") => r#"{"delete":{"_id":"1"}}"#,
         Some("alias_routing") => r#"{"delete":{"_index":"r","_id":"1","routing":"y"}}"#,

@@ -39,6 +39,9 @@ const REFUSALS: &[(u64, &str)] = &[
     (503, "unavailable_shards_exception"),
 ];
 
+/// The field of an item for which a pipeline ran.
+pub const INGESTED: &str = r#""executed_pipelines":["harmless"]"#;
+
 impl Cluster {
     /// Creates a cluster without documents.
     pub fn new() -> Self {
@@ -97,7 +100,20 @@ impl Cluster {
             format!(r#"{},"status":{status},"error":{error}}}}}"#, head(index))
         };
         let mut refusal = None;
+        // A pipeline drops some documents, and fails others, which may then be stored elsewhere.
+        let ingested = if operation.piped { rng.up_to(9) } else { 9 };
         let item = match self.layout().target(&operation.name) {
+            Some((index, _)) if ingested == 0 => {
+                format!(r#"{},"_version":-3,"result":"noop",{INGESTED},"status":200}}}}"#, head(index))
+            }
+            Some((index, _)) if ingested == 1 => {
+                refusal = Some(400);
+                error(index, 400, "fail_processor_exception")
+            }
+            Some(_) if ingested == 2 => format!(
+                r#"{{"{}":{{"_index":".fs-1","_id":"stored-{number}","result":"created",{INGESTED},"status":201}}}}"#,
+                operation.action.name()
+            ),
             None => error(&operation.name, 404, "index_not_found_exception"),
             Some((index, _)) if rng.percent(refused) => {
                 let (status, kind) = rng.one_of(REFUSALS);
@@ -110,14 +126,18 @@ impl Cluster {
                 match status {
                     409 => error(index, 409, "version_conflict_engine_exception"),
                     404 if operation.action == Action::Update => error(index, 404, "document_missing_exception"),
-                    _ => format!(
-                        r#"{},"_version":{marker},"result":"{result}","_seq_no":{number},"status":{status}}}}}"#,
-                        head(index)
-                    ),
+                    _ => {
+                        let ingested = if operation.piped { format!("{INGESTED},") } else { String::new() };
+                        format!(
+                            r#"{},"_version":{marker},"result":"{result}",{ingested}"_seq_no":{number},"status":{status}}}}}"#,
+                            head(index)
+                        )
+                    }
                 }
             }
         };
-        Execution { item, refused: refusal, document: self.document(operation) }
+        let document = if ingested < 3 { None } else { self.document(operation) };
+        Execution { item, refused: refusal, document }
     }
 
     /// Returns the document that an operation is for. Returns `None` if the cluster chooses its id, or if its name has

@@ -82,6 +82,7 @@ impl Harness {
                 routing: None,
                 text: Vec::new(),
                 is_conditional: false,
+                piped: false,
             };
             let owner = layout.target(name).and_then(|(index, added)| layout.owner(index, &operation, added).flatten());
             let owner = owner.unwrap_or_else(|| COORDINATOR.to_owned());

@@ -33,7 +33,10 @@ struct Index {
 enum Kind {
     Plain,
     Closed,
-    Pipeline,
+    /// It has a pipeline that does not exist.
+    Piped,
+    /// It has the pipeline [`HARMLESS`].
+    Harmless,
     TimeSeries,
     Partitioned,
 }
@@ -42,7 +45,10 @@ enum Kind {
 const ROUTING_SHARDS: u32 = 768;
 
 /// The names that operations are for. Some cannot be written to or routed.
-pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p", "series"];
+pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p", "h", "series"];
+
+/// The pipeline that drops and fails some documents, and changes nothing.
+pub const HARMLESS: &str = "harmless";
 
 /// The names that make a request pass through unchanged.
 pub const ODD_NAMES: &[&str] = &["shut", "piped", "many", "ghost"];
@@ -82,7 +88,8 @@ impl Layout {
                 ("k", index(Kind::Plain, 1)),
                 ("p", index(Kind::Partitioned, 6)),
                 ("shut", index(Kind::Closed, 1)),
-                ("piped", index(Kind::Pipeline, 1)),
+                ("piped", index(Kind::Piped, 1)),
+                ("h", index(Kind::Harmless, 3)),
                 ("series", index(Kind::TimeSeries, 1)),
             ]),
             aliases: BTreeMap::from([
@@ -96,6 +103,11 @@ impl Layout {
     /// Returns whether the layout has the node of this upstream.
     pub fn has_node(&self, upstream: &str) -> bool {
         self.nodes.iter().any(|node| Self::node_name(*node) == upstream)
+    }
+
+    /// Returns whether a node has the ingest role.
+    fn runs_pipelines(node: u64) -> bool {
+        node % 4 != 2
     }
 
     /// Returns the name of a node, which is also its upstream's.
@@ -169,7 +181,7 @@ impl Layout {
 
     fn move_shard(&mut self, rng: &mut Rng) -> &'static str {
         let nodes: Vec<u64> = self.nodes.iter().copied().collect();
-        let index = rng.one_of(&["i", "j", "p"]);
+        let index = rng.one_of(&["i", "j", "p", "h"]);
         let Some(index) = self.indices.get_mut(index) else { return "shards moved" };
         for primary in &mut index.primaries {
             if rng.percent(40) {
@@ -205,8 +217,8 @@ impl Layout {
         }
         let Some(shard) = index.shard(operation, added) else { return Some(None) };
         let node = index.primaries.get(shard as usize).copied().flatten()?;
-        let upstream = if self.nodes.contains(&node) { Self::node_name(node) } else { COORDINATOR.to_owned() };
-        Some(Some(upstream))
+        let is_served = self.nodes.contains(&node) && (!operation.piped || Self::runs_pipelines(node));
+        Some(Some(if is_served { Self::node_name(node) } else { COORDINATOR.to_owned() }))
     }
 
     /// Returns the cluster's answer to a query, or `None` if it is not one.
@@ -217,6 +229,10 @@ impl Layout {
             "/_cluster/settings" => Some(json!({})),
             "/_cluster/state/version" => Some(self.version()),
             OVERVIEW => Some(self.overview()),
+            "/_cluster/state/metadata" => {
+                let pipeline = json!({"id": HARMLESS, "config": {"processors": [{"drop": {"if": "ctx.m == 1"}}]}});
+                Some(json!({"metadata": {"ingest": {"pipeline": [pipeline]}}}))
+            }
             path => Some(self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/")?)),
         }
     }
@@ -226,7 +242,11 @@ impl Layout {
     }
 
     fn overview(&self) -> Value {
-        let nodes = self.nodes.iter().map(|node| (format!("n{node}"), json!({"name": Self::node_name(*node)})));
+        let node = |node: &u64| {
+            let roles = if Self::runs_pipelines(*node) { ["data", "ingest"] } else { ["data", "ml"] };
+            (format!("n{node}"), json!({"name": Self::node_name(*node), "version": "9.5.3", "roles": roles}))
+        };
+        let nodes = self.nodes.iter().map(node);
         let indices = self.indices.iter().map(|(name, index)| ((*name).to_owned(), self.of_overview(name, index)));
         let mut overview = self.version();
         if let Value::Object(fields) = &mut overview {
@@ -284,7 +304,8 @@ impl Index {
     fn metadata(&self) -> Value {
         let mut settings = json!({"uuid": self.uuid, "number_of_shards": self.primaries.len().to_string(), "version": {"created": "136408127"}});
         let special = match self.kind {
-            Kind::Pipeline => Some(("default_pipeline", "p")),
+            Kind::Piped => Some(("default_pipeline", "p")),
+            Kind::Harmless => Some(("final_pipeline", HARMLESS)),
             Kind::TimeSeries => Some(("mode", "time_series")),
             Kind::Partitioned => Some(("routing_partition_size", "2")),
             Kind::Plain | Kind::Closed => None,

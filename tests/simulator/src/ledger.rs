@@ -217,6 +217,7 @@ impl Ledger {
             || (reason == "same_id" && self.has_an_id_twice(request))
             || (reason == "routing_required" && self.lacks_routing(request))
             || (reason == "switched_off" && self.disturbed)
+            || (["pipeline", "index_pipeline"].contains(&reason) && self.has_pipeline(request))
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {
@@ -232,6 +233,12 @@ impl Ledger {
     fn lacks_routing(&self, request: &Request) -> bool {
         let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
         operations.iter().any(|sent| sent.operation.name == "p" && sent.operation.routing.is_none())
+    }
+
+    /// Returns whether the cluster runs a pipeline for an operation of a request.
+    fn has_pipeline(&self, request: &Request) -> bool {
+        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
+        operations.iter().any(|sent| sent.operation.piped)
     }
 
     /// Returns whether two of a request's operations have the same id.

@@ -16,6 +16,8 @@ pub struct Operation {
     pub routing: Option<String>,
     /// Whether it would fail if it was executed again.
     pub is_conditional: bool,
+    /// Whether the cluster runs a pipeline for it.
+    pub piped: bool,
     /// The lines as the client sends them.
     pub text: Vec<u8>,
 }
@@ -53,6 +55,8 @@ impl Operation {
             _ => Some(rng.one_of(layout::NAMES)),
         };
         let name = own_name.or(defaults.name).unwrap_or_default();
+        // An update under a pipeline passes through.
+        let action = if name == "h" && action == Action::Update { Action::Index } else { action };
         // The index "p" is partitioned, and the alias "r" stands for the routing "x".
         let may_lack_id = matches!(action, Action::Index | Action::Create);
         let id = (!(may_lack_id && rng.percent(10))).then(|| Id::draw(rng, ids));
@@ -68,6 +72,11 @@ impl Operation {
         let precondition = id.as_ref().filter(|_| rng.percent(10)).and_then(|_| precondition(action, rng));
         fields.extend(precondition.map(str::to_owned));
         let is_conditional = precondition.is_some_and(|fields| !fields.contains("external_gte"));
+        let is_written = matches!(action, Action::Index | Action::Create);
+        let pipeline = (is_written && rng.percent(5)).then(|| rng.one_of(&[layout::HARMLESS, "_none"]));
+        fields.extend(pipeline.map(|pipeline| format!(r#""pipeline":"{pipeline}""#)));
+        // A final pipeline runs in any case.
+        let piped = is_written && (name == "h" || pipeline == Some(layout::HARMLESS));
         let line = format!(r#"{{"{}":{{{}}}}}"#, action.name(), fields.join(","));
         let end = if rng.percent(5) { "\r\n" } else { "\n" };
         let mut text = format!("{line}{}{end}", written(marker)).into_bytes();
@@ -75,7 +84,7 @@ impl Operation {
             text.extend_from_slice(source(action, is_conditional, marker, rng).as_bytes());
         }
         let routing = own_routing.or(defaults.routing).map(str::to_owned);
-        Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, is_conditional, text }
+        Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, is_conditional, piped, text }
     }
 
     /// Returns the operation with the parameter that the filter added to its action line in these lines. Only an id or

@@ -19,6 +19,7 @@ use crate::violation::{Promise, Violation};
 #[serde(deny_unknown_fields)]
 struct Reply<'a> {
     took: Option<u64>,
+    ingest_took: Option<u64>,
     errors: Option<bool>,
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
@@ -200,6 +201,7 @@ fn check_items(
         && told.contains(&items.len())
         && reply.took.is_some() == wants(r#"{"took":1}"#)
         && reply.errors.is_some() == wants(r#"{"errors":true}"#)
+        && (reply.ingest_took.is_none() || operations.iter().any(|sent| sent.operation.piped))
         && (reply.items.is_some() || !filter.is_empty());
     if !is_whole {
         return Err(wrong(format!("has something too many or too few for {filter:?}: {response:?}")));

@@ -14,6 +14,7 @@ fn hundreds_of_runs_keep_every_promise() {
     for what in [
         "operation: given an id",
         "operation: given a routing value",
+        "operation: under a pipeline",
         "outcome: merged",
         "outcome: abandoned",
         "batch: of several requests",

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
@@ -30,6 +30,8 @@ pub struct ActionLine<'a> {
     pub id: Option<Cow<'a, str>>,
     /// The custom routing value, if the line gives one.
     pub routing: Option<Cow<'a, str>>,
+    /// The ingest pipeline that runs in place of the index's default one, if the line names one.
+    pub pipeline: Option<&'a str>,
     /// Whether the name must be an alias, if the line says so. The node checks it. If it is not an alias, the node
     /// refuses only this operation.
     pub require_alias: Option<bool>,
@@ -54,16 +56,11 @@ struct Nulls {
     routing: Option<usize>,
 }
 
-/// The reason why the filter does not vouch for an action line.
+/// The error for a line that is not the expected JSON object, or has a parameter or value that the filter does not
+/// vouch for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LineError {
-    /// The line is not the expected JSON object, or has a parameter or value that the filter does not vouch for.
-    #[error("the action line is not one that the filter vouches for")]
-    Line,
-    /// The operation names an ingest pipeline, which may change where the document goes.
-    #[error("the operation names an ingest pipeline")]
-    Pipeline,
-}
+#[error("the action line is not one that the filter vouches for")]
+pub struct LineError;
 
 impl<'a> ActionLine<'a> {
     /// Parses one line, with or without its line end. Fails if the filter does not vouch for it.
@@ -79,14 +76,15 @@ impl<'a> ActionLine<'a> {
             && index.as_ref().is_none_or(|index| !index.is_empty())
             && routing.as_ref().is_none_or(|routing| !routing.is_empty());
         if !vouched {
-            return Err(LineError::Line);
+            return Err(LineError);
         }
-        let Extra { require_alias, require_data_stream, is_conditional, has_dynamic_templates } = extra;
+        let Extra { pipeline, require_alias, require_data_stream, is_conditional, has_dynamic_templates } = extra;
         Ok(Self {
             action,
             index,
             id,
             routing,
+            pipeline,
             require_alias,
             require_data_stream,
             is_conditional,
@@ -135,14 +133,14 @@ fn null(line: &[u8], written: &[&[u8]], value: Option<&Text>) -> Result<Option<u
         let end = memchr::memmem::find(line, written)?.saturating_add(written.len());
         Some(end.saturating_sub(NULL.len()))
     };
-    written.iter().find_map(place).map(Some).ok_or(LineError::Line)
+    written.iter().find_map(place).map(Some).ok_or(LineError)
 }
 
 #[derive(Debug, PartialEq)]
 struct Parsed<'a> {
     action: Action,
     names: Names<'a>,
-    extra: Extra,
+    extra: Extra<'a>,
 }
 
 /// The parameters that nearly all lines have.
@@ -155,7 +153,8 @@ struct Names<'a> {
 
 /// The meaning of the other parameters.
 #[derive(Debug, Default, PartialEq)]
-struct Extra {
+struct Extra<'a> {
+    pipeline: Option<&'a str>,
     require_alias: Option<bool>,
     require_data_stream: Option<bool>,
     is_conditional: bool,
@@ -199,7 +198,7 @@ impl<'a> Parsed<'a> {
 
     /// Parses a line in any JSON notation.
     fn json(line: &'a [u8]) -> Result<Self, LineError> {
-        let (action, parameters) = match serde_json::from_slice(line).map_err(|_| LineError::Line)? {
+        let (action, parameters) = match serde_json::from_slice(line).map_err(|_| LineError)? {
             Line::Index(Object(parameters)) => (Action::Index, parameters),
             Line::Create(Object(parameters)) => (Action::Create, parameters),
             Line::Update(Object(parameters)) => (Action::Update, parameters),
@@ -250,7 +249,8 @@ struct Parameters<'a> {
     id: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     routing: Option<Text<'a>>,
-    pipeline: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pipeline: Option<&'a str>,
     require_alias: Option<bool>,
     require_data_stream: Option<bool>,
     retry_on_conflict: Option<Integer>,
@@ -262,19 +262,17 @@ struct Parameters<'a> {
     dynamic_templates: Option<Templates>,
 }
 
-impl Parameters<'_> {
+impl<'a> Parameters<'a> {
     /// Returns what all parameters but the names mean. Fails if the filter does not vouch for them.
-    fn extra(&self, action: Action) -> Result<Extra, LineError> {
-        if self.pipeline.is_some() {
-            return Err(LineError::Pipeline);
-        }
+    fn extra(&self, action: Action) -> Result<Extra<'a>, LineError> {
         let has_dynamic_templates = self.dynamic_templates.is_some();
         if has_dynamic_templates && !matches!(action, Action::Index | Action::Create)
             || self.retry_on_conflict.is_some() && action != Action::Update
         {
-            return Err(LineError::Line);
+            return Err(LineError);
         }
         Ok(Extra {
+            pipeline: self.pipeline,
             require_alias: self.require_alias,
             require_data_stream: self.require_data_stream,
             is_conditional: self.precondition(action)?.is_conditional(),
@@ -304,7 +302,7 @@ impl Parameters<'_> {
             {
                 Ok(Precondition::SequenceNumber)
             }
-            _ => Err(LineError::Line),
+            _ => Err(LineError),
         }
     }
 }
@@ -491,7 +489,7 @@ mod tests {
             r#"{"index":{"\u005fid":null}}"#,
             r#"{"index":{"_id":nul}}"#,
         ] {
-            assert_eq!(read(line), Err(LineError::Line), "{line}");
+            assert_eq!(read(line), Err(LineError), "{line}");
         }
     }
 
@@ -571,9 +569,9 @@ mod tests {
             r#"{"update":{"_index":"books"}}"#,
             r#"{index:{}}"#,
         ] {
-            assert_eq!(read(line), Err(LineError::Line), "{line}");
+            assert_eq!(read(line), Err(LineError), "{line}");
         }
-        assert_eq!(ActionLine::read(b"{\"index\":{\"_id\":\"\xff\"}}"), Err(LineError::Line));
+        assert_eq!(ActionLine::read(b"{\"index\":{\"_id\":\"\xff\"}}"), Err(LineError));
     }
 
     #[test]
@@ -682,7 +680,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_is_a_reason_of_its_own() {
-        assert_eq!(read(r#"{"index":{"_id":"1","pipeline":"p"}}"#), Err(LineError::Pipeline));
+    fn a_line_may_name_a_pipeline() {
+        let pipeline = |parameter: &str| {
+            let line = format!(r#"{{"index":{{"_id":"1"{parameter}}}}}"#);
+            read(&line).map(|line| line.pipeline.map(str::to_owned))
+        };
+        assert_eq!(pipeline(r#","pipeline":"p""#), Ok(Some("p".to_owned())));
+        assert_eq!(pipeline(r#","pipeline":"_none""#), Ok(Some("_none".to_owned())));
+        assert_eq!(pipeline(r#","pipeline":null"#), Ok(None));
+        for unusual in [r#""p\u0031""#, "7", "[]", "{}"] {
+            assert_eq!(pipeline(&format!(r#","pipeline":{unusual}"#)), Err(LineError), "{unusual}");
+        }
     }
 }

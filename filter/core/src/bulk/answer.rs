@@ -21,6 +21,8 @@ use crate::json::{FastReader, Object, shallow_value};
 pub struct Answer {
     /// The time that the node reports, in milliseconds.
     pub took: u64,
+    /// The time that the node reports for ingest pipelines, in milliseconds, if it ran any.
+    pub ingest_took: Option<u64>,
     /// Whether `errors` comes before `took`.
     pub errors_first: bool,
     /// The items: one for each operation of the batch, in its order.
@@ -67,7 +69,8 @@ impl Answer {
             false => body,
         };
         let (head, items) = cut(&body, operations)?;
-        Ok(Self { took: head.took, errors_first: head.errors_first, items, body })
+        let Head { took, ingest_took, errors_first } = head;
+        Ok(Self { took, ingest_took, errors_first, items, body })
     }
 
     /// Returns the items of an answer without changing it. Fails like [`read`](Self::read).
@@ -289,6 +292,7 @@ fn json(body: &[u8], most: usize) -> Result<(Head, Vec<AnswerItem>), AnswerError
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     took: u64,
+    ingest_took: Option<u64>,
     errors_first: bool,
 }
 
@@ -303,12 +307,17 @@ impl Head {
         text.past(b"\"took\":")?;
         let took = text.number()?;
         text.past(b",")?;
+        let mut ingest_took = None;
+        if text.takes(b"\"ingest_took\":") {
+            ingest_took = Some(text.number()?);
+            text.past(b",")?;
+        }
         if !errors_first {
             errors(text).then_some(())?;
             text.past(b",")?;
         }
         text.past(b"\"items\":[")?;
-        Some(Self { took, errors_first })
+        Some(Self { took, ingest_took, errors_first })
     }
 }
 
@@ -402,10 +411,11 @@ impl<'de> Visitor<'de> for ParsedVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parsed<'de>, A::Error> {
-        let (mut took, mut errors_first, mut items) = (None, false, None);
+        let (mut took, mut ingest_took, mut errors_first, mut items) = (None, None, false, None);
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match key.as_ref() {
                 "took" => took = Some(map.next_value()?),
+                "ingest_took" => ingest_took = Some(map.next_value()?),
                 "items" if items.is_some() => return Err(A::Error::duplicate_field("items")),
                 "items" => items = Some(map.next_value_seed(Items { most: self.most })?),
                 "errors" => {
@@ -418,7 +428,7 @@ impl<'de> Visitor<'de> for ParsedVisitor {
             }
         }
         let items = items.ok_or_else(|| A::Error::missing_field("items"))?;
-        Ok(Parsed { head: Head { took: took.unwrap_or_default(), errors_first }, items })
+        Ok(Parsed { head: Head { took: took.unwrap_or_default(), ingest_took, errors_first }, items })
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Placement {
     pub id_hash: Option<u32>,
     /// The number of the request's share that the operation belongs to.
     pub share: u16,
+    /// Whether the cluster runs an ingest pipeline for it. Its item may then have another id.
+    pub under_pipeline: bool,
 }
 
 impl Operation {

@@ -37,12 +37,10 @@ enum Expected {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError<E> {
     /// An action line is not acceptable.
-    #[error("the action line at byte {at} is not vouched for: {why}")]
+    #[error("the action line at byte {at} is not vouched for")]
     Line {
         /// The offset of the line.
         at: u32,
-        /// The reason.
-        why: LineError,
     },
     /// The body of an update is not acceptable.
     #[error("the update's body at byte {at} is not vouched for")]
@@ -109,9 +107,7 @@ impl Reader {
     fn check_length<E>(&self) -> Result<(), ReadError<E>> {
         let length = self.scanned.minus(self.line_start, "a line starts within what was read");
         match self.expected {
-            Expected::ActionLine if length > MAX_ACTION_LINE => {
-                Err(ReadError::Line { at: self.line_start, why: LineError::Line })
-            }
+            Expected::ActionLine if length > MAX_ACTION_LINE => Err(ReadError::Line { at: self.line_start }),
             _ => Ok(()),
         }
     }
@@ -155,13 +151,13 @@ impl Reader {
     ) -> Result<Option<Operation>, ReadError<E>> {
         let (at, len) = (line.start, line.len() as u32);
         if line.len() > MAX_ACTION_LINE as usize {
-            return Err(ReadError::Line { at, why: LineError::Line });
+            return Err(ReadError::Line { at });
         }
         let bytes = body.contiguous(line, &mut self.scratch);
         if bytes.trim_ascii().is_empty() {
             return Ok(None);
         }
-        let line = ActionLine::read(bytes).map_err(|why| ReadError::Line { at, why })?;
+        let line = ActionLine::read(bytes).map_err(|LineError| ReadError::Line { at })?;
         let placement = place(&line, at).map_err(|why| ReadError::Placement { at, why })?;
         let ActionLine { action, is_conditional, .. } = line;
         Ok(Some(Operation { start: at, len, placement, action, is_conditional }))
@@ -194,7 +190,7 @@ mod tests {
             whole.push(chunk.to_vec());
             reader.read(&whole, &mut operations, |line, _| {
                 ids.push(line.id.as_deref().map(str::to_owned));
-                Ok(Placement { id_hash: None, share: 0 })
+                Ok(Placement { id_hash: None, share: 0, under_pipeline: false })
             })?;
         }
         reader.finish(&whole, &operations)?;
@@ -245,7 +241,7 @@ mod tests {
         let good = "{\"index\":{}}\n{}\n";
         let at = good.len() as u32;
         let read = |line: &str| read(format!("{good}{line}").as_bytes(), []).unwrap_err();
-        assert_eq!(read("{}\n"), ReadError::Line { at, why: LineError::Line });
+        assert_eq!(read("{}\n"), ReadError::Line { at });
         assert_eq!(read("{\"update\":{\"_id\":\"1\"}}\n[]\n"), ReadError::UpdateBody { at: at + 23 });
     }
 
@@ -260,10 +256,10 @@ mod tests {
         longest.insert(0, b' ');
         assert!(read(&longest, []).is_err());
         let endless = vec![b' '; MAX_ACTION_LINE as usize + 1];
-        assert_eq!(read(&endless, [100; 100]), Err(ReadError::Line { at: 0, why: LineError::Line }));
+        assert_eq!(read(&endless, [100; 100]), Err(ReadError::Line { at: 0 }));
         let mut long = endless;
         long.extend_from_slice(b"{\"delete\":{\"_id\":\"1\"}}\n");
-        assert_eq!(read(&long, []), Err(ReadError::Line { at: 0, why: LineError::Line }));
+        assert_eq!(read(&long, []), Err(ReadError::Line { at: 0 }));
     }
 
     #[test]
@@ -275,7 +271,7 @@ mod tests {
     fn read_lengths(bytes: &[u8]) -> Vec<u32> {
         let (mut body, mut operations) = (Body::default(), Vec::new());
         body.push(bytes.to_vec());
-        let place = |_: &ActionLine<'_>, _| Ok::<_, ()>(Placement { id_hash: None, share: 0 });
+        let place = |_: &ActionLine<'_>, _| Ok::<_, ()>(Placement { id_hash: None, share: 0, under_pipeline: false });
         Reader::default().read(&body, &mut operations, place).unwrap();
         operations.iter().map(|operation| operation.len).collect()
     }

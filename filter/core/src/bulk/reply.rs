@@ -18,6 +18,8 @@ const ITEMS: &str = r#","items":[]}"#;
 pub struct ReplyHead {
     /// The time of the request, in milliseconds.
     pub took: u64,
+    /// The time of the ingest pipelines, in milliseconds, if the request's operations were under any.
+    pub ingest_took: Option<u64>,
     /// Whether any item reports an error.
     pub errors: bool,
     /// Whether `errors` comes before `took`. Clusters use both orders.
@@ -31,12 +33,15 @@ impl<'a> Reply<'a> {
         let selection = filter_path.selection();
         let shown = selection.field("items");
         let took = head.took.to_string();
-        let mut fields = [("took", took.as_str()), ("errors", if head.errors { "true" } else { "false" })];
+        let ingest_took = head.ingest_took.map(|ingest_took| ingest_took.to_string());
+        let ingest_took = ingest_took.as_deref().map(|ingest_took| ("ingest_took", ingest_took));
+        let mut fields =
+            [Some(("took", took.as_str())), ingest_took, Some(("errors", if head.errors { "true" } else { "false" }))];
         if head.errors_first {
-            fields.reverse();
+            fields.rotate_right(1);
         }
-        let kept = fields.map(|(name, _)| selection.field(name).keeps_scalars());
-        let shown_fields = || fields.iter().zip(kept).filter_map(|(field, is_kept)| is_kept.then_some(field));
+        let kept = fields.map(|field| field.filter(|(name, _)| selection.field(name).keeps_scalars()));
+        let shown_fields = || kept.iter().flatten();
         // The four bytes are two quotes, a colon, and a comma or the brace.
         let mut capacity = shown_fields().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
         if shown == Verdict::Kept {
@@ -118,7 +123,7 @@ mod tests {
     fn filtered(filter_path: &str, errors: bool, errors_first: bool, items: &[&str]) -> String {
         let filter_path = FilterPath::parse(filter_path).unwrap();
         let bytes = items.iter().map(|item| item.len()).sum();
-        let head = ReplyHead { took: 12, errors, errors_first };
+        let head = ReplyHead { took: 12, ingest_took: None, errors, errors_first };
         let mut reply = Reply::new(head, &filter_path, items.len(), bytes);
         for text in items {
             reply.item(|to| to.extend_from_slice(text.as_bytes()));

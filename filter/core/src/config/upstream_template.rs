@@ -158,6 +158,7 @@ mod tests {
             ephemeral_id: String::new(),
             name: "hot-0".into(),
             version: None,
+            runs_pipelines: None,
             attributes: BTreeMap::from([("zone".into(), "a".into())]),
             http: HttpAddress::read("es.example/10.0.0.7:9201"),
             present: true,

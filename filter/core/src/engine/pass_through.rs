@@ -1,4 +1,4 @@
-use crate::bulk::{LineError, ReadError};
+use crate::bulk::ReadError;
 use crate::routing::Unrouted;
 
 /// The reason why a whole bulk request passed through, byte for byte.
@@ -32,8 +32,6 @@ pub enum PassThrough {
     Header,
     /// The filter does not accept an action line.
     ActionLine,
-    /// The request names an ingest pipeline.
-    Pipeline,
     /// The filter does not accept the body of an update.
     UpdateBody,
     /// The body ends in the middle of an operation.
@@ -49,7 +47,7 @@ pub enum PassThrough {
 }
 
 /// All reasons except those of single operations.
-const OWN: [PassThrough; 20] = [
+const OWN: [PassThrough; 19] = [
     PassThrough::Disabled,
     PassThrough::Route,
     PassThrough::NoState,
@@ -64,7 +62,6 @@ const OWN: [PassThrough; 20] = [
     PassThrough::Accept,
     PassThrough::Header,
     PassThrough::ActionLine,
-    PassThrough::Pipeline,
     PassThrough::UpdateBody,
     PassThrough::Incomplete,
     PassThrough::Empty,
@@ -95,7 +92,6 @@ impl PassThrough {
             Self::Accept => "accept",
             Self::Header => "header",
             Self::ActionLine => "action_line",
-            Self::Pipeline => "pipeline",
             Self::UpdateBody => "update_body",
             Self::Incomplete => "incomplete",
             Self::Empty => "empty",
@@ -109,8 +105,7 @@ impl PassThrough {
 impl From<ReadError<Self>> for PassThrough {
     fn from(error: ReadError<Self>) -> Self {
         match error {
-            ReadError::Line { why: LineError::Line, .. } => Self::ActionLine,
-            ReadError::Line { why: LineError::Pipeline, .. } => Self::Pipeline,
+            ReadError::Line { .. } => Self::ActionLine,
             ReadError::UpdateBody { .. } => Self::UpdateBody,
             ReadError::Incomplete => Self::Incomplete,
             ReadError::Empty => Self::Empty,

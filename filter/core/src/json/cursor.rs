@@ -76,6 +76,28 @@ impl JsonCursor {
         Ok(())
     }
 
+    /// Enters the array that is the value of the last key. Then read its [elements](Self::element) until there are no
+    /// more.
+    pub fn enter_list(&mut self) -> Result<(), CursorError> {
+        self.expect(b'[')?;
+        self.path.push(std::mem::take(&mut self.key));
+        self.begins = true;
+        Ok(())
+    }
+
+    /// Reads the next element of the current array. Returns `None` at its end, and leaves it.
+    pub fn element<'a, T: Deserialize<'a>>(&'a mut self) -> Result<Option<T>, CursorError> {
+        if self.takes(b']') {
+            self.begins = false;
+            self.path.pop();
+            return Ok(None);
+        }
+        if !std::mem::take(&mut self.begins) {
+            self.expect(b',')?;
+        }
+        self.read().map(Some)
+    }
+
     /// Reads the value of the last key.
     pub fn value<'a, T: Deserialize<'a>>(&'a mut self) -> Result<T, CursorError> {
         self.read()
@@ -187,6 +209,33 @@ mod tests {
         assert!(cursor.is_in(&[]));
         assert_eq!(cursor.value::<&str>().unwrap(), "text");
         assert_eq!(cursor.key().unwrap(), None);
+    }
+
+    #[test]
+    fn reads_the_elements_of_an_array() {
+        let mut cursor = cursor(r#"{"a":[1, 2 ,3],"b":[],"c":{"d":[4]},"e":5}"#).unwrap();
+        let mut found = Vec::new();
+        while let Some(key) = cursor.key().unwrap().map(str::to_owned) {
+            match key.as_str() {
+                "c" => cursor.enter().unwrap(),
+                "e" => found.push(cursor.value::<u64>().unwrap()),
+                _ => {
+                    cursor.enter_list().unwrap();
+                    found.extend(std::iter::from_fn(|| cursor.element::<u64>().unwrap()));
+                }
+            }
+        }
+        assert_eq!(found, [1, 2, 3, 4, 5]);
+        for text in ["{\"a\":{}}", "{\"a\":[1 2]}", "{\"a\":[1", "{\"a\":[,1]}", "{\"a\":[\"x\"]}"] {
+            let mut cursor = JsonCursor::new(text.as_bytes().to_vec()).unwrap();
+            cursor.key().unwrap();
+            let mut read = || -> Result<(), CursorError> {
+                cursor.enter_list()?;
+                while cursor.element::<u64>()?.is_some() {}
+                Ok(())
+            };
+            assert!(read().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! waiting requests from long delays, however large the state is.
 
 mod export;
+mod pipelines;
 mod refresh;
 mod sharing;
 mod table;
@@ -19,8 +20,10 @@ pub use crate::config::{TemplateError, UpstreamTemplate};
 pub use crate::hash::hash;
 pub use crate::node::{HttpAddress, Node};
 pub use export::{Export, Snapshot, SnapshotError};
+pub use pipelines::{Harmless, Pipelines, Unproven};
 pub use refresh::{PollAction, PollEvent, RefreshError, StateCache, StateQuery};
 pub use sharing::{SharedData, Unshared};
 pub use table::{
-    Choice, Formula, NameKind, Overrides, Route, RoutingTable, Unrouted, UpstreamId, Upstreams, Version, WriteTarget,
+    Choice, Formula, Ingest, NameKind, Overrides, Route, RoutingTable, Unrouted, UpstreamId, Upstreams, Version,
+    WriteTarget,
 };

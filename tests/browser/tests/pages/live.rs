@@ -16,13 +16,14 @@ async fn the_live_page_shows_what_the_filter_does_under_load() -> Result<()> {
         "credentials": {"authorization": "Basic aHVzaDpodXNo"},
     }));
     let scene = RealScene::start(&tools, filter, &["logs", "piped"]).await?;
+    scene.put("/_ingest/pipeline/nothing", json!({"processors": []})).await?;
     let mut clients = Clients::default();
     for client in 0..CLIENTS {
         let base = scene.envoy.url("");
         clients.add((), move |(), round| {
             // A few requests of two clients pass through, each client's for a different reason.
             let path = match (client, round % 5) {
-                (0, 0) => "/piped/_bulk?pipeline=_none",
+                (0, 0) => "/piped/_bulk?pipeline=nothing",
                 (1, 0) => "/unknown/_bulk?require_alias=false&refresh=false&human&unheard=",
                 _ => "/logs/_bulk",
             };

@@ -9,9 +9,9 @@ use crate::older;
 
 use Expected::{Passed, Refused, RoutedOnceMade, Unrouted};
 
-/// Returns the kinds of all versions.
-pub fn all() -> Vec<Kind> {
-    [indices(), aliases(), data_streams(), operations(), refused(), pipelines(), others()].concat()
+/// Returns all kinds, with what is expected of them on a version.
+pub fn all(version: Distribution) -> Vec<Kind> {
+    [indices(), aliases(), data_streams(), operations(), refused(), pipelines(version), others()].concat()
 }
 
 fn has_data_streams(distribution: Distribution) -> bool {
@@ -280,27 +280,68 @@ fn refused() -> Vec<Kind> {
     ]
 }
 
-fn pipelines() -> Vec<Kind> {
-    let empty = |kind: Kind| kind.step(Method::PUT, "/_ingest/pipeline/empty", json!({"processors": []}));
+fn pipelines(version: Distribution) -> Vec<Kind> {
+    let pipeline = |kind: Kind, name: &str, processors: Value| {
+        kind.step(Method::PUT, format!("/_ingest/pipeline/{name}"), json!({"processors": processors}))
+    };
+    let harmless = |kind| pipeline(kind, "harmless", json!([{"set": {"field": "changed", "value": true}}]));
+    let called = json!([{"set": {"field": "called", "value": 7}}, {"rename": {"field": "n", "target_field": "m"}}]);
+    let mut processors = vec![
+        json!({"pipeline": {"name": "called"}}),
+        json!({"drop": {"if": "ctx.host == 'a'"}}),
+        json!({"fail": {"message": "bad host"}}),
+    ];
+    // The processors of these versions include one that answers later, on another thread.
+    if has_modes(version) {
+        processors.insert(1, json!({"enrich": {"policy_name": "p", "field": "host", "target_field": "rich"}}));
+    }
+    let selective = |kind| pipeline(pipeline(kind, "called", called.clone()), "selective", processors.clone().into());
+    let moving = |kind| pipeline(kind, "moving", json!([{"set": {"field": "_routing", "value": "elsewhere"}}]));
+    // These versions return items in order.
+    let on_ordered = |expected, other| if has_modes(version) { expected } else { other };
+    let stream = json!({
+        "index_patterns": ["logs-piped"], "data_stream": {},
+        "template": {"settings": {"number_of_shards": 6, "number_of_replicas": 0, "index.default_pipeline": "harmless"}},
+    });
     vec![
-        empty(Kind::new("`default_pipeline`", "piped-by-default"))
-            .index("piped-by-default", json!({"index.default_pipeline": "empty"}))
-            .expect(Unrouted("index_pipeline")),
-        empty(Kind::new("`final_pipeline`", "piped-finally"))
-            .index("piped-finally", json!({"index.final_pipeline": "empty"}))
-            .expect(Unrouted("index_pipeline")),
+        harmless(Kind::new("`default_pipeline`", "piped-by-default"))
+            .index("piped-by-default", json!({"index.default_pipeline": "harmless"}))
+            .expect(on_ordered(Expected::Routed, Passed("index_pipeline"))),
+        harmless(Kind::new("`final_pipeline`", "piped-finally"))
+            .index("piped-finally", json!({"index.final_pipeline": "harmless"}))
+            .expect(on_ordered(Expected::Routed, Passed("index_pipeline"))),
         Kind {
-            query: "?pipeline=empty",
-            ..empty(Kind::new("pipeline in the query", "piped-by-query"))
+            query: "?pipeline=harmless",
+            ..harmless(Kind::new("pipeline in the query", "piped-by-query"))
                 .index("piped-by-query", json!({}))
-                .expect(Passed("pipeline"))
+                .expect(on_ordered(Expected::Routed, Passed("pipeline")))
         },
         Kind {
-            parameters: ",\"pipeline\":\"empty\"",
-            ..empty(Kind::new("pipeline in the operation", "piped-by-line"))
+            parameters: ",\"pipeline\":\"harmless\"",
+            ..harmless(Kind::new("pipeline in the operation", "piped-by-line"))
                 .index("piped-by-line", json!({}))
-                .expect(Passed("pipeline"))
+                .expect(on_ordered(Expected::Routed, Passed("pipeline")))
         },
+        Kind {
+            parameters: ",\"pipeline\":\"_none\"",
+            ..Kind::new("pipeline `_none` in the operation", "unpiped")
+                .index("unpiped", json!({"index.default_pipeline": "absent"}))
+        },
+        Kind {
+            action: "create",
+            ..harmless(Kind::new("data stream with a pipeline", "logs-piped"))
+                .routing(Routing::None)
+                .step(Method::PUT, "/_index_template/logs-piped", stream)
+                .step(Method::PUT, "/logs-piped/_create/first", json!({"@timestamp": "2026-01-01T00:00:00Z"}))
+                .only_on(has_data_streams)
+                .expect(on_ordered(Expected::Routed, Passed("index_pipeline")))
+        },
+        selective(Kind::new("pipeline that drops or fails all documents (refused)", "piped-selectively"))
+            .index("piped-selectively", json!({"index.default_pipeline": "selective"}))
+            .expect(on_ordered(Refused, Passed("index_pipeline"))),
+        moving(Kind::new("pipeline that changes `_routing`", "piped-elsewhere"))
+            .index("piped-elsewhere", json!({"index.default_pipeline": "moving"}))
+            .expect(Passed("index_pipeline")),
     ]
 }
 

@@ -59,7 +59,7 @@ async fn column(
     mut rng: Rng,
     failures: &mut Vec<String>,
 ) -> Result<Vec<(&'static str, String)>> {
-    let (kinds, started) = (kinds::all(), Instant::now());
+    let (kinds, started) = (kinds::all(version), Instant::now());
     let has = |kind: &&Kind| (kind.on)(version);
     let scene = scene::start(version, &kinds.iter().filter(has).cloned().collect::<Vec<_>>()).await?;
     println!("{}: ready after {:.0} s", version.name(), started.elapsed().as_secs_f64());

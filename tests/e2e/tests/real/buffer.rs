@@ -66,7 +66,7 @@ async fn large_requests_are_accepted_split_and_unsplit() {
     write(&scene, "/_bulk", "buffer-large", 0..30_000, 950).await;
     assert_eq!(nodes_of(&received).into_iter().collect::<BTreeSet<_>>().len(), 3);
     received.forget();
-    write(&scene, "/_bulk?pipeline=_none", "buffer-large", 30_000..60_000, 950).await;
+    write(&scene, "/_bulk?refresh=%66alse", "buffer-large", 30_000..60_000, 950).await;
     let bulks = received.bulks();
     assert_eq!(bulks.len(), 1);
     assert!(bulks[0].text() == documents("buffer-large", 30_000..60_000, 950), "the body was changed");

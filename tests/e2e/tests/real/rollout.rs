@@ -56,7 +56,7 @@ async fn prometheus_metrics_have_the_upstream_the_reason_and_the_port() {
     let (scene, _received, plain) = start("rollout-prometheus", |files| files).await;
     scene.index("prometheus", json!({})).await;
     scene.client.post_ndjson(&plain, documents("prometheus")).await.unwrap().ok().unwrap();
-    scene.client.post_ndjson(&scene.envoy.url("/_bulk?pipeline=_none"), documents("prometheus")).await.unwrap();
+    scene.client.post_ndjson(&scene.envoy.url("/_bulk?refresh=%66alse"), documents("prometheus")).await.unwrap();
     let (batches, stats) = (scene.by_upstream("batches").await, scene.envoy.stats().await.unwrap());
     assert_eq!(batches.keys().collect::<Vec<_>>(), ["es-0", "es-1", "es-2"]);
     let text = scene.client.get(&scene.envoy.admin_url("/stats/prometheus")).await.unwrap().text();
@@ -65,7 +65,7 @@ async fn prometheus_metrics_have_the_upstream_the_reason_and_the_port() {
         .iter()
         .map(|(upstream, number)| format!("bulk_reshuffle_batches_total{{upstream=\"{upstream}\"}} {number}"))
         .collect();
-    let passed = r#"bulk_reshuffle_requests_total{outcome="passed_through",reason="pipeline"} 1"#;
+    let passed = r#"bulk_reshuffle_requests_total{outcome="passed_through",reason="parameter"} 1"#;
     expected.push(passed.to_owned());
     for port in ["plain", "filtered"] {
         let number = stats[&format!("http.{port}.downstream_rq_completed")];

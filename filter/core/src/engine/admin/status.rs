@@ -7,13 +7,16 @@ use super::health::Health;
 use crate::Time;
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::engine::explain::Why;
+use crate::engine::explain::{PipelineVerdict, Why};
 use crate::engine::metrics::{Counter, Gauge, RetryCause};
 use crate::engine::pass_through::PassThrough;
-use crate::routing::{Node, Unrouted, UpstreamId, Version};
+use crate::routing::{Node, Pipelines, Unrouted, UpstreamId, Version};
 
 /// The maximum number of nodes in the status. Each takes about twenty calls to Envoy.
 const NODES: usize = 256;
+
+/// The maximum number of ingest pipelines in the status.
+const PIPELINES: usize = 256;
 
 /// The metrics of all workers.
 #[derive(Debug)]
@@ -63,6 +66,11 @@ pub struct Status<'a> {
     nodes: Vec<OneNode<'a>>,
     /// The number of further nodes.
     nodes_left_out: usize,
+    /// The verdicts on the ingest pipelines of the cluster, those that are not harmless first. The list is empty as long
+    /// as no index has a pipeline and no request has named one.
+    pipelines: Vec<PipelineVerdict>,
+    /// The number of further pipelines.
+    pipelines_left_out: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -173,7 +181,10 @@ impl Engine {
     /// Returns the status.
     pub(super) fn status(&self, totals: &Totals) -> Status<'_> {
         let nodes = self.nodes_by_name();
+        let pipelines = self.cluster.table().and_then(|table| table.pipelines());
         Status {
+            pipelines: self.pipeline_verdicts(),
+            pipelines_left_out: pipelines.map_or(0, |all| all.verdicts().len().saturating_sub(PIPELINES)),
             build: &self.build,
             unix_milliseconds: millis(self.ids.since_epoch().saturating_add(self.now)),
             configuration: &self.settings.current,
@@ -195,6 +206,15 @@ impl Engine {
         let mut nodes: Vec<_> = self.cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
         nodes.sort_unstable_by_key(|(node, _)| &node.name);
         nodes
+    }
+
+    fn pipeline_verdicts(&self) -> Vec<PipelineVerdict> {
+        let pipelines = self.cluster.table().and_then(|table| table.pipelines());
+        let names = |is_harmless: bool| {
+            let all = pipelines.into_iter().flat_map(Pipelines::verdicts);
+            all.filter(move |(_, verdict)| verdict.is_ok() == is_harmless).map(|(name, _)| name)
+        };
+        names(false).chain(names(true)).take(PIPELINES).map(|name| PipelineVerdict::of(name, pipelines)).collect()
     }
 
     /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.

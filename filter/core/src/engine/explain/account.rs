@@ -1,8 +1,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way};
-use crate::bulk::{ActionLine, Operation, Parameter};
+use super::{
+    ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, PipelineVerdict, ShardTotal, Skew, Sum, UnroutedTotal,
+    Way,
+};
+use crate::bulk::{Action, ActionLine, Operation, Parameter};
 use crate::config::MissingId;
 use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Request;
@@ -139,6 +142,8 @@ impl<'a> Account<'a> {
         let choice = target.and_then(|target| target.choice(id_hash, routing.as_deref()).ok()).flatten();
         let unrouted = target.and_then(|target| target.route(id_hash, routing.as_deref()).err());
         let upstream = self.upstream_of(operation);
+        let is_forwarded = operation.placement.under_pipeline && upstream == UpstreamId::COORDINATOR;
+        let unrouted = unrouted.or(is_forwarded.then_some(Unrouted::IngestRole));
         let node = match choice {
             Some(choice) => target.and_then(|target| target.primary(choice.shard)),
             None => self.node_of(upstream),
@@ -171,6 +176,7 @@ impl<'a> Account<'a> {
                 None => MissingId::Pass,
             }),
             id: id.map(str::to_owned),
+            pipelines: target.map(|target| self.pipelines(target, line)).unwrap_or_default(),
             routing: target.and_then(|target| target.added_routing()).or(routing.as_deref()).map(str::to_owned),
             choice: *choice,
             node: node.map(NodeName::from),
@@ -255,7 +261,6 @@ impl<'a> Account<'a> {
     fn fault(&mut self, why: PassThrough) -> Fault {
         let position = match why {
             PassThrough::ActionLine
-            | PassThrough::Pipeline
             | PassThrough::UpdateBody
             | PassThrough::Incomplete
             | PassThrough::Shards
@@ -270,11 +275,15 @@ impl<'a> Account<'a> {
             self.counted = (0, 0);
             self.line_number(start)
         });
+        let is_unrouted = matches!(why, PassThrough::Unrouted(_));
+        let is_by_pipeline = matches!(why, PassThrough::Unrouted(Unrouted::IndexPipeline | Unrouted::NamedPipeline));
+        let start = position.map(|(_, start)| start);
         Fault {
             why: why.into(),
             operation: position.and_then(|(operation, _)| u32::try_from(operation).ok()),
             line,
-            name: position.filter(|_| matches!(why, PassThrough::Unrouted(_))).and_then(|(_, start)| self.name(start)),
+            name: start.filter(|_| is_unrouted).and_then(|start| self.name(start)),
+            pipelines: start.filter(|_| is_by_pipeline).map(|start| self.verdicts(start)).unwrap_or_default(),
         }
     }
 
@@ -284,6 +293,26 @@ impl<'a> Account<'a> {
         let line = ActionLine::read(&text).ok()?;
         let name = line.index.as_deref().or(self.request.head.default_index.as_deref());
         name.map(str::to_owned)
+    }
+
+    /// Returns the verdicts on the pipelines of the operation whose action line starts at this position.
+    fn verdicts(&self, start: u32) -> Vec<PipelineVerdict> {
+        let text = self.request.line_at(start, LINE);
+        let table = self.request.table();
+        let names = ActionLine::read(&text).ok().and_then(|line| {
+            let name = line.index.as_deref().or(self.request.head.default_index.as_deref())?;
+            Some(self.pipelines(table.write_target(name).ok()?, &line))
+        });
+        names.into_iter().flatten().map(|name| PipelineVerdict::of(&name, table.pipelines())).collect()
+    }
+
+    /// Returns the names of the pipelines that the cluster runs for an operation.
+    fn pipelines(&self, target: WriteTarget<'_>, line: &ActionLine<'_>) -> Vec<String> {
+        let named = line.pipeline.or(self.request.head.default_pipeline.as_deref());
+        match line.action {
+            Action::Delete => Vec::new(),
+            _ => target.pipeline_names(named).map(str::to_owned).collect(),
+        }
     }
 
     /// Returns the number of the line that starts at this position. Positions must not decrease between calls.

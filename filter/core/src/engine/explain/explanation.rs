@@ -4,7 +4,7 @@ use super::Why;
 use crate::bulk::Action;
 use crate::config::MissingId;
 use crate::engine::pass_through::PassThrough;
-use crate::routing::{Choice, NameKind, Node};
+use crate::routing::{Choice, NameKind, Node, Pipelines};
 
 /// An explanation of how a bulk request would be handled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -65,6 +65,34 @@ pub struct Fault {
     /// The name in the operation, if the name causes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The ingest pipelines of the operation, if they cause it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pipelines: Vec<PipelineVerdict>,
+}
+
+/// The verdict on an ingest pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PipelineVerdict {
+    /// Its name.
+    pub name: String,
+    /// Whether it is proven that it leaves the index, the id and the routing value of every document alone.
+    pub harmless: bool,
+    /// The reason why there is no proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+}
+
+impl PipelineVerdict {
+    /// Returns the verdict on the pipeline of this name.
+    pub fn of(name: &str, pipelines: Option<&Pipelines>) -> Self {
+        let because = match pipelines.map(|pipelines| pipelines.verdict(name)) {
+            Some(Some(Ok(_))) => None,
+            Some(Some(Err(why))) => Some(why.to_string()),
+            Some(None) => Some("it does not exist".to_owned()),
+            None => Some("the pipelines of the cluster are not known yet".to_owned()),
+        };
+        Self { name: name.to_owned(), harmless: because.is_none(), because }
+    }
 }
 
 /// The id and the name of a node.
@@ -158,6 +186,9 @@ pub struct ExplainedOperation {
     /// The effective routing value: that of the line, the query or the alias, or with `direct` that of the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<String>,
+    /// The ingest pipelines that the cluster runs for it, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pipelines: Vec<String>,
     /// The computation of its shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
@@ -178,7 +209,7 @@ impl Explanation {
     pub(super) fn unread(why: PassThrough) -> Self {
         Self {
             way: Way::PassedWhole,
-            because: Some(Fault { why: why.into(), operation: None, line: None, name: None }),
+            because: Some(Fault { why: why.into(), operation: None, line: None, name: None, pipelines: Vec::new() }),
             operations: 0,
             bytes: 0,
             shares: 0,

@@ -14,7 +14,8 @@ use crate::engine::pass_through::PassThrough;
 use crate::engine::request::Request;
 use account::Account;
 pub use explanation::{
-    ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, ShardTotal, Skew, Sum, UnroutedTotal, Way,
+    ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, PipelineVerdict, ShardTotal, Skew, Sum, UnroutedTotal,
+    Way,
 };
 pub use why::Why;
 

@@ -36,7 +36,6 @@ impl From<PassThrough> for Why {
                 "Not every cluster interprets the action line in the same way. It is malformed, lacks an id that it \
                  needs, or has a parameter such as `_type`, or a version without a version type."
             }
-            PassThrough::Pipeline => "The request names an ingest pipeline, which may change where documents go.",
             PassThrough::UpdateBody => "Not every cluster accepts the body of the update.",
             PassThrough::Incomplete => "The body ends in the middle of an operation, or without a newline.",
             PassThrough::Empty => "The body contains no operation.",
@@ -75,7 +74,15 @@ impl From<Unrouted> for Why {
             }
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",
-            Unrouted::Pipeline => "The index has an ingest pipeline, which may change where documents go.",
+            Unrouted::IndexPipeline => {
+                "The index has an ingest pipeline that may change where documents go. The filter accepts other pipelines \
+                 only with Elasticsearch 8.13 or later on all nodes, and not for updates."
+            }
+            Unrouted::NamedPipeline => {
+                "The request names an ingest pipeline that may change where documents go. The filter accepts other \
+                 pipelines only with Elasticsearch 8.13 or later on all nodes, and not for updates."
+            }
+            Unrouted::IngestRole => "The operation has an ingest pipeline, and its node does not run pipelines.",
             Unrouted::IndexMode => "The index has a mode that is unknown to the filter.",
             Unrouted::RoutingPath => "The index routes by fields of the document, as time series indices do.",
             Unrouted::VirtualShards => "The index has virtual shards.",

@@ -11,7 +11,7 @@ use crate::engine::memory::Memory;
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::engine::request::{IdGenerator, Part, Request, Room};
-use crate::routing::RoutingTable;
+use crate::routing::{RoutingTable, Unrouted};
 
 /// The warning for the operator when header pauses turn out not to work.
 const NO_STOP: &str = "Envoy does not let a request's body come while its headers are held back. From now on, the \
@@ -212,6 +212,9 @@ impl Engine {
     fn give_back(&mut self, id: RequestId, why: PassThrough) {
         if let Some(request) = self.leave(id) {
             request.unknown.iter().for_each(|name| self.cluster.state.want(name));
+            if why == PassThrough::Unrouted(Unrouted::NamedPipeline) {
+                self.cluster.state.want_pipelines(self.now);
+            }
             let chunks = request.into_chunks();
             self.pass(id, chunks, why);
         }

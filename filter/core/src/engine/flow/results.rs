@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::bulk::{Answer, AnswerItem, Operation};
+use crate::bulk::{Answer, AnswerItem, Operation, Placement};
 use crate::engine::Engine;
 use crate::engine::batching::{Batch, HeldShare, Selection};
 use crate::engine::command::{CallId, Response};
@@ -202,6 +202,9 @@ impl Engine {
 
 /// Returns whether an item matches an operation by action and id.
 pub fn is_for(item: &AnswerItem, operation: &Operation) -> bool {
-    let same_id = operation.placement.id_hash.is_none_or(|hash| item.id_hash == Some(hash));
+    let Placement { id_hash, under_pipeline, .. } = operation.placement;
+    // A pipeline may have changed since the last poll, and a failure store gives documents new ids. The release returns
+    // these items in order.
+    let same_id = under_pipeline || id_hash.is_none_or(|hash| item.id_hash == Some(hash));
     item.action == operation.action && same_id
 }

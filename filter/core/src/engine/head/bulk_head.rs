@@ -15,6 +15,8 @@ pub struct Head {
     pub default_index: Option<String>,
     /// The routing value in the query, for action lines without a routing value.
     pub default_routing: Option<String>,
+    /// The ingest pipeline in the query, for action lines that name none.
+    pub default_pipeline: Option<String>,
     /// The query's `require_alias`, for action lines that do not specify it.
     pub require_alias: bool,
     /// The query's `require_data_stream`, for action lines that do not specify it; `None` if the query does not either.
@@ -54,7 +56,7 @@ impl Head {
         let length = path.len() as u64;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
-        let Query { default_routing, require_alias, require_data_stream, filter_path, pretty, sent } =
+        let Query { default_routing, default_pipeline, require_alias, require_data_stream, filter_path, pretty, sent } =
             Query::read(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
@@ -76,6 +78,7 @@ impl Head {
             caller_hash: 0,
             default_index,
             default_routing,
+            default_pipeline,
             require_alias,
             require_data_stream,
             filter_path,
@@ -121,6 +124,7 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
 #[derive(Default)]
 struct Query {
     default_routing: Option<String>,
+    default_pipeline: Option<String>,
     require_alias: bool,
     require_data_stream: Option<bool>,
     filter_path: FilterPath,
@@ -131,7 +135,7 @@ struct Query {
 
 impl Query {
     /// Parses a query. Parameters that affect neither single operations nor the answer may have any value, because the
-    /// nodes check them. `routing` is for all operations without a routing value, `filter_path` and `pretty` are for
+    /// nodes check them. `routing` and `pipeline` are for all operations without one, `filter_path` and `pretty` are for
     /// the merged answer. The filter accepts no other parameters.
     fn read(query: &str) -> Result<Self, PassThrough> {
         let mut read = Self::default();
@@ -154,7 +158,7 @@ impl Query {
                 ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
                 ("require_data_stream", "" | "true" | "false") => read.require_data_stream = Some(value != "false"),
                 ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
-                ("pipeline", _) => return Err(PassThrough::Pipeline),
+                ("pipeline", value) if !value.is_empty() => read.default_pipeline = Some(value.to_owned()),
                 ("pretty", "" | "true" | "false") => {
                     read.pretty = value != "false";
                     continue;
@@ -328,8 +332,8 @@ mod tests {
         for path in ["/%3Clogs-%7Bnow%2Fd%7D%3E/_bulk", "/%3clogs%3e/_bulk", "/<logs-{now/d}>/_bulk"] {
             assert_eq!(reason(path, &[]), PassThrough::Unrouted(Unrouted::DateMath), "{path}");
         }
-        assert_eq!(reason("/_bulk?pipeline=p", &[]), PassThrough::Pipeline);
         for query in [
+            "pipeline=",
             "filter_path=errors.",
             "filter_path=errors&filter_path=took",
             "filter%5fpath=errors",

@@ -344,6 +344,7 @@ impl Request {
             config: &self.config,
             default_index: self.head.default_index.as_deref(),
             default_routing: self.head.default_routing.as_deref(),
+            default_pipeline: self.head.default_pipeline.as_deref(),
             require_alias: self.head.require_alias,
             require_data_stream: self.head.require_data_stream,
             round_robin: self.round_robin,
@@ -355,7 +356,7 @@ impl Request {
         };
         let before = operations.len();
         reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
-            let RoutedOperation { id_hash, destination, parameter, name } =
+            let RoutedOperation { id_hash, destination, parameter, name, under_pipeline } =
                 router.place(line).map_err(PassThrough::Unrouted)?;
             // An item repeats the names and the id of the line, or contains those that the cluster puts in their place.
             let item = ITEM_ROOM.saturating_add(line.bytes()).saturating_add(name);
@@ -372,7 +373,7 @@ impl Request {
                     share
                 }
             };
-            Ok(Placement { id_hash, share })
+            Ok(Placement { id_hash, share, under_pipeline })
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
             if let Some(share) = shares.get_mut(usize::from(operation.placement.share)) {

@@ -6,7 +6,7 @@ use super::id_generator::IdGenerator;
 use crate::bulk::{Action, ActionLine, Parameter};
 use crate::config::{Config, MissingId};
 use crate::engine::batching::Destination;
-use crate::routing::{Route, RoutingTable, Unrouted, WriteTarget, hash};
+use crate::routing::{Ingest, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
 
 /// Routes a request's operations.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct OperationRouter<'a> {
     pub default_index: Option<&'a str>,
     /// The routing value for action lines that have none.
     pub default_routing: Option<&'a str>,
+    /// The ingest pipeline for action lines that name none.
+    pub default_pipeline: Option<&'a str>,
     /// The default of `require_alias` for action lines.
     pub require_alias: bool,
     /// The default of `require_data_stream` for action lines, if the query has one.
@@ -42,6 +44,8 @@ pub struct OperationRouter<'a> {
 pub struct Named<'a> {
     target: WriteTarget<'a>,
     missing_id: MissingId,
+    /// The pipelines of operations whose line names none.
+    ingest: Result<Ingest, Unrouted>,
 }
 
 /// The routing of an operation.
@@ -55,6 +59,8 @@ pub struct RoutedOperation {
     pub parameter: Option<Parameter>,
     /// Bytes of the longest index name that its item may contain, apart from the names in the line.
     pub name: u64,
+    /// Whether the cluster runs a pipeline for it.
+    pub under_pipeline: bool,
 }
 
 /// The maximum length of an index name, in bytes.
@@ -64,7 +70,14 @@ impl<'a> OperationRouter<'a> {
     /// Routes the operation of this line.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
         let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
-        match self.named(name).and_then(|named| self.route(named, line)) {
+        let named = match self.named(name) {
+            Err(Unrouted::UnknownIndex) => {
+                *self.unknown = Some(name.to_owned());
+                return Err(Unrouted::UnknownIndex);
+            }
+            named => named?,
+        };
+        match self.route(named, line) {
             // The line stays unchanged, because it is not known how the cluster would treat an added id.
             Err(why) if why.may_be_merged() => {
                 let count = self.unrouted.entry(why).or_default();
@@ -75,11 +88,8 @@ impl<'a> OperationRouter<'a> {
                     destination: Destination::COORDINATOR,
                     parameter: None,
                     name: LONGEST_NAME,
+                    under_pipeline: ingest(named, line)? != Ingest::None,
                 })
-            }
-            Err(Unrouted::UnknownIndex) => {
-                *self.unknown = Some(name.to_owned());
-                Err(Unrouted::UnknownIndex)
             }
             placed => placed,
         }
@@ -109,7 +119,7 @@ impl<'a> OperationRouter<'a> {
             MissingId::Direct if target.kind().is_data_stream() => MissingId::Pass,
             missing_id => missing_id,
         };
-        Ok(Named { target, missing_id })
+        Ok(Named { target, missing_id, ingest: target.ingest(self.default_pipeline) })
     }
 
     fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
@@ -124,18 +134,23 @@ impl<'a> OperationRouter<'a> {
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
+        let ingest = ingest(named, line)?;
         let routing = line.routing.as_deref().or(self.default_routing);
-        let missing_id = line.id.is_none().then(|| self.missing_id(line, named, routing));
+        let missing_id = line.id.is_none().then(|| self.missing_id(line, named, ingest, routing));
         let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
         let id_hash = made.as_ref().map(|id| id.as_str()).or(line.id.as_deref()).map(hash);
         match named.target.route(id_hash, routing)? {
             Route::Primary { index, shard, upstream } => {
+                let under_pipeline = ingest != Ingest::None;
+                if under_pipeline && !named.target.runs_pipelines(upstream) {
+                    return Err(Unrouted::IngestRole);
+                }
                 let destination = Destination::of_shard(self.config.dispatch.level, upstream, index, shard);
                 let name = self.longest_name(named.target);
-                Ok(RoutedOperation { id_hash, destination, parameter: made.map(Parameter::Id), name })
+                Ok(RoutedOperation { id_hash, destination, parameter: made.map(Parameter::Id), name, under_pipeline })
             }
             Route::AnyNode if missing_id == Some(MissingId::Direct) => self.direct(named.target),
-            Route::AnyNode => self.any_node(named.target),
+            Route::AnyNode => self.any_node(named.target, ingest),
         }
     }
 
@@ -150,7 +165,13 @@ impl<'a> OperationRouter<'a> {
     /// Returns how to handle an operation without an id. An operation that the cluster refuses before it generates an
     /// id gets none here either, so that the refusal does not show one: if a required alias or data stream is missing,
     /// or if an operation on a data stream has a routing value.
-    fn missing_id(&self, line: &ActionLine<'_>, named: Named<'_>, routing: Option<&str>) -> MissingId {
+    fn missing_id(&self, line: &ActionLine<'_>, named: Named<'_>, ingest: Ingest, routing: Option<&str>) -> MissingId {
+        // Operations under a pipeline that reads ids, and `direct` ones under any, stay as they are.
+        match ingest {
+            Ingest::Harmless(harmless) if harmless.reads_id => return MissingId::Pass,
+            Ingest::Harmless(_) if named.missing_id == MissingId::Direct => return MissingId::Pass,
+            _ => {}
+        }
         let kind = named.target.kind();
         let lacks_alias = line.require_alias.unwrap_or(self.require_alias) && !kind.is_alias();
         let lacks_stream = self.require_data_stream(line) == Some(true) && !kind.is_data_stream();
@@ -172,9 +193,15 @@ impl<'a> OperationRouter<'a> {
         match found {
             Some((value, destination)) => {
                 let name = self.longest_name(target);
-                Ok(RoutedOperation { id_hash: None, destination, parameter: Some(Parameter::Routing(value)), name })
+                Ok(RoutedOperation {
+                    id_hash: None,
+                    destination,
+                    parameter: Some(Parameter::Routing(value)),
+                    name,
+                    under_pipeline: false,
+                })
             }
-            None => self.any_node(target),
+            None => self.any_node(target, Ingest::None),
         }
     }
 
@@ -189,10 +216,29 @@ impl<'a> OperationRouter<'a> {
     }
 
     /// Routes an unchanged operation to the next node in round-robin order.
-    fn any_node(&self, target: WriteTarget<'_>) -> Result<RoutedOperation, Unrouted> {
-        let nodes = self.table.upstreams();
+    fn any_node(&self, target: WriteTarget<'_>, ingest: Ingest) -> Result<RoutedOperation, Unrouted> {
+        let under_pipeline = ingest != Ingest::None;
+        let (nodes, none): (&[UpstreamId], _) = match under_pipeline {
+            true => (self.table.ingest_upstreams(), Unrouted::IngestRole),
+            false => (self.table.upstreams(), Unrouted::Primary),
+        };
         let node = self.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
-        let destination = Destination::any_shard(*node.ok_or(Unrouted::Primary)?);
-        Ok(RoutedOperation { id_hash: None, destination, parameter: None, name: self.longest_name(target) })
+        let destination = Destination::any_shard(*node.ok_or(none)?);
+        let name = self.longest_name(target);
+        Ok(RoutedOperation { id_hash: None, destination, parameter: None, name, under_pipeline })
+    }
+}
+
+/// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.
+fn ingest(named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
+    let ingest = match (line.action, line.pipeline) {
+        (Action::Delete, _) => return Ok(Ingest::None),
+        (_, None) => named.ingest?,
+        (_, pipeline) => named.target.ingest(pipeline)?,
+    };
+    match ingest {
+        // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index.
+        Ingest::Harmless(_) if line.action == Action::Update => Err(Unrouted::IndexPipeline),
+        ingest => Ok(ingest),
     }
 }

@@ -125,8 +125,12 @@ impl Request {
 
     /// Creates a reply without items, with room for `bytes` bytes of items.
     fn reply(&self, answers: &[&NodeAnswer], errors: bool, bytes: usize) -> Reply<'_> {
+        // The batches may contain operations of other requests under pipelines.
+        let is_under_pipeline = || self.operations.iter().any(|operation| operation.placement.under_pipeline);
+        let ingest_took = answers.iter().filter_map(|answer| answer.answer.ingest_took).max();
         let head = ReplyHead {
             took: answers.iter().map(|answer| answer.answer.took).max().unwrap_or_default(),
+            ingest_took: ingest_took.filter(|_| is_under_pipeline()),
             errors,
             errors_first: answers.first().is_some_and(|answer| answer.answer.errors_first),
         };

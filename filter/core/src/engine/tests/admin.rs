@@ -38,7 +38,8 @@ fn ask(harness: &mut Harness, method: &str, path: &str) -> (u16, String) {
     (response.status, String::from_utf8(response.body.clone()).unwrap())
 }
 
-fn status(harness: &mut Harness) -> Value {
+/// Returns the status.
+pub fn status(harness: &mut Harness) -> Value {
     let (status, body) = ask(harness, "GET", "/_bulk_reshuffle/status");
     assert_eq!(status, 200);
     serde_json::from_str(&body).unwrap()

@@ -88,7 +88,7 @@ fn explains_why_a_request_passes_through_and_which_line_causes_it() {
         ("{\"index\":{\"_index\":\"shut\"}}\n{}\n", "write_block", 4, Some("shut")),
         ("{\"index\":{\"_index\":\"off\"}}\n{}\n", "disabled", 4, Some("off")),
         ("{\"index\":{}}\n{}\n", "no_index", 4, None),
-        ("{\"index\":{\"_index\":\"i\",\"pipeline\":\"p\"}}\n{}\n", "pipeline", 4, None),
+        ("{\"index\":{\"_index\":\"i\",\"pipeline\":\"p\"}}\n{}\n", "pipeline", 4, Some("i")),
         ("{\"oops\":{}}\n{}\n", "action_line", 4, None),
         ("{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]\n", "update_body", 5, None),
         ("{\"index\":{\"_index\":\"i\"}}\n{}", "incomplete", 5, None),
@@ -111,7 +111,7 @@ fn explains_requests_that_pass_through_before_their_body_is_read() {
     let harness = Harness::new(json!({"limits": {"max_request": "100b"}}));
     let body = "{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}\n";
     for (path, headers, body, expected) in [
-        ("/_bulk?pipeline=p", [("x", "y")], body.to_owned(), "pipeline"),
+        ("/_bulk?unheard", [("x", "y")], body.to_owned(), "parameter"),
         ("/i/t/_bulk", [("x", "y")], body.to_owned(), "path"),
         ("/_bulk", [("accept", "text/plain")], body.to_owned(), "accept"),
         ("/_bulk", [("content-encoding", "gzip")], body.to_owned(), "gzip"),

@@ -91,7 +91,6 @@ fn an_unaccepted_request_passes_through_unchanged() {
     for (rest, why) in [
         ("{\"delete\":{\"_index\":\"i\"}}\n", PassThrough::ActionLine),
         ("{\"delete\":{\"_index\":\"i\",\"_id\":\"1\"}}", PassThrough::Incomplete),
-        ("{\"index\":{\"_index\":\"i\",\"pipeline\":\"p\"}}\n{}\n", PassThrough::Pipeline),
         ("{\"index\":{\"_index\":\"x\"}}\n{}\n", PassThrough::Unrouted(Unrouted::UnknownIndex)),
         ("{\"index\":{}}\n{}\n", PassThrough::Unrouted(Unrouted::NoIndex)),
         ("{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]\n", PassThrough::UpdateBody),

@@ -36,6 +36,8 @@ struct Metadata {
     indices: Indices,
     #[serde(skip_serializing_if = "Option::is_none")]
     data_stream: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingest: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

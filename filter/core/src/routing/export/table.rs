@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::node::Node;
-use crate::routing::table::{Index, NameKind, RoutingTable, Target, Unrouted, Version};
+use crate::routing::pipelines::{Harmless, Pipelines};
+use crate::routing::table::{Index, IndexPipelines, NameKind, RoutingTable, Target, Unrouted, Version};
 use crate::wildcard;
 
 /// A routing table in the format of a cluster's state, with the answers to further queries included. A
@@ -30,6 +31,7 @@ struct NodeState<'a> {
     name: &'a str,
     ephemeral_id: &'a str,
     version: Option<&'a str>,
+    roles: Option<&'a [&'static str]>,
     attributes: &'a BTreeMap<String, String>,
 }
 
@@ -74,12 +76,13 @@ impl RoutingTable {
         let nodes = self.nodes().map(|(node, _)| node);
         let state = |node: &'a Node| {
             let Node { name, ephemeral_id, version, attributes, .. } = node;
-            (node.id.as_str(), NodeState { name, ephemeral_id, version: version.as_deref(), attributes })
+            let roles = node.runs_pipelines.map(|runs| if runs { &["ingest"][..] } else { &[] });
+            (node.id.as_str(), NodeState { name, ephemeral_id, version: version.as_deref(), roles, attributes })
         };
         Export {
             version,
             nodes: nodes.clone().map(state).collect(),
-            metadata: names.metadata(),
+            metadata: names.metadata(self.pipelines()),
             routing_table: RoutingState {
                 indices: names.indices.iter().map(|(name, index)| (*name, self.shards(index))).collect(),
             },
@@ -138,7 +141,7 @@ impl<'a> Names<'a> {
         self.targets.iter().map(|(name, target)| (*name, *target)).filter(move |(_, target)| target.kind == kind)
     }
 
-    fn metadata(&self) -> Value {
+    fn metadata(&self, pipelines: Option<&Pipelines>) -> Value {
         let mut aliases: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (index, alias, _) in self.members() {
             aliases.entry(index).or_default().push(alias);
@@ -161,12 +164,28 @@ impl<'a> Names<'a> {
             (name.to_owned(), json!({"write_data_stream": written}))
         };
         json!({
+            "ingest": {"pipeline": pipelines.map(|pipelines| self.pipelines(pipelines)).unwrap_or_default()},
             "indices": self.indices.iter().map(index).collect::<Map<_, _>>(),
             "data_stream": {
                 "data_stream": self.of_kind(NameKind::DataStream).map(stream).collect::<Map<_, _>>(),
                 "data_stream_aliases": self.of_kind(NameKind::DataStreamAlias).map(stream_alias).collect::<Map<_, _>>(),
             },
         })
+    }
+
+    /// Returns examples of the pipelines of these indices: one with the same verdict in place of each.
+    fn pipelines(&self, pipelines: &Pipelines) -> Vec<Value> {
+        let of_indices = self.indices.values().filter_map(|index| index.pipelines.as_deref());
+        let names: BTreeSet<&str> = of_indices.flat_map(IndexPipelines::names).collect();
+        let example = |name: &str| {
+            let processor = match pipelines.verdict(name)? {
+                Ok(Harmless { reads_id: false }) => json!({"drop": {}}),
+                Ok(Harmless { reads_id: true }) => json!({"set": {"field": "example", "copy_from": "_id"}}),
+                Err(_) => json!({"set": {"field": "_id", "value": "example"}}),
+            };
+            Some(json!({"id": name, "config": {"processors": [processor]}}))
+        };
+        names.into_iter().filter_map(example).collect()
     }
 
     /// Returns the answer to `GET /_alias`.
@@ -213,6 +232,9 @@ impl Index {
             }
             Err(why) => example(why, &mut metadata, &mut settings),
         }
+        if let Some(IndexPipelines { default, last }) = self.pipelines.as_deref() {
+            merge(&mut settings, json!({"default_pipeline": default, "final_pipeline": last}));
+        }
         merge(&mut metadata, json!({"settings": {"index": settings}}));
         match metadata {
             Value::Object(metadata) => metadata,
@@ -235,7 +257,6 @@ fn example(why: Unrouted, metadata: &mut Value, settings: &mut Value) {
     let (of_index, in_settings) = match why {
         Unrouted::Closed => (json!({"state": "close"}), json!({})),
         Unrouted::WriteBlock => (json!({}), json!({"blocks": {"write": "true"}})),
-        Unrouted::Pipeline => (json!({}), json!({"default_pipeline": "example"})),
         Unrouted::RoutingPath => (json!({}), json!({"mode": "time_series"})),
         Unrouted::IndexMode => (json!({}), json!({"mode": "example"})),
         Unrouted::VirtualShards => (json!({}), json!({"number_of_virtual_shards": "1"})),

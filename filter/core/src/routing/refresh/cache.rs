@@ -37,6 +37,8 @@ pub struct StateCache {
     is_hinted: bool,
     cycles: u32,
     wanted: Wanted,
+    /// Whether a request has named a pipeline.
+    wants_pipelines: bool,
     /// The number of consecutive searches that found none of the wanted names.
     misses: u32,
     /// The time of the next search for the wanted names if the state does not change.
@@ -116,6 +118,7 @@ impl StateCache {
             is_hinted: false,
             cycles: 0,
             wanted: Wanted::default(),
+            wants_pipelines: false,
             misses: 0,
             next_search: Time::ZERO,
             missing: BTreeSet::new(),
@@ -145,6 +148,13 @@ impl StateCache {
     /// Records that an operation used this name, which the table does not know.
     pub fn want(&mut self, name: &str) {
         self.wanted.insert(name);
+    }
+
+    /// Records that an operation named a pipeline. From the next cycle on, the cache also queries the pipelines.
+    pub fn want_pipelines(&mut self, now: Time) {
+        if self.content.pipelines.is_none() && !std::mem::replace(&mut self.wants_pipelines, true) {
+            self.poll_soon(now);
+        }
     }
 
     /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
@@ -238,7 +248,8 @@ impl StateCache {
         };
         let nodes = self.content.cluster.nodes.list();
         let by_node = nodes.iter().map(upstream).collect();
-        self.table = Some(Rc::new(RoutingTable::new(self.content.buckets.clone(), nodes.into(), by_node)));
+        let pipelines = self.content.pipelines.clone();
+        self.table = Some(Rc::new(RoutingTable::new(self.content.buckets.clone(), nodes.into(), by_node, pipelines)));
         self.table.clone()
     }
 
@@ -301,7 +312,8 @@ impl StateCache {
         let mut wanted = self.wanted.take();
         wanted.retain(|name| self.content.cluster.is_partial && !self.is_known(name));
         let wanted = (wanted, self.next_search <= now);
-        let cycle = Cycle::new((self.cycles, self.store.tag()), self.known.clone(), self.template.needs_http(), wanted);
+        let needs = (self.template.needs_http(), self.wants_pipelines);
+        let cycle = Cycle::new((self.cycles, self.store.tag()), self.known.clone(), needs, wanted);
         self.go_on(Box::new(cycle), now)
     }
 
@@ -375,6 +387,10 @@ impl StateCache {
     }
 
     fn cycle_failed(&mut self, error: RefreshError, now: Time) {
+        if *error.query() == StateQuery::Pipelines {
+            // What is known may be out of date.
+            self.content.set_pipelines(None);
+        }
         let goes_on = match &mut self.step {
             Step::Cycle(cycle) => cycle.skips(error.query()),
             _ => false,

@@ -10,6 +10,7 @@ use super::overview::Overview;
 use super::state_query::{RefreshError, StateQuery};
 use crate::json::{CursorError, JsonCursor};
 use crate::node::HttpAddress;
+use crate::routing::pipelines::Definitions;
 use crate::routing::sharing::Content;
 use crate::routing::table::{BUCKETS, Buckets, Entry, NameKind, Target, Unrouted, Version};
 
@@ -26,6 +27,8 @@ pub(crate) struct Cycle {
     /// Whether some of the known content may be missing, because the worker that published it may not have finished.
     may_lack: bool,
     needs_http: bool,
+    /// Whether a request has named a pipeline.
+    needs_pipelines: bool,
     /// The number for a new numbering of the nodes, if one is needed.
     numbering: u64,
     /// Whether the state is older than the previous one, or is another cluster's. Nothing known is then certain.
@@ -74,6 +77,8 @@ enum Stage {
     Prune(u8),
     Details,
     ReadDetails(JsonCursor, Details, Vec<String>),
+    Pipelines,
+    ReadPipelines(JsonCursor, Definitions),
     Done,
 }
 
@@ -128,13 +133,14 @@ struct Http {
 }
 
 impl Cycle {
-    /// Creates a cycle with a number, and an unused number for a new numbering of the nodes. It begins with the version
-    /// if a state is known. It searches for the wanted names if the state has changed, or in any case if the second of
+    /// Creates a cycle with a number, and an unused number for a new numbering of the nodes. The next pair says whether
+    /// the nodes' HTTP addresses are needed, and whether a request has named a pipeline. It begins with the version if a
+    /// state is known. It searches for the wanted names if the state has changed, or in any case if the second of
     /// the pair is true.
     pub fn new(
         (number, numbering): (u32, u64),
         known: Option<Version>,
-        needs_http: bool,
+        (needs_http, needs_pipelines): (bool, bool),
         (wanted, looks_for_wanted): (BTreeSet<Rc<str>>, bool),
     ) -> Self {
         let first = if known.is_some() { StateQuery::Version } else { StateQuery::Overview };
@@ -143,6 +149,7 @@ impl Cycle {
             may_lack: known.is_none(),
             known,
             needs_http,
+            needs_pipelines,
             numbering,
             is_older: false,
             wanted,
@@ -213,11 +220,12 @@ impl Cycle {
 
     /// Continues without an answer to the last query, if routing does not need it. Returns whether it does.
     pub fn skips(&mut self, query: &StateQuery) -> bool {
-        let skips = *query == StateQuery::Settings;
-        if skips {
-            self.stage = Stage::Http;
-        }
-        skips
+        self.stage = match query {
+            StateQuery::Settings => Stage::Http,
+            StateQuery::Pipelines => Stage::Done,
+            _ => return false,
+        };
+        true
     }
 
     /// Continues the cycle up to the next action.
@@ -260,7 +268,7 @@ impl Cycle {
                     return Ok(Todo::Pause);
                 }
                 Stage::Details => match self.next_names() {
-                    names if names.is_empty() => Stage::Done,
+                    names if names.is_empty() => Stage::Pipelines,
                     names => Stage::Ask(StateQuery::Details(names)),
                 },
                 Stage::ReadDetails(cursor, details, names) => {
@@ -268,6 +276,16 @@ impl Cycle {
                     self.stage =
                         self.read_details(cursor, details, names, content).map_err(|error| form(query, error))?;
                     return Ok(self.after_details());
+                }
+                Stage::Pipelines => {
+                    let is_needed =
+                        self.needs_pipelines || content.pipelines.is_some() || content.buckets.have_pipelines();
+                    if is_needed { Stage::Ask(StateQuery::Pipelines) } else { Stage::Done }
+                }
+                Stage::ReadPipelines(cursor, definitions) => {
+                    let read = self.read_pipelines(cursor, definitions, content);
+                    self.stage = read.map_err(|error| form(StateQuery::Pipelines, error))?;
+                    return Ok(Todo::Pause);
                 }
                 Stage::Done => return Ok(Todo::Finish),
                 Stage::Asked(query) => {
@@ -294,7 +312,11 @@ impl Cycle {
                 // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.looks_for_wanted && !self.wanted.is_empty();
                 let is_known = self.known.as_ref() == Some(&version) && !is_searched;
-                if is_known { Stage::Done } else { Stage::Ask(StateQuery::Overview) }
+                match is_known {
+                    true if content.pipelines.is_none() => Stage::Pipelines,
+                    true => Stage::Done,
+                    false => Stage::Ask(StateQuery::Overview),
+                }
             }
             StateQuery::Overview => Stage::Overview(cursor(body)?),
             StateQuery::Settings => {
@@ -314,6 +336,7 @@ impl Cycle {
                 Stage::ReadAliases(cursor(body)?)
             }
             StateQuery::Details(names) => Stage::ReadDetails(cursor(body)?, Details::default(), names.clone()),
+            StateQuery::Pipelines => Stage::ReadPipelines(cursor(body)?, Definitions::default()),
         };
         Ok(())
     }
@@ -469,6 +492,20 @@ impl Cycle {
         }
         self.unpublished = self.unpublished.saturating_add(1);
         Ok(Stage::Details)
+    }
+
+    fn read_pipelines(
+        &mut self,
+        mut cursor: JsonCursor,
+        mut definitions: Definitions,
+        content: &mut Content,
+    ) -> Result<Stage, CursorError> {
+        if !definitions.read(&mut cursor, STEP)? {
+            return Ok(Stage::ReadPipelines(cursor, definitions));
+        }
+        content.set_pipelines(Some(definitions.into_verdicts()));
+        self.has_changed = true;
+        Ok(Stage::Done)
     }
 
     fn after_details(&mut self) -> Todo {

@@ -63,6 +63,7 @@ struct NodeOverview {
     #[serde(default)]
     ephemeral_id: String,
     version: Option<String>,
+    roles: Option<Vec<String>>,
     #[serde(default)]
     attributes: BTreeMap<String, String>,
 }
@@ -91,7 +92,8 @@ impl Overview {
     /// The path of the query.
     pub const PATH: &str = concat!(
         "/_cluster/state/version,nodes,metadata?filter_path=",
-        "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.version,nodes.*.attributes,",
+        "version,state_uuid,cluster_uuid,nodes.*.name,nodes.*.ephemeral_id,nodes.*.version,nodes.*.roles,",
+        "nodes.*.attributes,",
         "metadata.indices.*.version,metadata.indices.*.aliases,metadata.indices.*.settings.index.uuid,",
         "metadata.data_stream.data_stream.*.indices.index_name,",
         "metadata.data_stream.data_stream.*.rollover_on_write,",
@@ -119,9 +121,11 @@ impl Overview {
             if cursor.is_in(&["metadata", "indices"]) {
                 self.read_index(key, cursor.value()?, (known, cycle), &wanted);
             } else if cursor.is_in(&["nodes"]) {
-                let NodeOverview { name, ephemeral_id, version, attributes } = cursor.value()?;
+                let NodeOverview { name, ephemeral_id, version, roles, attributes } = cursor.value()?;
+                let runs_pipelines = roles.map(|roles| roles.iter().any(|role| role == "ingest"));
                 let id = key.clone();
-                let node = Node { id, ephemeral_id, name, version, attributes, http: None, present: true };
+                let node =
+                    Node { id, ephemeral_id, name, version, runs_pipelines, attributes, http: None, present: true };
                 self.nodes.insert(key, node);
             } else if cursor.is_in(&["metadata", "data_stream", "data_stream"]) {
                 let DataStream { indices, rollover_on_write } = cursor.value()?;

@@ -3,6 +3,7 @@ use std::fmt;
 use super::aliases::Aliases;
 use super::details::Details;
 use super::overview::Overview;
+use crate::routing::pipelines::Definitions;
 use crate::routing::table::Version;
 
 /// A query to the cluster.
@@ -20,6 +21,8 @@ pub enum StateQuery {
     Aliases,
     /// The location of these indices' shards, and the rules by which documents are assigned to them.
     Details(Vec<String>),
+    /// The definitions of the ingest pipelines.
+    Pipelines,
 }
 
 /// The error of a failed poll. The next poll follows as usual.
@@ -72,6 +75,7 @@ impl StateQuery {
             Self::Http => "/_nodes/http?filter_path=nodes.*.http.publish_address".to_owned(),
             Self::Aliases => Aliases::PATH.to_owned(),
             Self::Details(names) => Details::path(names.iter().map(String::as_str)),
+            Self::Pipelines => Definitions::PATH.to_owned(),
         }
     }
 }
@@ -85,6 +89,7 @@ impl fmt::Display for StateQuery {
             Self::Http => "nodes",
             Self::Aliases => "aliases",
             Self::Details(_) => "details of indices",
+            Self::Pipelines => "pipelines",
         })
     }
 }

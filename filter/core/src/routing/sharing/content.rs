@@ -1,10 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
 use super::checksum::Checksum;
 use crate::json::Object;
 use crate::node::{Node, Nodes};
+use crate::routing::pipelines::Pipelines;
 use crate::routing::table::{BUCKETS, Bucket, Buckets, Entry, Target};
 
 /// Everything known about the cluster, in the parts that workers share.
@@ -12,6 +14,8 @@ use crate::routing::table::{BUCKETS, Bucket, Buckets, Entry, Target};
 pub(crate) struct Content {
     pub buckets: Buckets,
     pub cluster: ClusterPart,
+    /// The verdicts on the cluster's pipelines, once a worker has needed them.
+    pub pipelines: Option<Rc<Pipelines>>,
     /// The parts that this worker has changed and not published yet.
     pub unpublished: BTreeSet<Part>,
     /// The parts that other workers have published and this one could not read. They are empty here.
@@ -36,6 +40,7 @@ pub(crate) struct ClusterPart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Part {
     Cluster,
+    Pipelines,
     Bucket(u8),
 }
 
@@ -62,6 +67,14 @@ impl Content {
         self.unpublished.insert(Part::Cluster);
     }
 
+    /// Sets the verdicts on the cluster's pipelines; `None` if they are unknown.
+    pub fn set_pipelines(&mut self, pipelines: Option<Pipelines>) {
+        if self.pipelines.as_deref() != pipelines.as_ref() {
+            self.pipelines = pipelines.map(Rc::new);
+            self.unpublished.insert(Part::Pipelines);
+        }
+    }
+
     /// Removes the names of a bucket that this cycle did not see.
     pub fn prune(&mut self, bucket: u8, cycle: u32) {
         let is_gone = |entry: &Entry| entry.seen().get() != cycle;
@@ -72,13 +85,14 @@ impl Content {
 
     /// Returns the parts in the order in which they can be applied: buckets refer to nodes by number.
     pub fn parts() -> impl DoubleEndedIterator<Item = Part> {
-        [Part::Cluster].into_iter().chain((0..BUCKETS).map(Part::Bucket))
+        [Part::Cluster, Part::Pipelines].into_iter().chain((0..BUCKETS).map(Part::Bucket))
     }
 
     /// Returns whether a part has nothing to publish.
     pub fn is_empty(&self, part: Part) -> bool {
         match part {
             Part::Cluster => false,
+            Part::Pipelines => self.pipelines.is_none(),
             Part::Bucket(number) => self.buckets.bucket(number).is_none_or(|bucket| bucket.names().is_empty()),
         }
     }
@@ -88,6 +102,7 @@ impl Content {
         let numbering = self.cluster.numbering;
         match part {
             Part::Cluster => checksum.encode(&Published(tag, numbering, &self.cluster)),
+            Part::Pipelines => checksum.encode(&Published(tag, numbering, self.pipelines.as_deref())),
             Part::Bucket(number) => {
                 checksum.encode(&Published(tag, numbering, self.buckets.bucket(number).unwrap_or(&Bucket::default())))
             }
@@ -100,6 +115,13 @@ impl Content {
         let is_taken = match part {
             Part::Cluster => match checksum.decode(value) {
                 Some(Published(found, numbering, cluster)) if found == tag => self.take_cluster(numbering, cluster),
+                _ => false,
+            },
+            Part::Pipelines => match checksum.decode::<Published<Option<Pipelines>>>(value) {
+                Some(Published(found, numbering, pipelines)) if (found, numbering) == (tag, self.cluster.numbering) => {
+                    self.pipelines = pipelines.map(Rc::new);
+                    true
+                }
                 _ => false,
             },
             Part::Bucket(number) => match checksum.decode(value) {
@@ -135,6 +157,7 @@ impl Content {
         match part {
             _ if is_replaced => {}
             Part::Cluster => *self = Self::default(),
+            Part::Pipelines => self.pipelines = None,
             Part::Bucket(number) => self.buckets.replace(number, Bucket::default()),
         }
         self.unpublished.remove(&part);

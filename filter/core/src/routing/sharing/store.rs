@@ -29,7 +29,7 @@ pub(crate) struct Found {
 }
 
 /// The version of the published format. Workers share only with workers of the same format.
-const FORM: &str = "bulk_reshuffle.state.4";
+const FORM: &str = "bulk_reshuffle.state.5";
 
 /// The version that stands for an absent value. A write with it succeeds only if no other worker has written.
 const FIRST: u32 = u32::MAX;
@@ -139,6 +139,7 @@ impl SharedStore {
     fn key(&self, part: Part) -> String {
         match part {
             Part::Cluster => format!("{}.cluster", self.prefix()),
+            Part::Pipelines => format!("{}.pipelines", self.prefix()),
             Part::Bucket(number) => format!("{}.{number}", self.prefix()),
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Bucket {
     names: HashMap<Box<str>, Entry>,
     /// The sorted numbers of the nodes that hold a started primary of one of its indices.
     nodes: Vec<u16>,
+    /// Whether one of its indices has a pipeline.
+    has_pipelines: bool,
 }
 
 /// The meaning of a name.
@@ -129,7 +131,7 @@ impl Buckets {
         if let Some(bucket) = self.0.get_mut(usize::from(number)) {
             let bucket = Rc::make_mut(bucket);
             change(&mut bucket.names);
-            bucket.record_nodes();
+            bucket.summarize();
         }
     }
 
@@ -138,7 +140,7 @@ impl Buckets {
         if let Some(bucket) = self.0.get_mut(usize::from(Self::number(name))) {
             let bucket = Rc::make_mut(bucket);
             if let Some(Entry::Index(_)) = bucket.names.insert(name.into(), Entry::Target(target)) {
-                bucket.record_nodes();
+                bucket.summarize();
             }
         }
     }
@@ -169,6 +171,11 @@ impl Buckets {
         self.0.iter().flat_map(|bucket| &bucket.names).map(|(name, entry)| (name.as_ref(), entry))
     }
 
+    /// Returns whether an index has a pipeline.
+    pub fn have_pipelines(&self) -> bool {
+        self.0.iter().any(|bucket| bucket.has_pipelines)
+    }
+
     /// Returns the numbers of all nodes that hold a started primary, possibly with duplicates.
     pub fn nodes(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|bucket| &bucket.nodes).copied()
@@ -181,7 +188,8 @@ impl Bucket {
         &self.names
     }
 
-    fn record_nodes(&mut self) {
+    fn summarize(&mut self) {
+        self.has_pipelines = self.names.values().filter_map(Entry::index).any(|index| index.pipelines.is_some());
         let mut nodes: Vec<u16> = self.names.values().filter_map(Entry::index).flat_map(Index::nodes).collect();
         nodes.sort_unstable();
         nodes.dedup();

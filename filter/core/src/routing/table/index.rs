@@ -18,6 +18,8 @@ pub(crate) struct Index {
     pub identity: Option<u64>,
     /// The settings that the index itself makes for the filter.
     pub overrides: Overrides,
+    /// The names of its default and its final pipeline, if it has any.
+    pub pipelines: Option<Box<IndexPipelines>>,
     /// The number of the last overview of the cluster that contained it.
     #[serde(skip)]
     pub seen: Cell<u32>,
@@ -27,6 +29,15 @@ pub(crate) struct Index {
     /// The hash of its name.
     name_hash: u32,
     shards: Result<Shards, Unrouted>,
+}
+
+/// The names of the pipelines that the cluster runs for an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IndexPipelines {
+    /// The pipeline of operations that name none.
+    pub default: Option<Box<str>>,
+    /// The pipeline that runs last.
+    pub last: Option<Box<str>>,
 }
 
 /// The rules by which an index assigns documents to shards.
@@ -65,6 +76,7 @@ impl Index {
             // A shard that is about to move may do so without a new version of the index.
             identity: metadata.and_then(IndexMetadata::identity).filter(|_| settled),
             overrides,
+            pipelines: metadata.and_then(IndexPipelines::of),
             seen: Cell::default(),
             distrusted: Cell::default(),
             name_hash: hash(name),
@@ -140,6 +152,23 @@ impl Index {
     }
 }
 
+impl IndexPipelines {
+    fn of(metadata: &IndexMetadata) -> Option<Box<Self>> {
+        let settings = &metadata.settings.index;
+        let named = |pipeline: &Option<String>| pipeline.as_deref().filter(|name| *name != NO_PIPELINE).map(Into::into);
+        let pipelines = Self { default: named(&settings.default_pipeline), last: named(&settings.final_pipeline) };
+        (pipelines.default.is_some() || pipelines.last.is_some()).then(|| Box::new(pipelines))
+    }
+
+    /// Returns the names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        [&self.default, &self.last].into_iter().filter_map(|name| name.as_deref())
+    }
+}
+
+/// The name that stands for no pipeline.
+pub(crate) const NO_PIPELINE: &str = "_none";
+
 impl Shards {
     fn new(metadata: &IndexMetadata, primaries: Option<&Primaries>) -> Result<Self, Unrouted> {
         match metadata.state.as_str() {
@@ -154,10 +183,6 @@ impl Shards {
         };
         if settings.blocks.iter().any(blocks) {
             return Err(Unrouted::WriteBlock);
-        }
-        let pipelines = [&settings.default_pipeline, &settings.final_pipeline];
-        if pipelines.iter().any(|pipeline| pipeline.as_ref().is_some_and(|name| name != "_none")) {
-            return Err(Unrouted::Pipeline);
         }
         check_mode(metadata)?;
         let formula = formula(metadata)?;
@@ -296,8 +321,6 @@ mod tests {
         assert_eq!(reason(&|i| i["state"] = json!("close")), Some(Unrouted::Closed));
         assert_eq!(reason(&|i| i["state"] = json!("ajar")), Some(Unrouted::UnknownSettings));
         for (setting, value, why) in [
-            ("default_pipeline", json!("p"), Unrouted::Pipeline),
-            ("final_pipeline", json!("p"), Unrouted::Pipeline),
             ("blocks", json!({"write": "true"}), Unrouted::WriteBlock),
             ("blocks", json!({"read_only_allow_delete": "true", "read": "false"}), Unrouted::WriteBlock),
             ("blocks", json!({"search_only": "true"}), Unrouted::WriteBlock),

@@ -1,14 +1,16 @@
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::bucket::{Buckets, Entry, Target};
 use super::choice::Choice;
-use super::index::{Index, ShardRoute};
+use super::index::{Index, IndexPipelines, NO_PIPELINE, ShardRoute};
 use super::name_kind::NameKind;
 use super::overrides::Overrides;
 use super::unrouted::Unrouted;
 use super::upstream::UpstreamId;
 use crate::hash::hash;
 use crate::node::Node;
+use crate::routing::pipelines::{Harmless, Pipelines};
 
 /// The location of each shard's primary, for every name that a bulk operation can write to.
 ///
@@ -23,8 +25,13 @@ pub struct RoutingTable {
     nodes: Rc<[Node]>,
     /// The upstreams whose nodes hold a started primary.
     upstreams: Vec<UpstreamId>,
+    /// The upstreams among them whose nodes run ingest pipelines.
+    ingest_upstreams: Vec<UpstreamId>,
     /// The oldest release of a node, if all are known.
-    oldest_release: Option<(u32, u32)>,
+    oldest_release: Option<[u32; 3]>,
+    /// Whether all nodes return the items of operations under a pipeline in the order of the request.
+    orders_items: bool,
+    pipelines: Option<Rc<Pipelines>>,
 }
 
 /// The destination of an operation.
@@ -45,18 +52,34 @@ pub enum Route {
 
 impl RoutingTable {
     /// Creates a table from buckets, with each node and its upstream by the node's number.
-    pub(crate) fn new(buckets: Buckets, nodes: Rc<[Node]>, by_node: Rc<[Result<UpstreamId, Unrouted>]>) -> Self {
+    pub(crate) fn new(
+        buckets: Buckets,
+        nodes: Rc<[Node]>,
+        by_node: Rc<[Result<UpstreamId, Unrouted>]>,
+        pipelines: Option<Rc<Pipelines>>,
+    ) -> Self {
         let mut is_used = vec![false; by_node.len()];
         for node in buckets.nodes() {
             is_used.get_mut(usize::from(node)).into_iter().for_each(|is_used| *is_used = true);
         }
-        let used = by_node.iter().zip(is_used).filter(|(_, is_used)| *is_used);
-        let mut upstreams: Vec<UpstreamId> = used.filter_map(|(upstream, _)| upstream.ok()).collect();
-        upstreams.sort_unstable();
-        upstreams.dedup();
-        // An unknown release is less than any other.
-        let oldest_release = nodes.iter().filter(|node| node.present).map(Node::release).min().flatten();
-        Self { buckets, by_node, nodes, upstreams, oldest_release }
+        let used = by_node.iter().enumerate().zip(is_used).filter(|(_, is_used)| *is_used);
+        let used = used.filter_map(|((node, upstream), _)| Some((nodes.get(node), upstream.ok()?)));
+        let runs_pipelines = |node: Option<&Node>| node.is_some_and(|node| node.runs_pipelines == Some(true));
+        let ingest = used.clone().filter(|(node, _)| runs_pipelines(*node)).map(|(_, upstream)| upstream);
+        let ingest_upstreams = ingest.collect::<BTreeSet<_>>().into_iter().collect();
+        let upstreams = used.map(|(_, upstream)| upstream).collect::<BTreeSet<_>>().into_iter().collect();
+        let releases = nodes.iter().filter(|node| node.present).map(Node::release);
+        Self {
+            // An unknown release is less than any other.
+            oldest_release: releases.clone().min().flatten(),
+            orders_items: releases.clone().all(|release| release.is_some_and(orders_items)),
+            buckets,
+            by_node,
+            nodes,
+            upstreams,
+            ingest_upstreams,
+            pipelines,
+        }
     }
 
     /// Returns the index that writing to a name goes to. Fails if operations on the name are not routed.
@@ -105,18 +128,34 @@ impl RoutingTable {
     /// Returns whether all nodes know the parameter `require_data_stream` of bulk requests and their operations:
     /// Elasticsearch does from 8.13 on. Other nodes refuse a whole request that has it.
     pub fn knows_require_data_stream(&self) -> bool {
-        self.oldest_release >= Some((8, 13))
+        self.oldest_release >= Some([8, 13, 0])
     }
 
     /// Returns whether all nodes know the parameter `dynamic_templates` of operations: Elasticsearch does from 7.13 on,
     /// and reports its release from 8.8 on. Other nodes refuse a whole request that has it.
     pub fn knows_dynamic_templates(&self) -> bool {
-        self.oldest_release >= Some((7, 13))
+        self.oldest_release >= Some([7, 13, 0])
     }
 
     /// Returns all upstreams whose nodes hold a started primary, in a fixed order.
     pub fn upstreams(&self) -> &[UpstreamId] {
         &self.upstreams
+    }
+
+    /// Returns those among them whose nodes run ingest pipelines.
+    pub fn ingest_upstreams(&self) -> &[UpstreamId] {
+        &self.ingest_upstreams
+    }
+
+    /// Returns whether all nodes return the items of operations under a pipeline in the order of the request, even if
+    /// the pipeline drops or fails some.
+    pub fn orders_items(&self) -> bool {
+        self.orders_items
+    }
+
+    /// Returns the verdicts on the cluster's pipelines, if they are known.
+    pub fn pipelines(&self) -> Option<&Pipelines> {
+        self.pipelines.as_deref()
     }
 
     /// Returns the cluster's nodes, each with its upstream or the reason why it has none.
@@ -138,6 +177,21 @@ impl RoutingTable {
     pub(crate) fn upstream(&self, node: u16) -> Result<UpstreamId, Unrouted> {
         *self.by_node.get(usize::from(node)).unwrap_or(&Err(Unrouted::Upstream))
     }
+}
+
+/// Returns whether this release returns the items of operations under a pipeline in order: Elasticsearch does from
+/// 7.17.18 and 8.13 on. OpenSearch's releases have lower numbers, and none of them does.
+fn orders_items(release: [u32; 3]) -> bool {
+    release >= [8, 13, 0] || ([7, 17, 18]..[8, 0, 0]).contains(&release)
+}
+
+/// The pipelines that the cluster runs for an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ingest {
+    /// None.
+    None,
+    /// Pipelines that leave the index, the id and the routing value of the document alone.
+    Harmless(Harmless),
 }
 
 /// The index that writing to a name goes to. The name is the index's own, an alias or a data stream.
@@ -193,6 +247,39 @@ impl<'a> WriteTarget<'a> {
     /// Returns the settings that the index itself makes for its operations.
     pub fn overrides(&self) -> Overrides {
         self.index.overrides
+    }
+
+    /// Returns the names of the pipelines that the cluster runs for an operation that names this one: instead of the
+    /// index's default pipeline, and before its final one.
+    pub fn pipeline_names(&self, named: Option<&'a str>) -> impl Iterator<Item = &'a str> {
+        let of_index = self.index.pipelines.as_deref();
+        let first = named.or(of_index.and_then(|IndexPipelines { default, .. }| default.as_deref()));
+        let last = of_index.and_then(|IndexPipelines { last, .. }| last.as_deref());
+        first.filter(|name| *name != NO_PIPELINE).into_iter().chain(last)
+    }
+
+    /// Returns the pipelines that the cluster runs for an operation other than a deletion, which may name one. Fails if
+    /// it is not proven that they are harmless.
+    pub fn ingest(&self, named: Option<&str>) -> Result<Ingest, Unrouted> {
+        if self.index.pipelines.is_none() && named.is_none_or(|name| name == NO_PIPELINE) {
+            return Ok(Ingest::None);
+        }
+        let why = if named.is_some() { Unrouted::NamedPipeline } else { Unrouted::IndexPipeline };
+        let mut ingest = Ingest::None;
+        for name in self.pipeline_names(named) {
+            let verdict = self.table.pipelines.as_ref().and_then(|pipelines| pipelines.verdict(name));
+            let Some(Ok(harmless)) = verdict.filter(|_| self.table.orders_items) else { return Err(why) };
+            ingest = match ingest {
+                Ingest::None => Ingest::Harmless(*harmless),
+                Ingest::Harmless(other) => Ingest::Harmless(harmless.and(other)),
+            };
+        }
+        Ok(ingest)
+    }
+
+    /// Returns whether the node of this upstream runs ingest pipelines.
+    pub fn runs_pipelines(&self, upstream: UpstreamId) -> bool {
+        self.table.ingest_upstreams.binary_search(&upstream).is_ok()
     }
 
     /// Returns the destination of an operation, given the hash of its id and its routing value. Fails if it is not
@@ -270,7 +357,7 @@ mod tests {
                 names.insert(name.into(), entry);
             });
         }
-        (RoutingTable::new(buckets, [].into(), by_node.into()), upstreams)
+        (RoutingTable::new(buckets, [].into(), by_node.into(), None), upstreams)
     }
 
     /// Returns an id that leads to this shard.

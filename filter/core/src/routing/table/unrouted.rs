@@ -29,8 +29,12 @@ pub enum Unrouted {
     Closed,
     /// The index takes no operations: `index.blocks`. Some of these refusals look temporary.
     WriteBlock,
-    /// An ingest pipeline of the index may change where documents go.
-    Pipeline,
+    /// An ingest pipeline of the index may change where documents go, or its items may come out of order.
+    IndexPipeline,
+    /// The operation or the request names an ingest pipeline with such effects.
+    NamedPipeline,
+    /// The operation is under an ingest pipeline, and its node does not run any.
+    IngestRole,
     /// The index has a mode that the filter does not know.
     IndexMode,
     /// The index routes by fields of the document: it is a time series, or `logsdb` that routes by its sort fields.
@@ -63,7 +67,7 @@ pub enum Unrouted {
 
 impl Unrouted {
     /// All reasons.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::NoIndex,
         Self::UnknownIndex,
         Self::DateMath,
@@ -75,7 +79,9 @@ impl Unrouted {
         Self::DynamicTemplates,
         Self::Closed,
         Self::WriteBlock,
-        Self::Pipeline,
+        Self::IndexPipeline,
+        Self::NamedPipeline,
+        Self::IngestRole,
         Self::IndexMode,
         Self::RoutingPath,
         Self::VirtualShards,
@@ -104,6 +110,7 @@ impl Unrouted {
                 | Self::Version
                 | Self::Partition
                 | Self::Upstream
+                | Self::IngestRole
         )
     }
 
@@ -126,7 +133,9 @@ impl Unrouted {
             Self::DynamicTemplates => "dynamic_templates",
             Self::Closed => "closed",
             Self::WriteBlock => "write_block",
-            Self::Pipeline => "index_pipeline",
+            Self::IndexPipeline => "index_pipeline",
+            Self::NamedPipeline => "pipeline",
+            Self::IngestRole => "ingest_role",
             Self::IndexMode => "index_mode",
             Self::RoutingPath => "routing_path",
             Self::VirtualShards => "virtual_shards",

@@ -18,7 +18,11 @@ pub struct Cluster {
     pub indices: BTreeMap<String, Index>,
     /// The backing indices of each data stream.
     pub data_streams: BTreeMap<String, Vec<String>>,
+    /// The processors of each pipeline.
+    pub pipelines: BTreeMap<String, Value>,
     pub settings: Value,
+    /// The release of all nodes, if they report it.
+    pub release: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -28,6 +32,7 @@ pub struct Index {
     /// The aliases, each with its details in `GET /_alias`.
     pub aliases: BTreeMap<String, Value>,
     pub shards: Vec<Shard>,
+    pub default_pipeline: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -51,7 +56,9 @@ impl Cluster {
             nodes: BTreeMap::from(nodes),
             indices: BTreeMap::new(),
             data_streams: BTreeMap::new(),
+            pipelines: BTreeMap::new(),
             settings: json!({}),
+            release: None,
         }
     }
 
@@ -60,7 +67,10 @@ impl Cluster {
         self.version += 1;
         let shards = nodes.iter().map(|node| Shard::On(node)).collect();
         let uuid = format!("{name} of {}", self.version);
-        self.indices.insert(name.to_owned(), Index { uuid, version: 1, aliases: BTreeMap::new(), shards });
+        self.indices.insert(
+            name.to_owned(),
+            Index { uuid, version: 1, aliases: BTreeMap::new(), shards, default_pipeline: None },
+        );
     }
 
     pub fn delete(&mut self, name: &str) {
@@ -93,6 +103,12 @@ impl Cluster {
         });
     }
 
+    /// Creates or changes a pipeline.
+    pub fn set_pipeline(&mut self, name: &str, processors: Value) {
+        self.version += 1;
+        self.pipelines.insert(name.to_owned(), processors);
+    }
+
     /// Returns the answer to a `GET`.
     pub fn answer(&self, path: &str) -> Value {
         let (path, _) = path.split_once('?').unwrap();
@@ -109,13 +125,21 @@ impl Cluster {
                 };
                 json!({"nodes": self.ports.iter().map(address).collect::<Map<_, _>>()})
             }
+            "/_cluster/state/metadata" => {
+                let definition =
+                    |(name, processors): (&String, &Value)| json!({"id": name, "config": {"processors": processors}});
+                json!({"metadata": {"ingest": {"pipeline": self.pipelines.iter().map(definition).collect::<Vec<_>>()}}})
+            }
             path => self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/").unwrap()),
         }
     }
 
     fn overview(&self, mut answer: Value) -> Value {
         let node = |(id, name): (&String, &String)| {
-            (id.clone(), json!({"name": name, "ephemeral_id": format!("{:?}", self.starts.get(id))}))
+            (
+                id.clone(),
+                json!({"name": name, "ephemeral_id": format!("{:?}", self.starts.get(id)), "version": self.release}),
+            )
         };
         let index = |(name, index): (&String, &Index)| {
             let aliases: Vec<_> = index.aliases.keys().collect();
@@ -144,7 +168,7 @@ impl Cluster {
         let (mut metadata, mut table) = (Map::new(), Map::new());
         for name in names {
             let Some(index) = self.indices.get(name.as_ref()) else { continue };
-            let settings = json!({"uuid": index.uuid, "number_of_shards": index.shards.len().to_string(), "version": {"created": "136408127"}});
+            let settings = json!({"uuid": index.uuid, "number_of_shards": index.shards.len().to_string(), "version": {"created": "136408127"}, "default_pipeline": index.default_pipeline});
             metadata.insert(name.to_string(), json!({
                 "version": index.version, "state": "open", "routing_num_shards": ROUTING_SHARDS, "settings": {"index": settings},
             }));

@@ -31,7 +31,10 @@ fn state() -> Value {
         (".ds-logs-000002", json!({}), json!({})),
         ("closed", json!({"state": "close"}), json!({})),
         ("blocked", json!({}), json!({"blocks": {"read_only": "true"}})),
-        ("piped", json!({}), json!({"final_pipeline": "p"})),
+        ("piped", json!({}), json!({"final_pipeline": "good"})),
+        ("piped-twice", json!({}), json!({"default_pipeline": "good", "final_pipeline": "reader"})),
+        ("piped-badly", json!({}), json!({"default_pipeline": "bad"})),
+        ("piped-nowhere", json!({}), json!({"default_pipeline": "absent"})),
         ("series", json!({}), json!({"routing_path": ["a"]})),
         ("mode", json!({}), json!({"mode": "new"})),
         ("virtual", json!({}), json!({"number_of_virtual_shards": "12"})),
@@ -70,11 +73,20 @@ fn state() -> Value {
     json!({
         "cluster_name": "c", "version": 9, "state_uuid": "s", "cluster_uuid": "c", "blocks": {},
         "nodes": {
-            "n0": {"name": "es-0", "attributes": {"up": "first"}, "transport_address": "127.0.0.1:9300"},
-            "n1": {"name": "es-1", "attributes": {"up": "second"}, "version": "8.19.2"}, "n2": {"name": "es-2", "attributes": {}},
+            "n0": {
+                "name": "es-0", "attributes": {"up": "first"}, "transport_address": "127.0.0.1:9300",
+                "version": "8.19.2", "roles": ["data", "ingest"],
+            },
+            "n1": {"name": "es-1", "attributes": {"up": "second"}, "version": "8.19.2", "roles": ["data"]},
+            "n2": {"name": "es-2", "attributes": {}, "version": "8.19.2"},
         },
         "metadata": {
             "cluster_uuid": "c", "templates": {}, "indices": indices,
+            "ingest": {"pipeline": [
+                {"id": "good", "config": {"description": "d", "processors": [{"drop": {}}]}},
+                {"id": "reader", "config": {"processors": [{"set": {"field": "a", "value": "{{_id}}"}}]}},
+                {"id": "bad", "config": {"processors": [{"script": {"source": "ctx._id = 1"}}]}},
+            ]},
             "data_stream": {
                 "data_stream": {
                     "logs": {"indices": [{"index_name": "x"}, {"index_name": ".ds-logs-000002"}]},
@@ -125,8 +137,10 @@ fn routes((table, upstreams, _): &(Rc<RoutingTable>, Upstreams, StateCache), nam
     let ids = [None].into_iter().chain((0..40).map(Some)).map(|id: Option<u32>| id.map(|id| hash(&id.to_string())));
     let of_id = |id| [None, Some("7"), Some("8")].map(|routing| format!("{:?}", table.route(name, id, routing)));
     let target = table.write_target(name);
-    let about = target
-        .map(|target| (target.index(), target.kind(), target.overrides(), target.added_routing(), target.direct(1)));
+    let about = target.map(|target| {
+        let ingest = [None, Some("_none"), Some("reader")].map(|pipeline| target.ingest(pipeline));
+        (target.index(), target.kind(), target.overrides(), target.added_routing(), target.direct(1), ingest)
+    });
     let upstreams = upstreams.ids().map(|upstream| upstreams.name(upstream)).collect::<Vec<_>>();
     format!("{about:?} {upstreams:?} {:?}", ids.map(of_id).collect::<Vec<_>>())
 }
@@ -179,7 +193,6 @@ fn the_test_state_covers_every_unrouted_reason() {
             "alias",
             "closed",
             "index_mode",
-            "index_pipeline",
             "primary",
             "resharding",
             "rollover",
@@ -202,7 +215,10 @@ fn exports_only_matching_indices_up_to_the_limit() {
     let export = |pattern: &str, most| serde_json::to_value(whole.0.export(pattern, most, None, None)).unwrap();
     let indices =
         |export: &Value| export["metadata"]["indices"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(indices(&export("p*", 1000)), ["parts", "piped", "plain"]);
+    assert_eq!(
+        indices(&export("p*", 1000)),
+        ["parts", "piped", "piped-badly", "piped-nowhere", "piped-twice", "plain"]
+    );
     assert_eq!(indices(&export("log?", 1000)), [""; 0]);
     let stream = export("logs", 1000);
     assert_eq!(indices(&stream), [".ds-logs-000002"]);
@@ -210,7 +226,7 @@ fn exports_only_matching_indices_up_to_the_limit() {
     let few = export("*", 2);
     assert_eq!(
         (indices(&few), &few["indices_left_out"]),
-        (vec![".ds-logs-000002".to_owned(), "appended".to_owned()], &json!(18))
+        (vec![".ds-logs-000002".to_owned(), "appended".to_owned()], &json!(21))
     );
 }
 

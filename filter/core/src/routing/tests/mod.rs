@@ -7,5 +7,6 @@ mod failures;
 mod harness;
 mod leases;
 mod memory;
+mod pipelines;
 mod sharing;
 mod size;

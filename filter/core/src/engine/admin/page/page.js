@@ -181,6 +181,16 @@ function showReasons(id, reasons, total, texts) {
   }));
 }
 
+function showPipelines({ last }) {
+  const { pipelines, pipelines_left_out: leftOut } = last;
+  byId('pipelines-section').hidden = pipelines.length === 0;
+  document.querySelector('#pipelines tbody').replaceChildren(...pipelines.map(({ name, harmless, because }) => {
+    const verdict = harmless ? 'stay as they are' : `may change: ${because}`;
+    return element('tr', {}, element('th', { scope: 'row' }, name), element('td', { 'data-title': 'Index, id and routing value' }, verdict));
+  }));
+  byId('pipelines-left-out').textContent = leftOut > 0 ? `and ${leftOut} more` : '';
+}
+
 function showFacts({ last }) {
   const { state, totals, worker } = last;
   const facts = [
@@ -241,6 +251,7 @@ async function refresh() {
   showNodes(now);
   showReasons('passed', now.last.totals.passed_through_by_reason, now.last.totals.requests_passed_through, now.last.totals.reasons);
   showReasons('unrouted', now.last.totals.unrouted_by_reason, now.last.totals.operations_unrouted, now.last.totals.reasons);
+  showPipelines(now);
   showFacts(now);
   showNotices(now);
   connection(`Refreshed every ${PERIOD / 1000} s`, false);

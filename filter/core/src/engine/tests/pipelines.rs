@@ -1,0 +1,199 @@
+//! Operations under ingest pipelines.
+
+use serde_json::{Value, json};
+
+use super::admin::status;
+use super::harness::{Harness, id_on, index, state};
+use super::missing_ids::added;
+use crate::engine::pass_through::PassThrough;
+
+/// Returns the cluster of [`state`] with nodes that return items in order, and with pipelines. Indices "good", "reader"
+/// and "bad" have the default pipelines of these names, "twice" has "good" and the final pipeline "reader". The third
+/// node does not run pipelines.
+fn cluster() -> Value {
+    let mut state = state();
+    for (node, roles) in [("n0", ["data", "ingest"]), ("n1", ["data", "ingest"]), ("n2", ["data", "master"])] {
+        state["nodes"][node]["version"] = json!("8.13.0");
+        state["nodes"][node]["roles"] = json!(roles);
+    }
+    for (name, first, last) in
+        [("good", "good", "_none"), ("reader", "reader", "_none"), ("bad", "bad", "_none"), ("twice", "good", "reader")]
+    {
+        for part in ["metadata", "routing_table"] {
+            state[part]["indices"][name] = state[part]["indices"]["i"].clone();
+        }
+        let metadata = &mut state["metadata"]["indices"][name];
+        metadata["aliases"] = json!([]);
+        metadata["settings"]["index"]["uuid"] = json!(name);
+        metadata["settings"]["index"]["default_pipeline"] = json!(first);
+        metadata["settings"]["index"]["final_pipeline"] = json!(last);
+    }
+    let pipeline = |name: &str, processor: Value| json!({"id": name, "config": {"processors": [processor]}});
+    state["metadata"]["ingest"]["pipeline"] = json!([
+        pipeline("good", json!({"set": {"field": "a", "value": 1}})),
+        pipeline("reader", json!({"set": {"field": "a", "copy_from": "_id"}})),
+        pipeline("bad", json!({"script": {"source": "ctx._index = 'b'"}})),
+    ]);
+    state
+}
+
+fn harness(config: Value) -> Harness {
+    Harness::knowing(config, &cluster())
+}
+
+/// Returns a line with these parameters, and its document.
+fn operation(action: &str, name: &str, id: &str, more: Value) -> String {
+    let mut parameters = json!({"_index": name, "_id": id});
+    parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let document = match action {
+        "delete" => "",
+        "update" => "{\"doc\":{}}\n",
+        _ => "{}\n",
+    };
+    format!("{}\n{document}", json!({action: parameters}))
+}
+
+/// Returns the upstreams of a request's batches, or the reason why it passed through.
+fn way(path: &str, body: &str) -> Result<Vec<String>, &'static str> {
+    let mut harness = harness(json!({}));
+    let id = harness.request(path, body);
+    harness.woken();
+    if let Some(passed) = harness.passed.get(&id) {
+        assert_eq!(passed, body.as_bytes());
+        assert!(harness.calls.is_empty());
+        return Err(PassThrough::all().find(|why| harness.passed_because(*why) == 1).unwrap().name());
+    }
+    assert_eq!(harness.calls.iter().map(|call| call.body.len()).sum::<usize>(), body.len(), "the lines are unchanged");
+    Ok(harness.upstreams().into_iter().map(str::to_owned).collect())
+}
+
+#[test]
+fn operations_under_a_harmless_pipeline_go_to_their_nodes() {
+    let ids = [id_on(0, 0), id_on(1, 0)];
+    let body: String = ids.iter().map(|id| operation("index", "good", id, json!({}))).collect();
+    assert_eq!(way("/_bulk", &body), Ok(vec!["es-0".to_owned(), "es-1".to_owned()]));
+    let named: String = ids.iter().map(|id| operation("create", "i", id, json!({"pipeline": "good"}))).collect();
+    assert_eq!(way("/_bulk", &named), Ok(vec!["es-0".to_owned(), "es-1".to_owned()]));
+    assert_eq!(way("/_bulk?pipeline=good", &index(&ids)), Ok(vec!["es-0".to_owned(), "es-1".to_owned()]));
+    for body in [operation("index", "twice", &ids[0], json!({})), operation("index", "reader", &ids[0], json!({}))] {
+        assert_eq!(way("/_bulk", &body), Ok(vec!["es-0".to_owned()]), "{body}");
+    }
+}
+
+#[test]
+fn operations_under_another_pipeline_pass_through() {
+    let id = id_on(0, 0);
+    for (path, name, more, why) in [
+        ("/_bulk", "bad", json!({}), "index_pipeline"),
+        ("/_bulk", "i", json!({"pipeline": "bad"}), "pipeline"),
+        ("/_bulk", "i", json!({"pipeline": "absent"}), "pipeline"),
+        ("/_bulk", "good", json!({"pipeline": "bad"}), "pipeline"),
+        ("/_bulk?pipeline=bad", "good", json!({}), "pipeline"),
+        ("/_bulk?pipeline=good", "good", json!({"pipeline": "bad"}), "pipeline"),
+        ("/_bulk?pipeline=bad", "twice", json!({}), "pipeline"),
+    ] {
+        assert_eq!(way(path, &operation("index", name, &id, more.clone())), Err(why), "{path} {name} {more}");
+    }
+    for (path, name, more) in [
+        ("/_bulk", "bad", json!({"pipeline": "_none"})),
+        ("/_bulk?pipeline=_none", "bad", json!({})),
+        ("/_bulk?pipeline=bad", "i", json!({"pipeline": "good"})),
+        ("/_bulk?pipeline=bad", "i", json!({"pipeline": "_none"})),
+    ] {
+        assert!(way(path, &operation("index", name, &id, more.clone())).is_ok(), "{path} {name} {more}");
+    }
+}
+
+#[test]
+fn deletions_run_no_pipeline_and_updates_under_one_pass_through() {
+    let id = id_on(0, 0);
+    assert_eq!(way("/_bulk?pipeline=bad", &operation("delete", "bad", &id, json!({}))), Ok(vec!["es-0".to_owned()]));
+    assert_eq!(way("/_bulk", &operation("update", "good", &id, json!({}))), Err("index_pipeline"));
+    assert_eq!(way("/_bulk", &operation("update", "i", &id, json!({"pipeline": "good"}))), Err("index_pipeline"));
+    assert_eq!(way("/_bulk", &operation("update", "i", &id, json!({}))), Ok(vec!["es-0".to_owned()]));
+}
+
+#[test]
+fn operations_go_to_the_coordinator_if_their_node_runs_no_pipelines() {
+    let [elsewhere, own] = [id_on(2, 0), id_on(0, 0)];
+    let body = operation("index", "good", &elsewhere, json!({})) + &operation("index", "good", &own, json!({}));
+    assert_eq!(way("/_bulk", &body), Ok(vec!["es".to_owned(), "es-0".to_owned()]));
+    assert_eq!(way("/_bulk", &operation("index", "i", &elsewhere, json!({}))), Ok(vec!["es-2".to_owned()]));
+    // Operations without an id whose pipeline reads ids go to any node that runs pipelines.
+    for _ in 0..3 {
+        let upstreams = way("/_bulk", "{\"index\":{\"_index\":\"reader\"}}\n{}\n").unwrap();
+        assert!(upstreams == ["es-0"] || upstreams == ["es-1"], "{upstreams:?}");
+    }
+}
+
+#[test]
+fn a_pipeline_that_reads_ids_does_not_see_added_ones() {
+    for (mode, of_good) in [("generate", "_id"), ("direct", ""), ("pass", "")] {
+        let mut harness = harness(json!({"missing_id": mode}));
+        let expected: &[&str] = if of_good.is_empty() { &[] } else { &[of_good] };
+        assert_eq!(added(&mut harness, "good", "index", &json!({})), expected, "{mode}");
+        for name in ["reader", "twice"] {
+            assert_eq!(added(&mut harness, name, "index", &json!({})), [""; 0], "{mode} {name}");
+        }
+    }
+}
+
+/// A pipeline may have been changed since the last poll, and a failure store gives a failed document another index and
+/// id.
+#[test]
+fn an_item_under_a_pipeline_may_have_another_id() {
+    let item = r#"{"index":{"_index":"x","_id":"other","status":201}}"#;
+    let answer = format!(r#"{{"errors":false,"took":3,"ingest_took":2,"items":[{item}]}}"#);
+    for (name, expected) in [("good", ("other".to_owned(), 201)), ("i", (id_on(0, 0), 503))] {
+        let mut harness = harness(json!({}));
+        let body =
+            operation("index", name, &id_on(0, 0), json!({})) + &operation("index", "i", &id_on(1, 0), json!({}));
+        let id = harness.request("/_bulk", &body);
+        harness.woken();
+        harness.answer_with("es-0", 200, &answer);
+        harness.answer("es-1");
+        assert_eq!(harness.items(id), [expected, (id_on(1, 0), 201)], "{name}");
+    }
+}
+
+#[test]
+fn only_requests_under_a_pipeline_get_the_time_of_the_pipelines() {
+    let mut harness = harness(json!({"hold": {"early_release": false}}));
+    let under = harness.request("/_bulk", &operation("index", "good", &id_on(0, 0), json!({})));
+    let plain = harness.request("/_bulk", &operation("index", "i", &id_on(0, 1), json!({})));
+    harness.tick_after(std::time::Duration::from_secs(1));
+    let item = |id: &str| format!(r#"{{"index":{{"_index":"x","_id":"{id}","status":201}}}}"#);
+    let answer = |items: &str| format!(r#"{{"took":3,"ingest_took":2,"errors":false,"items":[{items}]}}"#);
+    let [first, second] = [item(&id_on(0, 0)), item(&id_on(0, 1))];
+    harness.answer_with("es-0", 200, &answer(&[first.as_str(), &second].join(",")));
+    assert_eq!(harness.replies[&under].body, answer(&first).as_bytes());
+    assert_eq!(harness.replies[&plain].body, answer(&second).replace("\"ingest_took\":2,", "").as_bytes());
+}
+
+#[test]
+fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
+    let mut harness = harness(json!({"admin_path": "/_bulk_reshuffle"}));
+    let mut explained = |path: &str, body: &str| {
+        let id = harness.request(&format!("/_bulk_reshuffle/explain{path}"), body);
+        harness.woken();
+        harness.reply(id)
+    };
+    let [own, elsewhere] = [id_on(0, 0), id_on(2, 0)];
+    let body = operation("index", "twice", &own, json!({}))
+        + &operation("index", "good", &elsewhere, json!({}))
+        + &operation("delete", "bad", &own, json!({}));
+    let split = explained("/_bulk", &body);
+    assert_eq!(split["listed"][0]["pipelines"], json!(["good", "reader"]));
+    assert_eq!(split["listed"][1]["unrouted"]["reason"], "ingest_role");
+    assert_eq!(split["listed"][2]["pipelines"], Value::Null);
+    let whole = explained("/_bulk", &operation("index", "bad", &own, json!({})));
+    let because = "the processor `script` may write any field";
+    assert_eq!(whole["because"]["pipelines"], json!([{"name": "bad", "harmless": false, "because": because}]));
+    let named = explained("/_bulk?pipeline=absent", &operation("index", "twice", &own, json!({})));
+    let absent = json!({"name": "absent", "harmless": false, "because": "it does not exist"});
+    assert_eq!(named["because"]["pipelines"], json!([absent, {"name": "reader", "harmless": true}]));
+    let status = status(&mut harness);
+    let names: Vec<&str> =
+        status["pipelines"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!((names, &status["pipelines_left_out"]), (vec!["bad", "good", "reader"], &json!(0)));
+}
