@@ -45,7 +45,7 @@ const BODIES: &[(&str, &str)] = &[
     ("update_body", "{\"update\":{\"_index\":\"books\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("update_body", "{\"update\":{\"_index\":\"books\",\"_id\":\"2\"}}\n{\"doc\":{\n"),
     ("pipeline", "{\"index\":{\"_index\":\"books\",\"_id\":\"2\",\"pipeline\":\"p\"}}\n{\"n\":2}\n"),
-    ("pipeline", "{\"index\":{\"_index\":\"books\",\"_id\":\"2\",\"pipeline\":\"_none\"}}\n{\"n\":2}\n"),
+    ("pipeline", "{\"index\":{\"_index\":\"books\",\"_id\":\"2\",\"pipeline\":\"p\"}}\n{\"n\":2}\n"),
     ("no_index", "{\"index\":{\"_id\":\"2\"}}\n{\"n\":2}\n"),
     ("no_index", "{\"index\":{\"_index\":null,\"_id\":\"1\"}}\n{\"n\":2}\n"),
     ("unknown_index", "{\"index\":{\"_index\":\"new\",\"_id\":\"2\"}}\n{\"n\":2}\n"),
