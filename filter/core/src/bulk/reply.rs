@@ -33,26 +33,32 @@ impl<'a> Reply<'a> {
         let selection = filter_path.selection();
         let shown = selection.field("items");
         let took = head.took.to_string();
-        let ingest_took = head.ingest_took.map(|ingest_took| ingest_took.to_string());
-        let ingest_took = ingest_took.as_deref().map(|ingest_took| ("ingest_took", ingest_took));
-        let mut fields =
-            [Some(("took", took.as_str())), ingest_took, Some(("errors", if head.errors { "true" } else { "false" }))];
+        let mut fields = [("took", took.as_str()), ("errors", if head.errors { "true" } else { "false" })];
         if head.errors_first {
-            fields.rotate_right(1);
+            fields.reverse();
         }
-        let kept = fields.map(|field| field.filter(|(name, _)| selection.field(name).keeps_scalars()));
-        let shown_fields = || kept.iter().flatten();
+        let is_kept = |name: &str| selection.field(name).keeps_scalars();
+        let kept = fields.map(|(name, _)| is_kept(name));
+        let shown_fields = || fields.iter().zip(kept).filter_map(|(field, is_kept)| is_kept.then_some(field));
+        let ingest_took = head.ingest_took.filter(|_| is_kept("ingest_took")).map(|time| time.to_string());
         // The four bytes are two quotes, a colon, and a comma or the brace.
         let mut capacity = shown_fields().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
+        capacity += ingest_took.as_ref().map_or(0, |time| "ingest_took".len() + time.len() + 4);
         if shown == Verdict::Kept {
             let separators = items.saturating_sub(1);
             capacity = capacity.saturating_add(ITEMS.len()).saturating_add(separators).saturating_add(bytes);
         }
         let mut reply = Self { body: Vec::with_capacity(capacity), items: shown, any_item: false, whole: Vec::new() };
         reply.body.push(b'{');
-        for (name, value) in shown_fields() {
-            reply.key(name);
-            reply.body.extend_from_slice(value.as_bytes());
+        for ((name, value), is_kept) in fields.iter().zip(kept) {
+            if is_kept {
+                reply.key(name);
+                reply.body.extend_from_slice(value.as_bytes());
+            }
+            if let Some(time) = ingest_took.as_ref().filter(|_| *name == "took") {
+                reply.key("ingest_took");
+                reply.body.extend_from_slice(time.as_bytes());
+            }
         }
         reply
     }

@@ -96,10 +96,12 @@ impl<'a> OperationRouter<'a> {
     }
 
     fn named(&mut self, name: &str) -> Result<Named<'a>, Unrouted> {
-        let named = match self.last.filter(|last| last.target.name() == name) {
-            Some(last) => last,
-            None => self.find(name)?,
-        };
+        if let Some(last) = &self.last
+            && last.target.name() == name
+        {
+            return Ok(*last);
+        }
+        let named = self.find(name)?;
         self.last = Some(named);
         Ok(named)
     }
