@@ -42,7 +42,10 @@ impl Answer {
                 && !name.as_str().starts_with("x-envoy")
                 && name != "content-encoding"
             {
-                let value = String::from_utf8_lossy(value.as_bytes()).replace(side.twin(), "twin");
+                let mut value = String::from_utf8_lossy(value.as_bytes()).replace(side.twin(), "twin");
+                if name == "allow" {
+                    value = sorted(&value);
+                }
                 headers.entry(name.to_string()).or_default().push(value);
             }
         }
@@ -146,6 +149,13 @@ pub fn blur(value: &mut Value) {
     }
 }
 
+/// Sorts the methods that a server allows. Each node lists them in an order of its own.
+fn sorted(methods: &str) -> String {
+    let mut methods: Vec<_> = methods.split(',').map(str::trim).collect();
+    methods.sort_unstable();
+    methods.join(", ")
+}
+
 fn blur_id(id: &str) -> String {
     // Clusters write the second one if a pipeline drops or fails a document before the id is generated.
     if id.len() == 20 || id == "auto-generated" { "generated".to_owned() } else { id.to_owned() }
@@ -186,6 +196,11 @@ fn blur_text(text: &str) -> String {
         (blur_id(id), format!("]{rest}"))
     };
     let text = blur_after(&text, "]/[", bracketed_id);
+    let list = |rest: &str| {
+        let (list, rest) = rest.split_once(']').unwrap_or((rest, ""));
+        (sorted(list), format!("]{rest}"))
+    };
+    let text = blur_after(&text, "allowed: [", list);
     // Elasticsearch names two headers in any order.
     let text = text.replace("[Content-Type, Accept]", "[Accept, Content-Type]");
     // A document with a generated id may be on any shard.
