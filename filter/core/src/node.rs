@@ -12,14 +12,14 @@ pub struct Node {
     pub ephemeral_id: String,
     /// The name, `node.name`.
     pub name: String,
-    /// The release, such as `8.19.2`, if the cluster's state reports it: Elasticsearch does from 8.8 on.
+    /// The release, such as `8.19.2`, if it is known: see [`NodeInfo`].
     pub version: Option<String>,
-    /// Whether the node runs ingest pipelines, if the cluster's state reports the roles of nodes: Elasticsearch does
-    /// from 8.8 on. Any other node forwards operations under a pipeline to a node that does.
+    /// Whether the node runs ingest pipelines, if it is known. Any other node forwards operations under a pipeline to
+    /// a node that does.
     pub runs_pipelines: Option<bool>,
     /// The custom attributes, `node.attr.*`.
     pub attributes: BTreeMap<String, String>,
-    /// The address where the node takes HTTP requests, if the filter queried it.
+    /// The address where the node takes HTTP requests, if it is known.
     pub http: Option<HttpAddress>,
     /// Whether the cluster still has the node.
     pub present: bool,
@@ -32,6 +32,44 @@ impl Node {
         let mut numbers = release.splitn(3, '.').map(str::parse::<u32>);
         Some([numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?])
     }
+}
+
+/// What a node reports in the answer to `GET _nodes/http`. The cluster's state has the release of each node on
+/// Elasticsearch 8 and later, and the roles on Elasticsearch 7.17 and later; OpenSearch's has neither.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "NodeAnswer")]
+pub(crate) struct NodeInfo {
+    /// The release.
+    pub version: Option<String>,
+    /// Whether the node has the role `ingest`.
+    pub runs_pipelines: Option<bool>,
+    /// The address where the node takes HTTP requests.
+    pub http: Option<HttpAddress>,
+}
+
+#[derive(Deserialize)]
+struct NodeAnswer {
+    version: Option<String>,
+    roles: Option<Vec<String>>,
+    #[serde(default)]
+    http: HttpAnswer,
+}
+
+#[derive(Default, Deserialize)]
+struct HttpAnswer {
+    publish_address: Option<String>,
+}
+
+impl From<NodeAnswer> for NodeInfo {
+    fn from(NodeAnswer { version, roles, http }: NodeAnswer) -> Self {
+        let http = http.publish_address.and_then(|address| HttpAddress::read(&address));
+        Self { version, runs_pipelines: roles.map(|roles| runs_pipelines(&roles)), http }
+    }
+}
+
+/// Returns whether a node with these roles runs ingest pipelines.
+pub(crate) fn runs_pipelines(roles: &[String]) -> bool {
+    roles.iter().any(|role| role == "ingest")
 }
 
 /// The address where a node takes HTTP requests: its `http.publish_address`.
@@ -67,16 +105,19 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Replaces the nodes that the cluster has now, and returns whether anything changed. A node keeps its known HTTP
-    /// address until it restarts. Returns `None` if more nodes were seen than there are numbers.
+    /// Replaces the nodes that the cluster has now, and returns whether anything changed. A node keeps what it has
+    /// reported until it restarts. Returns `None` if more nodes were seen than there are numbers.
     pub fn update(&mut self, mut found: BTreeMap<String, Node>) -> Option<bool> {
         let mut changed = false;
         for known in &mut self.list {
             let node = match found.remove(&known.id) {
-                Some(node) => {
-                    let http = known.http.clone().filter(|_| known.ephemeral_id == node.ephemeral_id);
-                    Node { http, ..node }
-                }
+                Some(node) if known.ephemeral_id == node.ephemeral_id => Node {
+                    version: node.version.or_else(|| known.version.clone()),
+                    runs_pipelines: node.runs_pipelines.or(known.runs_pipelines),
+                    http: known.http.clone(),
+                    ..node
+                },
+                Some(node) => node,
                 None => Node { present: false, ..known.clone() },
             };
             changed |= *known != node;
@@ -91,10 +132,20 @@ impl Nodes {
         Some(changed)
     }
 
-    /// Sets the HTTP addresses of the nodes, by node id. A node that is not in `found` keeps its address.
-    pub fn set_http(&mut self, found: &BTreeMap<String, HttpAddress>) {
+    /// Returns whether the release or the roles of a node are unknown, or its HTTP address if that is needed.
+    pub fn lack_info(&self, needs_http: bool) -> bool {
+        let lacks =
+            |node: &Node| node.version.is_none() || node.runs_pipelines.is_none() || needs_http && node.http.is_none();
+        self.list.iter().any(|node| node.present && lacks(node))
+    }
+
+    /// Records what nodes have reported, by node id. A node that did not report keeps what is known.
+    pub fn set_info(&mut self, found: &mut BTreeMap<String, NodeInfo>) {
         for node in &mut self.list {
-            node.http = found.get(&node.id).cloned().or(node.http.take());
+            let Some(info) = found.remove(&node.id) else { continue };
+            node.version = info.version.or(node.version.take());
+            node.runs_pipelines = info.runs_pipelines.or(node.runs_pipelines);
+            node.http = info.http.or(node.http.take());
         }
     }
 
@@ -124,6 +175,8 @@ impl From<Nodes> for Vec<Node> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn node(id: &str, name: &str) -> (String, Node) {
@@ -134,16 +187,25 @@ mod tests {
     fn a_node_keeps_its_number_and_its_address() {
         let mut nodes = Nodes::default();
         assert_eq!(nodes.update(BTreeMap::from([node("a", "es-0"), node("b", "es-1")])), Some(true));
+        assert!(nodes.lack_info(false));
+        let answer = |fields| serde_json::from_value::<BTreeMap<String, NodeInfo>>(fields).unwrap();
+        nodes.set_info(&mut answer(json!({
+            "a": {"version": "2.19.6", "roles": ["data"]},
+            "b": {"version": "2.19.6", "roles": ["data", "ingest"], "http": {"publish_address": "127.0.0.1:9200"}},
+            "z": {"version": "2.19.6"},
+        })));
+        assert_eq!((nodes.lack_info(false), nodes.lack_info(true)), (false, true));
         let address = HttpAddress::read("127.0.0.1:9200").unwrap();
-        nodes.set_http(&BTreeMap::from([("b".to_owned(), address.clone())]));
         assert_eq!(nodes.update(BTreeMap::from([node("a", "es-0"), node("b", "es-1")])), Some(false));
         assert_eq!(nodes.update(BTreeMap::from([node("b", "es-1"), node("c", "es-0")])), Some(true));
         assert_eq!(["a", "b", "c", "d"].map(|id| nodes.number(id)), [Some(0), Some(1), Some(2), None]);
         let present: Vec<bool> = nodes.list().iter().map(|node| node.present).collect();
         assert_eq!((present, nodes.list()[1].http.as_ref()), (vec![false, true, true], Some(&address)));
+        let known: Vec<_> = nodes.list().iter().map(|node| (node.version.as_deref(), node.runs_pipelines)).collect();
+        assert_eq!(known, [(Some("2.19.6"), Some(false)), (Some("2.19.6"), Some(true)), (None, None)]);
         let (id, restarted) = node("b", "es-1");
         nodes.update(BTreeMap::from([(id, Node { ephemeral_id: "2".to_owned(), ..restarted })])).unwrap();
-        assert_eq!(nodes.list()[1].http, None);
+        assert_eq!((&nodes.list()[1].version, &nodes.list()[1].http), (&None, &None));
         let again = Nodes::from(Vec::from(nodes.clone()));
         assert_eq!((again.number("c"), again.list()), (Some(2), nodes.list()));
     }

@@ -167,7 +167,7 @@ fn answer(query: &StateQuery) -> &'static str {
             r#""metadata":{"indices":{"i":{"version":3,"aliases":["a"],"settings":{"index":{"uuid":"i"}}}}}}"#,
         ),
         StateQuery::Pipelines => r#"{"metadata":{"ingest":{"pipeline":[{"id":"p","config":{"processors":[]}}]}}}"#,
-        StateQuery::Settings | StateQuery::Http | StateQuery::Aliases => "{}",
+        StateQuery::Settings | StateQuery::Nodes | StateQuery::Aliases => "{}",
         StateQuery::Details(_) => concat!(
             r#"{"metadata":{"indices":{"i":{"version":3,"state":"open","routing_num_shards":1024,"#,
             r#""settings":{"index":{"uuid":"i","number_of_shards":"2","version":{"created":"136408127"},"#,

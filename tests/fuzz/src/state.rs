@@ -181,7 +181,7 @@ fn may_write_metadata(part: &Value) -> bool {
 }
 
 fn template(others: &Others<'_>) -> &'static str {
-    if others.answer(&StateQuery::Http).is_some() { "up-{name}-{http_port}" } else { "up-{name}" }
+    if others.answer(&StateQuery::Nodes).is_some() { "up-{name}-{http_port}" } else { "up-{name}" }
 }
 
 fn cache(template: &str) -> StateCache {

@@ -217,7 +217,7 @@ impl Ledger {
             || (reason == "same_id" && self.has_an_id_twice(request))
             || (reason == "routing_required" && self.lacks_routing(request))
             || (reason == "switched_off" && self.disturbed)
-            || (["pipeline", "index_pipeline"].contains(&reason) && self.has_pipeline(request))
+            || (reason == "index_pipeline" && self.has_pipeline(request))
             || oddity == Some(reason)
             || (oddity == Some("unrouted") && UNROUTED.contains(&reason));
         Violation::unless(fits, Promise::PassedWhole, || {

@@ -143,7 +143,10 @@ impl<'a> Account<'a> {
         let unrouted = target.and_then(|target| target.route(id_hash, routing.as_deref()).err());
         let upstream = self.upstream_of(operation);
         let is_forwarded = operation.placement.under_pipeline && upstream == UpstreamId::COORDINATOR;
-        let unrouted = unrouted.or(is_forwarded.then_some(Unrouted::IngestRole));
+        let unrouted = match request.unrouted.contains_key(&Unrouted::Unproven) {
+            true => Some(Unrouted::Unproven),
+            false => unrouted.or(is_forwarded.then_some(Unrouted::IngestRole)),
+        };
         let node = match choice {
             Some(choice) => target.and_then(|target| target.primary(choice.shard)),
             None => self.node_of(upstream),
@@ -299,19 +302,20 @@ impl<'a> Account<'a> {
     fn verdicts(&self, start: u32) -> Vec<PipelineVerdict> {
         let text = self.request.line_at(start, LINE);
         let table = self.request.table();
-        let names = ActionLine::read(&text).ok().and_then(|line| {
+        let verdicts = ActionLine::read(&text).ok().and_then(|line| {
             let name = line.index.as_deref().or(self.request.head.default_index.as_deref())?;
             Some(self.pipelines(table.write_target(name).ok()?, &line))
         });
-        names.into_iter().flatten().map(|name| PipelineVerdict::of(&name, table.pipelines())).collect()
+        verdicts.unwrap_or_default()
     }
 
-    /// Returns the names of the pipelines that the cluster runs for an operation.
-    fn pipelines(&self, target: WriteTarget<'_>, line: &ActionLine<'_>) -> Vec<String> {
+    /// Returns the verdicts on the pipelines that the cluster runs for an operation.
+    fn pipelines(&self, target: WriteTarget<'_>, line: &ActionLine<'_>) -> Vec<PipelineVerdict> {
         let named = line.pipeline.or(self.request.head.default_pipeline.as_deref());
+        let verdict = |name| PipelineVerdict::of(name, self.request.table().pipelines());
         match line.action {
             Action::Delete => Vec::new(),
-            _ => target.pipeline_names(named).map(str::to_owned).collect(),
+            _ => target.pipeline_names(named).map(verdict).collect(),
         }
     }
 

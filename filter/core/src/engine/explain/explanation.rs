@@ -186,9 +186,9 @@ pub struct ExplainedOperation {
     /// The effective routing value: that of the line, the query or the alias, or with `direct` that of the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<String>,
-    /// The ingest pipelines that the cluster runs for it, in their order.
+    /// The verdicts on the ingest pipelines that the cluster runs for it, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pipelines: Vec<String>,
+    pub pipelines: Vec<PipelineVerdict>,
     /// The computation of its shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,

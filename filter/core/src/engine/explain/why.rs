@@ -75,12 +75,16 @@ impl From<Unrouted> for Why {
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",
             Unrouted::IndexPipeline => {
-                "The index has an ingest pipeline that may change where documents go. The filter accepts other pipelines \
-                 only with Elasticsearch 8.13 or later on all nodes, and not for updates."
+                "The index has an ingest pipeline, and the operation is an update or not all nodes return items in \
+                 order (Elasticsearch does since 7.17.18 and 8.13)."
             }
             Unrouted::NamedPipeline => {
-                "The request names an ingest pipeline that may change where documents go. The filter accepts other \
-                 pipelines only with Elasticsearch 8.13 or later on all nodes, and not for updates."
+                "The request names an ingest pipeline, and not all nodes return items in order (Elasticsearch does since \
+                 7.17.18 and 8.13)."
+            }
+            Unrouted::Unproven => {
+                "An ingest pipeline of the operation, or of another one in the request, may change where documents go. \
+                 All operations of the request stay together."
             }
             Unrouted::IngestRole => "The operation has an ingest pipeline, and its node does not run pipelines.",
             Unrouted::IndexMode => "The index has a mode that is unknown to the filter.",

@@ -104,6 +104,9 @@ impl Engine {
         let shares = request.shares.len();
         let (operations, unrouted) = (request.operations.len(), request.unrouted.clone());
         (0..=u16::MAX).take(shares).for_each(|share| _ = self.hold_part(id, share));
+        if unrouted.contains_key(&Unrouted::Unproven) {
+            self.cluster.state.want_pipelines(self.now);
+        }
         self.count(Counter::Operations, operations);
         for (why, operations) in unrouted {
             self.count(Counter::OperationsUnrouted(why), operations);

@@ -242,6 +242,9 @@ impl Request {
             compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
         }
         self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
+        if self.unrouted.contains_key(&Unrouted::Unproven) {
+            self.keep_together();
+        }
         if self.same_id().is_some() {
             return Err(PassThrough::SameId);
         }
@@ -250,6 +253,19 @@ impl Request {
             self.recharge();
         }
         Ok(())
+    }
+
+    /// Moves all operations into one share for the coordinating upstream. A pipeline may lead several of them to one
+    /// document, and then their order matters.
+    fn keep_together(&mut self) {
+        let mut share = Share::new(Destination::COORDINATOR);
+        for (position, operation) in (0..).zip(&mut self.operations) {
+            operation.placement.share = 0;
+            share.push(position, sent_bytes(&self.splices, operation));
+        }
+        self.unrouted = BTreeMap::from([(Unrouted::Unproven, self.operations.len())]);
+        self.shares = vec![share];
+        self.share_numbers = ShareNumbers::default();
     }
 
     /// Returns the first routed operation that has the id of an unrouted one. They may mean the same document under two

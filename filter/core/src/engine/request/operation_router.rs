@@ -66,6 +66,9 @@ pub struct RoutedOperation {
 /// The maximum length of an index name, in bytes.
 const LONGEST_NAME: u64 = 255;
 
+/// The maximum length of a document's id, in bytes.
+const LONGEST_ID: u64 = 512;
+
 impl<'a> OperationRouter<'a> {
     /// Routes the operation of this line.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
@@ -78,21 +81,28 @@ impl<'a> OperationRouter<'a> {
             named => named?,
         };
         match self.route(named, line) {
-            // The line stays unchanged, because it is not known how the cluster would treat an added id.
-            Err(why) if why.may_be_merged() => {
-                let count = self.unrouted.entry(why).or_default();
-                *count = count.saturating_add(1);
-                let id_hash = line.id.as_deref().map(hash);
-                Ok(RoutedOperation {
-                    id_hash,
-                    destination: Destination::COORDINATOR,
-                    parameter: None,
-                    name: LONGEST_NAME,
-                    under_pipeline: ingest(named, line)? != Ingest::None,
-                })
-            }
+            Err(why) if why.may_be_merged() => self.unrouted(line, ingest(named, line)?, why),
             placed => placed,
         }
+    }
+
+    /// Routes an operation to the coordinating upstream. Its line stays unchanged, because it is not known how the
+    /// cluster would treat an added id.
+    fn unrouted(&mut self, line: &ActionLine<'_>, ingest: Ingest, why: Unrouted) -> Result<RoutedOperation, Unrouted> {
+        let count = self.unrouted.entry(why).or_default();
+        *count = count.saturating_add(1);
+        // A pipeline may put another id in place of the given one.
+        let (id, name) = match ingest {
+            Ingest::Unproven => (None, LONGEST_NAME.saturating_add(LONGEST_ID)),
+            _ => (line.id.as_deref(), LONGEST_NAME),
+        };
+        Ok(RoutedOperation {
+            id_hash: id.map(hash),
+            destination: Destination::COORDINATOR,
+            parameter: None,
+            name,
+            under_pipeline: ingest != Ingest::None,
+        })
     }
 
     fn named(&mut self, name: &str) -> Result<Named<'a>, Unrouted> {
@@ -138,6 +148,11 @@ impl<'a> OperationRouter<'a> {
         }
         let ingest = ingest(named, line)?;
         let routing = line.routing.as_deref().or(self.default_routing);
+        if ingest == Ingest::Unproven {
+            // An index that refuses or delays the operation may do so for the whole batch.
+            named.target.route(line.id.as_deref().map(hash), routing)?;
+            return Err(Unrouted::Unproven);
+        }
         let missing_id = line.id.is_none().then(|| self.missing_id(line, named, ingest, routing));
         let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
         let id_hash = made.as_ref().map(|id| id.as_str()).or(line.id.as_deref()).map(hash);
@@ -239,8 +254,9 @@ fn ingest(named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
         (_, pipeline) => named.target.ingest(pipeline)?,
     };
     match ingest {
+        Ingest::None => Ok(Ingest::None),
         // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index.
-        Ingest::Harmless(_) if line.action == Action::Update => Err(Unrouted::IndexPipeline),
+        _ if line.action == Action::Update => Err(Unrouted::IndexPipeline),
         ingest => Ok(ingest),
     }
 }

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::admin::status;
 use super::harness::{Harness, id_on, index, state};
 use super::missing_ids::added;
+use crate::engine::Input;
 use crate::engine::pass_through::PassThrough;
+use crate::routing::Unrouted;
 
 /// Returns the cluster of [`state`] with nodes that return items in order, and with pipelines. Indices "good", "reader"
 /// and "bad" have the default pipelines of these names, "twice" has "good" and the final pipeline "reader". The third
@@ -81,18 +83,23 @@ fn operations_under_a_harmless_pipeline_go_to_their_nodes() {
 }
 
 #[test]
-fn operations_under_another_pipeline_pass_through() {
+fn requests_under_another_pipeline_go_to_the_coordinator_as_they_are() {
     let id = id_on(0, 0);
-    for (path, name, more, why) in [
-        ("/_bulk", "bad", json!({}), "index_pipeline"),
-        ("/_bulk", "i", json!({"pipeline": "bad"}), "pipeline"),
-        ("/_bulk", "i", json!({"pipeline": "absent"}), "pipeline"),
-        ("/_bulk", "good", json!({"pipeline": "bad"}), "pipeline"),
-        ("/_bulk?pipeline=bad", "good", json!({}), "pipeline"),
-        ("/_bulk?pipeline=good", "good", json!({"pipeline": "bad"}), "pipeline"),
-        ("/_bulk?pipeline=bad", "twice", json!({}), "pipeline"),
+    for (path, name, more) in [
+        ("/_bulk", "bad", json!({})),
+        ("/_bulk", "i", json!({"pipeline": "bad"})),
+        ("/_bulk", "i", json!({"pipeline": "absent"})),
+        ("/_bulk", "good", json!({"pipeline": "bad"})),
+        ("/_bulk?pipeline=bad", "good", json!({})),
+        ("/_bulk?pipeline=good", "good", json!({"pipeline": "bad"})),
+        ("/_bulk?pipeline=bad", "twice", json!({})),
     ] {
-        assert_eq!(way(path, &operation("index", name, &id, more.clone())), Err(why), "{path} {name} {more}");
+        // The same document may be meant under two names, so all operations stay together and in order.
+        let body = operation("index", "i", &id, json!({"pipeline": "_none"}))
+            + &operation("delete", "i", &id, json!({}))
+            + &operation("index", name, &id, more.clone())
+            + &operation("delete", "good", &id_on(1, 0), json!({}));
+        assert_eq!(way(path, &body), Ok(vec!["es".to_owned()]), "{path} {name} {more}");
     }
     for (path, name, more) in [
         ("/_bulk", "bad", json!({"pipeline": "_none"})),
@@ -100,7 +107,46 @@ fn operations_under_another_pipeline_pass_through() {
         ("/_bulk?pipeline=bad", "i", json!({"pipeline": "good"})),
         ("/_bulk?pipeline=bad", "i", json!({"pipeline": "_none"})),
     ] {
-        assert!(way(path, &operation("index", name, &id, more.clone())).is_ok(), "{path} {name} {more}");
+        let body = operation("index", name, &id, more.clone());
+        assert_eq!(way(path, &body), Ok(vec!["es-0".to_owned()]), "{path} {name} {more}");
+    }
+}
+
+#[test]
+fn operations_under_another_pipeline_keep_missing_ids_and_are_not_sent_again() {
+    let bodies = ["{\"index\":{\"_index\":\"bad\"}}\n{}\n".to_owned(), operation("index", "bad", "1", json!({}))];
+    for body in bodies {
+        let mut harness = harness(json!({}));
+        let id = harness.request("/_bulk", &body);
+        harness.woken();
+        assert_eq!(harness.calls[0].body, body.as_bytes());
+        let call = harness.take_call("es").id;
+        harness.root(Input::CallFailed { call });
+        harness.tick_after(std::time::Duration::from_secs(5));
+        assert!(harness.calls.is_empty());
+        assert_eq!(harness.items(id)[0].1, 503, "{body}");
+    }
+}
+
+#[test]
+fn an_index_that_refuses_operations_under_a_pipeline_gets_whole_requests() {
+    let mut state = cluster();
+    state["metadata"]["indices"]["bad"]["state"] = json!("close");
+    let mut harness = Harness::knowing(json!({}), &state);
+    harness.request("/_bulk", &operation("index", "bad", "1", json!({})));
+    assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Closed)), 1);
+}
+
+#[test]
+fn requests_under_any_pipeline_pass_through_if_items_may_come_in_another_order() {
+    let mut state = cluster();
+    state["nodes"]["n1"]["version"] = json!("8.12.2");
+    for (path, name, why) in
+        [("/_bulk", "good", Unrouted::IndexPipeline), ("/_bulk?pipeline=good", "i", Unrouted::NamedPipeline)]
+    {
+        let mut harness = Harness::knowing(json!({}), &state);
+        harness.request(path, &operation("index", name, &id_on(0, 0), json!({})));
+        assert_eq!(harness.passed_because(PassThrough::Unrouted(why)), 1);
     }
 }
 
@@ -108,7 +154,9 @@ fn operations_under_another_pipeline_pass_through() {
 fn deletions_run_no_pipeline_and_updates_under_one_pass_through() {
     let id = id_on(0, 0);
     assert_eq!(way("/_bulk?pipeline=bad", &operation("delete", "bad", &id, json!({}))), Ok(vec!["es-0".to_owned()]));
-    assert_eq!(way("/_bulk", &operation("update", "good", &id, json!({}))), Err("index_pipeline"));
+    for name in ["good", "bad"] {
+        assert_eq!(way("/_bulk", &operation("update", name, &id, json!({}))), Err("index_pipeline"));
+    }
     assert_eq!(way("/_bulk", &operation("update", "i", &id, json!({"pipeline": "good"}))), Err("index_pipeline"));
     assert_eq!(way("/_bulk", &operation("update", "i", &id, json!({}))), Ok(vec!["es-0".to_owned()]));
 }
@@ -183,15 +231,25 @@ fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
         + &operation("index", "good", &elsewhere, json!({}))
         + &operation("delete", "bad", &own, json!({}));
     let split = explained("/_bulk", &body);
-    assert_eq!(split["listed"][0]["pipelines"], json!(["good", "reader"]));
+    let harmless = |name: &str| json!({"name": name, "harmless": true});
+    assert_eq!(split["listed"][0]["pipelines"], json!([harmless("good"), harmless("reader")]));
     assert_eq!(split["listed"][1]["unrouted"]["reason"], "ingest_role");
     assert_eq!(split["listed"][2]["pipelines"], Value::Null);
-    let whole = explained("/_bulk", &operation("index", "bad", &own, json!({})));
+    let merged = explained(
+        "/_bulk",
+        &(operation("index", "bad", &own, json!({})) + &operation("delete", "i", &elsewhere, json!({}))),
+    );
     let because = "the processor `script` may write any field";
-    assert_eq!(whole["because"]["pipelines"], json!([{"name": "bad", "harmless": false, "because": because}]));
-    let named = explained("/_bulk?pipeline=absent", &operation("index", "twice", &own, json!({})));
+    assert_eq!(merged["listed"][0]["pipelines"], json!([{"name": "bad", "harmless": false, "because": because}]));
+    for operation in 0..2 {
+        assert_eq!(merged["listed"][operation]["unrouted"]["reason"], "unproven_pipeline");
+        assert_eq!(merged["listed"][operation]["upstream"], "es");
+    }
     let absent = json!({"name": "absent", "harmless": false, "because": "it does not exist"});
-    assert_eq!(named["because"]["pipelines"], json!([absent, {"name": "reader", "harmless": true}]));
+    let named = explained("/_bulk?pipeline=absent", &operation("index", "twice", &own, json!({})));
+    assert_eq!(named["listed"][0]["pipelines"], json!([absent, harmless("reader")]));
+    let whole = explained("/_bulk?pipeline=absent", &operation("update", "twice", &own, json!({})));
+    assert_eq!(whole["because"]["pipelines"], json!([absent, harmless("reader")]));
     let status = status(&mut harness);
     let names: Vec<&str> =
         status["pipelines"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();

@@ -9,7 +9,7 @@ use super::details::{Details, LONGEST_PATH, encoded};
 use super::overview::Overview;
 use super::state_query::{RefreshError, StateQuery};
 use crate::json::{CursorError, JsonCursor};
-use crate::node::HttpAddress;
+use crate::node::NodeInfo;
 use crate::routing::pipelines::Definitions;
 use crate::routing::sharing::Content;
 use crate::routing::table::{BUCKETS, Buckets, Entry, NameKind, Target, Unrouted, Version};
@@ -70,7 +70,7 @@ enum Stage {
     Asked(StateQuery),
     Overview(JsonCursor),
     Settings,
-    Http,
+    Nodes,
     Aliases,
     ReadAliases(JsonCursor),
     Targets,
@@ -116,20 +116,9 @@ const MOST: usize = 200;
 const NOT_SENT: u8 = 5;
 
 #[derive(Deserialize)]
-struct HttpNodes {
+struct NodesAnswer {
     #[serde(default)]
-    nodes: BTreeMap<String, HttpNode>,
-}
-
-#[derive(Deserialize)]
-struct HttpNode {
-    #[serde(default)]
-    http: Http,
-}
-
-#[derive(Default, Deserialize)]
-struct Http {
-    publish_address: Option<String>,
+    nodes: BTreeMap<String, NodeInfo>,
 }
 
 impl Cycle {
@@ -221,7 +210,8 @@ impl Cycle {
     /// Continues without an answer to the last query, if routing does not need it. Returns whether it does.
     pub fn skips(&mut self, query: &StateQuery) -> bool {
         self.stage = match query {
-            StateQuery::Settings => Stage::Http,
+            StateQuery::Settings => Stage::Nodes,
+            StateQuery::Nodes if !self.needs_http => Stage::Aliases,
             StateQuery::Pipelines => Stage::Done,
             _ => return false,
         };
@@ -242,10 +232,10 @@ impl Cycle {
                     return Ok(Todo::Pause);
                 }
                 Stage::Settings => Stage::Ask(StateQuery::Settings),
-                Stage::Http => {
-                    let lacks = content.cluster.nodes.list().iter().any(|node| node.present && node.http.is_none());
-                    if self.needs_http && lacks { Stage::Ask(StateQuery::Http) } else { Stage::Aliases }
-                }
+                Stage::Nodes => match content.cluster.nodes.lack_info(self.needs_http) {
+                    true => Stage::Ask(StateQuery::Nodes),
+                    false => Stage::Aliases,
+                },
                 Stage::Aliases => {
                     let same = self.overview.alias_signature == content.cluster.alias_signature;
                     let is_known = same && !self.may_lack;
@@ -321,14 +311,11 @@ impl Cycle {
             StateQuery::Overview => Stage::Overview(cursor(body)?),
             StateQuery::Settings => {
                 content.set_settings(&body).map_err(json)?;
-                Stage::Http
+                Stage::Nodes
             }
-            StateQuery::Http => {
-                let HttpNodes { nodes } = serde_json::from_slice(&body).map_err(json)?;
-                let address =
-                    |(id, node): (String, HttpNode)| Some((id, HttpAddress::read(&node.http.publish_address?)?));
-                let found = nodes.into_iter().filter_map(address).collect();
-                content.change_cluster(|cluster| cluster.nodes.set_http(&found));
+            StateQuery::Nodes => {
+                let NodesAnswer { mut nodes } = serde_json::from_slice(&body).map_err(json)?;
+                content.change_cluster(|cluster| cluster.nodes.set_info(&mut nodes));
                 Stage::Aliases
             }
             StateQuery::Aliases => {

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Deserialize;
 
 use crate::json::{CursorError, JsonCursor};
-use crate::node::Node;
+use crate::node::{Node, runs_pipelines};
 use crate::routing::table::{Buckets, Unrouted, Version, identity};
 
 /// The overview of the cluster: the part of its state that shows which other parts have changed.
@@ -122,7 +122,7 @@ impl Overview {
                 self.read_index(key, cursor.value()?, (known, cycle), &wanted);
             } else if cursor.is_in(&["nodes"]) {
                 let NodeOverview { name, ephemeral_id, version, roles, attributes } = cursor.value()?;
-                let runs_pipelines = roles.map(|roles| roles.iter().any(|role| role == "ingest"));
+                let runs_pipelines = roles.map(|roles| runs_pipelines(&roles));
                 let id = key.clone();
                 let node =
                     Node { id, ephemeral_id, name, version, runs_pipelines, attributes, http: None, present: true };

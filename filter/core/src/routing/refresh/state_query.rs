@@ -15,8 +15,9 @@ pub enum StateQuery {
     Overview,
     /// The run-time settings of the filter.
     Settings,
-    /// The HTTP addresses of the nodes.
-    Http,
+    /// The releases, the roles and the HTTP addresses of the nodes. The cluster asks each node, and leaves out those
+    /// that do not answer within a second.
+    Nodes,
     /// The write index of each alias.
     Aliases,
     /// The location of these indices' shards, and the rules by which documents are assigned to them.
@@ -72,7 +73,10 @@ impl StateQuery {
                     ["persistent", "transient"].map(|kind| format!("{kind}.cluster.metadata.bulk_reshuffle"));
                 format!("/_cluster/settings?filter_path={}", settings.join(","))
             }
-            Self::Http => "/_nodes/http?filter_path=nodes.*.http.publish_address".to_owned(),
+            Self::Nodes => {
+                let fields = ["version", "roles", "http.publish_address"].map(|field| format!("nodes.*.{field}"));
+                format!("/_nodes/http?timeout=1s&filter_path={}", fields.join(","))
+            }
             Self::Aliases => Aliases::PATH.to_owned(),
             Self::Details(names) => Details::path(names.iter().map(String::as_str)),
             Self::Pipelines => Definitions::PATH.to_owned(),
@@ -86,7 +90,7 @@ impl fmt::Display for StateQuery {
             Self::Version => "version",
             Self::Overview => "overview",
             Self::Settings => "settings",
-            Self::Http => "nodes",
+            Self::Nodes => "nodes",
             Self::Aliases => "aliases",
             Self::Details(_) => "details of indices",
             Self::Pipelines => "pipelines",

@@ -192,6 +192,8 @@ pub enum Ingest {
     None,
     /// Pipelines that leave the index, the id and the routing value of the document alone.
     Harmless(Harmless),
+    /// Pipelines that may change where the document goes.
+    Unproven,
 }
 
 /// The index that writing to a name goes to. The name is the index's own, an alias or a data stream.
@@ -259,19 +261,21 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// Returns the pipelines that the cluster runs for an operation other than a deletion, which may name one. Fails if
-    /// it is not proven that they are harmless.
+    /// there are any and nodes do not return the items in order.
     pub fn ingest(&self, named: Option<&str>) -> Result<Ingest, Unrouted> {
         if self.index.pipelines.is_none() && named.is_none_or(|name| name == NO_PIPELINE) {
             return Ok(Ingest::None);
         }
-        let why = if named.is_some() { Unrouted::NamedPipeline } else { Unrouted::IndexPipeline };
         let mut ingest = Ingest::None;
         for name in self.pipeline_names(named) {
+            if !self.table.orders_items {
+                return Err(if named.is_some() { Unrouted::NamedPipeline } else { Unrouted::IndexPipeline });
+            }
             let verdict = self.table.pipelines.as_ref().and_then(|pipelines| pipelines.verdict(name));
-            let Some(Ok(harmless)) = verdict.filter(|_| self.table.orders_items) else { return Err(why) };
-            ingest = match ingest {
-                Ingest::None => Ingest::Harmless(*harmless),
-                Ingest::Harmless(other) => Ingest::Harmless(harmless.and(other)),
+            ingest = match (ingest, verdict) {
+                (Ingest::None, Some(Ok(harmless))) => Ingest::Harmless(*harmless),
+                (Ingest::Harmless(other), Some(Ok(harmless))) => Ingest::Harmless(harmless.and(other)),
+                _ => Ingest::Unproven,
             };
         }
         Ok(ingest)

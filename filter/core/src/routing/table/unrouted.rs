@@ -29,10 +29,13 @@ pub enum Unrouted {
     Closed,
     /// The index takes no operations: `index.blocks`. Some of these refusals look temporary.
     WriteBlock,
-    /// An ingest pipeline of the index may change where documents go, or its items may come out of order.
+    /// The index has an ingest pipeline, and the items may return in another order; or the operation is an update.
     IndexPipeline,
-    /// The operation or the request names an ingest pipeline with such effects.
+    /// The operation or the request names an ingest pipeline, and the items may return in another order.
     NamedPipeline,
+    /// A pipeline of the operation, or of another one in the request, may change where documents go. All operations of
+    /// the request stay together.
+    Unproven,
     /// The operation is under an ingest pipeline, and its node does not run any.
     IngestRole,
     /// The index has a mode that the filter does not know.
@@ -67,7 +70,7 @@ pub enum Unrouted {
 
 impl Unrouted {
     /// All reasons.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::NoIndex,
         Self::UnknownIndex,
         Self::DateMath,
@@ -81,6 +84,7 @@ impl Unrouted {
         Self::WriteBlock,
         Self::IndexPipeline,
         Self::NamedPipeline,
+        Self::Unproven,
         Self::IngestRole,
         Self::IndexMode,
         Self::RoutingPath,
@@ -98,7 +102,7 @@ impl Unrouted {
     ];
 
     /// Returns whether operations of several requests may share a batch for a coordinating node. This requires a known
-    /// index: with a pipeline, items may return in another order, and a shard without a primary delays a whole batch.
+    /// index: a shard without a primary delays a whole batch.
     pub fn may_be_merged(self) -> bool {
         matches!(
             self,
@@ -110,6 +114,7 @@ impl Unrouted {
                 | Self::Version
                 | Self::Partition
                 | Self::Upstream
+                | Self::Unproven
                 | Self::IngestRole
         )
     }
@@ -135,6 +140,7 @@ impl Unrouted {
             Self::WriteBlock => "write_block",
             Self::IndexPipeline => "index_pipeline",
             Self::NamedPipeline => "pipeline",
+            Self::Unproven => "unproven_pipeline",
             Self::IngestRole => "ingest_role",
             Self::IndexMode => "index_mode",
             Self::RoutingPath => "routing_path",

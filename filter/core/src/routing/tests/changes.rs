@@ -52,8 +52,8 @@ fn everything_is_queried_once_at_the_start() {
     harness.run_for(Time::ZERO);
     harness.check();
     let asked = harness.asked();
-    assert_eq!(asked[..2], [StateQuery::Overview, StateQuery::Settings]);
-    assert!(matches!(&asked[2..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
+    assert_eq!(asked[..3], [StateQuery::Overview, StateQuery::Settings, StateQuery::Nodes]);
+    assert!(matches!(&asked[3..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
     assert_eq!(harness.workers[0].borrow().events, [PollEvent::Loaded]);
 }
 

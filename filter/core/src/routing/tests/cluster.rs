@@ -21,7 +21,7 @@ pub struct Cluster {
     /// The processors of each pipeline.
     pub pipelines: BTreeMap<String, Value>,
     pub settings: Value,
-    /// The release of all nodes, if they report it.
+    /// The release of all nodes, if the state has it.
     pub release: Option<&'static str>,
 }
 
@@ -120,10 +120,14 @@ impl Cluster {
             "/_cluster/settings" => self.settings.clone(),
             "/_alias" => self.aliases(),
             "/_nodes/http" => {
-                let address = |(id, port): (&String, &u16)| {
-                    (id.clone(), json!({"http": {"publish_address": format!("10.0.0.1:{port}")}}))
+                let node = |(id, port): (&String, &u16)| {
+                    let http = json!({"publish_address": format!("10.0.0.1:{port}")});
+                    (
+                        id.clone(),
+                        json!({"version": self.release.unwrap_or("2.19.6"), "roles": ["data", "ingest"], "http": http}),
+                    )
                 };
-                json!({"nodes": self.ports.iter().map(address).collect::<Map<_, _>>()})
+                json!({"nodes": self.ports.iter().map(node).collect::<Map<_, _>>()})
             }
             "/_cluster/state/metadata" => {
                 let definition =
