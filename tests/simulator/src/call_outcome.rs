@@ -166,7 +166,7 @@ impl Lie {
 
 /// Returns whether an item is for an operation under a pipeline.
 fn is_ingested(item: &str) -> bool {
-    item.contains(INGESTED) || item.contains("fail_processor_exception")
+    item.contains(INGESTED)
 }
 
 fn other_action(item: &str) -> String {

@@ -126,6 +126,9 @@ impl Harness {
             if sent.operation.piped {
                 self.coverage.count("operation: under a pipeline");
             }
+            if sent.operation.unproven {
+                self.coverage.count("operation: under an unproven pipeline");
+            }
             if sent.extended {
                 self.coverage.count(match sent.operation.id {
                     Some(_) => "operation: given an id",

@@ -78,7 +78,6 @@ const ODDITIES: &[&str] = &[
     "accept",
     "header",
     "action_line",
-    "pipeline",
     "index_pipeline",
     "update_body",
     "incomplete",
@@ -210,7 +209,6 @@ fn odd_lines(rng: &mut Rng, oddity: Option<&str>) -> String {
             r#"{"delete":{"_index":"i"}}"#,
             r#"{"delete":{"_index":"i","_id":null}}"#,
         ]),
-        Some("pipeline") => r#"{"index":{"_index":"i","_id":"1","pipeline":"p"}}"#,
         Some("index_pipeline") => "{\"update\":{\"_index\":\"h\",\"_id\":\"1\"}}\n{\"doc\":{}}",
         Some("update_body") => "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n[]",
         Some("unrouted") => {

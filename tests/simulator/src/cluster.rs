@@ -39,6 +39,9 @@ const REFUSALS: &[(u64, &str)] = &[
     (503, "unavailable_shards_exception"),
 ];
 
+/// The index in which an unproven pipeline stores documents.
+const STORED_IN: &str = "i";
+
 /// The field of an item for which a pipeline ran.
 pub const INGESTED: &str = r#""executed_pipelines":["harmless"]"#;
 
@@ -94,7 +97,8 @@ impl Cluster {
         let number = self.carried_out;
         let made = format!("made-{number}");
         let id = operation.id.as_deref().unwrap_or(&made);
-        let head = |index: &str| format!(r#"{{"{}":{{"_index":"{index}","_id":"{id}""#, operation.action.name());
+        let ran = if operation.piped { format!(",{INGESTED}") } else { String::new() };
+        let head = |index: &str| format!(r#"{{"{}":{{"_index":"{index}","_id":"{id}"{ran}"#, operation.action.name());
         let error = |index: &str, status: u64, kind: &str| {
             let error = format!(r#"{{"type":"{kind}","reason":"operation {marker}"}}"#);
             format!(r#"{},"status":{status},"error":{error}}}}}"#, head(index))
@@ -102,9 +106,10 @@ impl Cluster {
         let mut refusal = None;
         // A pipeline drops some documents, and fails others, which may then be stored elsewhere.
         let ingested = if operation.piped { rng.up_to(9) } else { 9 };
-        let item = match self.layout().target(&operation.name) {
+        let target = self.target(operation);
+        let item = match target {
             Some((index, _)) if ingested == 0 => {
-                format!(r#"{},"_version":-3,"result":"noop",{INGESTED},"status":200}}}}"#, head(index))
+                format!(r#"{},"_version":-3,"result":"noop","status":200}}}}"#, head(index))
             }
             Some((index, _)) if ingested == 1 => {
                 refusal = Some(400);
@@ -127,9 +132,8 @@ impl Cluster {
                     409 => error(index, 409, "version_conflict_engine_exception"),
                     404 if operation.action == Action::Update => error(index, 404, "document_missing_exception"),
                     _ => {
-                        let ingested = if operation.piped { format!("{INGESTED},") } else { String::new() };
                         format!(
-                            r#"{},"_version":{marker},"result":"{result}",{ingested}"_seq_no":{number},"status":{status}}}}}"#,
+                            r#"{},"_version":{marker},"result":"{result}","_seq_no":{number},"status":{status}}}}}"#,
                             head(index)
                         )
                     }
@@ -144,10 +148,19 @@ impl Cluster {
     /// ever meant another index: then not even the cluster would apply a request's operations in order.
     fn document(&self, operation: &Operation) -> Option<Document> {
         let id = operation.id.clone()?;
+        if operation.unproven {
+            return Some((STORED_IN, operation.routing.clone(), id));
+        }
         let mut targets = self.history.iter().map(|layout| layout.target(&operation.name));
         let (index, added) = targets.next()??;
         let routing = added.map(str::to_owned).or(operation.routing.clone());
         targets.all(|target| target == Some((index, added))).then_some((index, routing, id))
+    }
+
+    /// Returns the index that an operation is stored in now, with the routing value that its name adds.
+    fn target(&self, operation: &Operation) -> Option<(&'static str, Option<&'static str>)> {
+        let target = self.layout().target(&operation.name)?;
+        Some(if operation.unproven { (STORED_IN, None) } else { target })
     }
 
     fn write(&mut self, action: Action, document: Document) -> (u64, &'static str) {

@@ -83,6 +83,7 @@ impl Harness {
                 text: Vec::new(),
                 is_conditional: false,
                 piped: false,
+                unproven: false,
             };
             let owner = layout.target(name).and_then(|(index, added)| layout.owner(index, &operation, added).flatten());
             let owner = owner.unwrap_or_else(|| COORDINATOR.to_owned());

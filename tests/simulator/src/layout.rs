@@ -45,13 +45,16 @@ enum Kind {
 const ROUTING_SHARDS: u32 = 768;
 
 /// The names that operations are for. Some cannot be written to or routed.
-pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p", "h", "series"];
+pub const NAMES: &[&str] = &["i", "i", "i", "j", "j", "k", "a", "r", "p", "h", "piped", "series"];
 
 /// The pipeline that drops and fails some documents, and changes nothing.
 pub const HARMLESS: &str = "harmless";
 
+/// The pipeline that does the same, and stores documents in another index.
+pub const UNPROVEN: &str = "unproven";
+
 /// The names that make a request pass through unchanged.
-pub const ODD_NAMES: &[&str] = &["shut", "piped", "many", "ghost"];
+pub const ODD_NAMES: &[&str] = &["shut", "many", "ghost"];
 
 /// Returns whether only the cluster knows where an operation goes, in any layout.
 fn is_unrouted(operation: &Operation) -> bool {
@@ -212,7 +215,7 @@ impl Layout {
     /// `Some(None)` stands for any node.
     pub fn owner(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<String>> {
         let index = self.indices.get(index)?;
-        if is_unrouted(operation) {
+        if operation.unproven || is_unrouted(operation) {
             return Some(Some(COORDINATOR.to_owned()));
         }
         let Some(shard) = index.shard(operation, added) else { return Some(None) };
@@ -230,8 +233,10 @@ impl Layout {
             "/_cluster/state/version" => Some(self.version()),
             OVERVIEW => Some(self.overview()),
             "/_cluster/state/metadata" => {
-                let pipeline = json!({"id": HARMLESS, "config": {"processors": [{"drop": {"if": "ctx.m == 1"}}]}});
-                Some(json!({"metadata": {"ingest": {"pipeline": [pipeline]}}}))
+                let drop = json!({"drop": {"if": "ctx.m == 1"}});
+                let harmless = json!({"id": HARMLESS, "config": {"processors": [drop]}});
+                let unproven = json!({"id": UNPROVEN, "config": {"processors": [drop, {"reroute": {}}]}});
+                Some(json!({"metadata": {"ingest": {"pipeline": [harmless, unproven]}}}))
             }
             path => Some(self.details(path.strip_prefix("/_cluster/state/metadata,routing_table/")?)),
         }
@@ -304,7 +309,7 @@ impl Index {
     fn metadata(&self) -> Value {
         let mut settings = json!({"uuid": self.uuid, "number_of_shards": self.primaries.len().to_string(), "version": {"created": "136408127"}});
         let special = match self.kind {
-            Kind::Piped => Some(("default_pipeline", "p")),
+            Kind::Piped => Some(("default_pipeline", UNPROVEN)),
             Kind::Harmless => Some(("final_pipeline", HARMLESS)),
             Kind::TimeSeries => Some(("mode", "time_series")),
             Kind::Partitioned => Some(("routing_partition_size", "2")),

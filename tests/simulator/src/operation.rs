@@ -18,6 +18,8 @@ pub struct Operation {
     pub is_conditional: bool,
     /// Whether the cluster runs a pipeline for it.
     pub piped: bool,
+    /// Whether that pipeline may change where its document goes.
+    pub unproven: bool,
     /// The lines as the client sends them.
     pub text: Vec<u8>,
 }
@@ -43,7 +45,10 @@ pub struct Defaults {
 impl Operation {
     /// Returns whether it may be executed twice.
     pub fn is_idempotent(&self) -> bool {
-        matches!(self.action, Action::Index | Action::Delete) && self.id.is_some() && !self.is_conditional
+        matches!(self.action, Action::Index | Action::Delete)
+            && self.id.is_some()
+            && !self.is_conditional
+            && !self.unproven
     }
 
     /// Generates an operation that the filter vouches for.
@@ -56,7 +61,8 @@ impl Operation {
         };
         let name = own_name.or(defaults.name).unwrap_or_default();
         // An update under a pipeline passes through.
-        let action = if name == "h" && action == Action::Update { Action::Index } else { action };
+        let has_pipeline = ["h", "piped"].contains(&name);
+        let action = if has_pipeline && action == Action::Update { Action::Index } else { action };
         // The index "p" is partitioned, and the alias "r" stands for the routing "x".
         let may_lack_id = matches!(action, Action::Index | Action::Create);
         let id = (!(may_lack_id && rng.percent(10))).then(|| Id::draw(rng, ids));
@@ -73,10 +79,13 @@ impl Operation {
         fields.extend(precondition.map(str::to_owned));
         let is_conditional = precondition.is_some_and(|fields| !fields.contains("external_gte"));
         let is_written = matches!(action, Action::Index | Action::Create);
-        let pipeline = (is_written && rng.percent(5)).then(|| rng.one_of(&[layout::HARMLESS, "_none"]));
+        let pipeline =
+            (is_written && rng.percent(5)).then(|| rng.one_of(&[layout::HARMLESS, layout::UNPROVEN, "_none"]));
         fields.extend(pipeline.map(|pipeline| format!(r#""pipeline":"{pipeline}""#)));
-        // A final pipeline runs in any case.
-        let piped = is_written && (name == "h" || pipeline == Some(layout::HARMLESS));
+        // A named pipeline replaces the default one. A final pipeline runs in any case.
+        let first = pipeline.or((name == "piped").then_some(layout::UNPROVEN));
+        let piped = is_written && (name == "h" || first.is_some_and(|pipeline| pipeline != "_none"));
+        let unproven = is_written && first == Some(layout::UNPROVEN);
         let line = format!(r#"{{"{}":{{{}}}}}"#, action.name(), fields.join(","));
         let end = if rng.percent(5) { "\r\n" } else { "\n" };
         let mut text = format!("{line}{}{end}", written(marker)).into_bytes();
@@ -84,7 +93,16 @@ impl Operation {
             text.extend_from_slice(source(action, is_conditional, marker, rng).as_bytes());
         }
         let routing = own_routing.or(defaults.routing).map(str::to_owned);
-        Self { action, name: name.to_owned(), id: id.map(|id| id.plain), routing, is_conditional, piped, text }
+        Self {
+            action,
+            name: name.to_owned(),
+            id: id.map(|id| id.plain),
+            routing,
+            is_conditional,
+            piped,
+            unproven,
+            text,
+        }
     }
 
     /// Returns the operation with the parameter that the filter added to its action line in these lines. Only an id or

@@ -202,9 +202,16 @@ impl Ledger {
             let redirected = self.is_redirected(call);
             let apart = self.redirects || !self.has_same_id_elsewhere(sent, &call.upstream);
             check(apart, Promise::Order, "has its id both in routed and in unrouted operations")?;
+            let under = |matches: fn(&Operation) -> bool| self.is_any_of_request(sent, matches);
+            let to_coordinator = call.upstream.as_ref() == COORDINATOR;
+            // The pipeline may lead several operations of the request to one document.
+            let is_together = to_coordinator || !under(|operation| operation.unproven);
+            check(is_together, Promise::Order, "is sent to a node, and its request is under an unproven pipeline")?;
             let mut instead =
                 self.missing.iter().filter(|(of, _)| *of == engine && call.upstream.as_ref() == COORDINATOR);
+            // The verdicts on the pipelines may not be known yet.
             let owned = redirected
+                || to_coordinator && under(|operation| operation.piped)
                 || cluster.has_owned(&call.upstream, &sent.operation)
                 || instead.any(|(_, missing)| cluster.has_owned(missing, &sent.operation));
             check(owned, Promise::Owner, &format!("is sent to {}, which never owned it", call.upstream))?;
@@ -223,6 +230,13 @@ impl Ledger {
         let known = [Some(COORDINATOR), before].contains(&Some(&call.upstream));
         check(known, Promise::Owner, &format!("is sent again to {}", call.upstream))?;
         Ok(true)
+    }
+
+    /// Returns whether any operation of its request matches.
+    fn is_any_of_request(&self, sent: &Sent, matches: fn(&Operation) -> bool) -> bool {
+        let operations = self.requests.get(sent.request).map(|request| request.client.operations.clone());
+        let operations = operations.and_then(|range| self.operations.get(range)).unwrap_or_default();
+        operations.iter().any(|sent| matches(&sent.operation))
     }
 
     /// Returns whether another operation of its request with the same id was routed although this one is not, or vice

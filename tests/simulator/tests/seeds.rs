@@ -15,6 +15,7 @@ fn hundreds_of_runs_keep_every_promise() {
         "operation: given an id",
         "operation: given a routing value",
         "operation: under a pipeline",
+        "operation: under an unproven pipeline",
         "outcome: merged",
         "outcome: abandoned",
         "batch: of several requests",

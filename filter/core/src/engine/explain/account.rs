@@ -143,7 +143,7 @@ impl<'a> Account<'a> {
         let unrouted = target.and_then(|target| target.route(id_hash, routing.as_deref()).err());
         let upstream = self.upstream_of(operation);
         let is_forwarded = operation.placement.under_pipeline && upstream == UpstreamId::COORDINATOR;
-        let unrouted = match request.unrouted.contains_key(&Unrouted::Unproven) {
+        let unrouted = match request.is_unproven() {
             true => Some(Unrouted::Unproven),
             false => unrouted.or(is_forwarded.then_some(Unrouted::IngestRole)),
         };

@@ -103,10 +103,11 @@ impl Engine {
         let Some(request) = self.requests.get(&id) else { return };
         let shares = request.shares.len();
         let (operations, unrouted) = (request.operations.len(), request.unrouted.clone());
-        (0..=u16::MAX).take(shares).for_each(|share| _ = self.hold_part(id, share));
-        if unrouted.contains_key(&Unrouted::Unproven) {
+        if request.is_unproven() {
+            // Its pipelines may not have been queried yet.
             self.cluster.state.want_pipelines(self.now);
         }
+        (0..=u16::MAX).take(shares).for_each(|share| _ = self.hold_part(id, share));
         self.count(Counter::Operations, operations);
         for (why, operations) in unrouted {
             self.count(Counter::OperationsUnrouted(why), operations);

@@ -167,9 +167,10 @@ impl Engine {
         let operations: Vec<&Operation> = request.share_operations(held.share, &held.selection).collect();
         let count = request.shares.get(usize::from(held.share))?.operations.len();
         let places: Vec<u32> = held.selection.places(count).collect();
+        let is_unproven = request.is_unproven();
         let (mut again, mut bytes, mut overtaking) = (VecDeque::new(), 0_u64, BTreeSet::new());
         for ((item, operation), place) in items.iter().zip(operations).zip(places).rev() {
-            let document = operation.placement.id_hash;
+            let document = if is_unproven { Some(0) } else { operation.placement.id_hash };
             if item.status == 429 && document.is_none_or(|document| !overtaking.contains(&document)) {
                 again.push_front(place);
                 bytes = bytes.saturating_add(request.sent_bytes(operation));

@@ -242,7 +242,7 @@ impl Request {
             compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
         }
         self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
-        if self.unrouted.contains_key(&Unrouted::Unproven) {
+        if self.is_unproven() {
             self.keep_together();
         }
         if self.same_id().is_some() {
@@ -255,8 +255,13 @@ impl Request {
         Ok(())
     }
 
-    /// Moves all operations into one share for the coordinating upstream. A pipeline may lead several of them to one
-    /// document, and then their order matters.
+    /// Returns whether one of its operations is under a pipeline that may change where documents go. Any two of them may
+    /// then write to one document.
+    pub fn is_unproven(&self) -> bool {
+        self.unrouted.contains_key(&Unrouted::Unproven)
+    }
+
+    /// Moves all operations into one share for the coordinating upstream, where they keep their order.
     fn keep_together(&mut self) {
         let mut share = Share::new(Destination::COORDINATOR);
         for (position, operation) in (0..).zip(&mut self.operations) {

@@ -149,9 +149,11 @@ impl<'a> OperationRouter<'a> {
         let ingest = ingest(named, line)?;
         let routing = line.routing.as_deref().or(self.default_routing);
         if ingest == Ingest::Unproven {
-            // An index that refuses or delays the operation may do so for the whole batch.
-            named.target.route(line.id.as_deref().map(hash), routing)?;
-            return Err(Unrouted::Unproven);
+            return match named.target.route(line.id.as_deref().map(hash), routing) {
+                // The index may refuse or delay the whole batch.
+                Err(why) if !why.may_be_merged() => Err(why),
+                _ => Err(Unrouted::Unproven),
+            };
         }
         let missing_id = line.id.is_none().then(|| self.missing_id(line, named, ingest, routing));
         let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());

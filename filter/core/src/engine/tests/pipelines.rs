@@ -128,6 +128,23 @@ fn operations_under_another_pipeline_keep_missing_ids_and_are_not_sent_again() {
     }
 }
 
+/// The pipeline may lead both operations to one document.
+#[test]
+fn a_rejected_operation_is_not_sent_again_after_a_later_one_of_its_request() {
+    let (first, second) = (operation("index", "bad", "1", json!({})), operation("index", "i", "2", json!({})));
+    let both = first + &second;
+    for (statuses, expected) in [([429, 201], None), ([201, 429], Some(&second)), ([429, 429], Some(&both))] {
+        let mut harness = harness(json!({}));
+        harness.request("/_bulk", &both);
+        harness.woken();
+        let item = |(id, status)| format!(r#"{{"index":{{"_index":"x","_id":"{id}","status":{status}}}}}"#);
+        let items = [1, 2].into_iter().zip(statuses).map(item).collect::<Vec<_>>().join(",");
+        harness.answer_with("es", 200, &format!(r#"{{"took":3,"errors":true,"items":[{items}]}}"#));
+        harness.tick_after(std::time::Duration::from_secs(5));
+        assert_eq!(harness.calls.first().map(|call| &call.body[..]), expected.map(|body| body.as_bytes()));
+    }
+}
+
 #[test]
 fn an_index_that_refuses_operations_under_a_pipeline_gets_whole_requests() {
     let mut state = cluster();
