@@ -296,9 +296,13 @@ fn pipelines(version: Distribution) -> Vec<Kind> {
         processors.insert(1, json!({"enrich": {"policy_name": "p", "field": "host", "target_field": "rich"}}));
     }
     let selective = |kind| pipeline(pipeline(kind, "called", called.clone()), "selective", processors.clone().into());
-    let moving = |kind| pipeline(kind, "moving", json!([{"set": {"field": "_routing", "value": "elsewhere"}}]));
-    // These versions return items in order.
-    let on_ordered = |expected, other| if has_modes(version) { expected } else { other };
+    let orders_items = has_modes(version) || version == Elasticsearch7_17;
+    let on_ordered = |expected, other| if orders_items { expected } else { other };
+    let changes = |title, name: &'static str, processor: Value| {
+        pipeline(Kind::new(title, name), name, json!([processor]))
+            .index(name, json!({"index.default_pipeline": name}))
+            .expect(Passed(if orders_items { "unproven_pipeline" } else { "index_pipeline" }))
+    };
     let stream = json!({
         "index_patterns": ["logs-piped"], "data_stream": {},
         "template": {"settings": {"number_of_shards": 6, "number_of_replicas": 0, "index.default_pipeline": "harmless"}},
@@ -339,9 +343,14 @@ fn pipelines(version: Distribution) -> Vec<Kind> {
         selective(Kind::new("pipeline that drops or fails all documents (refused)", "piped-selectively"))
             .index("piped-selectively", json!({"index.default_pipeline": "selective"}))
             .expect(on_ordered(Refused, Passed("index_pipeline"))),
-        moving(Kind::new("pipeline that changes `_routing`", "piped-elsewhere"))
-            .index("piped-elsewhere", json!({"index.default_pipeline": "moving"}))
-            .expect(Passed("index_pipeline")),
+        changes(
+            "pipeline that changes `_routing`",
+            "piped-elsewhere",
+            json!({"set": {"field": "_routing", "value": "elsewhere"}}),
+        ),
+        changes("pipeline that calls `reroute`", "piped-away", json!({"reroute": {"destination": "piped-there"}}))
+            .index("piped-there", json!({}))
+            .only_on(has_modes),
     ]
 }
 
