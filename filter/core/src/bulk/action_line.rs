@@ -15,8 +15,7 @@ const MAX_ID: usize = 512;
 /// An action line that the filter vouches for: every version of Elasticsearch and OpenSearch accepts it and gives it
 /// the same meaning.
 ///
-/// The filter does not vouch for a line on whose meaning versions differ (text after the object, `_type`, ids of other
-/// types), for a line that could fail the whole request (a version without a version type, half of a sequence number
+/// The filter does not vouch for a line on whose meaning versions differ (text after the object, ids of other types), for a line that could fail the whole request (a version without a version type, half of a sequence number
 /// and primary term), or for a merely unusual line. The whole request then passes through unchanged.
 ///
 /// A parameter that is `null` is absent for every cluster.
@@ -44,6 +43,9 @@ pub struct ActionLine<'a> {
     /// Whether the line has `dynamic_templates`. Elasticsearch knows them from 7.13 on. Other clusters refuse the whole
     /// request, so the caller must know that the cluster has no such nodes.
     pub has_dynamic_templates: bool,
+    /// Whether the line has the `_type` `_doc`. Elasticsearch 7 and OpenSearch 1 accept it, and answer with a
+    /// `warning`. Later releases refuse the whole request, so the caller must know that the cluster has no such nodes.
+    pub has_type: bool,
     nulls: Nulls,
     text: &'a [u8],
 }
@@ -78,7 +80,8 @@ impl<'a> ActionLine<'a> {
         if !vouched {
             return Err(LineError);
         }
-        let Extra { pipeline, require_alias, require_data_stream, is_conditional, has_dynamic_templates } = extra;
+        let Extra { pipeline, require_alias, require_data_stream, is_conditional, has_dynamic_templates, has_type } =
+            extra;
         Ok(Self {
             action,
             index,
@@ -89,6 +92,7 @@ impl<'a> ActionLine<'a> {
             require_data_stream,
             is_conditional,
             has_dynamic_templates,
+            has_type,
             nulls,
             text: line,
         })
@@ -159,6 +163,7 @@ struct Extra<'a> {
     require_data_stream: Option<bool>,
     is_conditional: bool,
     has_dynamic_templates: bool,
+    has_type: bool,
 }
 
 impl<'a> Parsed<'a> {
@@ -258,7 +263,7 @@ struct Parameters<'a> {
     version_type: Option<VersionType>,
     if_seq_no: Option<Integer>,
     if_primary_term: Option<Integer>,
-    _type: Option<Never>,
+    _type: Option<Type>,
     dynamic_templates: Option<Templates>,
 }
 
@@ -277,6 +282,7 @@ impl<'a> Parameters<'a> {
             require_data_stream: self.require_data_stream,
             is_conditional: self.precondition(action)?.is_conditional(),
             has_dynamic_templates,
+            has_type: self._type.is_some(),
         })
     }
 
@@ -346,9 +352,12 @@ impl<'de> Visitor<'de> for TemplatesVisitor {
     }
 }
 
-/// A parameter that may only be `null`.
+/// The only type of documents that Elasticsearch 7 and OpenSearch 1 create.
 #[derive(Debug, PartialEq, Deserialize)]
-enum Never {}
+enum Type {
+    #[serde(rename = "_doc")]
+    Doc,
+}
 
 /// A whole number from 0, as a number or as a string of digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -550,7 +559,8 @@ mod tests {
             r#"{"index":{"_id":"\ud83d"}}"#,
             r#"{"index":{"_index":""}}"#,
             r#"{"index":{"routing":""}}"#,
-            r#"{"index":{"_type":"_doc"}}"#,
+            r#"{"index":{"_type":"doc"}}"#,
+            r#"{"index":{"_type":["_doc"]}}"#,
             r#"{"index":{"_routing":"a"}}"#,
             r#"{"index":{"_type":null,"_type":null}}"#,
             r#"{"index":{"unknown":null}}"#,

@@ -27,6 +27,10 @@ fn has_modes(distribution: Distribution) -> bool {
     matches!(distribution, Elasticsearch8 | Elasticsearch9)
 }
 
+fn has_types(distribution: Distribution) -> bool {
+    matches!(distribution, Elasticsearch7_10 | Elasticsearch7_17 | OpenSearch1)
+}
+
 fn indices() -> Vec<Kind> {
     let required = json!({"_routing": {"required": true}});
     let source = json!({"number_of_routing_shards": 24, "index.blocks.write": true});
@@ -240,6 +244,10 @@ fn operations() -> Vec<Kind> {
              \"dynamic_templates\":null",
         ),
         Kind {
+            parameters: ",\"_type\":\"_doc\"",
+            ..Kind::new("`_type`", "typed").index("typed", json!({})).only_on(has_types)
+        },
+        Kind {
             parameters: ",\"dynamic_templates\":{\"n\":\"numbers\"}",
             ..Kind::new("`dynamic_templates`", "templated")
                 .mapped_index(
@@ -247,7 +255,7 @@ fn operations() -> Vec<Kind> {
                     json!({}),
                     json!({"dynamic_templates": [{"numbers": {"mapping": {"type": "double"}}}]}),
                 )
-                .only_on(has_modes)
+                .only_on(|distribution| has_modes(distribution) || distribution == Elasticsearch7_17)
         },
     ]
 }

@@ -69,8 +69,10 @@ impl From<Unrouted> for Why {
                  does since 8.13), or the operation is an update."
             }
             Unrouted::DynamicTemplates => {
-                "The operation has `dynamic_templates`, and not all nodes are known to support it (Elasticsearch reports \
-                 its release since 8.8)."
+                "The operation has `dynamic_templates`, and not all nodes support it (Elasticsearch does since 7.13)."
+            }
+            Unrouted::Type => {
+                "The operation has a `_type`, and not all nodes accept it (Elasticsearch 7 and OpenSearch 1 do)."
             }
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",

@@ -56,6 +56,8 @@ pub struct Request {
     direct: HashMap<Box<str>, Option<(u32, Destination)>>,
     /// The number of operations that go to the coordinating upstream, by reason.
     pub unrouted: BTreeMap<Unrouted, usize>,
+    /// Whether one of its lines has a `_type`. The cluster then adds a `warning` to the answer.
+    pub has_type: bool,
     /// The name that is missing in the table and makes the request pass through.
     pub unknown: Option<String>,
     /// The parameters that are added to its lines.
@@ -179,6 +181,7 @@ impl Request {
             round_robin,
             direct: HashMap::new(),
             unrouted: BTreeMap::new(),
+            has_type: false,
             unknown: None,
             splices: Splices::default(),
             items: 0,
@@ -359,7 +362,7 @@ impl Request {
     }
 
     fn read_operations(&mut self, ids: &mut IdGenerator) -> Result<(), PassThrough> {
-        let Self { reader, body, operations, shares, share_numbers, splices, items, longest_name, .. } = self;
+        let Self { reader, body, operations, shares, share_numbers, splices, items, longest_name, has_type, .. } = self;
         let mut router = OperationRouter {
             table: &self.table,
             config: &self.config,
@@ -385,6 +388,7 @@ impl Request {
             if let Some(parameter) = parameter {
                 splices.push(line.splice(start, parameter));
             }
+            *has_type |= line.has_type;
             let share = match share_numbers.find(shares, destination) {
                 Some(share) => share,
                 None => {

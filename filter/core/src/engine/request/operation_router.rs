@@ -143,6 +143,9 @@ impl<'a> OperationRouter<'a> {
         if line.has_dynamic_templates && !self.table.knows_dynamic_templates() {
             return Err(Unrouted::DynamicTemplates);
         }
+        if line.has_type && !self.table.knows_types() {
+            return Err(Unrouted::Type);
+        }
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }

@@ -107,6 +107,34 @@ fn refused_operations_get_no_id() {
     }
 }
 
+/// Fluent Bit and Fluentd write types for Elasticsearch 7. The cluster answers with a warning, which is for them alone.
+#[test]
+fn types_are_for_nodes_that_accept_them_and_their_requests_share_no_batch_with_others() {
+    let line = |more: Value| {
+        let mut parameters = json!({"_index": "i", "_id": id_on(0, 0)});
+        parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{}\n{{}}\n", json!({"index": parameters}))
+    };
+    let (typed, untyped) = (line(json!({"_type": "_doc"})), line(json!({})));
+    for releases in [["7.17.29", "7.10.2", "7.17.29"], ["1.3.20"; 3]] {
+        let mut harness = harness(json!({"hold": {"early_release": false}}), releases);
+        for body in [&typed, &untyped, &typed] {
+            harness.request("/_bulk", body);
+        }
+        harness.tick_after(std::time::Duration::from_secs(1));
+        let sent: Vec<_> = harness.calls.iter().map(|call| String::from_utf8_lossy(&call.body).into_owned()).collect();
+        assert_eq!(sent, [untyped.clone(), typed.repeat(2)]);
+        assert_eq!(harness.calls[0].headers, harness.calls[1].headers);
+        harness.settle();
+        assert_eq!(harness.replies.len(), 3);
+    }
+    for releases in [["7.17.29", "8.0.0", "7.17.29"], ["2.0.0"; 3], ["1.3.20", "1.3.20", "2.19.6"]] {
+        let mut harness = harness(json!({}), releases);
+        harness.request("/_bulk", &typed);
+        assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Type)), 1, "{releases:?}");
+    }
+}
+
 /// The OpenTelemetry collector's exporter writes dynamic templates for metrics.
 #[test]
 fn dynamic_templates_are_for_nodes_that_are_known_to_support_them() {

@@ -31,6 +31,8 @@ pub struct RoutingTable {
     oldest_release: Option<[u32; 3]>,
     /// Whether all nodes return the items of operations under a pipeline in the order of the request.
     orders_items: bool,
+    /// Whether all nodes accept the parameter `_type` of operations.
+    knows_types: bool,
     pipelines: Option<Rc<Pipelines>>,
 }
 
@@ -73,6 +75,7 @@ impl RoutingTable {
             // An unknown release is less than any other.
             oldest_release: releases.clone().min().flatten(),
             orders_items: releases.clone().all(|release| release.is_some_and(orders_items)),
+            knows_types: releases.clone().all(|release| matches!(release, Some([1 | 7, _, _]))),
             buckets,
             by_node,
             nodes,
@@ -131,8 +134,14 @@ impl RoutingTable {
         self.oldest_release >= Some([8, 13, 0])
     }
 
-    /// Returns whether all nodes know the parameter `dynamic_templates` of operations: Elasticsearch does from 7.13 on,
-    /// and reports its release from 8.8 on. Other nodes refuse a whole request that has it.
+    /// Returns whether all nodes accept the parameter `_type` of operations: Elasticsearch 7 and OpenSearch 1 do. Other
+    /// nodes refuse a whole request that has it.
+    pub fn knows_types(&self) -> bool {
+        self.knows_types
+    }
+
+    /// Returns whether all nodes know the parameter `dynamic_templates` of operations: Elasticsearch does from 7.13 on.
+    /// Other nodes refuse a whole request that has it.
     pub fn knows_dynamic_templates(&self) -> bool {
         self.oldest_release >= Some([7, 13, 0])
     }

@@ -25,6 +25,8 @@ pub enum Unrouted {
     /// The operation has `dynamic_templates`, and not all nodes know the parameter. The cluster then refuses the whole
     /// request.
     DynamicTemplates,
+    /// The operation has a `_type`, and not all nodes accept the parameter. The others refuse the whole request.
+    Type,
     /// The index is not open.
     Closed,
     /// The index takes no operations: `index.blocks`. Some of these refusals look temporary.
@@ -70,7 +72,7 @@ pub enum Unrouted {
 
 impl Unrouted {
     /// All reasons.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::NoIndex,
         Self::UnknownIndex,
         Self::DateMath,
@@ -80,6 +82,7 @@ impl Unrouted {
         Self::CreateOnly,
         Self::RequireDataStream,
         Self::DynamicTemplates,
+        Self::Type,
         Self::Closed,
         Self::WriteBlock,
         Self::IndexPipeline,
@@ -136,6 +139,7 @@ impl Unrouted {
             Self::CreateOnly => "create_only",
             Self::RequireDataStream => "require_data_stream",
             Self::DynamicTemplates => "dynamic_templates",
+            Self::Type => "type",
             Self::Closed => "closed",
             Self::WriteBlock => "write_block",
             Self::IndexPipeline => "index_pipeline",
