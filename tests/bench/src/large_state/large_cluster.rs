@@ -82,7 +82,7 @@ impl LargeCluster {
         match path {
             "/_cluster/state/version" => Some(format!("{{{}}}", self.version())),
             "/_cluster/state/version,nodes,metadata" => Some(self.overview()),
-            "/_cluster/settings" => Some("{}".to_owned()),
+            "/_cluster/settings" | "/_nodes/http" => Some("{}".to_owned()),
             "/_alias" => Some(self.aliases()),
             _ => path.strip_prefix("/_cluster/state/metadata,routing_table/").map(|names| self.details(names)),
         }
