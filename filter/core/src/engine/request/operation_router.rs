@@ -73,12 +73,9 @@ impl<'a> OperationRouter<'a> {
     /// Routes the operation of this line.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
         let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
-        let named = match self.named(name) {
-            Err(Unrouted::UnknownIndex) => {
-                *self.unknown = Some(name.to_owned());
-                return Err(Unrouted::UnknownIndex);
-            }
-            named => named?,
+        let named = match self.last {
+            Some(last) if last.target.name() == name => last,
+            _ => self.named(name)?,
         };
         match self.route(named, line) {
             Err(why) if why.may_be_merged() => self.unrouted(line, ingest(named, line)?, why),
@@ -106,14 +103,13 @@ impl<'a> OperationRouter<'a> {
     }
 
     fn named(&mut self, name: &str) -> Result<Named<'a>, Unrouted> {
-        if let Some(last) = &self.last
-            && last.target.name() == name
-        {
-            return Ok(*last);
+        let named = self.find(name);
+        match named {
+            Ok(named) => self.last = Some(named),
+            Err(Unrouted::UnknownIndex) => *self.unknown = Some(name.to_owned()),
+            Err(_) => {}
         }
-        let named = self.find(name)?;
-        self.last = Some(named);
-        Ok(named)
+        named
     }
 
     fn find(&self, name: &str) -> Result<Named<'a>, Unrouted> {
