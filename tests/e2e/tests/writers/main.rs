@@ -90,7 +90,7 @@ async fn check_release(release: Distribution, found: &mut Outcomes, failures: &m
                 found.add(writer, release, outcome);
             }
             Err(error) => {
-                println!("  {}: failed", writer.title());
+                println!("  {}: failed: {error:.2000}", writer.title());
                 failures.push(format!("{}, {}: {error:#}", release.name(), writer.title()));
             }
         }

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::outcomes::Counted;
 use crate::target::{Step, Target};
 
 /// A limit far above the duration of any step here, even on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 const ADMIN: &str = "/_bulk_reshuffle";
 
@@ -40,7 +39,7 @@ impl Scene {
         let cluster = Cluster::start(&tools, options).await?;
         let addresses: Vec<_> = cluster.addresses().map(|(_, address)| address).collect();
         let relay = FakeCluster::in_front_of(&addresses).await?;
-        answer_as_default_distribution(&relay, addresses);
+        answer_as_default_distribution(&relay, &cluster).await?;
         let mut options = EnvoyOptions::new(folder.path()).cluster("es", relay.addresses());
         for ((name, _), address) in cluster.addresses().zip(relay.addresses()) {
             options = options.cluster(name, [address]);
@@ -192,19 +191,35 @@ impl Scene {
     }
 }
 
-/// Answers requests for the licence, and for templates that need missing field types, as the default distribution does.
-/// The distributions for tests have neither. All other requests reach the nodes.
-fn answer_as_default_distribution(relay: &FakeCluster, addresses: Vec<SocketAddr>) {
-    let client = Client::new();
+/// Answers requests for the version, the licence, and templates that need missing field types, as the default
+/// distribution does. Some distributions for tests have none of them. All other requests reach the nodes.
+async fn answer_as_default_distribution(relay: &FakeCluster, nodes: &Cluster) -> Result<()> {
+    let (client, addresses) = (Client::new(), nodes.addresses().map(|(_, address)| address).collect::<Vec<_>>());
     let license = json!({"license": {"status": "active", "uid": "e2e", "type": "basic", "mode": "basic"}}).to_string();
+    let root = client.get(&nodes.base_url(0)?).await?;
+    let info = client.get_json(&format!("{}/_nodes?filter_path=nodes.*.version", nodes.base_url(0)?)).await?;
+    let node = info["nodes"].as_object().and_then(|nodes| nodes.values().next()).context("no node")?;
+    let version = json!({"number": node["version"], "build_flavor": "default", "lucene_version": "10.0.0"});
+    let root = (!root.status.is_success()).then(|| {
+        let body = json!({
+            "name": "es-0", "cluster_name": "bulk-reshuffle", "cluster_uuid": "e2e", "version": version,
+            "tagline": "You Know, for Search",
+        });
+        let headers = [("content-type", "application/json"), ("x-elastic-product", "Elasticsearch")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Reaction::Status(200, headers, body.to_string().into())
+    });
     relay.react_to_state_queries(move |request| {
         let address = *addresses.get(request.node)?;
+        let forwarded = || Reaction::Forward(Box::new(client.clone()), address);
         Some(match (&request.method, request.path()) {
+            (&Method::GET | &Method::HEAD, "/") => root.clone().unwrap_or_else(forwarded),
             (&Method::GET, "/_license") => Reaction::raw(license.clone()),
             (&Method::PUT, "/_index_template/filebeat-test") => {
                 Reaction::raw(json!({"acknowledged": true}).to_string())
             }
-            _ => Reaction::Forward(Box::new(client.clone()), address),
+            _ => forwarded(),
         })
     });
+    Ok(())
 }

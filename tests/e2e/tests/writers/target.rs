@@ -56,10 +56,17 @@ impl Target {
 
     /// Returns a data stream whose indices have six shards and these settings.
     pub fn stream(name: &str, settings: Value) -> Self {
+        Self::stream_with(name, settings, json!([]))
+    }
+
+    /// Returns a data stream like [`stream`](Self::stream), with these dynamic templates.
+    pub fn stream_with(name: &str, settings: Value, dynamic_templates: Value) -> Self {
         let settings = merged(six_shards(), settings);
         let template = json!({
             "index_patterns": [name], "data_stream": {}, "priority": 500,
-            "template": {"settings": settings, "mappings": {"properties": {"@timestamp": {"type": "date"}}}},
+            "template": {"settings": settings, "mappings": {
+                "properties": {"@timestamp": {"type": "date"}}, "dynamic_templates": dynamic_templates,
+            }},
         });
         Self {
             name: name.to_owned(),

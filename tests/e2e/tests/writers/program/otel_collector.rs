@@ -46,10 +46,13 @@ pub fn writers() -> Vec<Writer> {
     ]);
     let piped = Target::stream("logs-generic.otel-default", json!({"index.default_pipeline": "logs@default-pipeline"}))
         .pipeline("logs@default-pipeline", processors);
+    // Each line names one of these templates.
+    let counter = json!([{"counter_long": {"mapping": {"type": "long"}}}]);
+    let metrics = Target::stream_with("metrics-generic.otel-default", json!({}), counter);
     vec![
         of(Signal::Logs, "default: logs", piped),
         of(Signal::Traces, "default: traces", plain("traces-generic.otel-default")),
-        of(Signal::Metrics, "default: metrics", plain("metrics-generic.otel-default")),
+        of(Signal::Metrics, "default: metrics, without time series mode", metrics),
     ]
 }
 
