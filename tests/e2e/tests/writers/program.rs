@@ -1,5 +1,6 @@
 //! Writers whose programs registries have.
 
+mod benchmark;
 mod filebeat;
 mod helpers;
 mod jaeger;
@@ -27,6 +28,7 @@ pub const ENTRIES: usize = 2_000;
 /// A program of a registry, in one configuration.
 #[derive(Debug)]
 pub enum Program {
+    Benchmark(benchmark::Benchmark),
     Filebeat(filebeat::Configuration),
     Jaeger,
     OtelCollector(otel_collector::Signal),
@@ -47,6 +49,7 @@ pub fn all() -> Vec<Writer> {
         rsyslog::writers(),
         syslog_ng::writers(),
         pino::writers(),
+        benchmark::writers(),
         helpers::writers(),
     ]
     .into_iter()
@@ -55,15 +58,19 @@ pub fn all() -> Vec<Writer> {
 }
 
 impl Program {
-    /// Returns whether it must be compiled first.
+    /// Returns whether it is large, or must be compiled first.
     pub fn is_compiled(&self) -> bool {
-        matches!(self, Self::Filebeat(_) | Self::Jaeger | Self::OtelCollector(_) | Self::Telegraf(_))
+        matches!(
+            self,
+            Self::Benchmark(_) | Self::Filebeat(_) | Self::Jaeger | Self::OtelCollector(_) | Self::Telegraf(_)
+        )
     }
 
     /// Runs the program until it has written all documents of the writer to this URL.
     pub async fn run(&self, writer: &Writer, scene: &Scene, url: &str) -> Result<()> {
         let place = Place { folder: tempfile::tempdir_in(scene.folder())?, tools: Tools::find()?, writer, scene, url };
         match self {
+            Self::Benchmark(benchmark) => benchmark::run(*benchmark, &place).await,
             Self::Filebeat(configuration) => filebeat::run(*configuration, &place).await,
             Self::Jaeger => jaeger::run(&place).await,
             Self::OtelCollector(signal) => otel_collector::run(*signal, &place).await,
@@ -106,6 +113,11 @@ impl Place<'_> {
     /// Writes all entries to a file, a line each, and returns its path.
     pub fn write_entries(&self, name: &str, line: impl Fn(usize) -> String) -> Result<String> {
         self.write(name, &(0..self.writer.documents).map(|n| line(n) + "\n").collect::<String>())
+    }
+
+    /// Returns the host and the port of the URL.
+    pub fn authority(&self) -> &str {
+        self.url.trim_start_matches("http://")
     }
 
     /// Starts a program that runs until it is stopped.
