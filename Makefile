@@ -114,7 +114,7 @@ test-shippers-full: tools build ## run Filebeat, and the shippers that you name
 	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
 		$(TEST) --test example_clients -- --ignored --nocapture --test-threads=1
 
-test-writers: tools build ## compare the documents of real writers with and without the filter; print their outcomes
+test-writers: tools build ## run real writers with and without the filter; print their outcomes
 ## VERSIONS="opensearch-2 ..."  only these releases
 ## WRITERS="vector jaeger ..."  only the writers with one of these words
 ## QUICK=1  only the writers that are small and need no compiler
