@@ -11,7 +11,7 @@ PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.js' ':!k6/results' ':!tests/
 TEST      = cargo test --workspace
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
 ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile large_state manifests matrix \
-            observability package pages registry replicas reproducible scripts walk wrong_answers
+            observability package pages registry replicas reproducible scripts walk writers wrong_answers
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -23,7 +23,7 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ To try the filter
 
@@ -113,6 +113,15 @@ test-shippers-full: tools build ## run Filebeat, and the shippers that you name
 	@python3 tests/tools/fetch.py elasticsearch-7.17 filebeat
 	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
 		$(TEST) --test example_clients -- --ignored --nocapture --test-threads=1
+
+test-writers: tools build ## run real writers with and without the filter; print their outcomes
+## VERSIONS="opensearch-2 ..."  only these releases
+## WRITERS="vector jaeger ..."  only the writers with one of these words
+## QUICK=1  only the writers that are small and need no compiler
+## RENEW=1  record the outcomes, from which the README's table is made
+	@python3 tests/tools/fetch.py servers examples writers $(if $(QUICK),,writers-full)
+	@VERSIONS="$(VERSIONS)" WRITERS="$(WRITERS)" QUICK="$(QUICK)" RENEW="$(RENEW)" \
+		$(TEST) --test writers -- --nocapture
 
 test-matrix: tools build ## compare the routing of every kind of index with every release
 ## VERSIONS="opensearch-2 ..."  only these releases

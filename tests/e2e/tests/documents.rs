@@ -6,7 +6,7 @@ use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::metrics::{Counter, Families, Family, Kind, Label, Workers};
 use bulk_reshuffle::engine::{PassThrough, TRANSPORT_HEADERS, Why};
 use bulk_reshuffle::routing::Upstreams;
-use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools};
+use bulk_reshuffle_stack::{Distribution, Envoy, EnvoyOptions, Tools};
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
@@ -102,6 +102,30 @@ fn the_table_of_reasons_matches_the_source() {
     };
     let rows: String = PassThrough::all().map(row).collect();
     check_table("filter/README.md", "reasons", &format!("| reason | handling | condition |\n|---|---|---|\n{rows}"));
+}
+
+#[test]
+fn the_table_of_writers_has_the_recorded_outcomes() {
+    const RELEASES: [Distribution; 6] = [
+        Distribution::Elasticsearch7_17,
+        Distribution::Elasticsearch8,
+        Distribution::Elasticsearch9,
+        Distribution::OpenSearch1,
+        Distribution::OpenSearch2,
+        Distribution::OpenSearch3,
+    ];
+    let recorded = page(&Tools::find().unwrap(), "tests/e2e/tests/writers/outcomes.txt");
+    let lines: Vec<Vec<&str>> =
+        recorded.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(" | ").collect()).collect();
+    let row = |lines: &[Vec<&str>]| {
+        let outcome =
+            |release: Distribution| lines.iter().find(|line| line[2] == release.name()).map_or("–", |it| it[3]);
+        format!("| {} | {} | {} |\n", lines[0][0], lines[0][1], RELEASES.map(outcome).join(" | "))
+    };
+    let rows: String = lines.chunk_by(|one, other| one[..2] == other[..2]).map(row).collect();
+    let titles = RELEASES.map(Distribution::title).join(" | ");
+    let head = format!("| writer | configuration | {titles} |\n|{}\n", "---|".repeat(2 + RELEASES.len()));
+    check_table("README.md", "writers", &(head + &rows));
 }
 
 /// Formats a count of instructions, with a comma after the thousands.

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bulk_reshuffle_e2e::Recorded;
+use bulk_reshuffle_e2e::{ExampleClients, Recorded};
 use bulk_reshuffle_stack::Distribution::Elasticsearch8;
 use bulk_reshuffle_stack::Tools;
 use serde_json::{Value, json};
@@ -38,72 +37,31 @@ fn document(n: u64) -> Value {
     json!({"id": format!("book-{n}"), "n": number, "text": format!("{n:0350}")})
 }
 
-/// A copy of the examples with documents of this test and the dependencies of all programs.
+/// The examples, copied to a folder with the documents of this test.
 struct Bench {
-    folder: TempDir,
+    clients: ExampleClients,
+    _folder: TempDir,
 }
 
 impl Bench {
     fn new() -> Self {
-        let (bench, tools) = (Self { folder: TempDir::new().unwrap() }, Tools::find().unwrap());
-        let (place, tool) = (|name: &str| bench.folder.path().join(name), |name: &str| tools.folder(name).unwrap());
-        copy(&readme::folder("clients"), bench.folder.path());
-        symlink(tool("javascript-clients").join("node_modules"), place("javascript/node_modules")).unwrap();
-        symlink(tool("elasticsearch-java"), place("java/lib")).unwrap();
-        fs::create_dir(place("bin")).unwrap();
-        symlink(tool("node").join("bin/node"), place("bin/node")).unwrap();
-        symlink(tool("go").join("bin/go"), place("bin/go")).unwrap();
-        // `java File.java` needs a compiler, which the runtime does not have.
-        let (java, compiler) = (tools.java.join("bin/java"), tool("ecj").join("ecj-3.40.0.jar"));
-        let script = format!(
-            "#!/bin/sh\nset -e\n\
-             '{java}' -jar '{compiler}' -21 -cp \"$(echo java/lib/*.jar | tr ' ' ':')\" -d java/classes \"$3\"\n\
-             shift 3\nexec '{java}' -cp 'java/classes:java/lib/*' IndexDocuments \"$@\"\n",
-            java = java.display(),
-            compiler = compiler.display()
-        );
-        fs::write(place("bin/java"), script).unwrap();
-        fs::set_permissions(place("bin/java"), fs::Permissions::from_mode(0o755)).unwrap();
-        bench
+        let folder = TempDir::new().unwrap();
+        let tools = Tools::find().unwrap();
+        Self {
+            clients: ExampleClients::new(&tools, folder.path(), env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            _folder: folder,
+        }
     }
 
     fn write(&self, documents: impl Iterator<Item = u64>) {
-        let lines: String = documents.map(|n| format!("{}\n", document(n))).collect();
-        fs::write(self.folder.path().join("documents.ndjson"), lines).unwrap();
+        self.clients.write(documents.map(document)).unwrap();
     }
 
-    /// Runs a command of the README, in an environment with only the variables that it needs.
+    /// Runs a command of the README.
     async fn run(&self, command: &str, url: &str, api_key: Option<&str>) -> Output {
-        let tools = Tools::find().unwrap();
-        let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
-        let path = std::env::var("PATH").unwrap();
-        let mut shell = Command::new("sh");
-        shell.args(["-c", command]).current_dir(self.folder.path()).stdin(Stdio::null()).kill_on_drop(true);
-        shell
-            .env_clear()
-            .env("PATH", format!("{}:{path}", self.folder.path().join("bin").display()))
-            .env("ELASTICSEARCH_URL", url)
-            .envs(api_key.map(|key| ("ELASTICSEARCH_API_KEY", key)))
-            .env("PYTHONPATH", tools.folder("elasticsearch-py-8").unwrap())
-            .env("HOME", &compiled)
-            .env("GOCACHE", compiled.join("cache"))
-            .env("GOMODCACHE", tools.folder("go-clients").unwrap())
-            // Without optimization, because most of the time goes into interfaces that are not used here.
-            .env("GOFLAGS", "-mod=readonly '-gcflags=all=-N -l'")
-            .envs([("CGO_ENABLED", "0"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")]);
+        let mut shell = Command::from(self.clients.shell(command, url, api_key).unwrap());
+        shell.stdin(Stdio::null()).kill_on_drop(true);
         tokio::time::timeout(LIMIT, shell.output()).await.expect(command).unwrap()
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let place = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &place),
-            false => drop(fs::copy(entry.path(), place).unwrap()),
-        }
     }
 }
 
