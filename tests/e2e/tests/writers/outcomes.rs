@@ -38,6 +38,11 @@ impl Counted {
         }
     }
 
+    /// Returns whether every request was split.
+    pub fn is_all_split(&self) -> bool {
+        self.passed.is_empty() && !self.operations.contains_key(COORDINATOR)
+    }
+
     /// Returns the number of requests.
     pub fn requests(&self) -> u64 {
         self.merged + self.passed.values().sum::<u64>()

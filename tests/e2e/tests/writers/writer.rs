@@ -71,7 +71,7 @@ impl Writer {
         let direct = self.write(scene, &scene.direct()?).await.context("directly")?;
         let first = scene.first_request();
         let (mut counted, mut filtered) = self.write_filtered(scene).await?;
-        if !counted.passed.is_empty() {
+        if !counted.is_all_split() {
             // The filter reads a pipeline after the first request that names it, so the second run is the usual one.
             (counted, filtered) = self.write_filtered(scene).await?;
         }
