@@ -32,7 +32,7 @@ test('the page shows held requests, requests in flight and batch sizes for each 
     assert.match(await cell(node, 'Answered in'), /^[\d.]+ (ms|s)$/)
   }
   const words = await page.locator('#passed tbody th').allInnerTexts()
-  assert.ok(words.some((words) => words.includes('pipeline') && words.includes('that may change where documents go')))
+  assert.ok(words.some((words) => words.includes('pipeline') && words.includes('not all nodes return items in order')))
   const reasons = words.map((words) => words.split('\n')[0])
   // Before the state was known, requests passed through for another reason.
   assert.deepEqual(reasons.filter((reason) => reason !== 'no_state').sort(), ['parameter', 'pipeline'])

@@ -209,7 +209,7 @@ impl Cluster {
 
     /// Releases a cluster that was started with [`Lifetime::Independent`], which continues to run.
     pub fn leave_running(self) {
-        self.nodes.into_iter().filter_map(|node| node.process).for_each(Process::leave_running);
+        self.nodes.iter().filter_map(|node| node.process.as_ref()).for_each(Process::leave_running);
         self.workspace.keep();
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
@@ -35,10 +36,62 @@ impl Config {
         Ok(Self(value))
     }
 
-    /// Sets the ports of the first listener and of the administration interface.
-    pub(crate) fn set_ports(&mut self, listener: u16, admin: u16) -> Result<()> {
-        *self.at("/static_resources/listeners/0/address/socket_address/port_value")? = listener.into();
-        *self.at("/admin/address/socket_address/port_value")? = admin.into();
+    /// Sets the port of the first listener.
+    pub(crate) fn set_port(&mut self, port: u16) -> Result<()> {
+        *self.at("/static_resources/listeners/0/address/socket_address/port_value")? = port.into();
+        Ok(())
+    }
+
+    /// Sets the port of the administration interface.
+    pub(crate) fn set_admin_port(&mut self, port: u16) -> Result<()> {
+        *self.at("/admin/address/socket_address/port_value")? = port.into();
+        Ok(())
+    }
+
+    /// Removes the listeners and clusters. In the listeners, the filter gets a VM of its own.
+    pub(crate) fn take_resources(&mut self) -> Result<Resources> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut take = |pointer: &str, kind: &str| -> Result<Vec<Value>> {
+            let mut taken = std::mem::take(self.list(pointer)?);
+            for resource in &mut taken {
+                let fields = resource.as_object_mut().with_context(|| format!("{pointer} has no objects"))?;
+                fields.insert("@type".into(), format!("type.googleapis.com/envoy.config.{kind}").into());
+            }
+            Ok(taken)
+        };
+        let clusters = take("/static_resources/clusters", "cluster.v3.Cluster")?;
+        let mut listeners = take("/static_resources/listeners", "listener.v3.Listener")?;
+        for vm_id in listeners.iter_mut().flat_map(filters).filter_map(|filter| filter.pointer_mut(VM_ID)) {
+            *vm_id = format!("{}-{number}", vm_id.as_str().unwrap_or_default()).into();
+        }
+        Ok(Resources { listeners, clusters })
+    }
+
+    /// Adds a VM that has the filter's module and no traffic. While it lives, V8 keeps the compiled module.
+    pub(crate) fn keep_module(&mut self) -> Result<()> {
+        const EXTENSIONS: &str = "bootstrap_extensions";
+        let listeners = self.list("/static_resources/listeners")?;
+        let Some(filter) = listeners.iter_mut().flat_map(filters).next() else { return Ok(()) };
+        let mut plugin =
+            Self(filter.pointer("/typed_config/config").context("the filter has no configuration")?.clone());
+        *plugin.at("/name")? = "kept".into();
+        *plugin.at("/vm_config/vm_id")? = "kept".into();
+        *plugin.at("/configuration/value")? = json!({"coordinator": "none"}).to_string().into();
+        let service = "type.googleapis.com/envoy.extensions.wasm.v3.WasmService";
+        let typed_config = json!({"@type": service, "singleton": true, "config": plugin.0});
+        let extension = json!({"name": "envoy.bootstrap.wasm", "typed_config": typed_config});
+        let fields = self.0.as_object_mut().context("the configuration is not an object")?;
+        fields.insert(EXTENSIONS.into(), json!([extension]));
+        Ok(())
+    }
+
+    /// Makes Envoy load its listeners and clusters from files, and reload them when the files are replaced.
+    pub(crate) fn load_resources_from(&mut self, listeners: &Path, clusters: &Path) -> Result<()> {
+        let source = |path: &Path| json!({"path_config_source": {"path": path}, "resource_api_version": "V3"});
+        let sources = json!({"lds_config": source(listeners), "cds_config": source(clusters)});
+        let fields = self.0.as_object_mut().context("the configuration is not an object")?;
+        fields.insert("dynamic_resources".into(), sources);
         Ok(())
     }
 
@@ -67,7 +120,6 @@ impl Config {
     /// Sets the filter's module to the compiled file and applies the requested change.
     pub(crate) fn set_filter(&mut self, filter: &FilterConfig, wasm: impl FnOnce() -> Result<String>) -> Result<()> {
         let filters = self.list(HTTP_FILTERS)?;
-        let is_wasm = |filter: &Value| filter.pointer("/typed_config/@type").is_some_and(|found| found == WASM);
         if matches!(filter, FilterConfig::Removed) {
             filters.retain(|filter| !is_wasm(filter));
             return Ok(());
@@ -100,6 +152,31 @@ impl Config {
             _ => bail!("{pointer} in the configuration is not a list"),
         }
     }
+}
+
+/// Listeners and clusters, as Envoy loads them from files.
+#[derive(Debug, Default)]
+pub(crate) struct Resources {
+    pub(crate) listeners: Vec<Value>,
+    pub(crate) clusters: Vec<Value>,
+}
+
+const VM_ID: &str = "/typed_config/config/vm_config/vm_id";
+
+/// Returns the wasm filters of a listener.
+fn filters(listener: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let chains = list_in(listener, "/filter_chains");
+    let managers = chains.flat_map(|chain| list_in(chain, "/filters"));
+    managers.flat_map(|manager| list_in(manager, "/typed_config/http_filters")).filter(|filter| is_wasm(filter))
+}
+
+/// Returns the elements of a list; none if there is no such list.
+fn list_in<'a>(value: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a mut Value> + use<'a> {
+    value.pointer_mut(pointer).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn is_wasm(filter: &Value) -> bool {
+    filter.pointer("/typed_config/@type").is_some_and(|found| found == WASM)
 }
 
 const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";

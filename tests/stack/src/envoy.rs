@@ -6,6 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,6 +19,7 @@ use crate::config::{Config, FilterConfig};
 use crate::launcher::Launcher;
 use crate::port;
 use crate::process::{Lifetime, Process};
+use crate::shared_envoy::SharedEnvoy;
 use crate::tools::Tools;
 use crate::wait;
 
@@ -48,10 +50,12 @@ pub struct EnvoyOptions {
     pub concurrency: u32,
     /// Envoy's log level, optionally with components: `info`, `warning,wasm:debug`.
     pub log_level: String,
-    /// The time for which a replaced listener continues to serve.
+    /// The time for which a replaced or removed listener continues to serve.
     pub drain_time: Duration,
     /// Whether a drain asks all clients at once to disconnect, rather than gradually more of them until it ends.
     pub drain_at_once: bool,
+    /// Whether Envoy may be one that an earlier test has left: see [`shared`](Self::shared).
+    pub is_shared: bool,
     /// A final change to the configuration.
     pub edit: Option<Edit>,
     /// The program that starts Envoy.
@@ -80,12 +84,18 @@ impl EnvoyOptions {
             wasm: None,
             concurrency: 1,
             log_level: "info".into(),
-            drain_time: Duration::from_secs(2),
+            drain_time: Duration::ZERO,
             drain_at_once: false,
+            is_shared: false,
             edit: None,
             launcher: Launcher::default(),
             lifetime: Lifetime::default(),
         }
+    }
+
+    fn settings(self) -> Settings {
+        let Self { launcher, concurrency, log_level, drain_time, drain_at_once, .. } = self;
+        Settings { launcher, concurrency, log_level, drain_time, drain_at_once }
     }
 
     /// Adds a cluster.
@@ -109,11 +119,20 @@ impl EnvoyOptions {
         self
     }
 
-    /// Writes the configuration and returns its path.
-    fn write_config(&mut self, tools: &Tools, port: u16, admin_port: u16) -> Result<PathBuf> {
+    /// Permits an Envoy that an earlier test of this process has left. It starts in milliseconds, because it need not
+    /// compile the module. Only tests whose subject is Envoy's process need one of their own. The folder and the name
+    /// of the options are not used.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+
+    /// Returns the configuration with these ports of the listener and of the administration interface.
+    fn build_config(&mut self, tools: &Tools, port: u16, admin_port: u16) -> Result<Config> {
         let shipped = self.config.clone().unwrap_or_else(|| tools.envoy_yaml());
         let mut config = Config::read(&shipped)?;
-        config.set_ports(port, admin_port)?;
+        config.set_port(port)?;
+        config.set_admin_port(admin_port)?;
         config.set_clusters(&self.clusters)?;
         config.set_filter(&self.filter, || {
             let wasm = match &self.wasm {
@@ -126,6 +145,12 @@ impl EnvoyOptions {
         if let Some(edit) = self.edit.take() {
             edit(&mut config.0)?;
         }
+        Ok(config)
+    }
+
+    /// Writes the configuration and returns its path.
+    fn write_config(&mut self, tools: &Tools, port: u16, admin_port: u16) -> Result<PathBuf> {
+        let config = self.build_config(tools, port, admin_port)?;
         fs::create_dir_all(&self.run_dir).with_context(|| format!("cannot create {}", self.run_dir.display()))?;
         let path = self.run_dir.join(format!("{}.json", self.name));
         fs::write(&path, serde_json::to_vec_pretty(&config.0)?)?;
@@ -133,23 +158,63 @@ impl EnvoyOptions {
     }
 }
 
-/// A running Envoy. Dropping it kills it.
+/// The settings of an Envoy that are not in its configuration.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    launcher: Launcher,
+    concurrency: u32,
+    log_level: String,
+    drain_time: Duration,
+    drain_at_once: bool,
+}
+
+impl Settings {
+    /// Returns the command that starts Envoy with this file. A launcher keeps its files in the folder.
+    pub(crate) fn command(&self, tools: &Tools, folder: &Path, config: &Path) -> Result<Command> {
+        let mut command = with_config(self.launcher.command(tools, folder)?, tools, config);
+        command
+            .args(["--concurrency", &self.concurrency.to_string()])
+            .args(["--log-level", self.log_level.split(',').next().unwrap_or("info")])
+            .args(["--drain-time-s", &self.drain_time.as_secs().to_string()])
+            .args(["--drain-strategy", if self.drain_at_once { "immediate" } else { "gradual" }]);
+        if let Some((_, components)) = self.log_level.split_once(',') {
+            command.args(["--component-log-level", components]);
+        }
+        Ok(command)
+    }
+}
+
+/// A running Envoy. Dropping it kills it, or leaves it to the next test if it is [shared](EnvoyOptions::shared).
 #[derive(Debug)]
 pub struct Envoy {
-    process: Process,
+    process: Arc<Process>,
+    /// The same Envoy, if it is shared.
+    shared: Option<SharedEnvoy>,
     port: u16,
     admin_port: u16,
     client: Client,
+    /// The length of the log at the start, in bytes.
+    log_start: usize,
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.give_back();
+        }
+    }
 }
 
 impl Envoy {
     /// Starts Envoy and returns when it is ready to serve.
     pub async fn start(tools: &Tools, mut options: EnvoyOptions) -> Result<Self> {
         let port = options.port.map_or_else(port::free, Ok)?;
-        let admin_port = options.admin_port.map_or_else(port::free, Ok)?;
-        for port in [port, admin_port] {
-            port::ensure_free(port)?;
+        port::ensure_free(port)?;
+        if options.is_shared {
+            return Self::share(tools, options, port).await;
         }
+        let admin_port = options.admin_port.map_or_else(port::free, Ok)?;
+        port::ensure_free(admin_port)?;
         let config = options.write_config(tools, port, admin_port)?;
         Self::launch(tools, &config, port, admin_port, options).await
     }
@@ -167,19 +232,29 @@ impl Envoy {
     }
 
     async fn launch(tools: &Tools, config: &Path, port: u16, admin_port: u16, options: EnvoyOptions) -> Result<Self> {
-        let mut command = with_config(options.launcher.command(tools, &options.run_dir)?, tools, config);
-        command
-            .args(["--concurrency", &options.concurrency.to_string()])
-            .args(["--log-level", options.log_level.split(',').next().unwrap_or("info")])
-            .args(["--drain-time-s", &options.drain_time.as_secs().to_string()])
-            .args(["--drain-strategy", if options.drain_at_once { "immediate" } else { "gradual" }]);
-        if let Some((_, components)) = options.log_level.split_once(',') {
-            command.args(["--component-log-level", components]);
-        }
         let log = options.run_dir.join(format!("{}.log", options.name));
-        let process = Process::start(&options.name, command, &log, options.lifetime)?;
-        let envoy = Self { process, port, admin_port, client: Client::new() };
-        envoy.wait_ready().await?;
+        let (name, run_dir, lifetime) = (options.name.clone(), options.run_dir.clone(), options.lifetime);
+        let command = options.settings().command(tools, &run_dir, config)?;
+        let process = Process::start(&name, command, &log, lifetime)?;
+        wait_ready(&process, admin_port).await?;
+        let process = Arc::new(process);
+        Ok(Self { process, shared: None, port, admin_port, client: Client::new(), log_start: 0 })
+    }
+
+    /// Gives a shared Envoy the listeners and clusters of these options.
+    async fn share(tools: &Tools, mut options: EnvoyOptions, port: u16) -> Result<Self> {
+        // The Envoy sets its own port of the administration interface.
+        let mut config = options.build_config(tools, port, 0)?;
+        config.keep_module()?;
+        let resources = config.take_resources()?;
+        let shared = SharedEnvoy::take(tools, &options.settings(), config).await?;
+        let (process, admin_port) = (Arc::clone(&shared.process), shared.admin_port);
+        let log_start = process.log_length();
+        let shared = Some(shared);
+        let envoy = Self { process, shared, port, admin_port, client: Client::new(), log_start };
+        if let Some(shared) = &envoy.shared {
+            shared.add(&resources).await?;
+        }
         Ok(envoy)
     }
 
@@ -225,9 +300,19 @@ impl Envoy {
         &self.process
     }
 
-    /// Returns everything that Envoy has logged so far.
+    /// Returns everything that Envoy has logged so far; a shared Envoy, since it has these listeners.
     pub fn log(&self) -> String {
-        self.process.log()
+        self.process.log_since(self.log_start)
+    }
+
+    /// Returns the number of VMs that only keep the compiled module.
+    pub fn kept_vms(&self) -> u64 {
+        self.shared.as_ref().map_or(0, SharedEnvoy::own_vms)
+    }
+
+    /// Returns the file with the listeners of a shared Envoy, which reloads it when it is replaced.
+    pub fn listener_file(&self) -> Result<PathBuf> {
+        self.shared.as_ref().map(SharedEnvoy::listeners).context("only a shared Envoy has a file of listeners")
     }
 
     /// Returns all counters and gauges by full name, labels included: `wasmcustom.….upstream.es-0`.
@@ -237,10 +322,7 @@ impl Envoy {
 
     /// Returns the counters and gauges whose names contain a match of a regular expression.
     pub async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
-        let answer = self.client.get_json(&self.admin_url(&format!("/stats?format=json&filter={regex}"))).await?;
-        let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
-        let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
-        Ok(stats.iter().filter_map(number).collect())
+        stats_with(&self.client, self.admin_port, regex).await
     }
 
     /// Returns a counter or gauge by its full name; 0 if it does not exist (yet).
@@ -269,30 +351,43 @@ impl Envoy {
         self.process.signal(Signal::CONT)
     }
 
-    /// Stops Envoy.
+    /// Stops Envoy, or leaves a shared one to the next test.
     pub async fn stop(self) -> Result<()> {
-        self.process.stop().await
+        match self.shared {
+            Some(_) => self.process.ensure_running(),
+            None => self.process.stop().await,
+        }
     }
 
     /// Releases an Envoy that was started with [`Lifetime::Independent`], which continues to run.
     pub fn leave_running(self) {
         self.process.leave_running();
     }
+}
 
-    async fn wait_ready(&self) -> Result<()> {
-        let url = self.admin_url("/ready");
-        let client = self.client.with_timeout(Duration::from_secs(5));
-        wait::until(START_LIMIT, "Envoy is ready", async || {
-            self.process.ensure_running()?;
-            Ok(client.get(&url).await.and_then(|response| response.ok()).ok())
-        })
-        .await
-        .map(|_| ())
-        .map_err(|error| match self.process.exit_status() {
-            Ok(None) => error.context(self.process.log_extract()),
-            _ => error,
-        })
-    }
+/// Waits until Envoy serves.
+pub(crate) async fn wait_ready(process: &Process, admin_port: u16) -> Result<()> {
+    let url = format!("http://{}/ready", port::loopback(admin_port));
+    let client = Client::new().with_timeout(Duration::from_secs(5));
+    wait::until(START_LIMIT, "Envoy is ready", async || {
+        process.ensure_running()?;
+        Ok(client.get(&url).await.and_then(|response| response.ok()).ok())
+    })
+    .await
+    .map(|_| ())
+    .map_err(|error| match process.exit_status() {
+        Ok(None) => error.context(process.log_extract()),
+        _ => error,
+    })
+}
+
+/// Returns the counters and gauges whose names contain a match of a regular expression.
+pub(crate) async fn stats_with(client: &Client, admin_port: u16, regex: &str) -> Result<BTreeMap<String, u64>> {
+    let url = format!("http://{}/stats?format=json&filter={regex}", port::loopback(admin_port));
+    let answer = client.get_json(&url).await?;
+    let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
+    let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
+    Ok(stats.iter().filter_map(number).collect())
 }
 
 /// Adds the configuration to a command. Hot restart is off, because Envoys on one machine share its memory region.

@@ -67,7 +67,18 @@ impl Process {
 
     /// Returns everything that the process has written so far.
     pub fn log(&self) -> String {
-        fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        self.log_since(0)
+    }
+
+    /// Returns what the process has written after this number of bytes.
+    pub(crate) fn log_since(&self, start: usize) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
+    }
+
+    /// Returns how many bytes the process has written so far.
+    pub(crate) fn log_length(&self) -> usize {
+        fs::read(&self.log).map_or(0, |bytes| bytes.len())
     }
 
     /// Returns the exit status if the process has ended.
@@ -135,14 +146,14 @@ impl Process {
     }
 
     /// Stops the process: SIGTERM, then SIGKILL if it does not end in time.
-    pub async fn stop(self) -> Result<()> {
+    pub async fn stop(&self) -> Result<()> {
         self.terminate()?;
         let ended = wait::until(GRACE, "the process ends", async || Ok(self.exit_status()?.map(|_| ()))).await;
         if ended.is_err() { self.kill() } else { Ok(()) }
     }
 
     /// Releases the process, which continues to run until it is stopped by its [`ProcessRecord`].
-    pub fn leave_running(self) {
+    pub fn leave_running(&self) {
         self.child().take();
     }
 

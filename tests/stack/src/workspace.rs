@@ -77,6 +77,17 @@ impl SharedFolder {
     }
 }
 
+/// Returns a folder for the logs and data of this process. Removes those of processes that have ended.
+pub fn folder_of_this_process(parent: &Path) -> PathBuf {
+    for run in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !Path::new("/proc").join(run.file_name()).exists() {
+            // Another process may remove it at the same time.
+            fs::remove_dir_all(run.path()).ok();
+        }
+    }
+    parent.join(std::process::id().to_string())
+}
+
 /// Stops all processes of this run folder that were started with
 /// [`Lifetime::Independent`](crate::Lifetime::Independent) and still run. Returns their records.
 pub async fn stop_left_running(run_dir: &Path) -> Result<Vec<ProcessRecord>> {

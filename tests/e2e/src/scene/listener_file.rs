@@ -2,21 +2,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value, json};
-use tempfile::TempDir;
+use bulk_reshuffle_stack::Envoy;
+use serde_json::{Value, json};
 
 /// The file from which Envoy loads its listener, and reloads it after each change.
 #[derive(Debug)]
-pub struct ListenerFile {
-    folder: TempDir,
-}
+pub struct ListenerFile(PathBuf);
 
 const HTTP_FILTERS: &str = "/filter_chains/0/filters/0/typed_config/http_filters";
 
 impl ListenerFile {
-    /// Reserves a path; the file is not written yet.
-    pub fn new() -> Result<Self> {
-        Ok(Self { folder: tempfile::tempdir()? })
+    /// Finds the file of a shared Envoy.
+    pub fn of(envoy: &Envoy) -> Result<Self> {
+        Ok(Self(envoy.listener_file()?))
     }
 
     /// Changes the filter's configuration.
@@ -36,32 +34,17 @@ impl ListenerFile {
 
     /// Removes the listener.
     pub fn remove_listener(&self) -> Result<()> {
-        write(&self.path(), Vec::new())
-    }
-
-    /// Moves the listener from Envoy's configuration into the file.
-    pub(crate) fn take_listener(path: &Path, config: &mut Value) -> Result<()> {
-        let mut listener = at(config, "/static_resources/listeners/0")?.take();
-        object(&mut listener)?.insert("@type".into(), "type.googleapis.com/envoy.config.listener.v3.Listener".into());
-        write(path, vec![listener])?;
-        object(at(config, "/static_resources")?)?.remove("listeners");
-        let source = json!({"path_config_source": {"path": path}, "resource_api_version": "V3"});
-        object(config)?.insert("dynamic_resources".into(), json!({"lds_config": source}));
-        Ok(())
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("listeners.json")
+        write(&self.0, Vec::new())
     }
 
     /// Changes the `PluginConfig` of the wasm filter.
     fn change(&self, change: impl FnOnce(&mut Value) -> Result<()>) -> Result<()> {
-        let mut listeners: Value = serde_json::from_slice(&fs::read(self.path())?)?;
+        let mut listeners: Value = serde_json::from_slice(&fs::read(&self.0)?)?;
         let mut listener = at(&mut listeners, "/resources/0")?.take();
         let filters = at(&mut listener, HTTP_FILTERS)?.as_array_mut().context("no filters")?;
         let filter = filters.iter_mut().find_map(|filter| filter.pointer_mut("/typed_config/config"));
         change(filter.context("no wasm filter")?)?;
-        write(&self.path(), vec![listener])
+        write(&self.0, vec![listener])
     }
 }
 
@@ -75,10 +58,6 @@ fn write(path: &Path, listeners: Vec<Value>) -> Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, json!({"resources": listeners}).to_string())?;
     Ok(fs::rename(new, path)?)
-}
-
-fn object(value: &mut Value) -> Result<&mut Map<String, Value>> {
-    value.as_object_mut().context("not an object")
 }
 
 fn at<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {

@@ -8,7 +8,7 @@ use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{ListenerFile, Scene};
+use super::Scene;
 use crate::{ClusterScript, FakeCluster};
 
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
@@ -28,7 +28,8 @@ pub struct SceneOptions {
     coordinators: Option<Vec<usize>>,
     without_upstream: Vec<usize>,
     wasm: Option<PathBuf>,
-    drain_time: Option<Duration>,
+    drain_time: Duration,
+    has_own_envoy: bool,
     edit: Option<Edit>,
 }
 
@@ -48,7 +49,8 @@ impl SceneOptions {
             coordinators: None,
             without_upstream: Vec::new(),
             wasm: std::env::var_os(WASM).map(PathBuf::from),
-            drain_time: None,
+            drain_time: Duration::ZERO,
+            has_own_envoy: false,
             edit: None,
         }
     }
@@ -100,14 +102,13 @@ impl SceneOptions {
     /// Sets how long a replaced or removed listener keeps serving, in whole seconds.
     #[must_use]
     pub fn drain_time(self, drain_time: Duration) -> Self {
-        Self { drain_time: Some(drain_time), ..self }
+        Self { drain_time, ..self }
     }
 
-    /// Loads Envoy's listener from this file.
+    /// Starts an Envoy for this scene alone. Only a scene whose subject is Envoy's process needs one.
     #[must_use]
-    pub fn listener_file(self, file: &ListenerFile) -> Self {
-        let path = file.path();
-        self.edit(move |config| ListenerFile::take_listener(&path, config))
+    pub fn own_envoy(self) -> Self {
+        Self { has_own_envoy: true, ..self }
     }
 
     /// Makes a final change to Envoy's configuration.
@@ -145,7 +146,8 @@ impl SceneOptions {
         options.config = self.file.take().map(|file| Path::new(ROOT).join(file));
         options.filter = FilterConfig::Value(self.config.take());
         options.wasm = self.wasm.take();
-        options.drain_time = self.drain_time.unwrap_or(options.drain_time);
+        options.drain_time = self.drain_time;
+        options.is_shared = !self.has_own_envoy;
         options.concurrency = self.workers;
         options.edit = self.edit.take();
         options

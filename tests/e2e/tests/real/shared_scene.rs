@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bulk_reshuffle_e2e::{FakeCluster, ShippedFiles};
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools, wait,
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools,
+    folder_of_this_process, wait,
 };
 use serde_json::{Value, json};
 
@@ -63,16 +64,9 @@ pub struct SharedScene {
     nodes: Nodes,
 }
 
-/// The folder for logs and data of this run. Folders of earlier runs are removed.
-static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-    let parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("real");
-    for run in std::fs::read_dir(&parent).into_iter().flatten().flatten() {
-        if !PathBuf::from("/proc").join(run.file_name()).exists() {
-            std::fs::remove_dir_all(run.path()).unwrap();
-        }
-    }
-    parent.join(std::process::id().to_string())
-});
+/// The folder for logs and data of this run.
+static FOLDER: LazyLock<PathBuf> =
+    LazyLock::new(|| folder_of_this_process(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("real")));
 
 pub fn folder(name: &str) -> PathBuf {
     FOLDER.join(name)
@@ -88,7 +82,7 @@ pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
     let mut whole = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
     options.filter = FilterConfig::Value(whole);
-    options
+    options.shared()
 }
 
 impl SharedScene {

@@ -12,8 +12,8 @@ struct Updates {
 
 impl Updates {
     async fn start() -> Result<Self> {
-        let file = ListenerFile::new()?;
-        let scene = Scene::of(ClusterScript::three_nodes()).listener_file(&file).start().await?;
+        let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+        let file = ListenerFile::of(&scene.envoy)?;
         Ok(Self { scene, file })
     }
 
@@ -56,7 +56,8 @@ async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expect
 
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy_does_not_start_with_an_invalid_configuration() -> Result<()> {
-    let options = Scene::of(ClusterScript::three_nodes()).whole_config(json!({"coordinator": ["es"]}));
+    // Its subject is the start of the process.
+    let options = Scene::of(ClusterScript::three_nodes()).own_envoy().whole_config(json!({"coordinator": ["es"]}));
     let log = format!("{:#}", options.start_cold().await.expect_err("it started"));
     assert!(log.contains("configuration: `coordinator`") && log.contains("expected a string"), "{log}");
     Ok(())

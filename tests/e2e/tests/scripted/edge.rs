@@ -167,6 +167,7 @@ async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered()
     };
     set("0.5")?;
     let (file, probes) = (pressure.clone(), port::free()?);
+    // Its subject is a process that runs out of memory.
     let scene = edge(probes, move |config| {
         // Replace the heap monitor with one that the test controls.
         let monitor = &mut config["overload_manager"]["resource_monitors"][0];
@@ -180,7 +181,7 @@ async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered()
             action["triggers"][0]["name"] = json!("envoy.resource_monitors.injected_resource");
         }
     });
-    let scene = scene.start().await?;
+    let scene = scene.own_envoy().start().await?;
     let gate = hold(&scene);
     let held = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.cluster.wait_for_bulks("the batch", |batches| batches.len() == 1).await?;
@@ -212,7 +213,8 @@ async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered()
 /// Exhausts the connections that this change permits. Envoy counts the overflow under this name.
 async fn take_all_connections(change: impl FnOnce(&mut Value) + Send + 'static, overflow: &str) -> Result<()> {
     let probes = port::free()?;
-    let scene = edge(probes, change).start().await?;
+    // Its subject is a process that runs out of connections.
+    let scene = edge(probes, change).own_envoy().start().await?;
     let mut greedy = Vec::new();
     for _ in 0..32 {
         greedy.push(TcpStream::connect(scene.envoy.addr()).await?);

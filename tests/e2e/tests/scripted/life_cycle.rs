@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, ListenerFile, Reaction, Recorded, Scene};
+use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, ListenerFile, Reaction, Recorded, Scene, SceneOptions};
 use bulk_reshuffle_stack::{Client, Tools, wait};
 use serde_json::{Value, json};
 
@@ -38,10 +38,13 @@ fn asked_by(name: &str) -> impl Fn(&&Recorded) -> bool {
     move |request| request.header("x-asked-by") == Some(name)
 }
 
+fn scene() -> SceneOptions {
+    Scene::of(ClusterScript::three_nodes()).whole_config(config("old"))
+}
+
 /// A scene with a listener that can change, and requests that wait for the gate.
 struct Held {
     scene: Scene,
-    file: ListenerFile,
     gate: Gate,
     answers: Vec<Answer>,
 }
@@ -49,21 +52,23 @@ struct Held {
 impl Held {
     /// Starts a scene in which bulk requests to the nodes before this one wait for the gate.
     async fn start(drain_time: Duration, first_open: usize) -> Result<Self> {
-        let file = ListenerFile::new()?;
-        let options = Scene::of(ClusterScript::three_nodes()).whole_config(config("old"));
-        let scene = options.listener_file(&file).drain_time(drain_time).start().await?;
+        Self::start_with(scene().drain_time(drain_time), first_open).await
+    }
+
+    async fn start_with(options: SceneOptions, first_open: usize) -> Result<Self> {
+        let scene = options.start().await?;
         let gate = Gate::closed();
         let closed = gate.clone();
         scene.cluster.react(move |request| match is_write(&request) && request.node < first_open {
             true => Reaction::items().after(&closed),
             false => Reaction::items(),
         });
-        Ok(Self { scene, file, gate, answers: Vec::new() })
+        Ok(Self { scene, gate, answers: Vec::new() })
     }
 
     /// Starts a scene with one batch in flight to each node, and the other requests' operations held behind it.
-    async fn begin(drain_time: Duration) -> Result<Self> {
-        let mut held = Self::start(drain_time, 3).await?;
+    async fn begin(options: SceneOptions) -> Result<Self> {
+        let mut held = Self::start_with(options, 3).await?;
         let scene = &held.scene;
         let body =
             |number: usize| -> String { (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect() };
@@ -100,7 +105,7 @@ impl Held {
     /// Changes the listener, and returns when it serves with its new configuration and knows the cluster state.
     async fn change(&self, change: impl FnOnce(&ListenerFile) -> Result<()>) -> Result<()> {
         let learnt = self.scene.state_loads().await?;
-        change(&self.file)?;
+        change(&ListenerFile::of(&self.scene.envoy)?)?;
         wait::until(LIMIT, "the listener changes", async || {
             // A connection stays with the listener that accepted it.
             Client::new().post_ndjson(&self.scene.envoy.url("/_bulk"), "\n").await?;
@@ -130,7 +135,7 @@ impl Held {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_configuration_serves_while_the_old_one_answers_its_requests() -> Result<()> {
-    let mut held = Held::begin(DRAIN).await?;
+    let mut held = Held::begin(scene().drain_time(DRAIN)).await?;
     let vms = held.vms().await?;
     held.change(|file| file.set_config(&changed_config())).await?;
     held.scene.client = Client::new();
@@ -150,7 +155,7 @@ async fn a_changed_configuration_serves_while_the_old_one_answers_its_requests()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_code_serves_while_the_old_code_answers_its_requests() -> Result<()> {
-    let mut held = Held::begin(DRAIN).await?;
+    let mut held = Held::begin(scene().drain_time(DRAIN)).await?;
     let vms = held.vms().await?;
     let folder = tempfile::tempdir()?;
     let wasm = folder.path().join("other.wasm");
@@ -192,11 +197,12 @@ async fn an_old_root_context_lives_until_partly_sent_requests_are_complete() -> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removed_listener_answers_held_requests_and_leaves_no_vm_behind() -> Result<()> {
-    let mut held = Held::begin(DRAIN).await?;
-    held.file.remove_listener()?;
+    let mut held = Held::begin(scene().drain_time(DRAIN)).await?;
+    ListenerFile::of(&held.scene.envoy)?.remove_listener()?;
     held.scene.wait_for_stat("listener_manager.total_listeners_draining", |draining| draining == 1).await?;
     held.end().await?;
-    held.scene.wait_for_stat(VMS, |vms| vms == 0).await?;
+    let kept = held.scene.envoy.kept_vms();
+    held.scene.wait_for_stat(VMS, |vms| vms == kept).await?;
     held.scene.cluster.forget();
     assert!(Client::new().get(&held.scene.envoy.url("/")).await.is_err());
     assert_eq!(held.scene.cluster.others().len(), 0, "an old timer is still running");
@@ -206,7 +212,8 @@ async fn a_removed_listener_answers_held_requests_and_leaves_no_vm_behind() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_by_the_operator_loses_no_held_request() -> Result<()> {
     for commands in [&["/drain_listeners?graceful"][..], &["/drain_listeners"], &["/healthcheck/fail"]] {
-        let mut held = Held::begin(DRAIN).await?;
+        // Its subject is a process that drains.
+        let mut held = Held::begin(scene().own_envoy().drain_time(DRAIN)).await?;
         for command in commands {
             held.tell_envoy(command).await?;
         }

@@ -63,7 +63,8 @@ async fn accepted(scene: &Scene, workers: usize) -> Result<Vec<u64>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_vm_fails_only_the_requests_that_it_held() -> Result<()> {
     const EACH: usize = 6;
-    let scene = scene().workers(2).wasm(forced_trap(env!("CARGO_TARGET_TMPDIR"))?).start().await?;
+    // Its subject is a VM that is killed.
+    let scene = scene().own_envoy().workers(2).wasm(forced_trap(env!("CARGO_TARGET_TMPDIR"))?).start().await?;
     let gate = Gate::closed();
     let closed = gate.clone();
     // All requests except those that only wake a fresh VM.
