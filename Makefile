@@ -4,11 +4,15 @@ COMPILED := $(or $(CARGO_TARGET_DIR),target)
 WASM     := dist/bulk_reshuffle.wasm
 SEEDS     = 20000
 TIME      = 60
-DEMO      = cargo run --release --package bulk-reshuffle-demo --
+DEMO      = $(COMPILED)/debug/bulk-reshuffle-demo
 # The text that Vale checks. Programs write the reports of benches.
 PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.js' ':!k6/results' ':!tests/fuzz/corpus'
-# Uses the features of all members at once, so that cargo compiles each library only once.
+# Both use one profile and the features of all members at once, so that cargo compiles each library only once.
+PROGRAM   = cargo build --quiet --workspace --bin
 TEST      = cargo test --workspace
+# The linker of a module uses one processor for a minute, so cargo compiles something else at the same time.
+BESIDE    = & other=$$!; $(MAKE) --no-print-directory
+BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
 ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile large_state manifests matrix \
             observability package pages registry replicas reproducible scripts walk writers wrong_answers
@@ -27,27 +31,32 @@ export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 ##@ To try the filter
 
-demo: tools build ## run the filter on a real three-node cluster, and print figures and checks
+demo: tools ## run the filter on a real three-node cluster, and print figures and checks
+	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) build $(BOTH)
 	@$(DEMO) demo
 
-up: tools build ## start the same cluster and Envoy, and keep them running: 127.0.0.1:9200
+up: tools ## start the same cluster and Envoy, and keep them running: 127.0.0.1:9200
 ## CLUSTER=elasticsearch-9  or -8, -7.17, -7.10; opensearch-3, -2 or -1
+	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) build $(BOTH)
 	@$(if $(CLUSTER),python3 tests/tools/fetch.py $(CLUSTER))
 	@$(DEMO) up $(CLUSTER)
 
 down: ## stop the cluster and Envoy of `make up`
+	@$(PROGRAM) bulk-reshuffle-demo
 	@$(DEMO) down
 
 build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
-	@cargo run --quiet --package bulk-reshuffle-module -- $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
+	@$(PROGRAM) bulk-reshuffle-module
+	@$(COMPILED)/debug/bulk-reshuffle-module $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
 
 image: ARCHITECTURE = amd64
 image: build ## build the OCI image of the filter in dist/image, and print its digest
 ## SOURCE=https://...  URL of the repository, for the image's labels
 ## ARCHITECTURE=amd64  architecture of the nodes whose pods mount the image as a volume
-	@cargo run --quiet --package bulk-reshuffle-image -- $(WASM) dist/image \
+	@$(PROGRAM) bulk-reshuffle-image
+	@$(COMPILED)/debug/bulk-reshuffle-image $(WASM) dist/image \
 		--revision "$(REVISION)" --source "$(SOURCE)" --architecture "$(ARCHITECTURE)"
 
 # wasm-pack finds its tools in .tools/, and downloads nothing.
@@ -77,16 +86,15 @@ lint: ## check the format, the lints, the imports of core, and the English
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
-# The linker of the module uses one processor for a minute, so cargo compiles the tests at the same time.
 test: tools ## run the tests, with the same real Envoy and cluster as the demo
 	@python3 tests/tools/fetch.py func-e
-	@$(MAKE) --no-print-directory forced-trap & module=$$!; $(TEST) --no-run --quiet; tests=$$?; wait $$module && exit $$tests
+	@$(TEST) --no-run --quiet $(BESIDE) forced-trap $(BOTH)
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which
 
 test-docs: tools build ## run the commands of all pages, except those of this list
-	@cargo build --quiet --release --package bulk-reshuffle-demo
+	@$(PROGRAM) bulk-reshuffle-demo
 	@$(TEST) --test walk -- --nocapture
 
 test-faults: tools build ## kill, hang, cut, starve or replace real parts under load; count the losses
@@ -172,7 +180,7 @@ test-k6: tools build ## run every k6 script with small numbers; none may accept 
 sim: ## simulate the engine with random events in virtual time
 ## SEEDS=20000  number of runs
 ## SEED=4145  replay one of them
-	@cargo build --quiet --workspace --bin bulk-reshuffle-simulator
+	@$(PROGRAM) bulk-reshuffle-simulator
 	@$(COMPILED)/debug/bulk-reshuffle-simulator $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 differential: SEEDS = 100
@@ -194,7 +202,8 @@ k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
 ## SCRIPT=small  bulk-size, concurrency, gateway, trips, small or mixed
 ## TARGET=http://...  address for the load; the scripts' own variables work too
 	@python3 tests/tools/fetch.py k6
-	@cargo run --quiet --package bulk-reshuffle-k6 -- "$(SCRIPT)" "$(TARGET)"
+	@$(PROGRAM) bulk-reshuffle-k6
+	@$(COMPILED)/debug/bulk-reshuffle-k6 "$(SCRIPT)" "$(TARGET)"
 
 # Needs an otherwise idle machine. `cargo run --bin bulk-reshuffle-bench -- --help` lists the options.
 bench: tools build ## compare the filter, plain Envoy and direct writes, in pairs
@@ -224,8 +233,9 @@ bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
 	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_bench.wasm \
 		cargo bench --quiet --package bulk-reshuffle-bench --bench envoy_vm
 
-bench-instructions: ## count the instructions of the same, and enforce limits; needs valgrind
+bench-instructions: ## count the instructions of the same with valgrind, and enforce limits
 ## RENEW=1  turn these counts into the limits
+	@python3 tests/tools/fetch.py valgrind
 	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench instructions
 
 bench-state: tools build ## measure the cost of a state of 10,000 indices, natively and in Envoy

@@ -57,6 +57,7 @@ PROCESSORS = ROOT / "tests" / "tools" / "processors"
 INGEST_MODULES = (("lang-painless", "painless.PainlessPlugin", ""),
                   ("ingest-common", "ingest.common.IngestCommonPlugin", "lang-painless"))
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
+VALGRIND = ("valgrind",)
 SYSLOG_NG = ("syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl")
 OTEL_COLLECTOR = ROOT / "tests" / "clients" / "otel-collector"
 PINO = ROOT / "tests" / "clients" / "pino"
@@ -114,6 +115,7 @@ def tools():
         java_client("elasticsearch-java", "8.19.6", 18),
         debian_program("rsyslog", 16, RSYSLOG),
         debian_program("syslog-ng", 5, SYSLOG_NG),
+        debian_program("valgrind", 15, VALGRIND),
         Tool("pino", "9.0.0", 30, (PINO / "package-lock.json").read_text(), "packages", lambda to: npm_install(PINO, to),
              needs=("node",)),
         Tool("otel-collector", "0.150.0", 300, pin(OTEL_COLLECTOR) + (OTEL_COLLECTOR / "main.go").read_text(), "program",
@@ -335,7 +337,8 @@ def go_files(name, version, megabytes, module, checksum, keep):
 
 def debian_program(name, megabytes, packages):
     """A program of Debian's packages, unpacked."""
-    program = {"rsyslog": "/usr/sbin/rsyslogd", "syslog-ng": "/usr/sbin/syslog-ng"}[name]
+    program = {"rsyslog": "/usr/sbin/rsyslogd", "syslog-ng": "/usr/sbin/syslog-ng",
+               "valgrind": "/usr/bin/valgrind"}[name]
     return Tool(name, "of this Debian", megabytes, " ".join(packages), "files",
                 lambda to: unpack_debian(packages, program, to))
 

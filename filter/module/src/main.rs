@@ -26,5 +26,11 @@ fn main() -> Result<()> {
     if let Some(folder) = shipped.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    fs::write(shipped, module).with_context(|| format!("cannot write {}", shipped.display()))
+    // An Envoy may load the module at this moment, so it is replaced only by a different one, and as a whole.
+    if fs::read(shipped).is_ok_and(|found| found == module) {
+        return Ok(());
+    }
+    let new = shipped.with_extension("new");
+    fs::write(&new, module).with_context(|| format!("cannot write {}", new.display()))?;
+    fs::rename(&new, shipped).with_context(|| format!("cannot write {}", shipped.display()))
 }

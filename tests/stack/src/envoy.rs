@@ -261,12 +261,7 @@ impl Envoy {
     /// Validates the configuration, including the filter's, with `envoy --mode validate`.
     pub async fn validate(tools: &Tools, mut options: EnvoyOptions) -> Result<()> {
         let config = options.write_config(tools, port::free()?, port::free()?)?;
-        Self::validate_file(tools, &config).await
-    }
-
-    /// Validates an unchanged file with `envoy --mode validate`.
-    pub async fn validate_file(tools: &Tools, file: &Path) -> Result<()> {
-        let mut command = with_config(Command::new(&tools.envoy), tools, file);
+        let mut command = with_config(Command::new(&tools.envoy), tools, &config);
         command.args(["--mode", "validate"]);
         let Output { status, stdout, stderr } = tokio::process::Command::from(command).output().await?;
         if !status.success() {

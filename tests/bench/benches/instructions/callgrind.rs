@@ -11,13 +11,8 @@ pub struct Callgrind {
     folder: PathBuf,
 }
 
-/// The message printed if valgrind is missing.
-const HOW_TO_INSTALL: &str = "make bench-instructions: needs valgrind. Install it, for example:
-  Debian, Ubuntu   apt install valgrind
-  Fedora, RHEL     dnf install valgrind";
-
-/// The exit code if valgrind is missing.
-pub const MISSING: u8 = 2;
+/// The root of the checkout.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The argument before the subject when this program runs under valgrind.
 const RUN: &str = "--run";
@@ -26,15 +21,13 @@ const RUN: &str = "--run";
 const WARM_UP: usize = 2;
 
 impl Callgrind {
-    /// Finds valgrind. Prints how to install it and returns `None` if it is missing.
-    pub fn find() -> Option<Self> {
-        if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
-            eprintln!("{HOW_TO_INSTALL}");
-            return None;
-        }
-        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.run/instructions"));
+    /// Finds valgrind.
+    pub fn find() -> Self {
+        let version = valgrind().arg("--version").stdout(Stdio::null()).status();
+        assert!(version.is_ok(), "valgrind is missing: run `python3 tests/tools/fetch.py valgrind` first");
+        let folder = Path::new(ROOT).join(".run/instructions");
         fs::create_dir_all(&folder).expect("a folder for profiles");
-        Some(Self { folder: folder.canonicalize().expect("the folder") })
+        Self { folder: folder.canonicalize().expect("the folder") }
     }
 
     /// Returns the folder of the profiles.
@@ -45,7 +38,7 @@ impl Callgrind {
     /// Counts the instructions of one run.
     pub fn count(&self, subject: &Subject) -> u64 {
         let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ',', ';'], "-"));
-        let status = Command::new("valgrind")
+        let status = valgrind()
             .args(["--quiet", "--tool=callgrind", "--toggle-collect=*callgrind::counted"])
             .arg(format!("--callgrind-out-file={}", profile.display()))
             .arg(env::current_exe().expect("this program's path"))
@@ -57,6 +50,18 @@ impl Callgrind {
         let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
         total.filter(|total| *total > 0).expect("a count of instructions")
     }
+}
+
+/// Returns the command of the fetched valgrind, or of the machine's own if nothing had to be fetched.
+fn valgrind() -> Command {
+    let fetched = Path::new(ROOT).join(".tools/valgrind/usr");
+    let program = fetched.join("bin/valgrind.bin");
+    if !program.is_file() {
+        return Command::new("valgrind");
+    }
+    let mut command = Command::new(program);
+    command.env("VALGRIND_LIB", fetched.join("libexec/valgrind"));
+    command
 }
 
 /// Returns the subject that this process must run under valgrind, or `None` if it was started directly.

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         callgrind::run(subject.routine().expect("a routine of this name").as_mut());
         return ExitCode::SUCCESS;
     }
-    let Some(callgrind) = Callgrind::find() else { return ExitCode::from(callgrind::MISSING) };
+    let callgrind = Callgrind::find();
     let mut counted = Limits::default();
     for (routine, _) in ROUTINES {
         for (requests, documents) in Load::REQUESTS {

@@ -42,7 +42,7 @@ impl RealScene {
         let run_dir = tempfile::tempdir()?;
         let cluster = Cluster::start(tools, ClusterOptions::new(run_dir.path())).await?;
         let options = EnvoyOptions { filter, concurrency: 2, ..EnvoyOptions::new(run_dir.path()) };
-        let envoy = Envoy::start(tools, options.in_front_of(&cluster)).await?;
+        let envoy = Envoy::start(tools, options.in_front_of(&cluster).shared()).await?;
         let scene = Self::of(cluster, envoy, run_dir);
         let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
         for index in indices {

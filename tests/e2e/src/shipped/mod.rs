@@ -82,7 +82,6 @@ impl ShippedFiles {
             launcher: self.launcher,
             ..EnvoyOptions::new(self.folder)
         };
-        Envoy::validate_file(&tools, &file).await?;
         Envoy::start_file(&tools, &file, options).await
     }
 

@@ -107,7 +107,8 @@ async fn envoy(
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(&ca, &authority.certificate).unwrap();
     let config = Some(tools.root.join("envoy/tls.yaml"));
-    let mut options = EnvoyOptions { config, filter, ..EnvoyOptions::new(folder) }.cluster("es", guarded.addresses());
+    let options = EnvoyOptions { config, filter, ..EnvoyOptions::new(folder) }.shared();
+    let mut options = options.cluster("es", guarded.addresses());
     for ((name, _), address) in nodes.iter().zip(guarded.addresses()) {
         options = options.cluster(name, [address]);
     }

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Runs the steps of .ci/run, and prints how long each took. The first step that fails ends the run.
+
+Steps of the two lanes run side by side: one lane computes, and the steps of the other often wait, for nodes that come
+back or time-outs that end. A step that measures other clients' answer times runs alone. Meanwhile the tools of later
+steps are fetched and compiled with what is left of the processors. A step whose tools are missing waits for them.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+LOGS = Path(".run/ci")
+
+TOOLS = ("base vale func-e clients examples servers writers manifests istio registry k6 explorer browser valgrind").split()
+
+# The steps that most often find something come first, one after the other.
+FIRST = ["lint", "test"]
+# Measures the answer times of other clients.
+ALONE = ["test-hostile"]
+COMPUTES = [
+    "demo",
+    "test-docs",
+    "sim SEEDS=20000",
+    "fuzz TIME=10",
+    "bench-instructions",
+    "test-matrix VERSIONS=opensearch-2\\ elasticsearch-8\\ elasticsearch-9",
+    "test-writers QUICK=1 VERSIONS=elasticsearch-8\\ opensearch-2",
+    "test-examples",
+    "test-image",
+    "test-k6",
+    "test-explorer",
+    "test-browser",
+]
+WAITS = ["test-faults", "test-istio", "test-clients", "test-example-clients"]
+
+# From <linux/prctl.h>.
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Failed(Exception):
+    """A step has failed."""
+
+
+class Run:
+    def __init__(self):
+        self.table = []
+        self.lock = threading.Lock()
+        self.running = set()
+        self.failed = False
+
+    def step(self, name):
+        """Runs a target of make, and prints its output when it has ended."""
+        self.command(name, ["sh", "-c", "exec make " + name])
+
+    def command(self, name, command):
+        log = LOGS / (name.split()[0] + ".log")
+        began = time.monotonic()
+        with open(log, "wb") as output, self.lock:
+            if self.failed:
+                raise Failed
+            process = subprocess.Popen([sys.executable, __file__, "--", *command], stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            self.running.add(process.pid)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        with self.lock:
+            self.running.discard(process.pid)
+            if self.failed:  # another step has failed, and ended this one
+                raise Failed
+            self.failed = process.returncode != 0
+            self.table.append((name, time.monotonic() - began, usage.ru_utime + usage.ru_stime))
+            print("--- {}\n{}".format(name, log.read_text(errors="replace")), flush=True)
+            if self.failed:
+                self.end()
+                print("FAILED: {}".format(name), flush=True)
+                raise Failed
+
+    def end(self):
+        """Ends the steps that still run."""
+        for pid in self.running:
+            os.killpg(pid, signal.SIGTERM)
+
+    def lane(self, names):
+        try:
+            for name in names:
+                self.step(name)
+        except Failed:
+            pass
+
+    def lanes(self, *lanes):
+        threads = [threading.Thread(target=self.lane, args=(names,)) for names in lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.failed:
+            raise Failed
+
+    def report(self, seconds):
+        print("{:>8} {:>12}  step".format("seconds", "processor s"))
+        for name, took, used in self.table:
+            print("{:8.0f} {:12.0f}  {}".format(took, used, name))
+        print("{:8.0f} {:12.0f}  in total".format(seconds, sum(used for _, _, used in self.table)), flush=True)
+
+
+def main():
+    began = time.monotonic()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    run = Run()
+    fetching = threading.Thread(target=fetch, args=(run,))
+    fetching.start()
+    try:
+        for name in FIRST + ALONE:
+            run.step(name)
+        run.lanes(COMPUTES, WAITS)
+    except Failed:
+        sys.exit(1)
+    finally:
+        run.end()
+        fetching.join()
+        run.report(time.monotonic() - began)
+
+
+def fetch(run):
+    # The scheduler would give a new session its full share of the machine, however nice its processes are, so the whole
+    # session is made nice.
+    nice = "echo 19 2> /dev/null > /proc/self/autogroup; exec nice -n 19 \"$@\""
+    try:
+        run.command("fetch the tools", ["sh", "-c", nice, "sh", sys.executable, "tests/tools/fetch.py", *TOOLS])
+    except Failed:
+        pass
+
+
+def execute(command):
+    """Runs a command, and waits for all processes that it leaves, so that their processor time is counted too."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    status = subprocess.call(command)
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status
+        if ended == 0:
+            if time.monotonic() > deadline:
+                sys.exit("{} has left processes running".format(" ".join(command)))
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--"]:
+        sys.exit(execute(sys.argv[2:]))
+    main()
