@@ -8,6 +8,7 @@ steps are fetched and compiled with what is left of the processors. A step whose
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,27 +18,28 @@ from pathlib import Path
 
 LOGS = Path(".run/ci")
 
-TOOLS = ("base vale func-e clients examples servers writers manifests istio registry k6 explorer browser valgrind").split()
+TOOLS = ["base", "vale", "func-e", "clients", "examples", "servers", "writers", "manifests", "istio", "registry", "k6",
+         "explorer", "browser", "valgrind"]
 
 # The steps that most often find something come first, one after the other.
-FIRST = ["lint", "test"]
+FIRST = ["make lint", "make test"]
 # Measures the answer times of other clients.
-ALONE = ["test-hostile"]
+ALONE = ["make test-hostile"]
 COMPUTES = [
-    "demo",
-    "test-docs",
-    "sim SEEDS=20000",
-    "fuzz TIME=10",
-    "bench-instructions",
-    "test-matrix VERSIONS=opensearch-2\\ elasticsearch-8\\ elasticsearch-9",
-    "test-writers QUICK=1 VERSIONS=elasticsearch-8\\ opensearch-2",
-    "test-examples",
-    "test-image",
-    "test-k6",
-    "test-explorer",
-    "test-browser",
+    "make demo",
+    "make test-docs",
+    "make sim SEEDS=20000",
+    "make fuzz TIME=10",
+    "make bench-instructions",
+    "make test-matrix VERSIONS='opensearch-2 elasticsearch-8 elasticsearch-9'",
+    "make test-writers QUICK=1 VERSIONS='elasticsearch-8 opensearch-2'",
+    "make test-examples",
+    "make test-image",
+    "make test-k6",
+    "make test-explorer",
+    "make test-browser",
 ]
-WAITS = ["test-faults", "test-istio", "test-clients", "test-example-clients"]
+WAITS = ["make test-faults", "make test-istio", "make test-clients", "make test-example-clients"]
 
 # From <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
@@ -54,12 +56,12 @@ class Run:
         self.running = set()
         self.failed = False
 
-    def step(self, name):
-        """Runs a target of make, and prints its output when it has ended."""
-        self.command(name, ["sh", "-c", "exec make " + name])
+    def step(self, command):
+        """Runs a command, and prints its output when it has ended."""
+        self.execute(command, shlex.split(command))
 
-    def command(self, name, command):
-        log = LOGS / (name.split()[0] + ".log")
+    def execute(self, name, command):
+        log = LOGS / "{}.log".format("-".join(name.split()[:2]))
         began = time.monotonic()
         with open(log, "wb") as output, self.lock:
             if self.failed:
@@ -132,7 +134,7 @@ def fetch(run):
     # session is made nice.
     nice = "echo 19 2> /dev/null > /proc/self/autogroup; exec nice -n 19 \"$@\""
     try:
-        run.command("fetch the tools", ["sh", "-c", nice, "sh", sys.executable, "tests/tools/fetch.py", *TOOLS])
+        run.execute("fetch the tools", ["sh", "-c", nice, "sh", sys.executable, "tests/tools/fetch.py", *TOOLS])
     except Failed:
         pass
 

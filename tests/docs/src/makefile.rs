@@ -48,10 +48,10 @@ pub struct Makefile {
 }
 
 impl Makefile {
-    /// Reads `Makefile` and `.ci/run`.
+    /// Reads `Makefile` and `.ci/steps.py`.
     pub fn read(root: &Path) -> Result<Self> {
         let text = |name: &str| fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"));
-        let (makefile, ci) = (text("Makefile")?, text(".ci/run")?);
+        let (makefile, ci) = (text("Makefile")?, text(".ci/steps.py")?);
         let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).context("no .PHONY")?;
         let mut targets: BTreeMap<String, Vec<String>> =
             phony.split_whitespace().map(|name| (name.to_owned(), Vec::new())).collect();
@@ -62,8 +62,8 @@ impl Makefile {
                 known.extend(needs.split_whitespace().map(str::to_owned));
             }
         }
-        let ci = ci.lines().filter_map(|line| line.trim().strip_prefix("make "));
-        let ci = ci.filter_map(|arguments| arguments.split(' ').next()).map(str::to_owned).collect();
+        let ci = ci.split("\"make ").skip(1).filter_map(|arguments| arguments.split([' ', '"']).next());
+        let ci = ci.map(str::to_owned).collect();
         Ok(Self { targets, ci })
     }
 
