@@ -149,7 +149,9 @@ impl Writer {
         let operations: Vec<Operation> = (0..size).map(|_| self.choose()).collect();
         let body: String = operations.iter().map(|operation| self.lines(operation)).collect();
         tally.requests.add(1);
+        let begun = Instant::now();
         let mut answer = self.send(&body).await;
+        tally.took(begun.elapsed());
         let mut attempts = 0;
         while self.is_patient && is_unknown(&answer) && attempts < ATTEMPTS {
             tally.repeated.add(1);

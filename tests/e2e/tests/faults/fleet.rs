@@ -10,7 +10,7 @@ use bulk_reshuffle_e2e::{ShippedFiles, check_filter, wait_for_state};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 use hyper::Request;
 
-use crate::fault_scene::FaultScene;
+use crate::backend::Backend;
 
 /// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -56,10 +56,9 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the shipped arrangement in front of a scene's nodes.
-    pub async fn of(scene: &FaultScene) -> Result<Self> {
-        let nodes = scene.real.cluster.addresses().map(|(_, address)| address);
-        Self::start(scene.real.run_dir(), nodes, Arrangement::SHIPPED).await
+    /// Starts the shipped arrangement in front of the nodes.
+    pub async fn of(backend: &Backend, folder: &Path) -> Result<Self> {
+        Self::start(folder, backend.nodes.iter().map(|(_, address)| *address), Arrangement::SHIPPED).await
     }
 
     /// Starts the fleet; returns when each replica knows the cluster state.
@@ -89,8 +88,10 @@ impl Fleet {
         let mut fleet = Self { folder, nodes, arrangement, ports, front, replicas, starts: 0, client };
         for number in 0..arrangement.replicas {
             let replica = fleet.start_replica(number).await?;
-            wait_for_state(&replica, arrangement.workers, LIMIT).await?;
             fleet.replicas.push(replica);
+        }
+        for replica in &fleet.replicas {
+            wait_for_state(replica, arrangement.workers, LIMIT).await?;
         }
         fleet.wait_healthy(arrangement.replicas).await?;
         Ok(fleet)
@@ -197,6 +198,6 @@ impl Fleet {
         let (port, admin) = *self.ports.get(number).context("no such replica")?;
         let files = ShippedFiles::new(self.folder.join(format!("replica-{number}-{}", self.starts)))?;
         let files = files.ports(port, admin).workers(self.arrangement.workers);
-        files.nodes(self.nodes.iter().copied()).start("envoy.yaml").await
+        files.nodes(self.nodes.iter().copied()).start_valid("envoy.yaml").await
     }
 }
