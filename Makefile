@@ -97,8 +97,9 @@ test-docs: tools build ## run the commands of all pages, except those of this li
 	@$(PROGRAM) bulk-reshuffle-demo
 	@$(TEST) --test walk -- --nocapture
 
+# The tests wait for their turns themselves.
 test-faults: tools build ## kill, hang, cut, starve or replace real parts under load; count the losses
-	@$(TEST) --test faults -- --test-threads=1 --nocapture
+	@$(TEST) --test faults -- --test-threads=32 --nocapture
 
 test-hostile: tools build ## send hostile requests, and print a table of their cost to other clients
 	@$(TEST) --test hostile -- --test-threads=1 --nocapture

@@ -24,6 +24,7 @@ pub mod load;
 mod nodes;
 pub mod relay;
 mod scene;
+mod shared_clusters;
 mod shipped;
 mod unpacked_program;
 
@@ -37,5 +38,6 @@ pub use relay::Wiretap;
 pub use scene::{
     Answer, ListenerFile, RealScene, Scene, SceneOptions, check_filter, forced_trap, transport_bytes, wait_for_state,
 };
+pub use shared_clusters::{LentCluster, Nodes, SharedClusters, in_front_of};
 pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};
 pub use unpacked_program::UnpackedProgram;

@@ -316,7 +316,8 @@ fn request() -> String {
 async fn the_configuration_splits_serves_probes_and_drains() {
     let (tools, folder) = (Tools::find().unwrap(), TempDir::new().unwrap());
     let nodes = Cluster::start(&tools, ClusterOptions::new(folder.path())).await.unwrap();
-    let pod = KubernetesPod::start(folder.path(), "envoy", &nodes).await.unwrap();
+    let addresses: Vec<_> = nodes.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
+    let pod = KubernetesPod::start(folder.path(), "envoy", &addresses).await.unwrap();
     let (envoy, client) = (&pod.envoy, Client::new());
     let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
     client.put_json(&envoy.url("/examples"), &settings).await.unwrap();

@@ -19,7 +19,10 @@ pub use tally::{Count, Tally};
 pub use writer::Writer;
 
 /// How long the throughput is measured.
-const WINDOW: Duration = Duration::from_secs(2);
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The interval between two looks at the number of requests.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The time limit for the throughput to recover.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -46,6 +49,7 @@ impl Load {
             clients.add(writer, move |mut writer: Writer, _| {
                 let (tally, way) = (Arc::clone(&tally), Arc::clone(&way));
                 async move {
+                    writer.wait_due().await;
                     let _way = way.read().await;
                     writer.write(&tally).await?;
                     Ok(writer)
@@ -67,6 +71,17 @@ impl Load {
             ensure!(start.elapsed() < LIMIT, "{next:.0} operations per second after {LIMIT:?}");
             rate = next;
         }
+    }
+
+    /// Waits until the writers have sent this many more requests. Returns an error if a writer has failed.
+    pub async fn sends(&mut self, requests: u64) -> Result<()> {
+        let (start, end) = (Instant::now(), self.tally.requests.get() + requests);
+        while self.tally.requests.get() < end {
+            ensure!(start.elapsed() < LIMIT, "not {requests} requests after {LIMIT:?}");
+            self.writers.check()?;
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        Ok(())
     }
 
     /// Measures the acknowledged operations per second for a while. Returns an error if a writer has failed.

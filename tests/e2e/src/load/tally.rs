@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
@@ -20,6 +21,8 @@ pub struct Tally {
     pub repeated: Count,
     /// `create` operations on new ids that were refused because the document already exists.
     pub conflicts: Count,
+    /// The longest time that a client waited for an answer.
+    longest: Mutex<Duration>,
     /// Failed operations by status, including those of refused requests.
     failed: Mutex<BTreeMap<u16, u64>>,
 }
@@ -44,6 +47,17 @@ impl Tally {
     /// Counts operations that failed with this status.
     pub fn fail(&self, status: u16, operations: u64) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += operations;
+    }
+
+    /// Records how long a client waited for an answer.
+    pub fn took(&self, time: Duration) {
+        let mut longest = self.longest.lock().unwrap_or_else(PoisonError::into_inner);
+        *longest = time.max(*longest);
+    }
+
+    /// Returns the longest time that a client waited for an answer.
+    pub fn longest(&self) -> Duration {
+        *self.longest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the failed operations by status.

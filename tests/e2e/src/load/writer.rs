@@ -1,5 +1,5 @@
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::{Client, Response};
@@ -27,6 +27,10 @@ pub struct Writer {
     /// The value of the header `authorization`.
     tenant: Option<String>,
     is_patient: bool,
+    /// The least time between the starts of two requests.
+    period: Duration,
+    /// When the next request may start.
+    due: Option<Instant>,
     /// The number of the next document, which identifies the operation that wrote it.
     next: u64,
     /// The ids of documents that are known to exist.
@@ -87,6 +91,8 @@ impl Writer {
             habit: Habit::Everything,
             tenant: None,
             is_patient: false,
+            period: Duration::ZERO,
+            due: None,
             next: number << 32,
             live: Vec::new(),
             ledger: Ledger::default(),
@@ -119,6 +125,19 @@ impl Writer {
         Self { is_patient: true, ..self.idempotent() }
     }
 
+    /// Makes the writer wait this long between the starts of two requests, or longer if a request takes longer.
+    pub fn every(self, period: Duration) -> Self {
+        Self { period, ..self }
+    }
+
+    /// Waits until the next request may start.
+    pub async fn wait_due(&mut self) {
+        // The first request is late by a part of the period, so that writers do not send at the same time.
+        let due = self.due.unwrap_or_else(|| Instant::now() + self.period.mul_f64(fastrand::f64()));
+        tokio::time::sleep_until(due.into()).await;
+        self.due = Some(Instant::now() + self.period);
+    }
+
     /// Returns the ledger of all answers so far.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
@@ -130,7 +149,9 @@ impl Writer {
         let operations: Vec<Operation> = (0..size).map(|_| self.choose()).collect();
         let body: String = operations.iter().map(|operation| self.lines(operation)).collect();
         tally.requests.add(1);
+        let begun = Instant::now();
         let mut answer = self.send(&body).await;
+        tally.took(begun.elapsed());
         let mut attempts = 0;
         while self.is_patient && is_unknown(&answer) && attempts < ATTEMPTS {
             tally.repeated.add(1);

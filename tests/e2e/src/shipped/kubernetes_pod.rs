@@ -1,11 +1,14 @@
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Cluster, Envoy, EnvoyOptions, Tools, port};
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools, port};
 use serde_json::{Value, json};
+
+use crate::in_front_of;
 
 /// The Envoy of a pod of `examples/kubernetes`, on loopback and with the module that `make build` builds.
 #[derive(Debug)]
@@ -20,11 +23,11 @@ pub struct KubernetesPod {
 
 impl KubernetesPod {
     /// Starts Envoy in front of these nodes. The name distinguishes several pods in one folder.
-    pub async fn start(folder: &Path, name: &str, nodes: &Cluster) -> Result<Self> {
+    pub async fn start(folder: &Path, name: &str, nodes: &[(String, SocketAddr)]) -> Result<Self> {
         let tools = Tools::find()?;
         let container = container(&example(&tools, "bulk-reshuffle.yaml"))?;
         let (admin, probes) = (port::free()?, port::free()?);
-        let options = EnvoyOptions::new(folder).in_front_of(nodes).cluster("admin", [port::loopback(admin)]);
+        let options = in_front_of(EnvoyOptions::new(folder), nodes).cluster("admin", [port::loopback(admin)]);
         let options = EnvoyOptions {
             name: name.to_owned(),
             config: Some(example(&tools, "envoy.yaml")),

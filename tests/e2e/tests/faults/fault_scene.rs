@@ -1,15 +1,15 @@
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_e2e::load::{self, Ledger, Load, Tally, Writer};
-use bulk_reshuffle_e2e::{RealScene, check_filter, wait_for_state};
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::load::{Load, Tally, Writer};
+use bulk_reshuffle_e2e::{Nodes, check_filter, wait_for_state};
+use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
+use crate::backend::Backend;
 use crate::cutter::Cutter;
 use crate::witness::Witness;
 
@@ -18,12 +18,26 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 const WORKERS: u32 = 2;
 
+/// The largest number of operations in a small request.
+const SMALL: usize = 50;
+
+/// How often a writer sends a small and a larger request. All writers together use a part of the machine, so that other
+/// tests hardly change their rates. A request that takes longer delays the next one, so a fault still does.
+const SMALL_PERIOD: Duration = Duration::from_millis(50);
+const LARGE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Slows a writer of at most this many operations down to the pace of its requests' size.
+pub fn paced(writer: Writer, operations: usize) -> Writer {
+    writer.every(if operations <= SMALL { SMALL_PERIOD } else { LARGE_PERIOD })
+}
+
 /// How a [`FaultScene`] is set up.
 #[derive(Debug)]
 pub struct Plan {
     name: &'static str,
     config: Value,
     indices: Vec<(&'static str, Value)>,
+    alone: bool,
     cut: bool,
     witnessed: bool,
 }
@@ -31,7 +45,8 @@ pub struct Plan {
 impl Plan {
     /// Creates a plan with the shipped configuration.
     pub fn new(name: &'static str) -> Self {
-        Self { name, config: json!({"coordinator": "es"}), indices: Vec::new(), cut: false, witnessed: false }
+        let (config, indices) = (json!({"coordinator": "es"}), Vec::new());
+        Self { name, config, indices, alone: false, cut: false, witnessed: false }
     }
 
     /// Sets a field of the filter's configuration.
@@ -46,6 +61,11 @@ impl Plan {
         self
     }
 
+    /// Uses a cluster that no other test uses at the same time: to change it, or to fill its nodes' memory.
+    pub fn alone(self) -> Self {
+        Self { alone: true, ..self }
+    }
+
     /// Puts a [`Cutter`] in front of each node.
     pub fn cut(self) -> Self {
         Self { cut: true, ..self }
@@ -56,12 +76,21 @@ impl Plan {
         Self { witnessed: true, ..self }
     }
 
+    /// Makes the indices, without an Envoy.
+    pub async fn backend(&self) -> Result<Backend> {
+        let backend = if self.alone { Backend::lent().await? } else { Backend::shared().await? };
+        for (name, settings) in &self.indices {
+            backend.make_index(name, settings).await?;
+        }
+        backend.wait_green().await?;
+        Ok(backend)
+    }
+
     /// Starts everything; returns when each worker knows the cluster state.
     pub async fn start(self) -> Result<FaultScene> {
-        let run_dir = tempfile::tempdir()?;
-        let tools = Tools::find()?;
-        let cluster = Cluster::start(&tools, cluster_options(run_dir.path().join("nodes"))).await?;
-        let addresses: Vec<_> = cluster.addresses().map(|(_, address)| address).collect();
+        let folder = tempfile::tempdir()?;
+        let backend = self.backend().await?;
+        let addresses: Vec<_> = backend.nodes.iter().map(|(_, address)| *address).collect();
         let witness = if self.witnessed { Some(Witness::start(&addresses).await?) } else { None };
         let mut nodes = witness.as_ref().map_or(addresses, Witness::nodes);
         let mut cutters = Vec::new();
@@ -73,18 +102,12 @@ impl Plan {
             }
         }
         let coordinators = witness.as_ref().map_or_else(|| nodes.clone(), Witness::coordinators);
-        let names = cluster.addresses().map(|(name, _)| name.to_owned());
+        let names = backend.nodes.iter().map(|(name, _)| name.clone());
         let upstreams = Upstreams { coordinators, nodes: names.zip(nodes).collect() };
-        let client = Client::new();
-        for (name, settings) in &self.indices {
-            make_index(&client, &cluster, name, settings).await?;
-        }
-        cluster.wait_green(LIMIT).await?;
-        let envoy = Envoy::start(&tools, envoy_options(run_dir.path().into(), &upstreams, &self.config)).await?;
-        let started = Instant::now();
+        let envoy = upstreams.start_envoy(&folder, "envoy", None, &self.config).await?;
         wait_for_state(&envoy, WORKERS, LIMIT).await?;
-        let real = RealScene::of(cluster, envoy, run_dir);
-        Ok(FaultScene { plan: self, real, cutters, witness, upstreams, restarts: 0, started })
+        let started = Instant::now();
+        Ok(FaultScene { plan: self, backend, envoy, cutters, witness, upstreams, restarts: 0, started, folder })
     }
 }
 
@@ -92,19 +115,31 @@ impl Plan {
 #[derive(Debug)]
 struct Upstreams {
     coordinators: Vec<SocketAddr>,
-    nodes: Vec<(String, SocketAddr)>,
+    nodes: Nodes,
 }
 
-/// A cluster for this test alone, and Envoy with two workers in front of it.
+impl Upstreams {
+    async fn start_envoy(&self, folder: &TempDir, name: &str, port: Option<u16>, config: &Value) -> Result<Envoy> {
+        let options = EnvoyOptions::new(folder.path()).cluster("es", self.coordinators.iter().copied());
+        let options = self.nodes.iter().fold(options, |options, (name, address)| options.cluster(name, [*address]));
+        let filter = FilterConfig::Value(config.clone());
+        let options = EnvoyOptions { name: name.to_owned(), port, filter, concurrency: WORKERS, ..options };
+        Envoy::start(&Tools::find()?, options).await
+    }
+}
+
+/// A real cluster, and Envoy with two workers in front of it.
 #[derive(Debug)]
 pub struct FaultScene {
     plan: Plan,
-    pub real: RealScene,
+    pub backend: Backend,
+    pub envoy: Envoy,
     pub cutters: Vec<Cutter>,
     witness: Option<Witness>,
     upstreams: Upstreams,
     restarts: usize,
     started: Instant,
+    folder: TempDir,
 }
 
 impl FaultScene {
@@ -114,17 +149,31 @@ impl FaultScene {
     }
 
     /// Returns the writers of [`load`](Self::load).
-    pub fn writers(&self, index: &str, query: &str) -> impl Iterator<Item = Writer> {
-        let url = self.real.envoy.url(&format!("/{index}/_bulk{query}"));
+    pub fn writers(&self, index: &str, query: &str) -> impl Iterator<Item = Writer> + use<> {
+        self.writers_to(&self.envoy, index, query)
+    }
+
+    /// Returns the writers of a [`load`](Self::load) through another Envoy.
+    pub fn writers_to(&self, envoy: &Envoy, index: &str, query: &str) -> impl Iterator<Item = Writer> + use<> {
+        let url = envoy.url(&format!("/{index}/_bulk{query}"));
         let base = fastrand::u64(1..1 << 16) << 8;
-        let sizes = (0..10).map(|number| (number, if number < 8 { 1..=50 } else { 500..=1500 }));
-        sizes.map(move |(number, operations)| Writer::new(base + number, url.clone(), operations, 200))
+        let sizes = (0..10).map(|number| (number, if number < 8 { 1..=SMALL } else { 500..=1500 }));
+        sizes.map(move |(number, sizes)| {
+            let most = *sizes.end();
+            paced(Writer::new(base + number, url.clone(), sizes, 200), most)
+        })
+    }
+
+    /// Starts another Envoy in front of the same nodes, with this configuration of the filter.
+    pub async fn start_beside(&self, name: &str, config: &Value) -> Result<Envoy> {
+        let envoy = self.upstreams.start_envoy(&self.folder, name, None, config).await?;
+        wait_for_state(&envoy, WORKERS, LIMIT).await?;
+        Ok(envoy)
     }
 
     /// Returns one of the filter's counters, summed over all upstreams.
     pub async fn counted(&self, name: &str) -> Result<u64> {
-        let stats = self.real.envoy.stats_with(&format!("bulk_reshuffle_{name}")).await?;
-        Ok(stats.values().sum())
+        counted(&self.envoy, name).await
     }
 
     /// Returns the witness, if the plan has one.
@@ -132,9 +181,30 @@ impl FaultScene {
         self.witness.as_ref().context("the plan has no witness")
     }
 
+    /// Sends a query for the cluster state through Envoy, as the filter does. It may fail while a node is down.
+    pub async fn query(&self) {
+        query(&self.backend.client, &self.envoy).await;
+    }
+
+    /// Returns how long a load's operations were misrouted after a change at this time, or an error if that was longer
+    /// than this interval.
+    pub async fn misrouted_after(&self, load: &Load, change: Instant, interval: Duration) -> Result<Duration> {
+        self.witness()?.misrouted_after(load, change, interval, async || self.query().await).await
+    }
+
+    /// Waits until all operations of a load go straight to their primaries.
+    pub async fn wait_routed(&self, index: &str) -> Result<()> {
+        let witness = self.witness()?;
+        wait::until(LIMIT, "all operations go straight to their primaries", async || {
+            let (all, wrong) = witness.since(index, Instant::now() - Duration::from_secs(1));
+            Ok((all > 0 && wrong == 0).then_some(()))
+        })
+        .await
+    }
+
     /// Kills a node (SIGKILL) and closes the witness's ports for it.
     pub async fn kill(&mut self, node: usize) -> Result<()> {
-        self.real.cluster.kill(node)?;
+        self.backend.cluster()?.kill(node)?;
         match &mut self.witness {
             Some(witness) => witness.take_down(node).await,
             None => Ok(()),
@@ -143,41 +213,34 @@ impl FaultScene {
 
     /// Restarts a killed node, and waits until the cluster is green.
     pub async fn restart(&mut self, node: usize) -> Result<()> {
-        self.real.cluster.restart(node).await?;
+        self.backend.cluster()?.restart(node).await?;
         if let Some(witness) = &mut self.witness {
             witness.bring_up(node).await?;
         }
-        self.real.cluster.wait_green(LIMIT).await
+        self.backend.wait_green().await
     }
 
-    /// Creates an index of six shards without replicas; these settings override its own.
-    pub async fn make_index(&self, name: &str, settings: &Value) -> Result<()> {
-        make_index(&self.real.client, &self.real.cluster, name, settings).await
+    /// Puts another cluster in the place of this one, at the addresses that the filter knows. Returns the cluster that
+    /// was there.
+    pub async fn replace_cluster(&mut self, other: Backend) -> Result<Backend> {
+        let witness = self.witness.as_mut().context("the plan has no witness")?;
+        let nodes: Vec<_> = other.nodes.iter().map(|(_, address)| *address).collect();
+        witness.move_to(&nodes).await?;
+        Ok(std::mem::replace(&mut self.backend, other))
     }
 
-    /// Kills all nodes, and starts another, empty cluster at the same addresses.
-    pub async fn replace_cluster(&mut self) -> Result<()> {
-        let http_ports = self.real.cluster.addresses().map(|(_, address)| address.port()).collect();
-        (0..self.real.cluster.len()).try_for_each(|node| self.real.cluster.kill(node))?;
-        let options = ClusterOptions { http_ports, ..cluster_options(self.real.run_dir().join("other-nodes")) };
-        self.real.cluster = Cluster::start(&Tools::find()?, options).await?;
-        Ok(())
-    }
-
-    /// Changes transient cluster settings; `null` removes a setting.
-    pub async fn set(&self, settings: Value) -> Result<()> {
-        self.real.put("/_cluster/settings", json!({"transient": settings})).await.map(|_| ())
-    }
-
-    /// Terminates Envoy (SIGTERM), and starts it again at the same address.
+    /// Terminates Envoy (SIGTERM) while it has requests in flight, and starts it again at the same address.
     pub async fn restart_envoy(&mut self) -> Result<()> {
-        self.real.envoy.process().terminate()?;
-        wait::until(LIMIT, "Envoy ends", async || Ok(self.real.envoy.process().exit_status()?)).await?;
+        const ACTIVE: &str = "http.elasticsearch.downstream_rq_active";
+        wait::until(LIMIT, "Envoy has requests in flight", async || {
+            Ok((self.envoy.counter(ACTIVE).await? > 1).then_some(()))
+        })
+        .await?;
+        self.envoy.process().terminate()?;
+        wait::until(LIMIT, "Envoy ends", async || self.envoy.process().exit_status()).await?;
         self.restarts += 1;
-        let mut options = envoy_options(self.real.run_dir().into(), &self.upstreams, &self.plan.config);
-        options.name = format!("envoy-{}", self.restarts);
-        options.port = Some(self.real.envoy.addr().port());
-        self.real.envoy = Envoy::start(&Tools::find()?, options).await?;
+        let (name, port) = (format!("envoy-{}", self.restarts), Some(self.envoy.addr().port()));
+        self.envoy = self.upstreams.start_envoy(&self.folder, &name, port, &self.plan.config).await?;
         Ok(())
     }
 
@@ -188,62 +251,29 @@ impl FaultScene {
         Ok(tallies)
     }
 
-    /// Prints a summary, checks the health of the cluster and the filter, and stops both.
+    /// Prints a summary, checks the health of the cluster and the filter, and stops Envoy.
     pub async fn stop(self, recovered: Duration) -> Result<()> {
-        self.real.cluster.wait_green(LIMIT).await?;
         let (back, all) = (recovered.as_secs_f64(), self.started.elapsed().as_secs_f64());
         println!("{}: back to normal after {back:.1} s, {all:.0} s in total", self.plan.name);
-        check_filter(&self.real.envoy).await?;
-        self.real.stop().await
+        check_filter(&self.envoy).await?;
+        self.envoy.stop().await?;
+        self.backend.end().await
     }
 
     /// Ends the loads, and compares the answers that clients received with the cluster's documents. Returns the
     /// loads' outcomes.
     pub async fn verify(&self, loads: Vec<Load>) -> Result<Vec<Arc<Tally>>> {
-        let (mut ledger, mut tallies) = (Ledger::default(), Vec::new());
-        let indices: BTreeSet<String> = loads.iter().map(|load| load.index.clone()).collect();
-        for load in loads {
-            let (told, tally) = load.end().await?;
-            ledger.add(told);
-            tallies.push(tally);
-        }
-        self.real.cluster.wait_green(LIMIT).await?;
-        let mut found = Vec::new();
-        for index in &indices {
-            found.extend(self.documents(index).await?);
-        }
-        let verified = ledger.verify(&found)?;
-        for tally in &tallies {
-            ensure!(tally.acknowledged.get() > 0, "nothing was written");
-            println!("{}: {tally}, {verified} documents verified", self.plan.name);
-        }
-        Ok(tallies)
-    }
-
-    /// Returns the ids and numbers of all documents of an index.
-    pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
-        load::documents(&self.real.client, &self.real.direct(0, "")?, index).await
+        self.backend.verify(self.plan.name, loads).await
     }
 }
 
-fn cluster_options(run_dir: PathBuf) -> ClusterOptions {
-    ClusterOptions { profile: Profile::Throughput, ..ClusterOptions::new(run_dir) }
+/// Sends a query for the cluster state through an Envoy.
+pub async fn query(client: &Client, envoy: &Envoy) {
+    client.get(&envoy.url("/_cluster/state/routing_table")).await.ok();
 }
 
-fn envoy_options(run_dir: PathBuf, upstreams: &Upstreams, config: &Value) -> EnvoyOptions {
-    let options = EnvoyOptions::new(run_dir).cluster("es", upstreams.coordinators.iter().copied());
-    let mut options =
-        upstreams.nodes.iter().fold(options, |options, (name, address)| options.cluster(name, [*address]));
-    options.filter = FilterConfig::Value(config.clone());
-    options.concurrency = WORKERS;
-    options
-}
-
-async fn make_index(client: &Client, cluster: &Cluster, name: &str, settings: &Value) -> Result<()> {
-    let mut all = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
-    all.as_object_mut().context("not an object")?.extend(settings.as_object().context("not an object")?.clone());
-    let index = json!({"settings": all, "mappings": {"properties": {
-        "n": {"type": "long"}, "text": {"type": "keyword", "index": false, "doc_values": false},
-    }}});
-    client.put_json(&format!("{}/{name}", cluster.base_url(0)?), &index).await?.ok().map(|_| ())
+/// Returns one of the counters of an Envoy's filter, summed over all upstreams.
+pub async fn counted(envoy: &Envoy, name: &str) -> Result<u64> {
+    let stats = envoy.stats_with(&format!("bulk_reshuffle_{name}")).await?;
+    Ok(stats.values().sum())
 }

@@ -10,7 +10,7 @@ use bulk_reshuffle_e2e::{ShippedFiles, check_filter, wait_for_state};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 use hyper::Request;
 
-use crate::fault_scene::FaultScene;
+use crate::backend::Backend;
 
 /// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -41,6 +41,21 @@ impl Arrangement {
     pub const SHIPPED: Self = Self { name: "two replicas by caller", replicas: 2, workers: 1, change: None };
 }
 
+/// The front's connections to a replica: those that are open, and how many it ever began, of which some failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Connections {
+    open: u64,
+    begun: u64,
+    failed: u64,
+}
+
+impl Connections {
+    /// Returns the largest number of connections on which the replica may have got a request since then.
+    pub fn usable_since(&self, then: &Self) -> u64 {
+        then.open + (self.begun - then.begun) - (self.failed - then.failed)
+    }
+}
+
 /// The shipped Envoys in front of the same nodes, and the shipped front proxy before them.
 #[derive(Debug)]
 pub struct Fleet {
@@ -56,10 +71,9 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the shipped arrangement in front of a scene's nodes.
-    pub async fn of(scene: &FaultScene) -> Result<Self> {
-        let nodes = scene.real.cluster.addresses().map(|(_, address)| address);
-        Self::start(scene.real.run_dir(), nodes, Arrangement::SHIPPED).await
+    /// Starts the shipped arrangement in front of the nodes.
+    pub async fn of(backend: &Backend, folder: &Path) -> Result<Self> {
+        Self::start(folder, backend.nodes.iter().map(|(_, address)| *address), Arrangement::SHIPPED).await
     }
 
     /// Starts the fleet; returns when each replica knows the cluster state.
@@ -89,8 +103,10 @@ impl Fleet {
         let mut fleet = Self { folder, nodes, arrangement, ports, front, replicas, starts: 0, client };
         for number in 0..arrangement.replicas {
             let replica = fleet.start_replica(number).await?;
-            wait_for_state(&replica, arrangement.workers, LIMIT).await?;
             fleet.replicas.push(replica);
+        }
+        for replica in &fleet.replicas {
+            wait_for_state(replica, arrangement.workers, LIMIT).await?;
         }
         fleet.wait_healthy(arrangement.replicas).await?;
         Ok(fleet)
@@ -144,6 +160,19 @@ impl Fleet {
     /// Returns how many requests are in flight in a replica.
     pub async fn active(&self, number: usize) -> Result<u64> {
         self.replicas[number].counter(ACTIVE).await
+    }
+
+    /// Returns the front's connections to a replica.
+    pub async fn connections(&self, number: usize) -> Result<Connections> {
+        let (port, _) = self.ports.get(number).context("no such replica")?;
+        let answer = self.client.get(&self.front.admin_url("/clusters")).await?.ok()?;
+        // The answer has a line for each number, such as `replicas::127.0.0.1:9211::cx_active::1`.
+        let count = |name: &str| -> Result<u64> {
+            let start = format!("replicas::{}::{name}::", port::loopback(*port));
+            let count = answer.text().lines().find_map(|line| line.strip_prefix(&start)?.parse().ok());
+            count.with_context(|| format!("the front does not report {start}"))
+        };
+        Ok(Connections { open: count("cx_active")?, begun: count("cx_total")?, failed: count("cx_connect_fail")? })
     }
 
     /// Replaces a replica as an operator does who wants no request to fail: drains it, ends it, and starts another in

@@ -10,13 +10,12 @@ use crate::fault_scene::{FaultScene, Plan};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The shipped refresh interval.
-const REFRESH: Duration = Duration::from_secs(5);
+const REFRESH: Duration = Duration::from_secs(1);
 
 impl FaultScene {
     /// Returns the nodes with a primary of an index, as node 0 reports them, or `None` if a primary is missing.
     async fn primaries(&self, index: &str) -> Result<Option<BTreeSet<String>>> {
-        let shards = self.real.get(&format!("/_cat/shards/{index}?format=json")).await?;
+        let shards = self.backend.get(&format!("/_cat/shards/{index}?format=json")).await?;
         let shards = shards.as_array().context("no shards")?.iter().filter(|shard| shard["prirep"] == "p");
         Ok(shards
             .map(|shard| (shard["state"] == "STARTED").then(|| shard["node"].as_str().map(str::to_owned))?)
@@ -27,8 +26,8 @@ impl FaultScene {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_survives_a_node_that_is_killed_and_restarted() -> Result<()> {
     let copied = json!({"number_of_replicas": 1});
-    let plan = Plan::new("node killed").index("copied", copied).index("single", json!({}));
-    let mut scene = plan.witnessed().start().await?;
+    let plan = Plan::new("node killed").alone().index("copied", copied).index("single", json!({}));
+    let mut scene = plan.config("cluster_state", json!({"refresh": "1s"})).witnessed().start().await?;
     // Small requests only, because the node must catch up with all writes made meanwhile.
     let small = |index, query| Load::start(index, scene.writers(index, query).take(5));
     // Without replicas, a write waits for the node: here one second instead of the default minute.
@@ -45,7 +44,7 @@ async fn a_load_survives_a_node_that_is_killed_and_restarted() -> Result<()> {
     .await?;
     let promoted = Instant::now();
     // Until the node is back, a request with an operation on a shard without replicas passes through unchanged.
-    let misrouted = scene.witness()?.misrouted_after("copied", promoted, REFRESH).await?;
+    let misrouted = scene.misrouted_after(&copied, promoted, REFRESH).await?;
     copied.recovers(copied_before).await?;
     println!(
         "node killed: its copies took over after {:.1?}; operations were misrouted until {misrouted:.1?} after that; the \
@@ -57,7 +56,7 @@ async fn a_load_survives_a_node_that_is_killed_and_restarted() -> Result<()> {
     let restarted = Instant::now();
     scene.restart(1).await?;
     let back = Instant::now();
-    let misrouted = scene.witness()?.misrouted_after("single", back, REFRESH).await?;
+    let misrouted = scene.misrouted_after(&single, back, REFRESH).await?;
     println!(
         "node killed: started again, and green, after {:.1?}; operations were misrouted until {misrouted:.1?} after that",
         back - restarted

@@ -9,7 +9,11 @@
 //! After each change, operations go straight to their primaries again within one refresh interval.
 //!
 //! Other tests replace or kill one of several such Envoys, which must not affect the others' clients.
+//!
+//! Tests run at the same time, a few at once. Those that change a cluster take turns with one cluster; all others share a second one,
+//! and differ in their indices. Writers send at a pace, so that a test hardly changes the rates of the others.
 
+mod backend;
 mod broken_answers;
 mod cutter;
 mod ended_envoy;
@@ -26,4 +30,5 @@ mod replicas;
 mod runtime_settings;
 mod service;
 mod starved_envoy;
+mod turn;
 mod witness;

@@ -18,15 +18,15 @@ fn id(kind: &str, number: usize) -> String {
 
 /// Returns operations of which every second one fails; its error quotes the invalid number twice. Some operations are
 /// for another index.
-fn body() -> String {
+fn body(large: &str, other: &str) -> String {
     let not_a_number = "x".repeat(1_500);
     let mut body = String::new();
     for number in 0..PAIRS {
         let (good, bad) = (id("good", number), id("bad", number));
-        body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{good}\"}}}}\n{{\"n\":{number}}}\n");
-        body += &format!("{{\"index\":{{\"_index\":\"large\",\"_id\":\"{bad}\"}}}}\n{{\"n\":\"{not_a_number}\"}}\n");
+        body += &format!("{{\"index\":{{\"_index\":\"{large}\",\"_id\":\"{good}\"}}}}\n{{\"n\":{number}}}\n");
+        body += &format!("{{\"index\":{{\"_index\":\"{large}\",\"_id\":\"{bad}\"}}}}\n{{\"n\":\"{not_a_number}\"}}\n");
         if number % 100 == 0 {
-            body += &format!("{{\"create\":{{\"_index\":\"other\",\"_id\":\"{number}\"}}}}\n{{\"n\":{number}}}\n");
+            body += &format!("{{\"create\":{{\"_index\":\"{other}\",\"_id\":\"{number}\"}}}}\n{{\"n\":{number}}}\n");
         }
     }
     body
@@ -35,17 +35,17 @@ fn body() -> String {
 /// With the shipped configuration no answer becomes too large: the filter sends such a share in parts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_whose_answer_would_be_too_large_is_sent_in_parts() -> Result<()> {
-    let plan = Plan::new("answers in parts").index("large", json!({"number_of_shards": 1}));
-    let scene = plan.index("other", json!({})).start().await?;
-    let client = scene.real.client.with_timeout(Duration::from_secs(120));
-    let answer = client.post_ndjson(&scene.real.envoy.url("/_bulk"), body()).await?.ok()?;
+    let plan = Plan::new("answers in parts").alone().index("parts-large", json!({"number_of_shards": 1}));
+    let scene = plan.index("parts-other", json!({})).start().await?;
+    let client = scene.backend.client.with_timeout(Duration::from_secs(120));
+    let answer = client.post_ndjson(&scene.envoy.url("/_bulk"), body("parts-large", "parts-other")).await?.ok()?;
     ensure!(answer.body.len() as u64 > MOST, "{} bytes are not too large", answer.body.len());
     let answer = answer.json()?;
     let items = answer["items"].as_array().context("no items")?;
     let statuses = |status: u64| items.iter().filter(|item| status_of(item) == Some(status)).count();
     let expected = (items.len(), statuses(201), statuses(400));
     ensure!(expected == (2 * PAIRS + PAIRS / 100, PAIRS + PAIRS / 100, PAIRS), "{expected:?}");
-    ensure!(scene.documents("large").await?.len() == PAIRS, "documents are missing");
+    ensure!(scene.backend.documents("parts-large").await?.len() == PAIRS, "documents are missing");
     scene.stop(Duration::ZERO).await
 }
 
@@ -57,13 +57,17 @@ fn status_of(item: &Value) -> Option<u64> {
 /// carried out, so the client is told that every outcome is unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<()> {
-    let plan = Plan::new("answer over 32 MiB").config("limits", json!({"max_answer": "1gb"})).index("load", json!({}));
-    let scene = plan.index("large", json!({"number_of_shards": 1})).index("other", json!({})).start().await?;
-    let mut load = scene.load("load", "");
+    let plan = Plan::new("answer over 32 MiB")
+        .alone()
+        .config("limits", json!({"max_answer": "1gb"}))
+        .index("unread-load", json!({}));
+    let scene =
+        plan.index("unread-large", json!({"number_of_shards": 1})).index("unread-other", json!({})).start().await?;
+    let mut load = scene.load("unread-load", "");
     let before = load.steady_rate().await?;
-    let body = body();
-    let client = scene.real.client.with_timeout(Duration::from_secs(120));
-    let answer = client.post_ndjson(&scene.real.envoy.url("/_bulk"), body.clone()).await?.ok()?.json()?;
+    let body = body("unread-large", "unread-other");
+    let client = scene.backend.client.with_timeout(Duration::from_secs(120));
+    let answer = client.post_ndjson(&scene.envoy.url("/_bulk"), body.clone()).await?.ok()?.json()?;
     let recovered = load.recovers(before).await?;
 
     let items = answer["items"].as_array().context("no items")?;
@@ -71,7 +75,8 @@ async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<
     let mut left = items.iter();
     let mut next = || left.next().context("no item");
     let (mut unknown, mut acknowledged) = (0, 0);
-    let others: HashSet<String> = scene.documents("other").await?.into_iter().map(|(id, _)| id).collect();
+    let others: HashSet<String> =
+        scene.backend.documents("unread-other").await?.into_iter().map(|(id, _)| id).collect();
     for number in 0..PAIRS {
         for kind in ["good", "bad"] {
             let item = &next()?["index"];
@@ -93,12 +98,12 @@ async fn an_answer_that_is_too_large_to_read_makes_outcomes_unknown() -> Result<
         }
     }
     ensure!(acknowledged > 0, "nothing was acknowledged");
-    let written = scene.documents("large").await?.len();
+    let written = scene.backend.documents("unread-large").await?.len();
     println!(
         "answer over 32 MiB: {unknown} outcomes unknown, {written} of them carried out, {acknowledged} acknowledged"
     );
     ensure!(written == PAIRS, "{written} documents");
-    let direct = client.post_ndjson(&scene.real.direct(0, "/_bulk")?, body).await?.ok()?;
+    let direct = client.post_ndjson(&scene.backend.direct(0, "/_bulk")?, body).await?.ok()?;
     ensure!(direct.body.len() as u64 > MOST, "{} bytes are not too large", direct.body.len());
     scene.end(vec![load], recovered).await?.iter().try_for_each(|tally| tally.check(&[]))
 }

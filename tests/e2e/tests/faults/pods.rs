@@ -8,7 +8,7 @@ use bulk_reshuffle_e2e::{KubernetesPod, check_filter};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
-use crate::fault_scene::Plan;
+use crate::fault_scene::{Plan, paced};
 use crate::service::Service;
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -19,10 +19,11 @@ const LIMIT: Duration = Duration::from_secs(90);
 async fn no_request_fails_while_pods_are_replaced() -> Result<()> {
     const PODS: usize = 2;
     const UPDATES: usize = 3;
-    let scene = Plan::new("pods replaced").index("replaced", json!({})).start().await?;
+    const NAME: &str = "pods replaced";
+    let (backend, folder) = (Plan::new(NAME).index("pods", json!({})).backend().await?, tempfile::tempdir()?);
     let service = Service::start().await?;
     let start = async |number: usize| -> Result<KubernetesPod> {
-        let pod = KubernetesPod::start(scene.real.run_dir(), &format!("pod-{number}"), &scene.real.cluster).await?;
+        let pod = KubernetesPod::start(folder.path(), &format!("pod-{number}"), &backend.nodes).await?;
         service.add(pod.envoy.addr());
         Ok(pod)
     };
@@ -30,11 +31,11 @@ async fn no_request_fails_while_pods_are_replaced() -> Result<()> {
     for number in 0..PODS {
         pods.push(start(number).await?);
     }
-    let url = format!("http://{}/replaced/_bulk", service.address);
+    let url = format!("http://{}/pods/_bulk", service.address);
     let size = |n| if n % 6 == 5 { 1000 } else { 30 };
-    let mut load = Load::start("replaced", (0..24).map(|n| Writer::new(n, url.clone(), 1..=size(n), 200)));
+    let writer = |n| paced(Writer::new(n, url.clone(), 1..=size(n), 200), size(n));
+    let mut load = Load::start("pods", (0..24).map(writer));
     let before = load.steady_rate().await?;
-    let mut recovered = Duration::ZERO;
     for number in PODS..PODS * (1 + UPDATES) {
         pods.push(start(number).await?);
         let (pod, begun) = (pods.remove(0), Instant::now());
@@ -52,13 +53,12 @@ async fn no_request_fails_while_pods_are_replaced() -> Result<()> {
         check_filter(&pod.envoy).await?;
         pod.envoy.stop().await?;
         load.recovers(before).await?;
-        recovered = recovered.max(begun.elapsed());
     }
-    let tallies = scene.verify(vec![load]).await?;
+    let tallies = backend.verify(NAME, vec![load]).await?;
     for pod in pods {
         check_filter(&pod.envoy).await?;
         pod.envoy.stop().await?;
     }
-    scene.stop(recovered).await?;
+    backend.end().await?;
     tallies.iter().try_for_each(|tally| tally.check(&[]))
 }

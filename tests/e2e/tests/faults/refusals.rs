@@ -1,51 +1,50 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::check_filter;
+use bulk_reshuffle_e2e::load::Load;
+use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
-use crate::fault_scene::{FaultScene, Plan};
+use crate::backend::Backend;
+use crate::fault_scene::{Plan, counted};
 
-/// How long the nodes refuse every request.
-const REFUSE: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
-impl FaultScene {
+impl Backend {
     /// Makes the nodes refuse every body larger than this with 429.
     async fn limit_requests(&self, limit: Value) -> Result<()> {
         self.set(json!({"network.breaker.inflight_requests.limit": limit})).await
     }
-
-    /// Makes the nodes refuse every request for a while.
-    async fn refuse(&self) -> Result<()> {
-        self.limit_requests(json!("100b")).await?;
-        // The duration is part of the test.
-        tokio::time::sleep(REFUSE).await;
-        self.limit_requests(Value::Null).await
-    }
 }
 
+/// The nodes refuse for longer than the shipped configuration retries.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patient_filter_retries_while_nodes_refuse_every_request() -> Result<()> {
-    let retry = json!({"attempts": 20, "max_backoff": "1s"});
-    let scene = Plan::new("all refused, patient").index("refused", json!({})).config("retry", retry).start().await?;
-    let mut load = scene.load("refused", "");
-    let before = load.steady_rate().await?;
-    scene.refuse().await?;
-    let recovered = load.recovers(before).await?;
-    println!("all refused, patient: {} batches retried", scene.counted("batches_retried_total").await?);
-    ensure!(scene.counted("batches_retried_total").await? > 0, "nothing was refused");
-    scene.end(vec![load], recovered).await?.iter().try_for_each(|tally| tally.check(&[]))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn clients_get_429_while_nodes_refuse_every_request() -> Result<()> {
-    let scene = Plan::new("all refused, as shipped").index("refused", json!({})).start().await?;
-    let mut load = scene.load("refused", "");
-    let before = load.steady_rate().await?;
-    scene.refuse().await?;
+async fn while_nodes_refuse_every_request_a_patient_filter_retries_and_other_clients_get_429() -> Result<()> {
+    let plan = Plan::new("all refused").alone().index("refused", json!({})).index("retried", json!({}));
+    let scene = plan.start().await?;
+    let retry = json!({"coordinator": "es", "retry": {"attempts": 40, "max_backoff": "1s"}});
+    let patient = scene.start_beside("patient", &retry).await?;
+    let mut refused = scene.load("refused", "");
+    let mut retried = Load::start("retried", scene.writers_to(&patient, "retried", ""));
+    let (refused_before, retried_before) = (refused.steady_rate().await?, retried.steady_rate().await?);
+    scene.backend.limit_requests(json!("100b")).await?;
+    wait::until(LIMIT, "the shipped filter gives up, and the patient one retries", async || {
+        let retries = counted(&patient, "batches_retried_total").await?;
+        Ok((retries > 0 && refused.tally.failed().contains_key(&429)).then_some(()))
+    })
+    .await?;
+    scene.backend.limit_requests(Value::Null).await?;
     let end = Instant::now();
-    load.recovers(before).await?;
-    let tally = load.tally.clone();
-    scene.end(vec![load], end.elapsed()).await?;
-    ensure!(tally.failed().contains_key(&429), "no request was refused");
-    tally.check(&[429])
+    retried.recovers(retried_before).await?;
+    refused.recovers(refused_before).await?;
+    let recovered = end.elapsed();
+    println!("all refused: {} batches retried", counted(&patient, "batches_retried_total").await?);
+    let tallies = scene.verify(vec![refused, retried]).await?;
+    check_filter(&patient).await?;
+    patient.stop().await?;
+    scene.stop(recovered).await?;
+    ensure!(tallies[0].failed().contains_key(&429), "no request was refused");
+    tallies[0].check(&[429])?;
+    tallies[1].check(&[])
 }

@@ -12,15 +12,15 @@ async fn large_requests_survive_an_envoy_without_cpu() -> Result<()> {
     const REQUESTS: u64 = 25;
     let scene = Plan::new("Envoy starved").index("starved", json!({})).start().await?;
     let mut small = scene.load("starved", "");
-    let url = scene.real.envoy.url("/starved/_bulk");
+    let url = scene.envoy.url("/starved/_bulk");
     // About 3 MB each.
     let large = Load::start("starved", (0..2).map(|number| Writer::new(number, url.clone(), 1900..=2100, 1_500)));
     let before = small.steady_rate().await?;
     while large.tally.requests.get() < REQUESTS {
-        scene.real.envoy.pause()?;
+        scene.envoy.pause()?;
         // The duration of the starvation is part of the test.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        scene.real.envoy.resume()?;
+        scene.envoy.resume()?;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let recovered = small.recovers(before).await?;

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -5,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle::routing::{Formula, hash};
+use bulk_reshuffle_e2e::load::Load;
 use bulk_reshuffle_e2e::{FakeCluster, Reaction, Recorded};
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::Value;
@@ -13,9 +15,17 @@ use tokio::task::JoinHandle;
 /// The interval between two looks at the primaries' locations.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
-/// How long the filter may take to apply a change, in addition to its refresh interval: for the state queries, and for
-/// the requests sent before their answers arrive.
-pub const GRACE: Duration = Duration::from_secs(2);
+/// Returns how long the filter may take to apply a change, in addition to its refresh interval: for the state queries,
+/// which take longer on a slow machine, as does a query of the test that goes through Envoy.
+pub fn grace(slowest_query: Duration) -> Duration {
+    Duration::from_secs(2) + 4 * slowest_query
+}
+
+/// A limit far above the duration of any step here, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// How long no primary must have moved, to be sure that no other one follows.
+const STABLE: Duration = Duration::from_secs(1);
 
 /// A relay between Envoy and the nodes. It records for each operation whether it goes straight to the node with its
 /// primary, or is misrouted: to another node or the coordinating upstream.
@@ -63,14 +73,39 @@ impl Witness {
         // Each node twice: as itself, and as part of the coordinating upstream.
         let relay = FakeCluster::in_front_of(&[nodes, nodes].concat()).await?;
         let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
-        let (seen, client) = (Arc::new(Mutex::new(seen)), Client::new());
-        let (noted, to, forwarder) = (Arc::clone(&seen), [nodes, nodes].concat(), client.clone());
-        relay.react(move |request| {
+        let seen = Arc::new(Mutex::new(seen));
+        let looking = tokio::spawn(look(Client::new(), first, Arc::clone(&seen)));
+        let witness = Self { relay, nodes: nodes.len(), seen, looking };
+        witness.forward_to(nodes);
+        Ok(witness)
+    }
+
+    /// Forwards all requests to these nodes.
+    fn forward_to(&self, nodes: &[SocketAddr]) {
+        let (noted, to, client) = (Arc::clone(&self.seen), [nodes, nodes].concat(), Client::new());
+        let forward = move |request: &Recorded| Reaction::Forward(Box::new(client.clone()), to[request.node]);
+        let forward_query = forward.clone();
+        self.relay.react_to_state_queries(move |request| Some(forward_query(request)));
+        self.relay.react(move |request| {
             lock(&noted).note(request);
-            Reaction::Forward(Box::new(forwarder.clone()), to[request.node])
+            forward(request)
         });
-        let looking = tokio::spawn(look(client, first, Arc::clone(&seen)));
-        Ok(Self { relay, nodes: nodes.len(), seen, looking })
+    }
+
+    /// Takes all nodes down, and brings up as many nodes of another cluster at the same addresses.
+    pub async fn move_to(&mut self, nodes: &[SocketAddr]) -> Result<()> {
+        ensure!(nodes.len() == self.nodes, "{} nodes instead of {}", nodes.len(), self.nodes);
+        for node in 0..self.nodes {
+            self.take_down(node).await?;
+        }
+        self.looking.abort();
+        self.forward_to(nodes);
+        lock(&self.seen).owners = Owners::default();
+        self.looking = tokio::spawn(look(Client::new(), nodes[0], Arc::clone(&self.seen)));
+        for node in 0..self.nodes {
+            self.bring_up(node).await?;
+        }
+        Ok(())
     }
 
     /// Returns the nodes' addresses for Envoy.
@@ -102,26 +137,37 @@ impl Witness {
         later.fold((0, 0), |(all, wrong), sighting| (all + sighting.operations, wrong + sighting.misrouted))
     }
 
-    /// Waits until primaries have moved since then and no longer move. Returns the time of the last move.
-    pub async fn wait_moved(&self, then: Instant, limit: Duration) -> Result<Instant> {
-        wait::until(limit, "primaries have moved and are stable", async || {
-            let changed = lock(&self.seen).changed;
-            Ok((changed > then && changed.elapsed() > Duration::from_secs(3)).then_some(changed))
-        })
-        .await
+    /// Returns the time of the last move of a primary, if any moved since then and none for a while.
+    pub fn moved(&self, then: Instant) -> Option<Instant> {
+        let changed = lock(&self.seen).changed;
+        (changed > then && changed.elapsed() > STABLE).then_some(changed)
     }
 
-    /// Returns how long operations on an index were misrouted after a change at this time, or an error if that was longer
-    /// than this interval. Waits until this is certain.
-    pub async fn misrouted_after(&self, index: &str, change: Instant, interval: Duration) -> Result<Duration> {
-        let end = change + interval + GRACE;
-        // No operation may be misrouted from `end` on, observed for another interval.
-        tokio::time::sleep_until((end + interval).into()).await;
-        let (all, wrong) = self.since(index, end);
+    /// Returns how long a load's operations were misrouted after a change at this time, or an error if that was longer
+    /// than this interval. Waits until this is certain. The query shows how slow the machine is.
+    pub async fn misrouted_after(
+        &self,
+        load: &Load,
+        change: Instant,
+        interval: Duration,
+        query: impl AsyncFn(),
+    ) -> Result<Duration> {
+        let index = load.index.as_str();
+        let slowest = Cell::new(Duration::ZERO);
+        // No operation may be misrouted from the end on, observed for another interval.
+        let (all, wrong) = wait::until(LIMIT, "operations are observed for long enough after a change", async || {
+            let begun = Instant::now();
+            query().await;
+            slowest.set(slowest.get().max(begun.elapsed()));
+            // A request that the filter has read before the change may reach its nodes until it is answered.
+            let end = change + interval + grace(slowest.get()) + load.tally.longest();
+            let (all, wrong) = self.since(index, end);
+            Ok((all > 0 && Instant::now() >= end + interval).then_some((all, wrong)))
+        })
+        .await?;
         let is_misrouted = |sighting: &&Sighting| sighting.index == index && sighting.misrouted > 0;
         let last = lock(&self.seen).sightings.iter().rfind(is_misrouted).map(|sighting| sighting.at);
         let duration = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change));
-        ensure!(all > 0, "nothing was written after the change");
         ensure!(wrong == 0, "{wrong} of {all} operations were misrouted, as late as {duration:.1?} after the change");
         Ok(duration)
     }
@@ -177,7 +223,7 @@ impl Owners {
             metadata.indices.*.routing_num_shards,metadata.indices.*.settings.index.version.created,\
             routing_table.indices.*.shards.*.primary,\
             routing_table.indices.*.shards.*.state,routing_table.indices.*.shards.*.node";
-        let client = client.with_timeout(Duration::from_secs(1));
+        let client = client.with_timeout(Duration::from_secs(5));
         let ask = async |path: &str| client.get_json(&format!("http://{node}{path}")).await;
         let state = ask(STATE).await?;
         let mut owners = BTreeMap::new();

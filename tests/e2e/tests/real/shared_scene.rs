@@ -1,55 +1,20 @@
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
-use bulk_reshuffle_e2e::{FakeCluster, ShippedFiles};
-use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools,
-    folder_of_this_process, wait,
-};
+use bulk_reshuffle_e2e::{FakeCluster, Nodes, SharedClusters, ShippedFiles, in_front_of};
+use bulk_reshuffle_stack::{Client, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools, wait};
 use serde_json::{Value, json};
 
 /// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The name and HTTP address of every node.
-pub type Nodes = Vec<(String, SocketAddr)>;
-
-/// The clusters of a binary. They are shared, because a cluster takes a while to start.
-static CLUSTERS: Mutex<BTreeMap<String, Arc<OnceLock<Nodes>>>> = Mutex::new(BTreeMap::new());
+/// The clusters of this binary.
+static CLUSTERS: SharedClusters = SharedClusters::new(env!("CARGO_TARGET_TMPDIR"), "real");
 
 /// Returns the nodes of the cluster that all tests share.
 pub async fn nodes(distribution: Distribution) -> Nodes {
-    cluster(distribution.name(), distribution, crate::PROFILE).await
-}
-
-/// Returns the nodes of the cluster of this name, which the first call starts.
-async fn cluster(name: &str, distribution: Distribution, profile: Profile) -> Nodes {
-    let clusters = CLUSTERS.lock().map(|mut clusters| Arc::clone(clusters.entry(name.to_owned()).or_default()));
-    let cluster = clusters.expect("a cluster did not start");
-    let folder = folder(name);
-    let start = move || cluster.get_or_init(|| start_cluster(folder, distribution, profile)).clone();
-    tokio::task::spawn_blocking(start).await.unwrap()
-}
-
-fn start_cluster(folder: PathBuf, distribution: Distribution, profile: Profile) -> Nodes {
-    let (started, address) = std::sync::mpsc::channel();
-    // Each test has its own runtime, which ends with the test. The cluster stays until the process ends.
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let tools = Tools::find().unwrap();
-            let options = ClusterOptions::new(folder);
-            let options = ClusterOptions { distribution, profile, ..options };
-            let cluster = Cluster::start(&tools, options).await.unwrap();
-            let addresses = cluster.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
-            started.send(addresses).unwrap();
-            std::future::pending::<()>().await;
-        });
-    });
-    address.recv().expect("the cluster did not start")
+    CLUSTERS.nodes(distribution.name(), distribution, crate::PROFILE).await.unwrap()
 }
 
 /// Returns the default distribution of the tests: `DISTRIBUTION` of the environment, or OpenSearch 2.
@@ -64,21 +29,14 @@ pub struct SharedScene {
     nodes: Nodes,
 }
 
-/// The folder for logs and data of this run.
-static FOLDER: LazyLock<PathBuf> =
-    LazyLock::new(|| folder_of_this_process(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("real")));
-
 pub fn folder(name: &str) -> PathBuf {
-    FOLDER.join(name)
+    CLUSTERS.folder(name)
 }
 
 /// Returns the options of an Envoy with one worker in front of these nodes, with these fields in the filter's
 /// configuration.
 pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
-    let mut options = EnvoyOptions::new(folder(name)).cluster("es", nodes.iter().map(|(_, address)| *address));
-    for (name, address) in nodes {
-        options = options.cluster(name, [*address]);
-    }
+    let mut options = in_front_of(EnvoyOptions::new(folder(name)), nodes);
     let mut whole = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
     options.filter = FilterConfig::Value(whole);
@@ -110,8 +68,8 @@ impl SharedScene {
 
     /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses.
     pub async fn start_alone(name: &str) -> Self {
-        let nodes = cluster(&format!("{name}-nodes"), distribution(), Profile::Fast).await;
-        Self::start_over(nodes, name, json!({})).await
+        let nodes = CLUSTERS.nodes(&format!("{name}-nodes"), distribution(), Profile::Fast).await;
+        Self::start_over(nodes.unwrap(), name, json!({})).await
     }
 
     /// Does the same as [`start_with`](Self::start_with), with a relay that records the requests to the nodes, and with

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, basic};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Nodes, basic};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
 use bytes::Bytes;
 use hyper::Request;
 use serde_json::{Value, json};
 
 use crate::owned::{Owned, create_at_once, owners};
-use crate::shared_scene::{self, Nodes, SharedScene};
+use crate::shared_scene::{self, SharedScene};
 
 /// The users. The first one is the filter's in the file. The passwords are `change-me`, `wonderland` and
 /// `can he fix it`.
