@@ -4,12 +4,12 @@ go 1.26.0
 
 tool (
 	github.com/google/go-containerregistry/cmd/crane
-	istio.io/istio/istioctl/cmd/istioctl
 	istio.io/istio/pilot/cmd/pilot-agent
 	istio.io/istio/pilot/cmd/pilot-discovery
 )
 
 require (
+	github.com/spf13/cobra v1.10.2
 	google.golang.org/protobuf v1.36.12
 	istio.io/istio v0.0.0-20260827124520-eed52ebb66ad
 	k8s.io/apimachinery v0.36.1
@@ -144,7 +144,6 @@ require (
 	github.com/sourcegraph/conc v0.3.1-0.20240121214520-5f936abd7ae8 // indirect
 	github.com/spf13/afero v1.15.0 // indirect
 	github.com/spf13/cast v1.10.0 // indirect
-	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/spf13/viper v1.21.0 // indirect
 	github.com/subosito/gotenv v1.6.0 // indirect

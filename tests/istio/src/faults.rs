@@ -62,41 +62,39 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
             fault.wait_refused(&mesh, 1).await?;
             mesh.check_pass(plain).await?;
             mesh.recover(overlay, split).await?;
+            mesh.end_refused().await?;
         }
         Ok("each fault is rejected and requests pass without the filter; after the fix, they are split".to_owned())
     }
 
     /// Delivers one fault after the other to a working proxy, which must keep its configuration. Then it gets the first
     /// configuration again.
-    pub async fn deliver_faults<const N: usize>(
-        site: &'a Site<C::Servers>,
-        overlay: &Overlay,
-        faults: [Fault; N],
-    ) -> Result<String> {
+    pub async fn deliver_faults<const N: usize>(&self, overlay: &Overlay, faults: [Fault; N]) -> Result<String> {
         let name = &format!("{}-later", overlay.name);
         let index = |fault: &Fault| format!("{name}-{}", fault.name);
-        for fault in &faults {
-            site.nodes.make_index(&index(fault)).await?;
+        for index in faults.iter().map(index).chain([name.clone()]) {
+            self.site.nodes.make_index(&index).await?;
         }
-        let mesh = Self::start_splitting(site, name, overlay).await?;
+        self.wait_splitting(name).await?;
+        let (_, before) = self.deliveries().await?;
         for (fault, count) in faults.iter().zip(1..) {
-            mesh.apply(&fault.overlay).await?;
-            fault.wait_refused(&mesh, count).await?;
-            mesh.check_split(&index(fault)).await?;
+            self.apply(&fault.overlay).await?;
+            fault.wait_refused(self, before + count).await?;
+            self.check_split(&index(fault)).await?;
         }
-        let (accepted, rejected) = mesh.deliveries().await?;
+        let (accepted, after) = self.deliveries().await?;
+        let rejected = after - before;
         ensure!(!C::COUNTS_REJECTIONS || rejected == N as u64, "{accepted} accepted, {rejected} rejected");
-        mesh.recover(overlay, name).await?;
+        self.recover(overlay, name).await?;
         Ok("each fault is rejected and requests are still split, also after the rollback".to_owned())
     }
 
-    /// Delivers a working overlay after faults: requests must be split. Then stops the mesh.
-    async fn recover(self, overlay: &Overlay, index: &str) -> Result<()> {
+    /// Delivers a working overlay after faults: requests must be split.
+    async fn recover(&self, overlay: &Overlay, index: &str) -> Result<()> {
         let before = self.deliveries().await?;
         self.apply(overlay).await?;
         self.wait_taken(before).await?;
         self.wait_splitting(index).await?;
-        self.check_split(index).await?;
-        self.end_refused().await
+        self.check_split(index).await.map(|_| ())
     }
 }

@@ -102,12 +102,18 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
 
     /// Starts the sidecars of other pods with the same control plane, and returns when they listen.
     pub async fn with_sidecars(mut self, pods: &[Pod]) -> Result<Self> {
+        self.sidecars = self.start_sidecars(pods).await?;
+        Ok(self)
+    }
+
+    /// Starts sidecars that do not end with the mesh, and returns when they listen.
+    pub async fn start_sidecars(&self, pods: &[Pod]) -> Result<Vec<C::Proxy>> {
+        let mut sidecars = Vec::new();
         for pod in pods {
             let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
-            let sidecar = self.control_plane.start_proxy(&self.site.tools, &folder, Kind::Sidecar, pod).await?;
-            self.sidecars.push(sidecar);
+            sidecars.push(self.control_plane.start_proxy(&self.site.tools, &folder, Kind::Sidecar, pod).await?);
         }
-        Ok(self)
+        Ok(sidecars)
     }
 
     /// Applies an overlay in place of the current one.

@@ -1,16 +1,17 @@
 use std::env;
 use std::fmt::{self, Display};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
 /// A table of tests with their total duration. Each row has the manifests, their delivery, the evidence of their
-/// traffic and the duration.
+/// traffic and the duration. Tests may run side by side.
 #[derive(Debug)]
 pub struct Report {
     started: Instant,
-    rows: Vec<[String; 4]>,
-    failures: Vec<String>,
+    rows: Mutex<Vec<[String; 4]>>,
+    failures: Mutex<Vec<String>>,
     /// The text that a row's first two cells must contain; other rows are skipped.
     wanted: String,
 }
@@ -19,7 +20,7 @@ impl Report {
     /// Creates a report of all rows, or of those that contain the text of the environment variable ROWS.
     pub fn wanted() -> Self {
         let wanted = env::var("ROWS").unwrap_or_default();
-        Self { started: Instant::now(), rows: Vec::new(), failures: Vec::new(), wanted }
+        Self { started: Instant::now(), rows: Mutex::default(), failures: Mutex::default(), wanted }
     }
 
     /// Returns the time since the report was created.
@@ -28,23 +29,26 @@ impl Report {
     }
 
     /// Runs a test and adds its row.
-    pub async fn add(&mut self, manifests: &str, delivery: &str, test: impl Future<Output = Result<String>>) {
+    pub async fn add(&self, manifests: &str, delivery: &str, test: impl Future<Output = Result<String>>) {
         if !format!("{manifests}, {delivery}").contains(&self.wanted) {
             return;
         }
         let start = Instant::now();
         let proven = test.await.unwrap_or_else(|error| {
-            self.failures.push(format!("{manifests}, {delivery}: {error:#}"));
+            let failure = format!("{manifests}, {delivery}: {error:#}");
+            println!("{failure}");
+            lock(&self.failures).push(failure);
             "**failed**".to_owned()
         });
         let took = seconds(start);
         println!("{manifests}, {delivery}: {proven} ({took})");
-        self.rows.push([manifests.to_owned(), delivery.to_owned(), proven, took]);
+        lock(&self.rows).push([manifests.to_owned(), delivery.to_owned(), proven, took]);
     }
 
     /// Returns an error if any row failed.
     pub fn result(&self) -> Result<()> {
-        ensure!(self.failures.is_empty(), "{} failures:\n{}", self.failures.len(), self.failures.join("\n"));
+        let failures = lock(&self.failures);
+        ensure!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
         Ok(())
     }
 }
@@ -52,11 +56,15 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "| manifests | delivery | evidence | duration |\n|---|---|---|--:|")?;
-        self.rows.iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))?;
+        lock(&self.rows).iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))?;
         write!(to, "\n{}", self.elapsed())
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn seconds(since: Instant) -> String {
-    format!("{:.0} s", since.elapsed().as_secs_f64())
+    format!("{:.1} s", since.elapsed().as_secs_f64())
 }

@@ -7,14 +7,18 @@ use bulk_reshuffle_istio::{Fault, Overlay};
 
 use crate::{Mesh, Site};
 
-/// Starts a proxy with each of the faults, and then fixes it.
+/// Starts a proxy with each of the faults, side by side, and then fixes it. Each fault needs a new process, because its
+/// start is the subject.
 pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
-    Mesh::start_with_faults(site, overlay, faults(site, overlay)?).await
+    let start = |fault: Fault| Mesh::start_with_faults(site, overlay, [fault]);
+    let [module, configuration, address] = faults(site, overlay)?;
+    let (proven, ..) = tokio::try_join!(start(module), start(configuration), start(address))?;
+    Ok(proven)
 }
 
 /// Delivers one fault after the other to a working proxy.
-pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
-    Mesh::deliver_faults(site, overlay, faults(site, overlay)?).await
+pub async fn later(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
+    mesh.deliver_faults(overlay, faults(mesh.site, overlay)?).await
 }
 
 /// Returns a file that is not a Wasm module, a configuration that the filter rejects, and a module that cannot be

@@ -5,51 +5,76 @@ mod failures;
 mod mistakes;
 mod pods;
 mod policy;
+mod shared;
 mod tls;
 
 use anyhow::Result;
 use bulk_reshuffle_istio::{Discovery, Network, OVERLAYS, Overlay, Report, Site, Traffic};
 
+use shared::Shared;
+
 /// A mesh whose istiod reads files.
 type Mesh<'a> = bulk_reshuffle_istio::Mesh<'a, Discovery>;
 
-/// Runs the tests one after the other, because each of them needs all processors.
+/// Overlays of both kinds of proxy and of two ways to deliver the filter.
+const DIFFERENT: [&str; 2] = ["gateway-envoyfilter", "sidecar-wasmplugin"];
+
+/// Runs three tests side by side, because most of them wait half of the time: one that shares a mesh, and two that need
+/// their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_that_istiod_delivers_handle_traffic() -> Result<()> {
-    let mut report = Report::wanted();
+    let report = Report::wanted();
     let site = Site::start(Network::find()?, async |_, _| Ok(())).await?;
     println!("the cluster started in {}", report.elapsed());
-    for name in OVERLAYS {
-        let overlay = &Mesh::shipped(&site, name)?;
-        report.add(name, "as shipped", split(&site, overlay)).await;
-        report.add(name, "a policy denies a bulk path", policy::denied(&site, overlay)).await;
-        report.add(name, "changed under load", Mesh::change_under_load(&site, overlay)).await;
-        report.add(name, "no module, a broken one, a wrong configuration", failures::later(&site, overlay)).await;
-        report.add(name, "the same at the start", failures::cold_start(&site, overlay)).await;
-        report.add(name, "the VMs die", ends::vm(&site, overlay)).await;
-    }
-    for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
-        let overlay = &Mesh::shipped(&site, name)?;
-        report.add(name, "a pod gets another address", pods::moved(&site, overlay)).await;
-        report.add(name, "a pod is not ready", pods::not_ready(&site, overlay)).await;
-        report.add(name, "istiod is away", ends::istiod(&site, overlay)).await;
-    }
-    for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
-        let overlay = &Mesh::shipped(&site, name)?;
-        report.add(name, "another StatefulSet's name", mistakes::other_names(&site, name)).await;
-        report.add(name, "a client with TLS", mistakes::tls(&site, overlay)).await;
-    }
-    let overlay =
-        &Mesh::overlay(&site, "gateway-envoyfilter", |folder| folder.add_component("gateway-envoyfilter", "tls"))?;
-    report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(&site, overlay)).await;
+    tokio::try_join!(with_shared_meshes(&site, &report), starts(&site, &report), ends(&site, &report))?;
     println!("\n{report}");
     report.result()
 }
 
+async fn with_shared_meshes(site: &Site, report: &Report) -> Result<()> {
+    for name in OVERLAYS {
+        let overlay = &Mesh::shipped(site, name)?;
+        let mut shared = Shared::new(site, report, overlay);
+        shared.add("as shipped", split).await;
+        shared.add("a policy denies a bulk path", policy::denied).await;
+        shared.add("changed under load", async |mesh, overlay| mesh.change_under_load(overlay).await).await;
+        if DIFFERENT.contains(&name) {
+            shared.add("a client with TLS", async |mesh, _| mistakes::tls(mesh).await).await;
+            shared.add("a pod gets another address", pods::moved).await;
+            shared.add("a pod is not ready", pods::not_ready).await;
+            shared.add("another StatefulSet's name", mistakes::other_names).await;
+        }
+        shared.end("no module, a broken one, a wrong configuration", failures::later).await;
+    }
+    Ok(())
+}
+
+async fn starts(site: &Site, report: &Report) -> Result<()> {
+    for name in OVERLAYS {
+        let overlay = &Mesh::shipped(site, name)?;
+        let faults = "no module, a broken one, a wrong configuration, at the start";
+        report.add(name, faults, failures::cold_start(site, overlay)).await;
+    }
+    let overlay =
+        &Mesh::overlay(site, "gateway-envoyfilter", |folder| folder.add_component("gateway-envoyfilter", "tls"))?;
+    report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(site, overlay)).await;
+    Ok(())
+}
+
+async fn ends(site: &Site, report: &Report) -> Result<()> {
+    for name in OVERLAYS {
+        let overlay = &Mesh::shipped(site, name)?;
+        report.add(name, "the VMs die", ends::vm(site, overlay)).await;
+        if DIFFERENT.contains(&name) {
+            report.add(name, "istiod is away", ends::istiod(site, overlay)).await;
+        }
+    }
+    Ok(())
+}
+
 /// Checks that requests are split and merged.
-async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
-    let mesh = Mesh::start_splitting(site, overlay.name, overlay).await?;
-    let proven = mesh.check_split(overlay.name).await?;
-    mesh.end().await?;
-    Ok(proven)
+async fn split(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
+    mesh.site.nodes.make_index(overlay.name).await?;
+    mesh.wait_splitting(overlay.name).await?;
+    mesh.check_split(overlay.name).await
 }

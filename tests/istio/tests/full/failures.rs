@@ -30,7 +30,10 @@ pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     let module = &site.servers.module;
     let digest = of_module(site, overlay, "digest", &module.mistaken())?;
     let address = of_module(site, overlay, "address", &module.nowhere()?)?;
-    Mesh::deliver_faults(site, overlay, [digest, address, Fault::of_configuration(overlay)?]).await
+    let mesh = Mesh::start(site, &format!("{}-later", overlay.name), overlay).await?;
+    let proven = mesh.deliver_faults(overlay, [digest, address, Fault::of_configuration(overlay)?]).await?;
+    mesh.end_refused().await?;
+    Ok(proven)
 }
 
 /// Returns a fault in the module's location.

@@ -41,7 +41,7 @@ async fn everything() -> Result<()> {
             .add(name, "another digest or a wrong configuration, at the start", failures::cold_start(&site, &overlay))
             .await;
         report.add(name, "another digest, no server, a wrong configuration", failures::later(&site, &overlay)).await;
-        report.add(name, "changed under load", Mesh::change_under_load(&site, &overlay)).await;
+        report.add(name, "changed under load", change(&site, &overlay)).await;
     }
     for name in ["gateway-envoyfilter", "sidecar-wasmplugin"] {
         let by_itself = mutual_tls::split(&site, name, None);
@@ -59,6 +59,14 @@ async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
     let mesh = Mesh::start_splitting(site, overlay.name, overlay).await?;
     let proven = mesh.check_split(overlay.name).await?;
     check_metrics(&mesh).await?;
+    mesh.end().await?;
+    Ok(proven)
+}
+
+/// Changes the filter's configuration while clients write.
+async fn change(site: &Site, overlay: &Overlay) -> Result<String> {
+    let mesh = Mesh::start(site, &format!("{}-update", overlay.name), overlay).await?;
+    let proven = mesh.change_under_load(overlay).await?;
     mesh.end().await?;
     Ok(proven)
 }
