@@ -2,7 +2,7 @@
 """Runs the steps of .ci/run, and prints how long each took. The first step that fails ends the run.
 
 Steps of the two lanes run side by side: one lane computes, and the steps of the other often wait, for nodes that come
-back or time-outs that end. A step that measures other clients' answer times runs alone. Meanwhile the tools of later
+back or time-outs that end. Steps that measure other clients' answer times run alone. Meanwhile the tools of later
 steps are fetched and compiled with what is left of the processors. A step whose tools are missing waits for them.
 """
 
@@ -23,8 +23,8 @@ TOOLS = ["base", "vale", "func-e", "clients", "examples", "servers", "writers", 
 
 # The steps that most often find something come first, one after the other.
 FIRST = ["make lint", "make test"]
-# Measures the answer times of other clients.
-ALONE = ["make test-hostile"]
+# Measure how soon other clients are answered, and how soon they are served as before.
+ALONE = ["make test-hostile", "make test-faults"]
 COMPUTES = [
     "make demo",
     "make test-docs",
@@ -39,7 +39,7 @@ COMPUTES = [
     "make test-explorer",
     "make test-browser",
 ]
-WAITS = ["make test-faults", "make test-istio", "make test-clients", "make test-example-clients"]
+WAITS = ["make test-istio", "make test-clients", "make test-example-clients"]
 
 # From <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36

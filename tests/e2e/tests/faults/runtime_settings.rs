@@ -2,6 +2,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_e2e::load::Load;
 use bulk_reshuffle_e2e::{FakeCluster, Gate, Item, Reaction, Recorded, check_filter, in_front_of};
 use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
@@ -29,8 +30,9 @@ impl Backend {
 }
 
 impl FaultScene {
-    /// Returns how long a counter still grew after this time, or an error if that was longer than a refresh interval.
-    async fn counted_after(&self, then: Instant, counter: &str) -> Result<Duration> {
+    /// Returns how long a counter still grew after this time, or an error if that was longer than a refresh interval and
+    /// the load's own slowest request, behind which others may be held.
+    async fn counted_after(&self, load: &Load, then: Instant, counter: &str) -> Result<Duration> {
         let (mut count, mut last, mut slowest) = (self.counted(counter).await?, then, Duration::ZERO);
         loop {
             let begun = Instant::now();
@@ -40,7 +42,7 @@ impl FaultScene {
             if now != count {
                 (count, last) = (now, Instant::now());
             }
-            let end = then + REFRESH + grace(slowest);
+            let end = then + REFRESH + grace(slowest) + load.tally.longest();
             ensure!(last <= end, "{counter} still grows {:.1?} after the switch", last - then);
             if Instant::now() >= end + REFRESH {
                 return Ok(last - then);
@@ -64,7 +66,7 @@ async fn the_filter_is_switched_off_and_on_again_under_load() -> Result<()> {
 
     let off = Instant::now();
     scene.backend.switch("persistent", "enabled", json!("false")).await?;
-    let split = scene.counted_after(off, "batches").await?;
+    let split = scene.counted_after(&load, off, "batches").await?;
     let whole = load.rate().await?;
     ensure!(scene.counted(PASSED).await? > passed, "nothing passed through");
     let by_reason = scene.envoy.stats_with("passed_through.reason.switched_off").await?;
@@ -72,7 +74,7 @@ async fn the_filter_is_switched_off_and_on_again_under_load() -> Result<()> {
 
     let (on, batches) = (Instant::now(), scene.counted("batches_total").await?);
     scene.backend.switch("persistent", "enabled", Value::Null).await?;
-    let passing = scene.counted_after(on, PASSED).await?;
+    let passing = scene.counted_after(&load, on, PASSED).await?;
     ensure!(scene.counted("batches_total").await? > batches, "no request is split after the switch back");
     println!(
         "switched off: the last batch left {split:.1?} after the switch, the last request passed {passing:.1?} after \

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bulk_reshuffle_e2e::{FakeCluster, Nodes, SharedClusters, ShippedFiles, in_front_of};
+use bulk_reshuffle_e2e::{FakeCluster, LentCluster, Nodes, SharedClusters, ShippedFiles, in_front_of};
 use bulk_reshuffle_stack::{Client, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools, wait};
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ pub struct SharedScene {
     pub client: Client,
     pub envoy: Envoy,
     nodes: Nodes,
+    /// The cluster, if no other test uses it at the same time.
+    lent: Option<LentCluster>,
 }
 
 pub fn folder(name: &str) -> PathBuf {
@@ -66,10 +68,11 @@ impl SharedScene {
         scene
     }
 
-    /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses.
+    /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses at the same time.
     pub async fn start_alone(name: &str) -> Self {
-        let nodes = CLUSTERS.nodes(&format!("{name}-nodes"), distribution(), Profile::Fast).await;
-        Self::start_over(nodes.unwrap(), name, json!({})).await
+        let lent = CLUSTERS.lend("alone", distribution(), Profile::Fast).await.unwrap();
+        let scene = Self::start_over(lent.nodes(), name, json!({})).await;
+        Self { lent: Some(lent), ..scene }
     }
 
     /// Does the same as [`start_with`](Self::start_with), with a relay that records the requests to the nodes, and with
@@ -118,7 +121,7 @@ impl SharedScene {
 
     /// Creates a scene with an Envoy that the test has started itself.
     pub fn of(nodes: Nodes, envoy: Envoy) -> Self {
-        Self { client: Client::new(), envoy, nodes }
+        Self { client: Client::new(), envoy, nodes, lent: None }
     }
 
     /// Ends the test, and checks that the VM has not been reloaded.
@@ -127,6 +130,9 @@ impl SharedScene {
         let log = self.envoy.log();
         assert!(!log.contains("panicked") && !log.contains("[error][wasm]"), "{log}");
         self.envoy.stop().await.unwrap();
+        if let Some(cluster) = self.lent {
+            cluster.give_back().await.unwrap();
+        }
     }
 
     /// Creates an index with explicit mappings, and waits until the filter routes to it.

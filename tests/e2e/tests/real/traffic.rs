@@ -1,5 +1,5 @@
-//! The traffic between the nodes of a real cluster, with and without the filter. The test has its own cluster, because
-//! the traffic of other tests would count too.
+//! The traffic between the nodes of a real cluster, with and without the filter. No other test uses the cluster
+//! meanwhile, because its traffic would count too.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
