@@ -84,7 +84,7 @@ impl EnvoyOptions {
             wasm: None,
             concurrency: 1,
             log_level: "info".into(),
-            drain_time: Duration::ZERO,
+            drain_time: Duration::from_secs(2),
             drain_at_once: false,
             is_shared: false,
             edit: None,
@@ -121,10 +121,10 @@ impl EnvoyOptions {
 
     /// Permits an Envoy that an earlier test of this process has left. It starts in milliseconds, because it need not
     /// compile the module. Only tests whose subject is Envoy's process need one of their own. The folder and the name
-    /// of the options are not used.
+    /// of the options are not used. Listeners end at once, so that the next test need not wait.
     #[must_use]
     pub fn shared(self) -> Self {
-        Self { is_shared: true, ..self }
+        Self { is_shared: true, drain_time: Duration::ZERO, ..self }
     }
 
     /// Returns the configuration with these ports of the listener and of the administration interface.

@@ -146,8 +146,10 @@ impl SceneOptions {
         options.config = self.file.take().map(|file| Path::new(ROOT).join(file));
         options.filter = FilterConfig::Value(self.config.take());
         options.wasm = self.wasm.take();
+        if !self.has_own_envoy {
+            options = options.shared();
+        }
         options.drain_time = self.drain_time;
-        options.is_shared = !self.has_own_envoy;
         options.concurrency = self.workers;
         options.edit = self.edit.take();
         options
