@@ -130,6 +130,45 @@ async fn processes_left_running_are_found_and_stopped() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_shared_envoy_has_nothing_of_the_test_before() -> Result<()> {
+    const REQUESTS: &str = "http.elasticsearch.downstream_rq_total";
+    let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
+    // No other test has this setting, and so none of its Envoys.
+    let options = || EnvoyOptions { drain_at_once: true, ..plain_envoy(run_dir.path()).shared() };
+    let first = Envoy::start(&tools, options()).await?;
+    let answer = Client::new().get(&first.url("/")).await?;
+    assert_eq!(answer.status, 503, "nothing listens on the upstream's port");
+    assert_eq!(first.counter(REQUESTS).await?, 1);
+    let (pid, address, log) = (first.process().pid(), first.addr(), first.log());
+    assert!(log.contains("add/update listener"), "{log}");
+    first.stop().await?;
+
+    let second = Envoy::start(&tools, options()).await?;
+    assert_eq!(second.process().pid(), pid);
+    assert_eq!(second.counter(REQUESTS).await?, 0);
+    assert!(!second.log().contains(&log), "the log has lines of the test before");
+    port::ensure_free(address.port())?;
+    // While it is in use, and with other settings, there is another one.
+    for options in [options(), EnvoyOptions { concurrency: 2, ..options() }] {
+        let other = Envoy::start(&tools, options).await?;
+        assert_ne!(other.process().pid(), pid);
+    }
+    second.stop().await
+}
+
+#[tokio::test]
+async fn a_configuration_that_a_shared_envoy_rejects_is_an_error() -> Result<()> {
+    let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
+    let options = plain_envoy(run_dir.path()).shared().edit(|config| {
+        config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["name"] = json!("");
+        Ok(())
+    });
+    let error = format!("{:#}", Envoy::start(&tools, options).await.unwrap_err());
+    assert!(error.contains("rejected") && error.contains("Name"), "{error}");
+    Ok(())
+}
+
 fn plain_envoy(run_dir: &Path) -> EnvoyOptions {
     let mut options = EnvoyOptions::new(run_dir).cluster("es", [port::loopback(9)]);
     options.filter = FilterConfig::Removed;
