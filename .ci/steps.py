@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the steps of .ci/run, and prints how long each took. The first step that fails ends the run.
 
-Steps of the two lanes run side by side: one lane computes, and the steps of the other often wait, for nodes that come
-back or time-outs that end. Steps that measure other clients' answer times run alone. Meanwhile the tools of later
+Steps of the two lanes run side by side: one lane computes, and the steps of the other often wait, for nodes that
+start or time-outs that end. Steps that measure other clients' answer times run alone. Meanwhile the tools of later
 steps are fetched and compiled with what is left of the processors. A step whose tools are missing waits for them.
 """
 
@@ -31,15 +31,19 @@ COMPUTES = [
     "make sim SEEDS=20000",
     "make fuzz TIME=10",
     "make bench-instructions",
-    "make test-matrix VERSIONS='opensearch-2 elasticsearch-8 elasticsearch-9'",
-    "make test-writers QUICK=1 VERSIONS='elasticsearch-8 opensearch-2'",
     "make test-examples",
     "make test-image",
     "make test-k6",
     "make test-explorer",
     "make test-browser",
 ]
-WAITS = ["make test-istio", "make test-clients", "make test-example-clients"]
+WAITS = [
+    "make test-istio",
+    "make test-clients",
+    "make test-example-clients",
+    "make test-matrix VERSIONS='opensearch-2 elasticsearch-8 elasticsearch-9'",
+    "make test-writers QUICK=1 VERSIONS='elasticsearch-8 opensearch-2'",
+]
 
 # From <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
