@@ -23,6 +23,10 @@ const UNROUTED: std::ops::Range<f64> = 70.0..140.0;
 /// The number of bytes between nodes below which a comparison makes no sense, because operations were refused earlier.
 const LITTLE: u64 = 60_000;
 
+/// How often the bytes between nodes are measured while they are too many. Nodes also send each other cluster states and
+/// pings, more of them the longer a measurement takes. Such traffic only adds bytes, so the least measurement counts.
+const MEASUREMENTS: usize = 3;
+
 /// The result of one kind on one version.
 #[derive(Debug)]
 pub struct Cell {
@@ -117,14 +121,21 @@ async fn sent_as_placed(scene: &RealScene, kind: &Kind, placed: &[Placed], rng: 
         *expected.entry(format!("batch_operations_total.upstream.{}", place.node)).or_default() += 1;
     }
     let keys: Vec<Key> = placed.iter().map(|(key, _)| key.clone()).collect();
-    let (bytes, counted) = compare(scene, kind, &keys, rng).await?;
-    let batches: BTreeMap<_, _> = counted
-        .iter()
-        .filter(|(name, _)| name.starts_with("batch_operations"))
-        .map(|(name, count)| (name.clone(), *count))
-        .collect();
-    ensure!(batches == expected, "the filter counted {counted:?}, not {expected:?}");
-    Ok(bytes)
+    let mut least: Option<f64> = None;
+    for _ in 0..MEASUREMENTS {
+        let (bytes, counted) = compare(scene, kind, &keys, rng).await?;
+        let batches: BTreeMap<_, _> = counted
+            .iter()
+            .filter(|(name, _)| name.starts_with("batch_operations"))
+            .map(|(name, count)| (name.clone(), *count))
+            .collect();
+        ensure!(batches == expected, "the filter counted {counted:?}, not {expected:?}");
+        least = least.into_iter().chain(bytes).reduce(f64::min);
+        if least.is_none_or(|least| least <= kind.bytes_at_most) {
+            break;
+        }
+    }
+    Ok(least)
 }
 
 async fn unrouted(scene: &RealScene, kind: &Kind, keys: &[Key], reason: &'static str, rng: &mut Rng) -> Result<Cell> {
