@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -62,12 +62,17 @@ pub trait Traffic {
         self.sum(&format!("bulk_reshuffle_{name}")).await
     }
 
-    /// Returns a counter of the filter by a label: upstream or reason.
+    /// Returns a counter of the filter by its last label: upstream or reason.
     async fn counted_by(&self, name: &str, label: &str) -> Result<BTreeMap<String, u64>> {
         let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.{label}.");
         let stats = self.stats_with(&format!("bulk_reshuffle_{name}_total")).await?;
         let labelled = |(name, count): (String, u64)| Some((name.strip_prefix(&prefix)?.to_owned(), count));
         Ok(stats.into_iter().filter_map(labelled).collect())
+    }
+
+    /// Returns the number of requests that were split.
+    async fn merged(&self) -> Result<u64> {
+        self.counted("requests_total.outcome.merged").await
     }
 
     /// Returns how many configurations of the filter the proxy has accepted, and how many it has rejected.
@@ -105,14 +110,13 @@ pub trait Traffic {
 
     /// Waits until every worker splits requests for an index.
     async fn wait_splitting(&self, index: &str) -> Result<()> {
-        const MERGED: &str = "requests_total.outcome.merged";
         self.wait_until("every worker splits requests", async || {
-            let before = self.counted(MERGED).await?;
+            let before = self.merged().await?;
             for _ in 0..Self::CONNECTIONS {
                 // A connection belongs to one worker, so each attempt needs a new connection.
                 self.bulk(&Client::new(), lines::delete(index, "nothing")).await?;
             }
-            Ok((self.counted(MERGED).await? == before + Self::CONNECTIONS).then_some(()))
+            Ok((self.merged().await? == before + Self::CONNECTIONS).then_some(()))
         })
         .await
     }
@@ -120,13 +124,10 @@ pub trait Traffic {
     /// Sends many concurrent requests. Every document's own item must come back, and each pod must get exactly its
     /// node's documents, in fewer batches than shares.
     async fn check_split(&self, index: &str) -> Result<String> {
-        const COUNTERS: [&str; 3] = ["batches", "batch_requests", "batch_operations"];
-        let before = self.by_upstream(COUNTERS).await?;
-        self.send(index).await?;
-        let [batches, shares, operations] = growth(&before, &self.by_upstream(COUNTERS).await?);
+        let Sent { batches, shares, operations, passed } = self.send_counted(index).await?;
         let found = self.found(index).await?;
         let expected: Counts = found.iter().map(|(node, count)| (Self::upstream(node), *count)).collect();
-        ensure!(operations == expected, "sent {operations:?}, found {found:?}");
+        ensure!(operations == expected, "sent {operations:?}, found {found:?}, passed through {passed:?}");
         let (batches, shares) = (batches.values().sum::<u64>(), shares.values().sum::<u64>());
         ensure!(batches < shares, "{batches} batches for {shares} shares");
         let pods = found.values().map(u64::to_string).collect::<Vec<_>>().join(" + ");
@@ -152,11 +153,12 @@ pub trait Traffic {
 
     /// Sends the same requests; all operations for this node must go to the `any` upstream. Returns their number.
     async fn check_diverted(&self, index: &str, node: &str) -> Result<u64> {
-        let before = self.by_upstream(["batch_operations"]).await?;
-        self.send(index).await?;
+        let Sent { operations, passed, .. } = self.send_counted(index).await?;
         let found = self.found(index).await?;
-        let [operations] = growth(&before, &self.by_upstream(["batch_operations"]).await?);
-        ensure!(operations.get(&Self::upstream("any")) == found.get(node), "sent {operations:?}, found {found:?}");
+        ensure!(
+            operations.get(&Self::upstream("any")) == found.get(node),
+            "sent {operations:?}, found {found:?}, passed through {passed:?}"
+        );
         found.get(node).copied().context("the node has no documents")
     }
 
@@ -238,13 +240,27 @@ pub trait Traffic {
         Ok(found)
     }
 
-    /// Returns several counters, each by upstream.
-    async fn by_upstream<const N: usize>(&self, names: [&str; N]) -> Result<[Counts; N]> {
-        let mut counts = [const { Counts::new() }; N];
-        for (name, counts) in names.iter().zip(&mut counts) {
-            *counts = self.counted_by(name, "upstream").await?;
-        }
-        Ok(counts)
+    /// [Sends](Self::send) requests, and returns what the filter counted meanwhile.
+    async fn send_counted(&self, index: &str) -> Result<Sent> {
+        let before = self.sent().await?;
+        self.send(index).await?;
+        let after = self.sent().await?;
+        Ok(Sent {
+            batches: growth(&before.batches, &after.batches),
+            shares: growth(&before.shares, &after.shares),
+            operations: growth(&before.operations, &after.operations),
+            passed: growth(&before.passed, &after.passed),
+        })
+    }
+
+    /// Returns what the filter has counted so far.
+    async fn sent(&self) -> Result<Sent> {
+        Ok(Sent {
+            batches: self.counted_by("batches", "upstream").await?,
+            shares: self.counted_by("batch_requests", "upstream").await?,
+            operations: self.counted_by("batch_operations", "upstream").await?,
+            passed: self.counted_by("requests", "outcome.passed_through.reason").await?,
+        })
     }
 }
 
@@ -256,6 +272,15 @@ pub async fn stats(client: &Client, admin: SocketAddr, regex: &str) -> Result<Co
     Ok(stats.iter().filter_map(number).collect())
 }
 
+/// What the filter sends to each upstream, and the requests that pass through, by reason.
+#[derive(Debug)]
+pub struct Sent {
+    batches: Counts,
+    shares: Counts,
+    operations: Counts,
+    passed: Counts,
+}
+
 /// Numbers by name, upstream or node.
 type Counts = BTreeMap<String, u64>;
 
@@ -263,13 +288,7 @@ fn request(url: &str, host: &str, body: Bytes) -> Result<Request<Bytes>> {
     Ok(Request::post(url).header(HOST, host).header(CONTENT_TYPE, "application/x-ndjson").body(body)?)
 }
 
-fn growth<const N: usize>(before: &[Counts; N], after: &[Counts; N]) -> [Counts; N] {
-    let mut pairs = before.iter().zip(after);
-    std::array::from_fn(|_| {
-        let Some((before, after)) = pairs.next() else { return Counts::new() };
-        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-        let count = |counts: &Counts, name| counts.get(name).copied().unwrap_or_default();
-        let grown = names.into_iter().map(|name| (name.clone(), count(after, name) - count(before, name)));
-        grown.filter(|(_, count)| *count > 0).collect()
-    })
+fn growth(before: &Counts, after: &Counts) -> Counts {
+    let grown = after.iter().map(|(name, count)| (name.clone(), count - before.get(name).copied().unwrap_or_default()));
+    grown.filter(|(_, count)| *count > 0).collect()
 }
