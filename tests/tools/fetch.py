@@ -62,9 +62,9 @@ SYSLOG_NG = ("syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl")
 OTEL_COLLECTOR = ROOT / "tests" / "clients" / "otel-collector"
 PINO = ROOT / "tests" / "clients" / "pino"
 GO_CACHE = TOOLS_FOLDER / "go-cache"  # Go's build cache: all programs share its library, some share much more
-# Disables optimizations, which saves a third of the compile time. No test needs fast programs, except k6, which sends
-# load.
-GO_FLAGS = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-N -l"]
+# Disables optimizations, which saves a third of the compile time, and data for debuggers, a tenth. No test needs fast
+# programs, except k6, which sends load.
+GO_FLAGS = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-N -l -dwarf=false"]
 # The compiler collects garbage when its heap has grown by this percentage. Go's default is 100, with which Kubernetes'
 # largest packages take 70% longer.
 GO_COMPILER_GARBAGE = "800"
@@ -137,7 +137,7 @@ def tools():
         go_program("vale", "3.21.0", 117, "github.com/vale-cli/vale/v3", "h1:p3of60TvAjSM48FKxDU3rfy4693fT+C8ZAWG0/1hENQ=", "./cmd/vale",
                    CGO_ENABLED="1", CGO_CFLAGS="-O0 -w"),
         go_program("k6", "1.8.1", 60, "go.k6.io/k6", "h1:orZsbZ2Od0CVZICs9YpTgkKcxfPghJW8VZtwg0cj8H8=",
-                   flags=["-gcflags=all="]),
+                   flags=["-gcflags=all=-dwarf=false"]),
         go_program("kubectl-validate", "0.0.4", 160, "sigs.k8s.io/kubectl-validate",
                    "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="),
         go_program("compose-spec", "2.16.2", 20, "github.com/compose-spec/compose-go/v2",
@@ -486,10 +486,11 @@ def node():
 
 
 def install_crate(name, version, sha256, program, target):
-    """Installs a crate. Cargo checks its dependencies against the hashes in the crate's own Cargo.lock."""
-    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--root", str(program)], target,
+    """Installs a crate. Cargo checks its dependencies against the hashes in the crate's own Cargo.lock. To optimize the
+    programs would take several times as long as to run them."""
+    run(["cargo", "install", name, "--version", "=" + version, "--locked", "--debug", "--root", str(program)], target,
         "Cargo could not install {}. Check the network and Cargo's configuration.".format(name),
-        CARGO_TARGET_DIR=str(target / "target"))
+        CARGO_TARGET_DIR=str(target / "target"), CARGO_PROFILE_DEV_DEBUG="0", CARGO_INCREMENTAL="0")
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     crates = list(home.glob("registry/cache/*/{}-{}.crate".format(name, version)))
     found = {hashlib.sha256(crate.read_bytes()).hexdigest() for crate in crates}

@@ -8,9 +8,6 @@ use std::process::Command;
 use bulk_reshuffle_stack::Tools;
 use tempfile::TempDir;
 
-/// The revision of both images.
-const REVISION: &str = "REVISION=0123456789";
-
 /// Copies the files that git tracks.
 fn copy_source(from: &Path, to: &Path) {
     let listed = Command::new("git").args(["ls-files", "-z", "--cached"]).current_dir(from).output().unwrap();
@@ -25,15 +22,10 @@ fn copy_source(from: &Path, to: &Path) {
     }
 }
 
-/// Runs `make image` in a checkout, and returns the digest that it prints.
-fn image(checkout: &Path, cargo_home: &Path, compiled: &Path) -> String {
-    let output = Command::new("make")
-        .args(["--no-print-directory", "image", REVISION])
-        .current_dir(checkout)
-        .env("CARGO_HOME", cargo_home)
-        .env("CARGO_TARGET_DIR", compiled)
-        .output()
-        .unwrap();
+/// Runs `make image` with a change, and returns the digest that it prints.
+fn image(change: impl FnOnce(&mut Command) -> &mut Command) -> String {
+    let mut make = Command::new("make");
+    let output = change(make.args(["--no-print-directory", "image"])).output().unwrap();
     let (digest, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}");
     digest.trim().to_owned()
@@ -54,9 +46,14 @@ fn two_checkouts_of_two_people_make_the_same_image() {
     let other_home = folder.path().join("another-home");
     symlink(cargo_home(), &other_home).unwrap();
 
-    let compiled = |name: &str| folder.path().join(name);
-    let first = image(&checkout, &cargo_home(), &compiled("first"));
-    let second = image(&elsewhere, &other_home, &compiled("second"));
+    // In this checkout, everything is compiled. The copy knows no revision, because it has no history.
+    let revision = "BULK_RESHUFFLE_COMMIT";
+    let revision = std::env::var(revision).unwrap_or_else(|_| panic!("{revision} is not set: run make test-image"));
+    let first = image(|make| make.current_dir(&checkout));
+    let second = image(|make| {
+        let make = make.arg(format!("REVISION={revision}")).current_dir(&elsewhere);
+        make.env("CARGO_HOME", &other_home).env("CARGO_TARGET_DIR", folder.path().join("compiled"))
+    });
     let module = |checkout: &Path| fs::read(checkout.join("dist/bulk_reshuffle.wasm")).unwrap();
     assert!(module(&checkout) == module(&elsewhere), "the modules differ");
     assert_eq!(first, second);

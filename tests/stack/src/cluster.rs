@@ -31,6 +31,8 @@ pub enum Profile {
     /// the serial collector.
     #[default]
     Fast,
+    /// The same with a heap of 512 MiB, for large requests and many of them.
+    Large,
     /// For benchmarks: a heap of 512 MiB, both compilers, G1. It needs a warm-up.
     Throughput,
 }

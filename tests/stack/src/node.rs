@@ -221,11 +221,11 @@ impl ClusterOptions {
     fn jvm_flags(&self) -> Vec<String> {
         let heap = match self.profile {
             Profile::Fast => self.distribution.least_heap(),
-            Profile::Throughput => 512,
+            Profile::Large | Profile::Throughput => 512,
         };
         let sizes = [format!("-Xms{heap}m"), format!("-Xmx{heap}m"), format!("-XX:MaxDirectMemorySize={}m", heap / 2)];
         let fixed: &[&str] = match self.profile {
-            Profile::Fast => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-AlwaysPreTouch"],
+            Profile::Fast | Profile::Large => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-AlwaysPreTouch"],
             Profile::Throughput => {
                 &["-XX:+UseG1GC", "-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30"]
             }

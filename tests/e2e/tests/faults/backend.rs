@@ -37,13 +37,13 @@ impl Backend {
 
     /// Returns the same cluster for a test that has its turn already.
     pub async fn shared_too() -> Result<Self> {
-        let nodes = CLUSTERS.nodes("shared", Distribution::default(), Profile::Throughput).await?;
+        let nodes = CLUSTERS.nodes("shared", Distribution::default(), Profile::Large).await?;
         Ok(Self { nodes, client: Client::new(), lent: None, indices: RefCell::default(), turn: None })
     }
 
     /// Returns the cluster that one test at a time uses.
     pub async fn lent() -> Result<Self> {
-        let cluster = CLUSTERS.lend("lent", Distribution::default(), Profile::Throughput).await?;
+        let cluster = CLUSTERS.lend("lent", Distribution::default(), Profile::Large).await?;
         let (nodes, client) = (cluster.nodes(), Client::new());
         Ok(Self { nodes, client, lent: Some(cluster), indices: RefCell::default(), turn: Some(Turn::begin()) })
     }

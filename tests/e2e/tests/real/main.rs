@@ -21,5 +21,5 @@ mod tls;
 mod traffic;
 mod workers;
 
-/// A profile for high throughput.
-const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Throughput;
+/// Some tests send requests that are larger than a tenth of the smallest heap, which a node would refuse.
+const PROFILE: bulk_reshuffle_stack::Profile = bulk_reshuffle_stack::Profile::Large;
