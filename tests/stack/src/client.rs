@@ -43,20 +43,26 @@ impl Default for Client {
 impl Client {
     /// Creates a client with a timeout of 60 s for a whole exchange.
     pub fn new() -> Self {
-        Self::connecting_by(HttpConnector::new())
+        Self::connecting_by(HttpConnector::new(), usize::MAX)
+    }
+
+    /// Creates a client that sends one request at a time, and keeps only one idle connection. Other clients may connect
+    /// for a request that another connection then takes, and keep the new connection without using it.
+    pub fn sequential() -> Self {
+        Self::connecting_by(HttpConnector::new(), 1)
     }
 
     /// Creates a client whose connections have this source address.
     pub fn at(address: IpAddr) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_local_address(Some(address));
-        Self::connecting_by(connector)
+        Self::connecting_by(connector, usize::MAX)
     }
 
-    fn connecting_by(mut connector: HttpConnector) -> Self {
+    fn connecting_by(mut connector: HttpConnector, idle: usize) -> Self {
         connector.set_nodelay(true);
         Self {
-            connections: Connections::builder(TokioExecutor::new()).build(connector),
+            connections: Connections::builder(TokioExecutor::new()).pool_max_idle_per_host(idle).build(connector),
             timeout: Duration::from_secs(60),
             host: None,
         }

@@ -31,7 +31,8 @@ pub enum Profile {
     /// the serial collector.
     #[default]
     Fast,
-    /// The same with a heap of 512 MiB, for large requests and many of them.
+    /// For large requests: a heap of 512 MiB, the C1 compiler only, G1. Before a server refuses a request because its
+    /// memory is full of garbage, it collects the garbage, but only with G1.
     Large,
     /// For benchmarks: a heap of 512 MiB, both compilers, G1. It needs a warm-up.
     Throughput,

@@ -225,7 +225,8 @@ impl ClusterOptions {
         };
         let sizes = [format!("-Xms{heap}m"), format!("-Xmx{heap}m"), format!("-XX:MaxDirectMemorySize={}m", heap / 2)];
         let fixed: &[&str] = match self.profile {
-            Profile::Fast | Profile::Large => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-AlwaysPreTouch"],
+            Profile::Fast => &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-AlwaysPreTouch"],
+            Profile::Large => &["-XX:+UseG1GC", "-XX:TieredStopAtLevel=1"],
             Profile::Throughput => {
                 &["-XX:+UseG1GC", "-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30"]
             }

@@ -84,7 +84,7 @@ impl Writer {
             name: format!("w{number}"),
             url,
             // Far more than anything here takes: a request that takes longer was not answered.
-            client: Client::new().with_timeout(Duration::from_secs(90)),
+            client: Client::sequential().with_timeout(Duration::from_secs(90)),
             rng: Rng::with_seed(number),
             operations,
             bytes,
