@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"istio.io/istio/pilot/pkg/config/kube/crd"
+	"istio.io/istio/pilot/pkg/features"
 	"istio.io/istio/pilot/test/xds"
 	"istio.io/istio/pkg/config"
 	"istio.io/istio/pkg/config/mesh"
@@ -64,6 +65,8 @@ func (files Files) Options(resources Resources) (xds.FakeOptions, error) {
 		Configs:           resources.istio,
 		KubernetesObjects: slices.Collect(maps.Values(resources.kubernetes)),
 		MeshConfig:        meshConfig,
+		// Without it, each resource of a reload would be a push of its own, computed beside the others.
+		DebounceTime: features.DebounceAfter,
 	}, nil
 }
 
