@@ -139,7 +139,8 @@ async function explain() {
 function showVerdict({ way, because, operations, bytes, shares, unrouted, any_node, skew, nodes }, { without, with: filtered }) {
   const whole = way === 'passed_whole';
   const place = because?.line === undefined ? '' : ` Line ${count(because.line)}, operation ${count(because.operation)}${because.name ? `, “${because.name}”` : ''}.`;
-  const parts = [`${count(operations)} operations, ${size(bytes)}, `, element('strong', {}, `leave in ${shares === 1 ? 'one batch' : `${shares} batches`}`), '.'];
+  const [what, leave] = operations === 1 ? ['operation', 'leaves'] : ['operations', 'leave'];
+  const parts = [`${count(operations)} ${what}, ${size(bytes)}, `, element('strong', {}, `${leave} in ${shares === 1 ? 'one batch' : `${shares} batches`}`), '.'];
   for (const { reason, operations: number } of unrouted) parts.push(` ${count(number)} go to the coordinator (${reason}).`);
   if (any_node.operations) parts.push(` ${count(any_node.operations)} without an id go to any node.`);
   $('verdict').replaceChildren(...(whole
