@@ -10,7 +10,7 @@ PROSE     = '*.md' '*.rs' '*.py' '*.go' '*.yaml' '*.js' ':!k6/results' ':!tests/
 # Both use one profile and the features of all members at once, so that cargo compiles each library only once.
 PROGRAM   = cargo build --quiet --workspace --bin
 TEST      = cargo test --workspace
-# The linker of a module uses one processor for a minute, so cargo compiles something else at the same time.
+# The tools arrive, and the linker of a module uses one processor for a minute, while cargo compiles something else.
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
@@ -27,17 +27,17 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools func-e lint forced-trap clean
 
 ##@ To try the filter
 
-demo: tools ## run the filter on a real three-node cluster, and print figures and checks
-	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) build $(BOTH)
+demo: ## run the filter on a real three-node cluster, and print figures and checks
+	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) tools build $(BOTH)
 	@$(DEMO) demo
 
-up: tools ## start the same cluster and Envoy, and keep them running: 127.0.0.1:9200
+up: ## start the same cluster and Envoy, and keep them running: 127.0.0.1:9200
 ## CLUSTER=elasticsearch-9  or -8, -7.17, -7.10; opensearch-3, -2 or -1
-	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) build $(BOTH)
+	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) tools build $(BOTH)
 	@$(if $(CLUSTER),python3 tests/tools/fetch.py $(CLUSTER))
 	@$(DEMO) up $(CLUSTER)
 
@@ -86,9 +86,8 @@ lint: ## check the format, the lints, the imports of core, and the English
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
-test: tools ## run the tests, with the same real Envoy and cluster as the demo
-	@python3 tests/tools/fetch.py func-e
-	@$(TEST) --no-run --quiet $(BESIDE) forced-trap $(BOTH)
+test: ## run the tests, with the same real Envoy and cluster as the demo
+	@$(TEST) --no-run --quiet $(BESIDE) func-e forced-trap $(BOTH)
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which
@@ -256,6 +255,9 @@ help: ## print this list
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 	@python3 tests/tools/fetch.py
+
+func-e:
+	@python3 tests/tools/fetch.py base func-e
 
 # Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it
 # is never mistaken for the shipped filter. The options favour a fast build over fast code.

@@ -148,7 +148,7 @@ async fn idle_rate(evidence: &Evidence) -> Result<f64> {
 }
 
 async fn difference(evidence: &Evidence) -> Result<Option<String>> {
-    let (direct, filtered) = (evidence.documents(DIRECT).await?, evidence.documents(FILTERED).await?);
+    let (direct, filtered) = tokio::try_join!(evidence.documents(DIRECT), evidence.documents(FILTERED))?;
     let missing = direct.iter().find(|(id, document)| filtered.get(*id) != Some(document));
     let extra = filtered.keys().find(|id| !direct.contains_key(*id));
     Ok(missing.map(|(id, _)| id).or(extra).cloned())
