@@ -27,7 +27,7 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools func-e lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ To try the filter
 
@@ -87,7 +87,7 @@ lint: ## check the format, the lints, the imports of core, and the English
 	@cargo clippy --workspace $(addprefix --test ,$(ON_DEMAND)) -- -D warnings
 
 test: ## run the tests, with the same real Envoy and cluster as the demo
-	@$(TEST) --no-run --quiet $(BESIDE) func-e forced-trap $(BOTH)
+	@$(TEST) --no-run --quiet $(BESIDE) tools forced-trap TOOLS="base func-e" $(BOTH)
 	@$(TEST)
 
 ##@ For a change of one part: CONTRIBUTING.md says which
@@ -254,10 +254,7 @@ help: ## print this list
 	@awk -v only="$(FOR)" -f tests/tools/help.awk $(MAKEFILE_LIST)
 
 tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
-	@python3 tests/tools/fetch.py
-
-func-e:
-	@python3 tests/tools/fetch.py base func-e
+	@python3 tests/tools/fetch.py $(TOOLS)
 
 # Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it
 # is never mistaken for the shipped filter. The options favour a fast build over fast code.
