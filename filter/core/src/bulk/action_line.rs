@@ -7,10 +7,14 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
+use crate::invariant::Count;
 use crate::json::{FastReader, Object, present};
 
 /// The longest document id that a cluster takes, in bytes of UTF-8.
 const MAX_ID: usize = 512;
+
+/// The number of digits of the largest version or sequence number.
+const MAX_DIGITS: usize = 19;
 
 /// An action line that the filter vouches for: every version of Elasticsearch and OpenSearch accepts it and gives it
 /// the same meaning.
@@ -70,7 +74,7 @@ impl<'a> ActionLine<'a> {
         let Parsed { action, names, extra } = Parsed::plain(line).map_or_else(|| Parsed::json(line), Ok)?;
         let Names { index, id, routing } = names;
         let nulls =
-            Nulls { id: null(line, &NULL_IDS, id.as_ref())?, routing: null(line, &NULL_ROUTINGS, routing.as_ref())? };
+            Nulls { id: null(line, b"\"_id\"", id.as_ref())?, routing: null(line, b"\"routing\"", routing.as_ref())? };
         let (index, id, routing) = (text(index), text(id), text(routing));
         let id_fits = id.as_ref().is_none_or(|id| !id.is_empty() && id.len() <= MAX_ID);
         let vouched = id_fits
@@ -124,20 +128,18 @@ impl<'a> ActionLine<'a> {
     }
 }
 
-/// A parameter's key and a `null` value. The bytes cannot occur elsewhere: within a string a backslash precedes each
-/// quote, and no other key ends like these.
-const NULL_IDS: [&[u8]; 2] = [b"\"_id\":null", b"\"_id\": null"];
-const NULL_ROUTINGS: [&[u8]; 2] = [b"\"routing\":null", b"\"routing\": null"];
-
-/// Returns the position of a parameter's `null`, if that is its value. Fails if the `null` is written in an unusual
-/// way.
-fn null(line: &[u8], written: &[&[u8]], value: Option<&Text>) -> Result<Option<usize>, LineError> {
+/// Returns the position of a parameter's `null`, if that is its value. Fails if the key is written with escapes.
+///
+/// The bytes of the key, with its quotes and a colon, cannot occur elsewhere: within a string a backslash precedes each
+/// quote.
+fn null(line: &[u8], key: &[u8], value: Option<&Text>) -> Result<Option<usize>, LineError> {
     let Some(Text(None)) = value else { return Ok(None) };
-    let place = |written: &&[u8]| {
-        let end = memchr::memmem::find(line, written)?.saturating_add(written.len());
-        Some(end.saturating_sub(NULL.len()))
+    let place = |at: usize| {
+        let after = line.get(at..)?.strip_prefix(key)?.trim_ascii_start();
+        let value = after.strip_prefix(b":")?.trim_ascii_start();
+        value.starts_with(NULL.as_bytes()).then(|| line.len().minus(value.len(), "the value is a part of the line"))
     };
-    written.iter().find_map(place).map(Some).ok_or(LineError)
+    memchr::memmem::find_iter(line, key).find_map(place).map(Some).ok_or(LineError)
 }
 
 #[derive(Debug, PartialEq)]
@@ -271,9 +273,12 @@ impl<'a> Parameters<'a> {
     /// Returns what all parameters but the names mean. Fails if the filter does not vouch for them.
     fn extra(&self, action: Action) -> Result<Extra<'a>, LineError> {
         let has_dynamic_templates = self.dynamic_templates.is_some();
-        if has_dynamic_templates && !matches!(action, Action::Index | Action::Create)
-            || self.retry_on_conflict.is_some() && action != Action::Update
-        {
+        let is_retried = self.retry_on_conflict.is_some();
+        let vouched = (!has_dynamic_templates || matches!(action, Action::Index | Action::Create))
+            && (!is_retried || action == Action::Update)
+            && self.retry_on_conflict.is_none_or(|Integer(most)| i32::try_from(most).is_ok())
+            && self.pipeline != Some("");
+        if !vouched {
             return Err(LineError);
         }
         Ok(Extra {
@@ -359,14 +364,16 @@ enum Type {
     Doc,
 }
 
-/// A whole number from 0, as a number or as a string of digits.
+/// A whole number from 0, as a number or as a string of digits. A string has no more digits than the largest number:
+/// Elasticsearch 8 and later refuse strings of more than 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Integer(i64);
 
 impl<'de> Deserialize<'de> for Integer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let Text(digits) = Text::deserialize(from)?;
-        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let is_short = |digits: &Cow<'_, str>| digits.len() <= MAX_DIGITS;
+        let digits = digits.filter(is_short).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
         let number = digits.and_then(|digits| digits.parse().ok());
         number.map(Self).ok_or_else(|| D::Error::custom("not a whole number from 0"))
     }
@@ -479,7 +486,14 @@ mod tests {
         assert!(read(r#"{"index":{"require_alias":false}}"#).is_ok());
         assert!(read(r#"{"index":{"require_alias":true}}"#).is_ok());
         assert_eq!(read(r#"{"create":{"require_data_stream":true}}"#).unwrap().require_data_stream, Some(true));
-        assert!(read(r#"{"update":{"_id":"1","retry_on_conflict":3}}"#).is_ok());
+    }
+
+    #[test]
+    fn the_number_of_retries_has_32_bits() {
+        let with =
+            |retries: &str| read(&format!(r#"{{"update":{{"_id":"1","retry_on_conflict":{retries}}}}}"#)).is_ok();
+        assert!(["0", "3", "\"3\"", "2147483647", "\"2147483647\""].into_iter().all(with));
+        assert!(!["2147483648", "\"2147483648\"", "9223372036854775807", "-1", "3.0", "\"\""].into_iter().any(with));
     }
 
     /// Logstash writes `null` for absent values.
@@ -494,7 +508,6 @@ mod tests {
             r#"{"update":{"_index":"books","_id":null}}"#,
             r#"{"index":{"_id":null,"_id":"1"}}"#,
             r#"{"index":{"_id":null,"_id":null}}"#,
-            r#"{"index":{"_id" :null}}"#,
             r#"{"index":{"\u005fid":null}}"#,
             r#"{"index":{"_id":nul}}"#,
         ] {
@@ -534,6 +547,8 @@ mod tests {
         let expected = line.replacen("null", &format!("{id:?}"), 1);
         assert_eq!(with(line, Parameter::Id(DocumentId::new([0; 15]))), expected);
         assert_eq!(with(line, Parameter::Routing(3)), line.replace(": null", r#": "3""#));
+        let line = "{\"index\":{\"_index\":\"_id\",\"dynamic_templates\":{\"_id\":\"routing\"},\"routing\"\t:\r null}}";
+        assert_eq!(with(line, Parameter::Routing(3)), line.replace("null", r#""3""#));
     }
 
     #[test]
@@ -610,7 +625,10 @@ mod tests {
                 }
                 assert!(read(&format!(r#"{{"index":{{{parameters}}}}}"#)).is_err(), "without an id");
             }
-            for version in ["-1", "1.0", "1e3", "\"\"", "\"+1\"", "\"-1\"", "\" 1\"", "true", "9223372036854775808"] {
+            let zeros = format!("\"{:0>20}\"", 1);
+            for version in
+                ["-1", "1.0", "1e3", "\"\"", "\"+1\"", "\"-1\"", "\" 1\"", "true", "9223372036854775808", &zeros]
+            {
                 let parameters = format!(r#""version":{version},"version_type":"{kind}""#);
                 assert_eq!(is_conditional("index", &parameters), None, "{parameters}");
             }
@@ -698,7 +716,7 @@ mod tests {
         assert_eq!(pipeline(r#","pipeline":"p""#), Ok(Some("p".to_owned())));
         assert_eq!(pipeline(r#","pipeline":"_none""#), Ok(Some("_none".to_owned())));
         assert_eq!(pipeline(r#","pipeline":null"#), Ok(None));
-        for unusual in [r#""p\u0031""#, "7", "[]", "{}"] {
+        for unusual in [r#""p\u0031""#, r#""""#, "7", "[]", "{}"] {
             assert_eq!(pipeline(&format!(r#","pipeline":{unusual}"#)), Err(LineError), "{unusual}");
         }
     }

@@ -154,7 +154,7 @@ impl Reader {
             return Err(ReadError::Line { at });
         }
         let bytes = body.contiguous(line, &mut self.scratch);
-        if bytes.trim_ascii().is_empty() {
+        if bytes.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
             return Ok(None);
         }
         let line = ActionLine::read(bytes).map_err(|LineError| ReadError::Line { at })?;
@@ -234,6 +234,15 @@ mod tests {
         assert_eq!(read(b"{\"index\":{}}\n{}", []), Err(ReadError::Incomplete));
         assert_eq!(read(b"", []), Err(ReadError::Empty));
         assert_eq!(read(b"\n \r\n", []), Err(ReadError::Empty));
+    }
+
+    #[test]
+    fn only_json_space_makes_a_blank_line() {
+        let with = |blank: &str| read(format!("{{\"delete\":{{\"_id\":\"1\"}}}}\n{blank}\n").as_bytes(), []);
+        assert!(with(" \t\r ").is_ok());
+        for other in ["\u{b}", "\u{c}", " \u{c}\r", "\0", "\u{1c}", "\u{a0}", "\u{feff}"] {
+            assert!(with(other).is_err(), "{other:?}");
+        }
     }
 
     #[test]

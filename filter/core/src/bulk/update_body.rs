@@ -9,12 +9,21 @@ use crate::json::{Object, present};
 /// The longest run of characters that may be a number. Newer versions refuse numbers of more than 1,000 characters.
 const MAX_NUMBER: usize = 100;
 
+/// The longest key that all versions accept, in bytes of UTF-8. OpenSearch 3 refuses longer ones.
+const MAX_KEY: usize = 50_000;
+
+/// The longest body, in bytes. It bounds strings, of which some JSON readers refuse longer ones.
+const MAX_BODY: usize = 20_000_000;
+
 /// Returns whether every cluster accepts the source line of an update.
 ///
 /// The coordinating node parses update bodies itself and refuses the whole request for a bad one. The filter therefore
 /// accepts only `doc` or `script` with their usual companions, each of the right type, without duplicate keys. An
 /// update of a certain version of a document cannot create the document.
 pub fn is_accepted_everywhere(line: &[u8], is_conditional: bool) -> bool {
+    if line.len() > MAX_BODY {
+        return false;
+    }
     match serde_json::from_slice::<Object<UpdateBody>>(line) {
         Ok(Object(body)) => body.is_complete() && !(is_conditional && body.may_create()) && !has_long_number(line),
         Err(_) => false,
@@ -105,8 +114,8 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut keys = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             map.next_value::<StrictValue>()?;
-            if !keys.insert(key) {
-                return Err(A::Error::custom("duplicate key"));
+            if key.len() > MAX_KEY || !keys.insert(key) {
+                return Err(A::Error::custom("duplicate or too long key"));
             }
         }
         Ok(())
@@ -207,5 +216,18 @@ mod tests {
             assert!(!is_accepted_everywhere(body.as_bytes(), false), "{body}");
         }
         assert!(!is_accepted_everywhere(b"{\"doc\":{\"a\":\"\xff\"}}", false));
+    }
+
+    #[test]
+    fn keys_and_bodies_have_a_length_that_every_reader_accepts() {
+        let with_key =
+            |length| is_accepted_everywhere(format!(r#"{{"doc":{{"{}":1}}}}"#, "n".repeat(length)).as_bytes(), false);
+        assert!(with_key(MAX_KEY) && !with_key(MAX_KEY + 1));
+        let with_length = |length| {
+            let mut line = br#"{"doc":{}}"#.to_vec();
+            line.resize(length, b' ');
+            is_accepted_everywhere(&line, false)
+        };
+        assert!(with_length(MAX_BODY) && !with_length(MAX_BODY + 1));
     }
 }
