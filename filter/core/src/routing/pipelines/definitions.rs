@@ -11,14 +11,15 @@ use crate::json::{CursorError, JsonCursor};
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
     effects: BTreeMap<Box<str>, Result<Effects, Unproven>>,
+    /// Whether there are more pipelines than are read.
+    has_more: bool,
 }
 
 /// A pipeline in the cluster's state.
 #[derive(Deserialize)]
 struct Definition {
     id: String,
-    #[serde(default)]
-    config: Map<String, Value>,
+    config: Option<Map<String, Value>>,
 }
 
 /// The most pipelines that are read. There is no verdict on the others.
@@ -63,7 +64,13 @@ impl Definitions {
 
     fn add(&mut self, Definition { id, config }: Definition) {
         if self.effects.len() < MOST {
-            self.effects.insert(id.into(), effects(&config));
+            let effects = match config {
+                Some(config) => effects(&config),
+                None => Err(Unproven::new("its definition is missing in the cluster's state")),
+            };
+            self.effects.insert(id.into(), effects);
+        } else {
+            self.has_more = true;
         }
     }
 
@@ -81,8 +88,10 @@ impl Definitions {
                     new_readers.extend(effects.reads_id.then_some(name));
                     for call in &effects.calls {
                         callers.entry(&call.pipeline).or_default().push(name);
-                        if !call.is_optional && !self.effects.contains_key(&call.pipeline) {
-                            let why = format!("it calls the pipeline `{}`, which does not exist", call.pipeline);
+                        let may_be_absent = call.is_optional && !self.has_more;
+                        if !may_be_absent && !self.effects.contains_key(&call.pipeline) {
+                            let why = if self.has_more { "was not read" } else { "does not exist" };
+                            let why = format!("it calls the pipeline `{}`, which {why}", call.pipeline);
                             new_unproven.push((name, Unproven::new(&why)));
                         }
                     }

@@ -175,6 +175,24 @@ fn a_pipeline_is_as_harmful_as_those_that_it_calls() {
 }
 
 #[test]
+fn pipelines_that_were_not_read_are_not_harmless() {
+    let mut definitions: Vec<Value> =
+        (0..10_000).map(|number| json!({"id": format!("p{number}"), "config": {}})).collect();
+    definitions[0]["config"] = json!({"processors": [
+        {"pipeline": {"name": "last", "ignore_missing_pipeline": true}},
+    ]});
+    definitions[1] = json!({"id": "p1"});
+    let reason = |definitions: &[Value], name: &str| {
+        let state = json!({"metadata": {"ingest": {"pipeline": definitions}}});
+        read(&state, usize::MAX).verdict(name).unwrap().as_ref().err().map(ToString::to_string)
+    };
+    assert_eq!(reason(&definitions, "p0"), None);
+    assert_eq!(reason(&definitions, "p1").unwrap(), "its definition is missing in the cluster's state");
+    definitions.push(json!({"id": "last", "config": {"processors": [{"script": {}}]}}));
+    assert_eq!(reason(&definitions, "p0").unwrap(), "it calls the pipeline `last`, which was not read");
+}
+
+#[test]
 fn processors_that_may_read_the_id_are_told() {
     for (option, value) in [
         ("value", json!("{{_id}}")),
