@@ -20,13 +20,16 @@ pub enum Failure {
     Mismatch,
 }
 
-/// Envoy's error texts for failed connections and for too many requests.
+/// The beginning of Envoy's text for a call that ended before an answer. The reason follows. If Envoy has sent the call
+/// more than once, it reports the last reason only, with other words in front of it.
+const ENDED: &str = "upstream connect error or disconnect/reset before headers. ";
+
+/// Envoy's reasons for failed connections and for too many requests.
 const NOT_SENT: &[&str] = &[
     "reset reason: remote connection failure",
     "reset reason: local connection failure",
     "reset reason: connection timeout",
     "reset reason: overflow",
-    "no healthy upstream",
 ];
 
 impl Failure {
@@ -45,15 +48,14 @@ impl Failure {
             return None;
         }
         let text = String::from_utf8_lossy(response.body.get(..300).unwrap_or(&response.body));
-        if NOT_SENT.iter().any(|words| text.contains(words)) {
-            return Some(Self::NotSent);
-        }
-        if text.starts_with("upstream connect error or disconnect/reset before headers") {
+        match text.strip_prefix(ENDED) {
+            Some(reason) if NOT_SENT.iter().any(|not_sent| reason.starts_with(not_sent)) => Some(Self::NotSent),
             // The node sent something that is not HTTP. The status is 502 since Envoy 1.40.
-            let is_protocol_error = text.contains("reset reason: protocol error");
-            return Some(if is_protocol_error { Self::Unreadable } else { Self::Lost });
+            Some(reason) if reason.contains("reset reason: protocol error") => Some(Self::Unreadable),
+            Some(_) => Some(Self::Lost),
+            None if text.starts_with("no healthy upstream") => Some(Self::NotSent),
+            None => text.starts_with("upstream request timeout").then_some(Self::TimedOut),
         }
-        text.starts_with("upstream request timeout").then_some(Self::TimedOut)
     }
 }
 
@@ -73,6 +75,9 @@ mod tests {
         assert_eq!(of(503, &refused), Some(Failure::NotSent));
         assert_eq!(of(503, &format!("{RESET}overflow")), Some(Failure::NotSent));
         assert_eq!(of(503, "no healthy upstream"), Some(Failure::NotSent));
+        // The first attempt may have been carried out.
+        let retried = refused.replace("reset reason", "retried and the latest reset reason");
+        assert_eq!(of(503, &retried), Some(Failure::Lost));
         assert_eq!(of(503, &format!("{RESET}connection termination")), Some(Failure::Lost));
         assert_eq!(of(504, "upstream request timeout"), Some(Failure::TimedOut));
         for status in [502, 503] {
