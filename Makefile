@@ -15,7 +15,7 @@ BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
 ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile large_state manifests matrix \
-            observability package pages registry replicas reproducible scripts walk writers wrong_answers
+            observability package pages parsers registry replicas reproducible scripts walk writers wrong_answers
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -27,7 +27,7 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-parsers test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
 
 ##@ To try the filter
 
@@ -135,6 +135,14 @@ test-matrix: tools build ## compare the routing of every kind of index with ever
 ## VERSIONS="opensearch-2 ..."  only these releases
 	@python3 tests/tools/fetch.py servers
 	@VERSIONS="$(VERSIONS)" $(TEST) --test matrix -- --nocapture
+
+test-parsers: TIME = 20
+test-parsers: tools ## let the servers' own parsers judge what the filter reads from random bodies
+## VERSIONS="opensearch-2 ..."  only these releases
+## TIME=20  seconds
+## SEED=1  other bodies
+	@python3 tests/tools/fetch.py servers
+	@VERSIONS="$(VERSIONS)" TIME="$(TIME)" SEED="$(SEED)" $(TEST) --test parsers -- --nocapture
 
 test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway and Docker Compose
 	@python3 tests/tools/fetch.py manifests

@@ -28,6 +28,7 @@ ALONE = ["make test-hostile", "make test-faults"]
 COMPUTES = [
     "make demo",
     "make test-docs",
+    "make test-parsers TIME=60 VERSIONS='opensearch-2 elasticsearch-8'",
     "make sim SEEDS=20000",
     "make fuzz TIME=10",
     "make bench-instructions",
