@@ -129,17 +129,24 @@ impl<'a> ActionLine<'a> {
 }
 
 /// Returns the position of a parameter's `null`, if that is its value. Fails if the key is written with escapes.
+fn null(line: &[u8], key: &[u8], value: Option<&Text>) -> Result<Option<usize>, LineError> {
+    match value {
+        Some(Text(None)) => place_of_null(line, key).map(Some).ok_or(LineError),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the position of the `null` after a key.
 ///
 /// The bytes of the key, with its quotes and a colon, cannot occur elsewhere: within a string a backslash precedes each
 /// quote.
-fn null(line: &[u8], key: &[u8], value: Option<&Text>) -> Result<Option<usize>, LineError> {
-    let Some(Text(None)) = value else { return Ok(None) };
-    let place = |at: usize| {
+#[cold] // If this was inlined, reading any line would take 7% more instructions.
+fn place_of_null(line: &[u8], key: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(line, key).find_map(|at| {
         let after = line.get(at..)?.strip_prefix(key)?.trim_ascii_start();
         let value = after.strip_prefix(b":")?.trim_ascii_start();
         value.starts_with(NULL.as_bytes()).then(|| line.len().minus(value.len(), "the value is a part of the line"))
-    };
-    memchr::memmem::find_iter(line, key).find_map(place).map(Some).ok_or(LineError)
+    })
 }
 
 #[derive(Debug, PartialEq)]
