@@ -250,6 +250,12 @@ impl Grammar {
             self.oddities.push(format!("update body, within {name}: {kind:?}"));
             self.put(&mut fields, name, document);
         }
+        if self.odd(300) {
+            let (character, bytes) = self.one_of(&[("n", 1), ("\u{e9}", 2), ("\u{20ac}", 3)]);
+            let length = self.one_of(&[49_998, 50_000, 50_002, 50_004]);
+            self.oddities.push("update body, a key of 50,000 bytes".to_owned());
+            self.put(&mut fields, "doc", format!("{{\"{}\":1}}", character.repeat(length / bytes)).into_bytes());
+        }
         if self.odd(30) {
             let (kind, value) = values::any(&mut self.rng);
             let name = self.one_of(&["source", "id", "lang", "params", "options", "colour"]);
