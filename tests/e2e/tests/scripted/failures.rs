@@ -1,6 +1,7 @@
 //! Nodes that refuse, disconnect, do not answer, or are down.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Items, Reaction, Scene, SceneOptions, lines};
@@ -167,6 +168,17 @@ async fn a_lost_answer_means_an_unknown_outcome_without_a_retry() -> Result<()> 
     assert_eq!(scene.counted("operations_unknown_total.upstream.es-1").await?, 9);
     scene.cluster.react(|_| Reaction::items());
     check_six(&scene, &scene.bulk("/_bulk", body).await?, &[], 0)?;
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_has_more_time_if_its_requests_give_the_cluster_more() -> Result<()> {
+    let config = json!({"dispatch": {"timeout": "300ms"}, "retry": {"attempts": 0}});
+    let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
+    let body = six_operations(&scene);
+    scene.cluster.react_at(1, Reaction::items().late(Duration::from_secs(2)));
+    check_six(&scene, &scene.bulk("/_bulk", body.clone()).await?, &[1], 504)?;
+    check_six(&scene, &scene.bulk("/_bulk?timeout=1s", body).await?, &[], 0)?;
     scene.finish().await
 }
 

@@ -6,6 +6,7 @@ use crate::bulk::gzip;
 use crate::engine::Engine;
 use crate::engine::calls::Purpose;
 use crate::engine::command::{Call, Response};
+use crate::engine::head::batch_timeout;
 use crate::engine::metrics::Counter;
 use crate::engine::response::Failure;
 use crate::routing::{PollEvent, UpstreamId};
@@ -49,13 +50,14 @@ impl Engine {
             body = zipped;
         }
         self.outbox.hand_out(body.capacity() as u64);
+        // Each request of a batch keeps its caller registered, so the caller exists.
+        let headers = self.callers.get(batch.caller).cloned().unwrap_or_default();
         Some(Call {
-            // Each request of a batch keeps its caller registered, so the caller exists.
-            headers: self.callers.get(batch.caller).cloned().unwrap_or_default(),
+            timeout: batch_timeout(&headers, self.settings.current.dispatch.timeout),
+            headers,
             id: self.calls.begin(Purpose::Batch(batch)),
             upstream: self.cluster.upstreams.name(upstream),
             body,
-            timeout: self.settings.current.dispatch.timeout,
         })
     }
 

@@ -1,4 +1,5 @@
 use super::caller::{Caller, caller};
+use super::cluster_timeout::is_too_long;
 use crate::bulk::FilterPath;
 use crate::config::Config;
 use crate::engine::pass_through::PassThrough;
@@ -148,6 +149,7 @@ impl Query {
             }
             seen.push(name);
             match (name, value) {
+                ("timeout", value) if is_too_long(value) => return Err(PassThrough::Parameter),
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these values is neither true nor false.
                 (
@@ -351,6 +353,8 @@ mod tests {
             "routing=",
             "routing=a&routing=b",
             "timeout=1%6d",
+            "timeout=11m",
+            "timeout=-1",
         ] {
             assert_eq!(reason(&format!("/_bulk?{query}"), &[]), PassThrough::Parameter, "{query}");
         }

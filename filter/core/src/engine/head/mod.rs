@@ -2,6 +2,7 @@
 
 mod bulk_head;
 mod caller;
+mod cluster_timeout;
 mod head_cache;
 mod header_pause;
 mod identity;
@@ -9,6 +10,7 @@ mod routes;
 
 pub use bulk_head::{Head, content_length, may_be_bulk};
 pub use caller::{CallerId, Callers, TRANSPORT_HEADERS};
+pub use cluster_timeout::batch_timeout;
 pub use head_cache::HeadCache;
 pub use header_pause::{Arrival, HeaderPauses};
 pub use identity::{Identity, SlotClass};
