@@ -20,7 +20,7 @@ pub fn batch_timeout(headers: &[(String, String)], usual: Duration) -> Duration 
     timeout.map_or(usual, |timeout| usual.max(timeout.saturating_add(MARGIN)))
 }
 
-/// Reads a `timeout`. Returns `None` for a value that a cluster refuses or that means no time. -1 is no limit.
+/// Reads a `timeout`. Returns `None` for a value that a cluster refuses or that means no time. It reads -1 as the longest duration.
 fn read(value: &str) -> Option<Duration> {
     if value == "-1" {
         return Some(Duration::MAX);
