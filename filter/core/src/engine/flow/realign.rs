@@ -1,10 +1,10 @@
 //! Handles an answer in which an item is not at the position of its operation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::results::is_for;
-use crate::bulk::{Action, Answer, Operation};
+use crate::bulk::{Action, Answer, Operation, Placement};
 use crate::engine::Engine;
 use crate::engine::batching::{Batch, HeldShare, Selection};
 use crate::engine::command::Headers;
@@ -52,10 +52,12 @@ impl Engine {
     fn found(&self, batch: &Batch, answer: &Answer) -> Vec<Option<u32>> {
         let sent = only_ones(self.batch_operations(batch).map(|(_, operation)| mark_of_operation(operation)));
         let came = only_ones(answer.items.iter().map(|item| Some((item.action, item.id_hash?))));
+        let any_id: BTreeSet<Action> =
+            self.batch_operations(batch).filter_map(|(_, operation)| any_id(operation)).collect();
         let operations = self.batch_operations(batch).enumerate();
         operations
             .map(|(number, (held, operation))| {
-                let mark = mark_of_operation(operation)?;
+                let mark = mark_of_operation(operation).filter(|(action, _)| !any_id.contains(action))?;
                 let item = came.get(&mark).copied().flatten().filter(|_| sent.get(&mark) == Some(&Some(number)))?;
                 let index = answer.index(answer.items.get(item)?)?;
                 let is_certain = !(batch.lost && answer.items.get(item)?.is_uncertain());
@@ -87,6 +89,12 @@ impl Engine {
 
 fn mark_of_operation(operation: &Operation) -> Option<Mark> {
     Some((operation.action, operation.placement.id_hash?))
+}
+
+/// Returns the action of an operation whose item may have any id, because a pipeline may choose it.
+fn any_id(operation: &Operation) -> Option<Action> {
+    let Placement { id_hash, under_pipeline, .. } = operation.placement;
+    (under_pipeline && id_hash.is_none()).then_some(operation.action)
 }
 
 /// Returns the number of each mark that occurs once; `None` for marks that occur more often. The map is ordered,

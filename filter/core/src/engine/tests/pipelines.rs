@@ -272,3 +272,19 @@ fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
         status["pipelines"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!((names, &status["pipelines_left_out"]), (vec!["bad", "good", "reader"], &json!(0)));
 }
+
+#[test]
+fn an_item_that_may_be_of_an_operation_under_an_unproven_pipeline_is_assigned_to_none() {
+    let id = id_on(0, 0);
+    let operations = [operation("create", "i", &id, json!({})), operation("create", "bad", &id, json!({}))];
+    let mut harness = harness(json!({}));
+    let request = harness.request("/_bulk", &operations.concat());
+    harness.request("/_bulk", &operation("create", "bad", "other", json!({})));
+    harness.woken();
+    // The second item may be of either operation, because the pipeline may write to index "i".
+    let item = |action: &str, id: &str| json!({action: {"_index": "i", "_id": id, "status": 201}});
+    let items = json!([item("delete", &id), item("create", &id), item("create", "other")]);
+    harness.answer_with("es", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.settle();
+    assert_eq!(harness.items(request).into_iter().map(|(_, status)| status).collect::<Vec<_>>(), [503, 503]);
+}
