@@ -117,6 +117,14 @@ impl Harness {
     pub fn arrive(&mut self, key: CallKey) -> Result<(), Violation> {
         let Some(outcome) = self.calls.batches.get(&key).map(|batch| batch.outcome) else { return Ok(()) };
         let markers = self.ledger.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
+        let slow = self.scenario.slow;
+        let is_slow = outcome.carried_out
+            && slow.delay > 0
+            && slow.from <= self.now
+            && markers.iter().any(|marker| {
+                let sent = self.ledger.operations.get(*marker);
+                sent.is_some_and(|sent| self.cluster.shards(&sent.operation).contains(&Some(slow.shard)))
+            });
         let mut items = Vec::new();
         for marker in markers.into_iter().filter(|_| outcome.carried_out) {
             let Some(sent) = self.ledger.operations.get(marker) else { continue };
@@ -147,7 +155,9 @@ impl Harness {
         }
         if !outcome.ending.is_lost() {
             let back = self.rng.up_to(self.scenario.latency);
-            self.plan(back, Event::Return(key));
+            let delay = if is_slow { slow.delay } else { 0 };
+            self.coverage.count(if is_slow { "batch: with a slow shard" } else { "batch: without a slow shard" });
+            self.plan(back.saturating_add(delay), Event::Return(key));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::Key;
+use crate::ledger::CallKey;
 use crate::scenario::Settings;
 use crate::violation::{Promise, Violation};
 
@@ -9,11 +10,19 @@ use crate::violation::{Promise, Violation};
 pub struct EngineTraffic {
     /// The settings that the engine should follow.
     pub settings: Settings,
+    /// Whether the settings stay the same.
+    is_fixed: bool,
     by_upstream: BTreeMap<SlotsKey, Traffic>,
     by_identity: BTreeMap<(SlotsKey, String), Traffic>,
     by_caller: BTreeMap<(Destination, CallerNumber), Traffic>,
     /// The batches that left, in order.
     left: Vec<Left>,
+    durations: BTreeMap<SlotsKey, Durations>,
+    /// Whether a batch may have been late. The engine then may hold operations for some shards apart.
+    may_be_apart: bool,
+    /// Whether the slow shard is known to be slow, for requests that do not ask the cluster to wait and for those that
+    /// do.
+    is_slow_known: [bool; 2],
 }
 
 /// An upstream and, with `dispatch.level: shard`, the index and the number of a shard.
@@ -37,6 +46,8 @@ pub struct Class {
 /// A batch that leaves.
 #[derive(Debug, Clone)]
 pub struct Leaving<'a> {
+    /// The call.
+    pub key: CallKey,
     /// The upstream.
     pub upstream: &'a str,
     /// The upstream and the shard, if this is the first attempt and the shard is certain.
@@ -47,6 +58,8 @@ pub struct Leaving<'a> {
     pub class: &'a Class,
     /// The time since when the oldest part of it may be held.
     pub since: u64,
+    /// Whether an operation may be for the slow shard.
+    pub is_slow: bool,
 }
 
 /// A batch that left.
@@ -61,34 +74,118 @@ struct Left {
     is_overdue: bool,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
+/// A batch in flight.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    sent: u64,
+    is_slow: bool,
+}
+
+/// The batches in flight, and the times when some returned. Those with the slow shard do not count for `others`, once
+/// they must be late.
+#[derive(Debug, Default, Clone)]
 struct Traffic {
-    in_flight: u64,
+    flights: BTreeMap<CallKey, Flight>,
+    all: Returns,
+    others: Returns,
+    /// The last time when more batches with the slow shard were in flight than there are slots.
+    crowded: u64,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Returns {
     /// The time when the last batch returned.
-    last_back: u64,
+    last: u64,
     /// The time when the last batch returned while the maximum number was in flight.
     last_full: u64,
 }
 
+/// The traffic as it concerns one share: what is in flight, and what has returned.
+#[derive(Debug, Clone, Copy, Default)]
+struct View {
+    in_flight: u64,
+    returns: Returns,
+}
+
+/// The time after which a batch is late: the shortest and the longest that it may be.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    least: u64,
+    most: u64,
+}
+
+/// How long batches took.
+#[derive(Debug, Default, Clone, Copy)]
+struct Durations {
+    /// The longest without the slow shard.
+    longest: u64,
+    /// The number of batches with the slow shard.
+    slow: i32,
+}
+
 impl Traffic {
-    fn back(&mut self, most: u64, now: u64) {
-        self.last_back = now;
-        if self.in_flight >= most {
-            self.last_full = now;
+    fn back(&mut self, key: CallKey, most: u64, now: u64, patience: Patience) {
+        let is_full = self.flights.len() as u64 >= most;
+        self.crowded = if self.slow() > most { now } else { self.crowded };
+        let Some(flight) = self.flights.remove(&key) else { return };
+        self.all.note(now, is_full);
+        self.others
+            .note(if flight.is_slow { now.min(flight.sent.saturating_add(patience.most)) } else { now }, is_full);
+    }
+
+    /// Returns the traffic as it concerns shares of any shard. A batch that may be late may have given its slot back.
+    fn view(&self, now: u64, patience: Patience) -> View {
+        self.view_with(self.all, now, patience)
+    }
+
+    fn view_with(&self, returns: Returns, now: u64, patience: Patience) -> View {
+        let mut view = View { in_flight: self.flights.len() as u64, returns };
+        let late = self.flights.values().filter(|flight| flight.sent.saturating_add(patience.least) <= now);
+        late.for_each(|flight| view.returns.note(now.min(flight.sent.saturating_add(patience.most)), true));
+        view
+    }
+
+    /// Returns the traffic as it concerns shares that do not touch the slow shard.
+    fn view_of_others(&self, now: u64, patience: Patience) -> View {
+        let is_late = |flight: &&Flight| flight.is_slow && flight.sent.saturating_add(patience.most) <= now;
+        let view = self.view_with(self.others, now, patience);
+        let late = self.flights.values().filter(is_late).count() as u64;
+        View { in_flight: view.in_flight.saturating_sub(late), ..view }
+    }
+
+    /// Returns the number of batches in flight with the slow shard.
+    fn slow(&self) -> u64 {
+        self.flights.values().filter(|flight| flight.is_slow).count() as u64
+    }
+
+    /// Returns the number of batches in flight that were sent after this time.
+    fn sent_after(&self, time: u64) -> u64 {
+        self.flights.values().filter(|flight| flight.sent > time).count() as u64
+    }
+}
+
+impl Returns {
+    fn note(&mut self, at: u64, is_full: bool) {
+        self.last = self.last.max(at);
+        if is_full {
+            self.last_full = self.last_full.max(at);
         }
-        self.in_flight = self.in_flight.saturating_sub(1);
     }
 }
 
 impl EngineTraffic {
-    /// Creates the traffic of an engine that has sent nothing.
-    pub fn new(settings: Settings) -> Self {
+    /// Creates the traffic of an engine that has sent nothing, and whose settings may change or not.
+    pub fn new(settings: Settings, is_fixed: bool) -> Self {
         Self {
             settings,
+            is_fixed,
             by_upstream: BTreeMap::new(),
             by_identity: BTreeMap::new(),
             by_caller: BTreeMap::new(),
             left: Vec::new(),
+            durations: BTreeMap::new(),
+            may_be_apart: false,
+            is_slow_known: [false; 2],
         }
     }
 
@@ -102,43 +199,98 @@ impl EngineTraffic {
         Class { identity, waits: path.contains("refresh=wait_for") || path.contains("wait_for_active_shards=") }
     }
 
+    /// Returns whether operations for some shards may be held apart.
+    pub fn may_be_apart(&self) -> bool {
+        self.may_be_apart
+    }
+
+    /// Returns the shortest time after which a batch may be late.
+    fn least_patience(&self) -> u64 {
+        let interval = if self.is_fixed { self.settings.interval } else { 1 };
+        interval.saturating_mul(4)
+    }
+
+    /// Returns the time after which a batch to an upstream is late: sixteen times what the quickest batches take.
+    /// Batches with the slow shard raise the engine's estimate by a sixty-fourth each. An engine checks for late batches
+    /// a few times in the shortest patience.
+    fn patience(&self, slots: &SlotsKey) -> Patience {
+        let Durations { longest, slow } = self.durations.get(slots).copied().unwrap_or_default();
+        let least = self.least_patience();
+        let usual = (longest as f64).max(least as f64 / 16.0) * (65.0_f64 / 64.0).powi(slow) + f64::from(slow) / 1000.0;
+        let patience = (usual * 16.0).ceil() as u64;
+        Patience { least, most: patience.max(least).saturating_add(least / 16).saturating_add(2) }
+    }
+
     /// Checks that a share held since `since` leaves in time. If only its own caller has batches in flight to the node,
     /// it must leave when its hold is ready. Other batches in flight delay it for an interval, and only those of its
-    /// own identity for longer.
-    pub fn check_time(&self, batch: &Leaving, since: u64, now: u64, late: u64) -> Result<(), Violation> {
+    /// own identity for longer. If the share does not touch the slow shard, batches with it delay the share only until
+    /// they are late.
+    pub fn check_time(
+        &self,
+        batch: &Leaving,
+        touches_slow: bool,
+        since: u64,
+        now: u64,
+        late: u64,
+    ) -> Result<(), Violation> {
         let Some(to) = batch.to.filter(|_| self.settings.retries == 0) else { return Ok(()) };
         let slots = (to.0.clone(), batch.class.waits);
-        let own = self.own(to, batch.caller);
-        let ready = match self.settings.early_release && own.in_flight == 0 {
-            true => since.max(own.last_full).max(self.gathered(own)),
-            false => since.saturating_add(self.settings.interval).max(own.last_full),
+        let patience = self.patience(&slots);
+        let identity = self.by_identity.get(&(slots.clone(), batch.class.identity.clone()));
+        let traffics = [self.by_caller.get(&(to.clone(), batch.caller)), self.by_upstream.get(&slots), identity];
+        let (latest, was_full) =
+            self.latest(since, traffics.map(|all| all.map(|all| all.view(now, patience)).unwrap_or_default()));
+        let promise = if was_full { Promise::Fairness } else { Promise::Interval };
+        let violation = |latest: u64| {
+            format!("a share held since {since} ms should have left for {} by {latest} ms", batch.upstream)
         };
-        let all = self.by_upstream.get(&slots).copied().unwrap_or_default();
-        let was_full = all.in_flight >= self.settings.max_in_flight_per_node || all.last_full >= ready;
+        let latest = latest.saturating_add(late);
+        Violation::unless(now <= latest, promise, || violation(latest))?;
+        // As many late batches as there are slots give theirs back.
+        let most = self.settings.max_in_flight_per_node;
+        let is_crowded = self.by_upstream.get(&slots).is_some_and(|all| all.slow() > most || all.crowded >= since);
+        if touches_slow || is_crowded {
+            return Ok(());
+        }
+        let of_others =
+            |traffic: Option<&Traffic>| traffic.map(|all| all.view_of_others(now, patience)).unwrap_or_default();
+        let latest = self.latest(since, traffics.map(of_others)).0.saturating_add(late);
+        Violation::unless(now <= latest, Promise::SlowShards, || violation(latest))
+    }
+
+    /// Returns by when a share held since `since` must leave, and whether all slots were in use.
+    fn latest(&self, since: u64, [own, all, identity]: [View; 3]) -> (u64, bool) {
+        if self.may_be_apart && own.in_flight >= self.settings.max_in_flight {
+            // It waited for these, until it was held apart.
+            return (u64::MAX, false);
+        }
+        let gathered = own.returns.last.saturating_add(self.settings.gather);
+        let ready = match self.settings.early_release && own.in_flight == 0 {
+            true => since.max(own.returns.last_full).max(gathered),
+            false => since.saturating_add(self.settings.interval).max(own.returns.last_full),
+        };
+        let was_full = all.in_flight >= self.settings.max_in_flight_per_node || all.returns.last_full >= ready;
         let mut latest = ready;
         if was_full {
-            let identity = self.by_identity.get(&(slots, batch.class.identity.clone())).copied().unwrap_or_default();
-            latest = latest.max(since.saturating_add(self.settings.interval)).max(identity.last_full);
+            latest = latest.max(since.saturating_add(self.settings.interval)).max(identity.returns.last_full);
         }
-        let promise = if was_full { Promise::Fairness } else { Promise::Interval };
-        let latest = latest.saturating_add(late);
-        Violation::unless(now <= latest, promise, || {
-            format!("a share held since {since} ms should have left for {} by {latest} ms", batch.upstream)
-        })
+        (latest, was_full)
     }
 
     /// Checks the round-robin order of identities, and of the callers of each. While a caller with nothing in flight
     /// waits, each other caller of its identity goes first at most once, and once for each shard. Each other identity
     /// goes first once between any two batches of the caller's own. The order does not apply to what is held for an
-    /// interval.
+    /// interval, nor to what is held apart.
     pub fn check_round_robin(&self, batch: &Leaving, since: u64, now: u64) -> Result<(), Violation> {
-        let Some(to) = batch.to else { return Ok(()) };
-        let own = self.own(to, batch.caller);
+        let Some(to) = batch.to.filter(|_| !self.may_be_apart) else { return Ok(()) };
+        let own = self.by_caller.get(&(to.clone(), batch.caller));
+        let patience = self.patience(&(to.0.clone(), batch.class.waits));
+        let own = own.map(|own| own.view(now, patience)).unwrap_or_default();
         // Held shares also wait for a batch that will be retried.
         if self.settings.retries > 0 || !self.settings.early_release || own.in_flight > 0 {
             return Ok(());
         }
-        let start = since.max(self.gathered(own));
+        let start = since.max(own.returns.last.saturating_add(self.settings.gather));
         let slots = (to.0.clone(), batch.class.waits);
         let (mut callers, mut identities) = (BTreeSet::new(), BTreeSet::new());
         let latest = self.left.iter().rev().take_while(|left| left.at > start);
@@ -161,60 +313,102 @@ impl EngineTraffic {
         Ok(())
     }
 
-    fn own(&self, to: &Destination, caller: CallerNumber) -> Traffic {
-        self.by_caller.get(&(to.clone(), caller)).copied().unwrap_or_default()
-    }
-
-    /// Returns until when shares that were held when a batch returned may wait for the returning clients.
-    fn gathered(&self, own: Traffic) -> u64 {
-        own.last_back.saturating_add(self.settings.gather)
+    /// Checks that a batch with the slow shard has no share of another request that does not touch that shard, once the
+    /// shard is known to be slow.
+    pub fn check_mixture(&self, batch: &Leaving, is_mixed: bool) -> Result<(), Violation> {
+        let is_known = self.is_slow_known.get(usize::from(batch.class.waits)).is_some_and(|is_known| *is_known);
+        let is_caught = is_known && is_mixed && batch.to.is_some();
+        Violation::unless(!is_caught, Promise::SlowShards, || {
+            format!("a batch for {} has the slow shard and others, long after it became slow", batch.upstream)
+        })
     }
 
     /// Records that a batch leaves. A retry counts only for its upstream and its identity, and so does a batch whose
     /// shard is unknown here. No identity may exceed the slots. All together may exceed them only with batches held for
-    /// an interval. If settings may change, the length of the interval is unknown.
-    pub fn sent(&mut self, batch: &Leaving, now: u64, is_fixed: bool) -> Result<(), Violation> {
-        let Leaving { upstream, class, .. } = batch;
+    /// an interval. Late batches count no longer, as many as there are slots.
+    pub fn sent(&mut self, batch: &Leaving, now: u64) -> Result<(), Violation> {
+        let Leaving { key, upstream, class, .. } = batch;
         let slots = ((*upstream).to_owned(), class.waits);
         let most = self.settings.max_in_flight_per_node;
         let is_overdue = batch.since.saturating_add(self.settings.interval) <= now;
+        let flight = Flight { sent: now, is_slow: batch.is_slow };
+        let young = now.saturating_sub(self.least_patience());
+        // At the beginning, all batches are young.
+        let count = |traffic: &Traffic| match now < self.settings.interval.saturating_mul(4) && self.is_fixed {
+            true => traffic.flights.len() as u64,
+            false => traffic.sent_after(young),
+        };
         let all = self.by_upstream.entry(slots.clone()).or_default();
-        all.in_flight = all.in_flight.saturating_add(1);
+        all.flights.insert(*key, flight);
+        let of_all = count(all);
         let identity = self.by_identity.entry((slots.clone(), class.identity.clone())).or_default();
-        identity.in_flight = identity.in_flight.saturating_add(1);
+        identity.flights.insert(*key, flight);
+        let (found, total) = (count(identity), identity.flights.len() as u64);
         let detail = |found: u64, whom: &str| format!("{found} batches are in flight to {upstream} {whom}");
-        let (found, of_all) = (identity.in_flight, all.in_flight);
         Violation::unless(found <= most, Promise::Bounds, || detail(found, "for one identity"))?;
-        let is_kept = of_all <= most || is_overdue || !is_fixed;
+        let is_kept = total <= most.saturating_mul(2);
+        Violation::unless(is_kept, Promise::Bounds, || detail(total, "for one identity, late ones included"))?;
+        let is_kept = of_all <= most || is_overdue || !self.is_fixed;
         Violation::unless(is_kept, Promise::Bounds, || detail(of_all, "in total"))?;
         let sent = batch.to.map(|to| (to.clone(), batch.caller));
         self.left.push(Left { at: now, slots, identity: class.identity.clone(), sent: sent.clone(), is_overdue });
         let Some((to, caller)) = sent else { return Ok(()) };
         let own = self.by_caller.entry((to.clone(), caller)).or_default();
-        own.in_flight = own.in_flight.saturating_add(1);
-        Violation::unless(own.in_flight <= self.settings.max_in_flight, Promise::Bounds, || {
-            format!("{} batches of one caller are in flight to {to:?}", own.in_flight)
+        own.flights.insert(*key, flight);
+        let own = own.flights.len() as u64;
+        Violation::unless(own <= self.settings.max_in_flight || self.may_be_apart, Promise::Bounds, || {
+            format!("{own} batches of one caller are in flight to {to:?}")
         })
     }
 
     /// Returns whether more batches are in flight to an upstream than it has slots.
     pub fn is_beyond_slots(&self, upstream: &str, class: &Class) -> bool {
         let all = self.by_upstream.get(&(upstream.to_owned(), class.waits));
-        all.is_some_and(|all| all.in_flight > self.settings.max_in_flight_per_node)
+        all.is_some_and(|all| all.flights.len() as u64 > self.settings.max_in_flight_per_node)
     }
 
     /// Records that a batch returned.
-    pub fn back(&mut self, upstream: &str, to: Option<&Destination>, caller: CallerNumber, class: &Class, now: u64) {
+    pub fn back(
+        &mut self,
+        key: CallKey,
+        upstream: &str,
+        to: Option<&Destination>,
+        caller: CallerNumber,
+        class: &Class,
+        now: u64,
+    ) {
+        self.note_late(now);
         let most = self.settings.max_in_flight_per_node;
         let slots = (upstream.to_owned(), class.waits);
+        let patience = self.patience(&slots);
         if let Some(all) = self.by_upstream.get_mut(&slots) {
-            all.back(most, now);
+            if let Some(flight) = all.flights.get(&key) {
+                let durations = self.durations.entry(slots.clone()).or_default();
+                match flight.is_slow {
+                    true => durations.slow = durations.slow.saturating_add(1),
+                    false => durations.longest = durations.longest.max(now.saturating_sub(flight.sent)),
+                }
+            }
+            all.back(key, most, now, patience);
         }
         if let Some(identity) = self.by_identity.get_mut(&(slots, class.identity.clone())) {
-            identity.back(most, now);
+            identity.back(key, most, now, patience);
         }
         if let Some(own) = to.and_then(|to| self.by_caller.get_mut(&(to.clone(), caller))) {
-            own.back(self.settings.max_in_flight, now);
+            own.back(key, self.settings.max_in_flight, now, patience);
+        }
+    }
+
+    /// Notes which batches in flight may be late, and whether the slow shard is certainly known.
+    pub fn note_late(&mut self, now: u64) {
+        let least = self.least_patience();
+        for (slots, traffic) in &self.by_upstream {
+            let patience = self.patience(slots);
+            for flight in traffic.flights.values() {
+                self.may_be_apart |= flight.sent.saturating_add(least) <= now;
+                let is_known = flight.is_slow && flight.sent.saturating_add(patience.most) < now;
+                self.is_slow_known.get_mut(usize::from(slots.1)).into_iter().for_each(|known| *known |= is_known);
+            }
         }
     }
 }

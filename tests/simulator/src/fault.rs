@@ -89,6 +89,8 @@ pub enum Fault {
     RepeatIds,
     /// Shards share batches although they must not.
     MixShards,
+    /// No batch is ever late.
+    WaitForSlowShards,
     /// Queries are lost after the first few.
     LoseQueries,
     /// The other workers cannot see which worker polls.
@@ -142,6 +144,7 @@ impl Fault {
         Self::ForgetMemory,
         Self::RepeatIds,
         Self::MixShards,
+        Self::WaitForSlowShards,
         Self::LoseQueries,
         Self::DropLeases,
         Self::TakeNothingOver,
@@ -168,6 +171,7 @@ impl Fault {
             Self::ReverseOperations | Self::SplitBatch => Promise::Order,
             Self::WrongNode => Promise::Owner,
             Self::MixShards => Promise::OneShard,
+            Self::WaitForSlowShards => Promise::SlowShards,
             Self::TouchPassedBody
             | Self::MissOddity
             | Self::IgnoreRoutes
@@ -194,6 +198,10 @@ impl Fault {
             Self::WaitTooLong => {
                 settings.early_release = false;
                 settings.interval = settings.interval.saturating_add(100);
+            }
+            // With early release and one batch in flight, no hold waits for the end of its interval.
+            Self::WaitForSlowShards if settings.early_release && settings.max_in_flight == 1 => {
+                settings.interval = 60_000;
             }
             Self::LongAnswers => settings.max_answer = 32 << 20,
             Self::ShareSlots => settings.identity = &[],

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::cluster::{Document, Execution};
 use crate::engine_traffic::{CallerNumber, Class, Destination, EngineTraffic};
 use crate::operation::{Marker, Operation};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Slow};
 use crate::violation::{Promise, Violation};
 
 /// The observed history of each request, operation and call, from outside the engine. Each new event is checked against
@@ -33,6 +33,8 @@ pub struct Ledger {
     /// The ids that the filter generated, each with its operation.
     pub made_ids: BTreeMap<String, Marker>,
     callers: Vec<Vec<(String, String)>>,
+    /// The slow shard.
+    pub slow: Slow,
 }
 
 /// A call of one of the engines.
@@ -113,17 +115,20 @@ pub struct Batch {
 impl Ledger {
     /// Creates a ledger in which nothing has happened.
     pub fn new(clients: Vec<Client>, operations: Vec<Operation>, scenario: &Scenario) -> Self {
+        let traffic =
+            scenario.settings.iter().map(|settings| EngineTraffic::new(settings.clone(), scenario.disturbances == 0));
         let mut ledger = Self {
             requests: Vec::new(),
             operations: operations.into_iter().map(Sent::new).collect(),
             calls: BTreeMap::new(),
-            traffic: scenario.settings.iter().cloned().map(EngineTraffic::new).collect(),
+            traffic: traffic.collect(),
             missing: BTreeSet::new(),
             punctual: scenario.punctual,
             disturbed: scenario.disturbances > 0,
             redirects: scenario.disturbances > 0,
             made_ids: BTreeMap::new(),
             callers: Vec::new(),
+            slow: scenario.slow,
         };
         for client in clients {
             ledger.add(client);

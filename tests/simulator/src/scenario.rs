@@ -43,6 +43,8 @@ pub struct Scenario {
     pub bad_queries: u64,
     /// The longest one-way delay of a call, in milliseconds.
     pub latency: u64,
+    /// The slow shard.
+    pub slow: Slow,
     /// The number of changes of the cluster.
     pub changes: u64,
     /// What the engines share.
@@ -55,6 +57,25 @@ pub struct Scenario {
     pub punctual: bool,
     /// The settings of each engine. All engines except the first start later, while the previous one drains.
     pub settings: Vec<Settings>,
+}
+
+/// A shard for which a node takes much longer than for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slow {
+    /// The index and the number of the shard.
+    pub shard: (&'static str, u32),
+    /// The additional time that a batch with an operation for it takes, in milliseconds. Zero means that no shard is
+    /// slow.
+    pub delay: u64,
+    /// The time from which it is slow, in milliseconds.
+    pub from: u64,
+}
+
+impl Slow {
+    fn draw(rng: &mut Rng, surely: bool) -> Self {
+        let delays = if surely { [3_000, 3_000, 20_000] } else { [0, 0, 20_000] };
+        Self { shard: ("i", rng.up_to(5) as u32), delay: rng.one_of(&delays), from: rng.one_of(&[0, 50, 1_000]) }
+    }
 }
 
 /// The default of `dispatch.identity`.
@@ -114,7 +135,8 @@ impl Scenario {
     pub fn draw(rng: &mut Rng) -> Self {
         let engines: u64 = rng.one_of(&[1, 1, 1, 1, 2, 3]);
         let stops = rng.percent(70);
-        let crowded = rng.percent(10);
+        // Many requests at once, or many one after the other while a shard is slow.
+        let (crowded, steady) = (rng.percent(10), rng.percent(10));
         let sharing = rng.one_of(&[Sharing::All, Sharing::All, Sharing::All, Sharing::Some, Sharing::Nothing]);
         let mut settings: Vec<_> = (0..engines).map(|_| Settings::draw(rng, stops)).collect();
         if sharing == Sharing::Some {
@@ -123,9 +145,21 @@ impl Scenario {
             settings.iter_mut().for_each(|settings| settings.refresh = refresh);
         }
         Self {
-            requests: if crowded { rng.between(80, 400) } else { rng.between(1, 50) },
-            spread: if crowded { rng.up_to(20) } else { rng.one_of(&[1, 20, 200, 3_000]) },
-            operations: if crowded { 1 } else { rng.one_of(&[1, 3, 8, 40]) },
+            requests: match () {
+                () if crowded => rng.between(80, 400),
+                () if steady => rng.between(40, 120),
+                () => rng.between(1, 50),
+            },
+            spread: match () {
+                () if crowded => rng.up_to(20),
+                () if steady => 5_000,
+                () => rng.one_of(&[1, 20, 200, 3_000]),
+            },
+            operations: match () {
+                () if crowded => 1,
+                () if steady => rng.one_of(&[1, 3]),
+                () => rng.one_of(&[1, 3, 8, 40]),
+            },
             ids: rng.one_of(&[0, 2, 10, 200]),
             callers: if crowded { rng.one_of(&[0, 1, 6]) } else { rng.one_of(&[0, 1, 2, 6]) },
             opaque: rng.one_of(&[0, 0, 2, 40]),
@@ -141,7 +175,8 @@ impl Scenario {
             refused_items: rng.one_of(&[0, 0, 5, 30]),
             poisoned: rng.one_of(&[0, 0, 5]),
             bad_queries: rng.one_of(&[0, 0, 10, 50]),
-            latency: rng.one_of(&[1, 10, 100, 2_000]),
+            latency: if steady { rng.one_of(&[1, 10]) } else { rng.one_of(&[1, 10, 100, 2_000]) },
+            slow: Slow::draw(rng, steady),
             changes: rng.one_of(&[0, 0, 3, 10]),
             sharing,
             deaths: rng.one_of(&[0, 0, 0, 1, 3]),

@@ -1,13 +1,13 @@
 //! Checks of what is sent, and of what is executed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::bulk::ERROR_ROOM;
 use bulk_reshuffle::engine::Call;
 
 use crate::call_outcome::Ended;
 use crate::cluster::{Cluster, Execution};
-use crate::engine_traffic::{Class, Destination, Leaving};
+use crate::engine_traffic::{Class, Destination, EngineTraffic, Leaving};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};
 use crate::operation::{Marker, Operation};
@@ -45,11 +45,17 @@ impl Ledger {
         let destination = shards.first().filter(|_| is_known).map(|shard| (call.upstream.to_string(), *shard));
         let class = self.class(key.0, caller);
         let since = self.held_since(key.0, &markers, caller);
-        let mut leaving = Leaving { upstream: &call.upstream, to: destination.as_ref(), caller, class: &class, since };
-        self.check_shares(key, &markers, &leaving, now)?;
+        let (to, is_slow) = (destination.as_ref(), self.may_touch_slow(&markers, cluster));
+        let mut leaving = Leaving { key, upstream: &call.upstream, to, caller, class: &class, since, is_slow };
+        self.traffic.get_mut(key.0).into_iter().for_each(|traffic| traffic.note_late(now));
+        self.check_shares(&markers, &leaving, cluster, now)?;
         leaving.to = leaving.to.filter(|_| !again);
+        let is_mixed = self.is_mixed(&markers, cluster);
         if let Some(traffic) = self.traffic.get_mut(key.0) {
-            traffic.sent(&leaving, now, !self.disturbed)?;
+            traffic.sent(&leaving, now)?;
+            if call.upstream.as_ref() != COORDINATOR && self.punctual {
+                traffic.check_mixture(&leaving, is_mixed)?;
+            }
         }
         let destination = leaving.to.cloned();
         for marker in &markers {
@@ -74,7 +80,7 @@ impl Ledger {
             ended => ended,
         });
         if let Some(traffic) = self.traffic.get_mut(key.0) {
-            traffic.back(&batch.upstream, batch.destination.as_ref(), batch.caller, &batch.class, now);
+            traffic.back(key, &batch.upstream, batch.destination.as_ref(), batch.caller, &batch.class, now);
         }
     }
 
@@ -161,7 +167,7 @@ impl Ledger {
 
     /// Checks that a request's operations keep their order.
     fn check_order(&self, markers: &[Marker]) -> Result<(), Violation> {
-        let mut last = std::collections::BTreeMap::new();
+        let mut last = BTreeMap::new();
         for marker in markers {
             let request = self.operations.get(*marker).map(|sent| sent.request);
             let before = last.insert(request, *marker);
@@ -298,7 +304,14 @@ impl Ledger {
 
     /// Checks that a request's share for a destination leaves in one batch, and in time. It may also leave in parts,
     /// each when the previous one is over.
-    fn check_shares(&mut self, key: CallKey, markers: &[Marker], batch: &Leaving, now: u64) -> Result<(), Violation> {
+    fn check_shares(
+        &mut self,
+        markers: &[Marker],
+        batch: &Leaving,
+        cluster: &Cluster,
+        now: u64,
+    ) -> Result<(), Violation> {
+        let engine = batch.key.0;
         let mut firsts: Vec<usize> = markers
             .iter()
             .filter_map(|marker| self.operations.get(*marker))
@@ -308,26 +321,60 @@ impl Ledger {
         firsts.dedup();
         for number in firsts {
             let is_over = batch.to.is_some_and(|destination| self.is_over(number, destination));
-            let has_parts = self.traffic.get(key.0).is_some_and(|traffic| traffic.settings.max_answer < WHOLE_ANSWER);
+            let may_have_two = self.traffic.get(engine).is_some_and(EngineTraffic::may_be_apart);
+            let has_parts = self.traffic.get(engine).is_some_and(|traffic| traffic.settings.max_answer < WHOLE_ANSWER);
+            let of_request: Vec<Marker> =
+                markers.iter().copied().filter(|marker| self.is_of(*marker, number)).collect();
+            let touches_slow = self.may_touch_slow(&of_request, cluster);
             let Some(request) = self.requests.get_mut(number) else { continue };
             let Some(destination) = batch.to else {
                 request.shares.insert((batch.upstream.to_owned(), None));
                 continue;
             };
             let is_first = request.shares.insert(destination.clone());
-            Violation::unless(is_first || (has_parts && is_over), Promise::Order, || {
+            Violation::unless(is_first || may_have_two || (has_parts && is_over), Promise::Order, || {
                 format!("request {number} has two shares for {destination:?}")
             })?;
             if !is_first {
                 continue;
             }
-            let (Some(traffic), Some(since)) = (self.traffic.get(key.0), request.complete) else { continue };
+            let (Some(traffic), Some(since)) = (self.traffic.get(engine), request.complete) else { continue };
             traffic.check_round_robin(batch, since, now)?;
             if self.punctual {
-                traffic.check_time(batch, since, now, PUNCTUAL)?;
+                traffic.check_time(batch, touches_slow, since, now, PUNCTUAL)?;
             }
         }
         Ok(())
+    }
+
+    fn is_of(&self, marker: Marker, request: usize) -> bool {
+        self.operations.get(marker).is_some_and(|sent| sent.request == request)
+    }
+
+    /// Returns whether any of these operations may be for the slow shard.
+    fn may_touch_slow(&self, markers: &[Marker], cluster: &Cluster) -> bool {
+        let mut operations = markers.iter().filter_map(|marker| self.operations.get(*marker));
+        operations.any(|sent| {
+            let shards = cluster.shards(&sent.operation);
+            shards.contains(&Some(self.slow.shard)) || shards.contains(&None)
+        })
+    }
+
+    /// Returns whether one of these operations is certainly for the slow shard, and all operations of another request
+    /// are certainly not.
+    fn is_mixed(&self, markers: &[Marker], cluster: &Cluster) -> bool {
+        let mut by_request = BTreeMap::<usize, Vec<Marker>>::new();
+        for marker in markers {
+            let request = self.operations.get(*marker).map_or(0, |sent| sent.request);
+            by_request.entry(request).or_default().push(*marker);
+        }
+        let is_certain = |marker: &Marker| {
+            let sent = self.operations.get(*marker);
+            sent.is_some_and(|sent| cluster.shards(&sent.operation) == [Some(self.slow.shard)].into())
+        };
+        self.slow.delay > 0
+            && markers.iter().any(is_certain)
+            && by_request.values().any(|markers| !self.may_touch_slow(markers, cluster))
     }
 
     /// Returns the class of slots of a caller.

@@ -49,6 +49,8 @@ pub enum Promise {
     Fairness,
     /// Held shares leave in time.
     Interval,
+    /// No share waits for a slow shard that it does not touch, beyond one batch and the time after which that is late.
+    SlowShards,
     /// All engines learn of changes in the cluster in time.
     Fresh,
     /// One engine polls the cluster for all.

@@ -19,6 +19,7 @@ fn hundreds_of_runs_keep_every_promise() {
         "outcome: merged",
         "outcome: abandoned",
         "batch: of several requests",
+        "batch: with a slow shard",
         "batch: sent again",
         "call: failed",
         "call: notsent",

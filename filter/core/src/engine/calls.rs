@@ -1,5 +1,6 @@
 use hashbrown::HashMap;
 
+use crate::Time;
 use crate::engine::batching::Batch;
 use crate::engine::command::CallId;
 
@@ -8,6 +9,8 @@ use crate::engine::command::CallId;
 pub struct Calls {
     open: HashMap<CallId, Purpose>,
     next: u32,
+    /// The time of the next check for late batches.
+    check: Option<Time>,
 }
 
 /// The purpose of a call.
@@ -46,6 +49,40 @@ impl Calls {
     /// Returns the batch of a call in flight.
     pub fn batch(&self, id: CallId) -> Option<&Batch> {
         self.open.get(&id).and_then(Purpose::batch)
+    }
+
+    /// Returns a batch in flight, to change it.
+    pub fn batch_mut(&mut self, id: CallId) -> Option<&mut Batch> {
+        match self.open.get_mut(&id) {
+            Some(Purpose::Batch(batch)) => Some(batch),
+            _ => None,
+        }
+    }
+
+    /// Returns the time of the next check for late batches.
+    pub fn check(&self) -> Option<Time> {
+        self.check
+    }
+
+    /// Checks for late batches at this time at the latest.
+    pub fn check_by(&mut self, at: Time) {
+        self.check = Some(self.check.map_or(at, |check| check.min(at)));
+    }
+
+    /// Returns the batches that are late now, oldest first, given when each one is. Plans the next check for the others,
+    /// at `earliest` or later.
+    pub fn late(&mut self, now: Time, earliest: Time, late_at: impl Fn(&Batch) -> Time) -> Vec<CallId> {
+        let mut late = Vec::new();
+        self.check = None;
+        for (id, purpose) in &self.open {
+            let Some(batch) = purpose.batch().filter(|batch| batch.late.is_none()) else { continue };
+            match late_at(batch) {
+                at if at <= now => late.push(*id),
+                at => self.check = Some(self.check.map_or(at, |check| check.min(at)).max(earliest)),
+            }
+        }
+        late.sort_unstable();
+        late
     }
 
     /// Returns all batches in flight.

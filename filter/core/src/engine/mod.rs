@@ -174,6 +174,7 @@ impl Engine {
             Input::Tick => {
                 self.woken();
                 self.outbox.timer_ran_out();
+                self.keep_late_apart();
                 self.holds.tick(self.now);
                 self.let_headers_go();
                 self.end_samples();
@@ -298,6 +299,7 @@ impl Engine {
         let deadlines = [
             self.cluster.due(),
             self.holds.deadline(),
+            self.calls.check(),
             self.header_pauses.deadline(),
             self.metrics.due(),
             self.admin.samplers.deadline(),

@@ -1,4 +1,5 @@
-use super::{HeldShare, Key, Waiting};
+use super::shards::Shards;
+use super::{HeldShare, Key, Scope, Waiting};
 use crate::Time;
 use crate::engine::head::{CallerId, SlotClass};
 use crate::routing::UpstreamId;
@@ -12,6 +13,8 @@ pub struct Batch {
     pub caller: CallerId,
     /// The slots that it takes.
     pub class: SlotClass,
+    /// The shards whose operations may be in it.
+    pub scope: Scope,
     /// Its shares, in the order in which they are sent.
     pub shares: Vec<HeldShare>,
     /// The hold that counts it as in flight, until it is settled or redirected.
@@ -26,9 +29,25 @@ pub struct Batch {
     pub retries: u32,
     /// Whether a node may already have carried it out.
     pub lost: bool,
+    /// Whether it is out for [much longer than usual](super::SlowShards), and if so, whether it gave back its slot.
+    pub late: Option<Late>,
+}
+
+/// The slot of a late batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// The batch takes it until the end.
+    WithSlot,
+    /// Other batches may have it.
+    WithoutSlot,
 }
 
 impl Batch {
+    /// Returns the shards to which its operations belong.
+    pub fn shards(&self) -> Shards {
+        self.shares.iter().map(|held| held.shards).collect()
+    }
+
     /// Returns the number of its operations.
     pub fn operations(&self) -> u64 {
         self.shares.iter().map(|held| held.operations).sum()

@@ -68,6 +68,20 @@ impl Hold {
         self.shares.push_back(held);
     }
 
+    /// Takes out the shares that `is_wanted` selects, which are of requests that still exist.
+    pub fn take_out(&mut self, is_wanted: impl Fn(&HeldShare) -> bool) -> Vec<HeldShare> {
+        let (mut wanted, mut rest) = (Vec::new(), VecDeque::new());
+        for held in std::mem::take(&mut self.shares) {
+            match is_wanted(&held) {
+                true => wanted.push(held),
+                false => rest.push_back(held),
+            }
+        }
+        self.shares = rest;
+        self.count_out(wanted.iter().map(|held| held.bytes).sum(), wanted.iter().map(|held| held.operations).sum());
+        wanted
+    }
+
     /// Discounts shares of a request that is gone. Returns whether any other shares are left.
     ///
     /// Such shares are dropped together once there are many, because searching for each would take long. All shares of
@@ -75,6 +89,11 @@ impl Hold {
     pub fn forget(&mut self, gone: Waiting, is_here: impl Fn(RequestId) -> bool) -> bool {
         self.count_out(gone.bytes, gone.operations);
         self.gone = self.gone.plus(gone.requests as usize, "every share that is gone is in the hold");
+        self.drop_gone(is_here)
+    }
+
+    /// Drops the shares of requests that are gone, if there are many. Returns whether any other shares are left.
+    pub fn drop_gone(&mut self, is_here: impl Fn(RequestId) -> bool) -> bool {
         if self.gone >= self.shares.len() || self.gone > MOST_GONE.max(self.shares.len() / 2) {
             let before = self.shares.len();
             self.shares.retain(|held| is_here(held.request));

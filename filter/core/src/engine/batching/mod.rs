@@ -6,11 +6,14 @@
 mod arrival_estimate;
 mod batch;
 mod hold;
+mod late;
 mod queue;
 mod redirect;
+mod shards;
 mod share;
 mod share_numbers;
 mod slots;
+mod slow_shards;
 mod upstream_slots;
 
 use std::cmp::Reverse;
@@ -27,10 +30,14 @@ use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
 use hold::Hold;
+pub use late::Moved;
 use queue::{QueueEntry, ReadyQueue, SlotsKey};
-pub use share::{Destination, HeldShare, Selection, Share, Waiting};
+pub use shards::Shards;
+pub use share::{Destination, HeldShare, Scope, Selection, Share, Waiting};
 pub use share_numbers::ShareNumbers;
 use slots::Slots;
+pub use slow_shards::Apart;
+use slow_shards::SlowShards;
 
 /// The holds of all destinations and callers, and the queue of what may leave.
 ///
@@ -49,6 +56,7 @@ pub struct Holds {
     max_answer: u64,
     holds: HashMap<Key, Hold>,
     slots: Slots,
+    slow: SlowShards,
     ready: ReadyQueue,
     /// The batches that are sent again later, by time and number.
     delayed: BTreeMap<(Time, u64), Batch>,
@@ -69,6 +77,7 @@ impl Holds {
     pub fn new(hold: HoldConfig, dispatch: Dispatch, max_answer: u64) -> Self {
         Self {
             slots: Slots::new(dispatch.max_in_flight_per_node, hold.interval),
+            slow: SlowShards::new(hold.interval),
             hold,
             dispatch,
             max_answer,
@@ -94,6 +103,7 @@ impl Holds {
         self.ready.retain(&mut is_ready);
         // A bound that blocked a departure may have been raised.
         self.slots.configure(self.dispatch.max_in_flight_per_node, self.hold.interval, is_ready);
+        self.slow.configure(self.hold.interval);
         self.deadlines.clear();
         self.ending.clear();
         self.holds.values_mut().for_each(|hold| hold.arrival_estimate = ArrivalEstimate::default());
@@ -124,12 +134,18 @@ impl Holds {
         if hold.forget(gone, is_here) {
             return;
         }
+        self.dequeue(key);
+        self.drop_if_over(key, now);
+    }
+
+    /// Takes a hold out of the queue.
+    fn dequeue(&mut self, key: Key) {
+        let Some(hold) = self.holds.get_mut(&key) else { return };
         if let Some(ticket) = hold.queued.take()
             && !self.ready.remove(ticket)
         {
             self.slots.remove(SlotsKey::new(key.0.upstream, hold.class), hold.class.identity, ticket);
         }
-        self.drop_if_over(key, now);
     }
 
     /// Queues a batch to be sent again, before everything else of its identity.
@@ -222,11 +238,6 @@ impl Holds {
         self.slots.take_next(now)
     }
 
-    /// Notes that a batch is no longer in flight. If it is not sent again, it is also [`settled`](Self::settled).
-    pub fn finished(&mut self, batch: &Batch) {
-        self.slots.finished(SlotsKey::new(batch.upstream, batch.class), batch.class.identity);
-    }
-
     /// Settles a batch that was answered. Its clients may soon send their next requests.
     pub fn completed(&mut self, batch: &Batch, now: Time) {
         let Some(key) = batch.hold else { return };
@@ -295,6 +306,7 @@ impl Holds {
             upstream: key.0.upstream,
             caller: key.1,
             class,
+            scope: key.0.scope,
             shares,
             hold: Some(key),
             first_sent: now,
@@ -302,6 +314,7 @@ impl Holds {
             not_sent: 0,
             retries: 0,
             lost: false,
+            late: None,
         })
     }
 

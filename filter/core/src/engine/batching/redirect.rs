@@ -1,5 +1,4 @@
 use super::queue::QueueEntry;
-use super::share::Destination;
 use super::{HeldShare, Hold, Holds, Key};
 use crate::Time;
 use crate::engine::command::RequestId;
@@ -30,7 +29,7 @@ impl Holds {
             let Some((class, shares)) = self.empty(key, &is_here) else { continue };
             redirected.batches = redirected.batches.saturating_add(usize::from(!shares.is_empty()));
             redirected.shares.extend(shares.iter().map(|held| (held.request, held.share)));
-            self.join((Destination::COORDINATOR, key.1), class, shares, now);
+            self.join((key.0.at_coordinator(), key.1), class, shares, now);
         }
         let again = self.ready.batches_mut().chain(self.delayed.values_mut());
         let batches = again.filter(|batch| batch.upstream == from);
@@ -55,7 +54,7 @@ impl Holds {
     }
 
     /// Holds shares that were held for another upstream. Each keeps the time since which it is held.
-    fn join(&mut self, key: Key, class: SlotClass, shares: Vec<HeldShare>, now: Time) {
+    pub(super) fn join(&mut self, key: Key, class: SlotClass, shares: Vec<HeldShare>, now: Time) {
         if shares.is_empty() {
             return;
         }

@@ -3,8 +3,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::Key;
+use super::shards::Shards;
 use crate::Time;
-use crate::config::Level;
 use crate::engine::command::RequestId;
 use crate::engine::response::{ItemNumbers, NodeAnswer, Outcome};
 use crate::invariant::Count;
@@ -18,26 +18,49 @@ use crate::routing::UpstreamId;
 pub struct Destination {
     /// The upstream of the node.
     pub upstream: UpstreamId,
-    /// The numbers of the index and the shard, if there is a batch for each shard and the shard is known.
-    pub shard: Option<(u64, u32)>,
+    /// Whether its indices ask the cluster to wait for copies of a shard before it writes.
+    pub waits: bool,
+    /// The shards with which it shares batches.
+    pub scope: Scope,
+}
+
+/// The shards of an upstream whose operations share batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// All shards that are not apart.
+    Node,
+    /// One shard, or the operations of one index for which only the cluster knows the shard: with `dispatch.level:
+    /// shard`, or because it [may be slow](super::SlowShards).
+    Shard {
+        /// The number of the index.
+        index: u64,
+        /// The number of the shard, if it is known.
+        shard: Option<u32>,
+    },
+    /// Several shards, among which these were suspected of being slow when the request was read.
+    Apart(Shards),
 }
 
 impl Destination {
     /// The destination of unrouted operations.
     pub const COORDINATOR: Self = Self::any_shard(UpstreamId::COORDINATOR);
 
-    /// Returns the destination for operations without a known shard.
+    /// Returns the destination for all shards of an upstream.
     pub const fn any_shard(upstream: UpstreamId) -> Self {
-        Self { upstream, shard: None }
+        Self { upstream, waits: false, scope: Scope::Node }
     }
 
-    /// Returns the destination for a shard whose primary is on this upstream's node.
-    pub fn of_shard(level: Level, upstream: UpstreamId, index: u64, shard: u32) -> Self {
-        let shard = match level {
-            Level::Node => None,
-            Level::Shard => Some((index, shard)),
-        };
-        Self { upstream, shard }
+    /// Returns the destination of what was for a node that has left the cluster.
+    pub const fn at_coordinator(self) -> Self {
+        Self { upstream: UpstreamId::COORDINATOR, scope: Scope::Node, ..self }
+    }
+
+    /// Returns the destination of a share that is held, given the shards that may be slow.
+    pub fn held_apart(self, shards: Shards, suspects: Shards) -> Self {
+        match self.scope {
+            Scope::Node if shards.meets(suspects) => Self { scope: Scope::Apart(shards.and(suspects)), ..self },
+            _ => self,
+        }
     }
 }
 
@@ -51,6 +74,8 @@ pub struct Share {
     pub destination: Destination,
     /// The positions of its operations in the request.
     pub operations: Vec<u32>,
+    /// The shards to which they belong.
+    pub shards: Shards,
     /// Bytes of their lines.
     pub bytes: u64,
     /// The recorded outcomes of its operations, part by part. The last outcome of an operation counts.
@@ -90,6 +115,8 @@ pub struct HeldShare {
     pub share: u16,
     /// The selected operations of the share.
     pub selection: Selection,
+    /// The shards to which the share's operations belong.
+    pub shards: Shards,
     /// Bytes of the selected operations.
     pub bytes: u64,
     /// The number of selected operations.
@@ -111,7 +138,7 @@ impl Share {
 
     /// Creates a share without operations.
     pub fn new(destination: Destination) -> Self {
-        Self { destination, operations: Vec::new(), bytes: 0, outcomes: Vec::new(), next: 0 }
+        Self { destination, operations: Vec::new(), shards: Shards::NONE, bytes: 0, outcomes: Vec::new(), next: 0 }
     }
 
     /// Adds the operation at this position of the request, with this many bytes.

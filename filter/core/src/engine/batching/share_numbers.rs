@@ -34,12 +34,12 @@ impl ShareNumbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Level;
-    use crate::routing::UpstreamId;
+    use crate::engine::batching::Scope;
 
     #[test]
     fn every_share_is_found_by_its_destination() {
-        let destination = |shard| Destination::of_shard(Level::Shard, UpstreamId::COORDINATOR, 1, shard);
+        let destination =
+            |shard| Destination { scope: Scope::Shard { index: 1, shard: Some(shard) }, ..Destination::COORDINATOR };
         let (mut numbers, mut shares) = (ShareNumbers::default(), Vec::new());
         for shard in 0..3 * FEW as u32 {
             assert_eq!(numbers.find(&shares, destination(shard)), None);

@@ -119,7 +119,25 @@ impl Slots {
             return;
         };
         slots.finished(identity);
-        if slots.is_blocked() {
+        self.opened(key, identity);
+    }
+
+    /// Counts a batch in flight as late, and gives its slot back. Returns `false` if it keeps the slot, because as many
+    /// late batches as there are slots have given theirs back already.
+    pub fn late(&mut self, key: SlotsKey, identity: Identity) -> bool {
+        let gives_back = self.slots.get_mut(&key).is_some_and(|slots| slots.late(identity, self.most));
+        self.opened(key, identity);
+        gives_back
+    }
+
+    /// Counts a late batch that gave its slot back as no longer in flight.
+    pub fn late_is_over(&mut self, key: SlotsKey) {
+        self.slots.get_mut(&key).into_iter().for_each(UpstreamSlots::late_is_over);
+    }
+
+    /// Notes that a slot of an identity may have become free.
+    fn opened(&mut self, key: SlotsKey, identity: Identity) {
+        if self.slots.get(&key).is_some_and(UpstreamSlots::is_blocked) {
             self.open.insert(key);
             self.list(key, identity);
         }

@@ -12,6 +12,8 @@ use crate::invariant::Count;
 pub struct UpstreamSlots {
     /// The number of batches in flight, of all identities.
     in_flight: usize,
+    /// The number of further batches in flight that are late and gave back their slots.
+    late: usize,
     /// The queue of each identity with a batch in flight or a blocked entry.
     queues: HashMap<Identity, Queue>,
     /// The identities with blocked entries, in round-robin order. The first gets the next free slot.
@@ -47,7 +49,7 @@ impl UpstreamSlots {
 
     /// Returns whether nothing is in flight or blocked.
     pub fn is_idle(&self) -> bool {
-        self.in_flight == 0 && !self.is_blocked()
+        self.in_flight == 0 && self.late == 0 && !self.is_blocked()
     }
 
     /// Returns all blocked entries.
@@ -156,6 +158,22 @@ impl UpstreamSlots {
         queue.in_flight = queue.in_flight.minus(1, "a batch of the identity is in flight");
         self.in_flight = self.in_flight.minus(1, "a batch to the upstream is in flight");
         self.drop_if_idle(identity);
+    }
+
+    /// Counts a batch of an identity as late, and gives its slot back. Returns `false` if `most` batches are late
+    /// already: then the batch keeps its slot.
+    pub fn late(&mut self, identity: Identity, most: usize) -> bool {
+        if self.late >= most {
+            return false;
+        }
+        self.late = self.late.plus(1, "it is less than the number of slots");
+        self.finished(identity);
+        true
+    }
+
+    /// Counts a late batch as no longer in flight.
+    pub fn late_is_over(&mut self) {
+        self.late = self.late.minus(1, "a late batch to the upstream is in flight");
     }
 
     /// Forgets an idle identity, unless it is the only one, which is likely to return soon.

@@ -7,6 +7,7 @@ mod why;
 use std::rc::Rc;
 
 use crate::engine::Engine;
+use crate::engine::batching::Apart;
 use crate::engine::flow::{admit, room};
 use crate::engine::head::{Callers, Head, content_length};
 use crate::engine::memory::Memory;
@@ -56,7 +57,7 @@ impl Engine {
         let head = Rc::new(head);
         let caller = Callers::default().enter(0, &head.caller, &self.settings.current.dispatch.identity);
         let (config, round_robin) = (Rc::clone(&self.settings.current), self.round_robin.wrapping_add(1));
-        Ok(Request::new(head, caller, table, config, round_robin, Memory::default().charge(0)))
+        Ok(Request::new(head, caller, (table, Apart::default()), config, round_robin, Memory::default().charge(0)))
     }
 
     fn follow(&self, mut request: Request, body: Vec<u8>, listed: usize) -> Explanation {

@@ -24,11 +24,11 @@ impl Engine {
     pub(crate) fn call_answered(&mut self, call: CallId, response: Response) {
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => self.state_query_answered(response),
-            Some(Purpose::Batch(batch)) => {
+            Some(Purpose::Batch(mut batch)) => {
                 self.incoming.set(response.body.capacity() as u64);
                 let failure = Failure::of(&response);
                 self.record_returned(&batch, failure);
-                self.holds.finished(&batch);
+                self.holds.finished(&mut batch, failure.is_none() && response.status == 200, self.now);
                 match failure {
                     Some(failure) => self.batch_failed(batch, failure),
                     None => self.batch_answered(batch, response),
@@ -57,9 +57,9 @@ impl Engine {
     fn call_ended(&mut self, call: CallId, failure: Failure) {
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => self.state_query_failed(failure),
-            Some(Purpose::Batch(batch)) => {
+            Some(Purpose::Batch(mut batch)) => {
                 self.record_returned(&batch, Some(failure));
-                self.holds.finished(&batch);
+                self.holds.finished(&mut batch, false, self.now);
                 self.batch_failed(batch, failure);
             }
             None => {}

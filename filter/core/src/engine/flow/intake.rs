@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use crate::config::Limits;
 use crate::engine::Engine;
-use crate::engine::batching::{Destination, HeldShare};
+use crate::engine::batching::HeldShare;
 use crate::engine::command::{Command, RequestId};
-use crate::engine::head::{Arrival, Head, content_length};
+use crate::engine::head::{Arrival, Head, SlotClass, content_length};
 use crate::engine::memory::Memory;
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
@@ -131,11 +131,14 @@ impl Engine {
         let upstream = found.destination.upstream;
         let is_gone = self.cluster.is_gone(upstream);
         if is_gone {
-            found.destination = Destination::COORDINATOR;
+            found.destination = found.destination.at_coordinator();
         }
-        let destination = found.destination;
+        let class = SlotClass { waits: class.waits || found.destination.waits, ..class };
+        // A shard may have become slow since the request began.
+        found.destination = found.destination.held_apart(found.shards, self.holds.apart().of(class.waits));
+        let (destination, shards) = (found.destination, found.shards);
         let Part { selection, operations, bytes, answer } = part;
-        let held = HeldShare { request: id, share, selection, bytes, operations, answer, since: self.now };
+        let held = HeldShare { request: id, share, selection, shards, bytes, operations, answer, since: self.now };
         self.holds.add((destination, caller), class, held);
         if is_gone {
             self.count_redirected(upstream, 1);
@@ -207,8 +210,9 @@ impl Engine {
         self.round_robin = self.round_robin.wrapping_add(1);
         let (caller, class) =
             self.callers.enter(head.caller_hash, &head.caller, &self.settings.current.dispatch.identity);
+        let apart = self.holds.apart();
         let (config, charge) = (Rc::clone(&self.settings.current), self.memory.charge(Request::least_memory(&head)));
-        Ok(Request::new(head, (caller, class), table, config, self.round_robin, charge))
+        Ok(Request::new(head, (caller, class), (table, apart), config, self.round_robin, charge))
     }
 
     /// Changes a request whose body has not ended, within the memory that is left.

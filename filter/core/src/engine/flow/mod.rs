@@ -5,7 +5,8 @@
 //! 3. `answers`: handles the end of a call: retries, refusals, and the reply once all shares have an outcome;
 //! 4. `results`: assigns the items of a batch's answer to its shares;
 //! 5. `realign`: does the same where items cannot be identified by their position;
-//! 6. `redirect`: moves the shares held for a node that has left the cluster to the coordinating upstream.
+//! 6. `redirect`: moves the shares held for a node that has left the cluster to the coordinating upstream;
+//! 7. `late`: moves the shares held for shards that may be slow to holds of their own.
 //!
 //! `gauges` and `access_log` report these steps to operators.
 
@@ -14,6 +15,7 @@ mod answers;
 mod dispatch;
 mod gauges;
 mod intake;
+mod late;
 mod realign;
 mod redirect;
 mod results;

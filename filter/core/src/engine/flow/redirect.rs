@@ -1,7 +1,7 @@
 //! Redirects the shares and batches that wait for a node that has left the cluster.
 
 use crate::engine::Engine;
-use crate::engine::batching::{Batch, Destination};
+use crate::engine::batching::Batch;
 use crate::engine::metrics::Counter;
 use crate::routing::UpstreamId;
 
@@ -18,7 +18,7 @@ impl Engine {
             let redirected = self.holds.redirect(upstream, self.now, |id| requests.contains_key(&id));
             for (request, share) in redirected.shares {
                 let share = self.requests.get_mut(&request).and_then(|found| found.shares.get_mut(usize::from(share)));
-                share.into_iter().for_each(|share| share.destination = Destination::COORDINATOR);
+                share.into_iter().for_each(|share| share.destination = share.destination.at_coordinator());
             }
             self.count_redirected(upstream, redirected.batches);
         }

@@ -28,6 +28,8 @@ pub enum Counter {
     HoldMicroseconds(UpstreamId),
     /// Microseconds from sending each batch to its answer, or to the end of the call without one.
     UpstreamMicroseconds(UpstreamId),
+    /// Batches that were out for much longer than usual, so that nothing else waited for them, by upstream.
+    BatchesLate(UpstreamId),
     /// Batches that could not be sent to this upstream and went to the coordinating upstream.
     BatchesRedirected(UpstreamId),
     /// Batches that were sent again.
@@ -89,6 +91,7 @@ impl Counter {
             Self::BatchBytes(_) => &family::BATCH_BYTES_TOTAL,
             Self::HoldMicroseconds(_) => &family::HOLD_MICROSECONDS_TOTAL,
             Self::UpstreamMicroseconds(_) => &family::UPSTREAM_MICROSECONDS_TOTAL,
+            Self::BatchesLate(_) => &family::BATCHES_LATE,
             Self::BatchesRedirected(_) => &family::BATCHES_REDIRECTED,
             Self::BatchesRetried(..) => &family::BATCHES_RETRIED,
             Self::BatchesSeparated(_) => &family::BATCHES_SEPARATED,
@@ -118,6 +121,7 @@ impl Counter {
             | Self::BatchBytes(to)
             | Self::HoldMicroseconds(to)
             | Self::UpstreamMicroseconds(to)
+            | Self::BatchesLate(to)
             | Self::BatchesRedirected(to)
             | Self::BatchesSeparated(to)
             | Self::AnswersMismatched(to)
@@ -150,13 +154,14 @@ impl Counter {
 
     /// Returns all counters of an upstream.
     fn of_upstream(upstream: UpstreamId) -> impl Iterator<Item = Self> {
-        let counters: [fn(UpstreamId) -> Self; 10] = [
+        let counters: [fn(UpstreamId) -> Self; 11] = [
             Self::Batches,
             Self::BatchOperations,
             Self::BatchRequests,
             Self::BatchBytes,
             Self::HoldMicroseconds,
             Self::UpstreamMicroseconds,
+            Self::BatchesLate,
             Self::BatchesRedirected,
             Self::BatchesSeparated,
             Self::AnswersMismatched,

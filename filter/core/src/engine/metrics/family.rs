@@ -108,6 +108,8 @@ families! {
         "Total time that the first request of each batch was held.";
     UPSTREAM_MICROSECONDS_TOTAL = Kind::Counter, "upstream_microseconds_total", [Upstream],
         "Total time that batches were in flight, from sending to the answer.";
+    BATCHES_LATE = Kind::Counter, "batches_late_total", [Upstream],
+        "Batches that were out for much longer than this upstream's batches usually are. Nothing else waited for them.";
     BATCHES_REDIRECTED = Kind::Counter, "batches_redirected_total", [Upstream],
         "Batches that went to the coordinating upstream instead, because they could not be sent to this upstream or \
          its node had left the cluster.";

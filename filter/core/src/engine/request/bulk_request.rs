@@ -5,13 +5,13 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
-use super::operation_router::{OperationRouter, RoutedOperation};
+use super::operation_router::{OperationRouter, Place, RoutedOperation};
 use crate::Time;
 use crate::bulk::{
     AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
 };
 use crate::config::Config;
-use crate::engine::batching::{Destination, Selection, Share, ShareNumbers, Waiting};
+use crate::engine::batching::{Apart, Destination, Selection, Share, ShareNumbers, Waiting};
 use crate::engine::head::{CallerId, Head, SlotClass};
 use crate::engine::memory::{Charge, Scratch};
 use crate::engine::pass_through::PassThrough;
@@ -47,13 +47,15 @@ pub struct Request {
     reader: Reader,
     /// The table that routes all operations, so that operations on one document stay together.
     table: Rc<RoutingTable>,
+    /// The shards that may be slow, for the same reason.
+    apart: Apart,
     share_numbers: ShareNumbers,
     config: Rc<Config>,
     /// The round-robin counter that chooses a node for its operations without an id.
     round_robin: usize,
     /// The routing value and destination of such operations by index name, in `direct` mode: see
     /// [`direct`](crate::routing::WriteTarget::direct).
-    direct: HashMap<Box<str>, Option<(u32, Destination)>>,
+    direct: HashMap<Box<str>, Option<(u32, Place)>>,
     /// The number of operations that go to the coordinating upstream, by reason.
     pub unrouted: BTreeMap<Unrouted, usize>,
     /// Whether one of its lines has a `_type`. The cluster then adds a `warning` to the answer.
@@ -154,7 +156,7 @@ impl Request {
     pub fn new(
         head: Rc<Head>,
         (caller, class): (CallerId, SlotClass),
-        table: Rc<RoutingTable>,
+        (table, apart): (Rc<RoutingTable>, Apart),
         config: Rc<Config>,
         round_robin: usize,
         charge: Charge,
@@ -176,6 +178,7 @@ impl Request {
             head,
             reader: Reader::default(),
             table,
+            apart,
             share_numbers: ShareNumbers::default(),
             config,
             round_robin,
@@ -267,6 +270,7 @@ impl Request {
     /// Moves all operations into one share for the coordinating upstream, where they keep their order.
     fn keep_together(&mut self) {
         let mut share = Share::new(Destination::COORDINATOR);
+        share.shards = self.shares.iter().map(|share| share.shards).collect();
         for (position, operation) in (0..).zip(&mut self.operations) {
             operation.placement.share = 0;
             share.push(position, sent_bytes(&self.splices, operation));
@@ -366,6 +370,8 @@ impl Request {
         let mut router = OperationRouter {
             table: &self.table,
             config: &self.config,
+            apart: self.apart,
+            waits: self.class.waits,
             default_index: self.head.default_index.as_deref(),
             default_routing: self.head.default_routing.as_deref(),
             default_pipeline: self.head.default_pipeline.as_deref(),
@@ -380,7 +386,7 @@ impl Request {
         };
         let before = operations.len();
         reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
-            let RoutedOperation { id_hash, destination, parameter, name, under_pipeline } =
+            let RoutedOperation { id_hash, place, parameter, name, under_pipeline } =
                 router.place(line).map_err(PassThrough::Unrouted)?;
             // An item repeats the names and the id of the line, or contains those that the cluster puts in their place.
             let item = ITEM_ROOM.saturating_add(line.bytes()).saturating_add(name);
@@ -389,15 +395,16 @@ impl Request {
                 splices.push(line.splice(start, parameter));
             }
             *has_type |= line.has_type;
-            let share = match share_numbers.find(shares, destination) {
+            let share = match share_numbers.find(shares, place.destination) {
                 Some(share) => share,
                 None => {
                     let share = u16::try_from(shares.len()).map_err(|_| PassThrough::Shards)?;
-                    shares.push(Share::new(destination));
+                    shares.push(Share::new(place.destination));
                     share_numbers.extend(shares);
                     share
                 }
             };
+            shares.get_mut(usize::from(share)).into_iter().for_each(|share| share.shards.add(place.shards));
             Ok(Placement { id_hash, share, under_pipeline })
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {

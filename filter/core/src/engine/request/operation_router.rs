@@ -4,8 +4,8 @@ use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
 use crate::bulk::{Action, ActionLine, Parameter};
-use crate::config::{Config, MissingId};
-use crate::engine::batching::Destination;
+use crate::config::{Config, Level, MissingId};
+use crate::engine::batching::{Apart, Destination, Scope, Shards};
 use crate::routing::{Ingest, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
 
 /// Routes a request's operations.
@@ -15,6 +15,10 @@ pub struct OperationRouter<'a> {
     pub table: &'a RoutingTable,
     /// The configuration, which determines how operations without an id are routed.
     pub config: &'a Config,
+    /// The shards that may be slow.
+    pub apart: Apart,
+    /// Whether the request asks the cluster to wait before it answers.
+    pub waits: bool,
     /// The index for action lines that name none.
     pub default_index: Option<&'a str>,
     /// The routing value for action lines that have none.
@@ -28,7 +32,7 @@ pub struct OperationRouter<'a> {
     /// The round-robin counter that chooses a node for the request's operations without an id.
     pub round_robin: usize,
     /// The cached results of [`direct`](crate::routing::WriteTarget::direct).
-    pub direct: &'a mut HashMap<Box<str>, Option<(u32, Destination)>>,
+    pub direct: &'a mut HashMap<Box<str>, Option<(u32, Place)>>,
     /// The generator of ids.
     pub ids: &'a mut IdGenerator,
     /// The number of operations that go to the coordinating upstream, by reason.
@@ -53,14 +57,23 @@ pub struct Named<'a> {
 pub struct RoutedOperation {
     /// The hash of its id, if it has one or gets one.
     pub id_hash: Option<u32>,
-    /// Its destination.
-    pub destination: Destination,
+    /// Its destination and its shard.
+    pub place: Place,
     /// The parameter that is added to its action line.
     pub parameter: Option<Parameter>,
     /// Bytes of the longest index name that its item may contain, apart from the names in the line.
     pub name: u64,
     /// Whether the cluster runs a pipeline for it.
     pub under_pipeline: bool,
+}
+
+/// The destination of an operation, and its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The destination.
+    pub destination: Destination,
+    /// The shard.
+    pub shards: Shards,
 }
 
 /// The maximum length of an index name, in bytes.
@@ -78,14 +91,20 @@ impl<'a> OperationRouter<'a> {
             _ => self.named(name)?,
         };
         match self.route(named, line) {
-            Err(why) if why.may_be_merged() => self.unrouted(line, ingest(named, line)?, why),
+            Err(why) if why.may_be_merged() => self.unrouted(line, named, why),
             placed => placed,
         }
     }
 
     /// Routes an operation to the coordinating upstream. Its line stays unchanged, because it is not known how the
     /// cluster would treat an added id.
-    fn unrouted(&mut self, line: &ActionLine<'_>, ingest: Ingest, why: Unrouted) -> Result<RoutedOperation, Unrouted> {
+    fn unrouted(
+        &mut self,
+        line: &ActionLine<'_>,
+        named: Named<'_>,
+        why: Unrouted,
+    ) -> Result<RoutedOperation, Unrouted> {
+        let ingest = ingest(named, line)?;
         let count = self.unrouted.entry(why).or_default();
         *count = count.saturating_add(1);
         // A pipeline may put another id in place of the given one.
@@ -95,7 +114,7 @@ impl<'a> OperationRouter<'a> {
         };
         Ok(RoutedOperation {
             id_hash: id.map(hash),
-            destination: Destination::COORDINATOR,
+            place: Place { destination: Destination::COORDINATOR, shards: Shards::of(named.target.number(), None) },
             parameter: None,
             name,
             under_pipeline: ingest != Ingest::None,
@@ -158,14 +177,15 @@ impl<'a> OperationRouter<'a> {
         let made = (missing_id == Some(MissingId::Generate)).then(|| self.ids.next());
         let id_hash = made.as_ref().map(|id| id.as_str()).or(line.id.as_deref()).map(hash);
         match named.target.route(id_hash, routing)? {
-            Route::Primary { index, shard, upstream } => {
+            Route::Primary { shard, upstream, .. } => {
                 let under_pipeline = ingest != Ingest::None;
                 if under_pipeline && !named.target.runs_pipelines(upstream) {
                     return Err(Unrouted::IngestRole);
                 }
-                let destination = Destination::of_shard(self.config.dispatch.level, upstream, index, shard);
+                let place = self.place_on(named.target, upstream, Some(shard));
                 let name = self.longest_name(named.target);
-                Ok(RoutedOperation { id_hash, destination, parameter: made.map(Parameter::Id), name, under_pipeline })
+                let parameter = made.map(Parameter::Id);
+                Ok(RoutedOperation { id_hash, place, parameter, name, under_pipeline })
             }
             Route::AnyNode if missing_id == Some(MissingId::Direct) => self.direct(named.target),
             Route::AnyNode => self.any_node(named.target, ingest),
@@ -209,11 +229,11 @@ impl<'a> OperationRouter<'a> {
             }
         };
         match found {
-            Some((value, destination)) => {
+            Some((value, place)) => {
                 let name = self.longest_name(target);
                 Ok(RoutedOperation {
                     id_hash: None,
-                    destination,
+                    place,
                     parameter: Some(Parameter::Routing(value)),
                     name,
                     under_pipeline: false,
@@ -224,10 +244,10 @@ impl<'a> OperationRouter<'a> {
     }
 
     /// Returns a routing value that leads to the next shard in round-robin order, and the destination of that shard.
-    fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Destination)> {
+    fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Place)> {
         match target.direct(self.round_robin)? {
-            (value, Route::Primary { index, shard, upstream }) => {
-                Some((value, Destination::of_shard(self.config.dispatch.level, upstream, index, shard)))
+            (value, Route::Primary { shard, upstream, .. }) => {
+                Some((value, self.place_on(target, upstream, Some(shard))))
             }
             (_, Route::AnyNode) => None,
         }
@@ -241,9 +261,21 @@ impl<'a> OperationRouter<'a> {
             false => (self.table.upstreams(), Unrouted::Primary),
         };
         let node = self.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
-        let destination = Destination::any_shard(*node.ok_or(none)?);
+        let place = self.place_on(target, *node.ok_or(none)?, None);
         let name = self.longest_name(target);
-        Ok(RoutedOperation { id_hash: None, destination, parameter: None, name, under_pipeline })
+        Ok(RoutedOperation { id_hash: None, place, parameter: None, name, under_pipeline })
+    }
+
+    /// Returns the place of operations on a shard at this upstream. The shard is `None` if the cluster chooses it.
+    fn place_on(&self, target: WriteTarget<'_>, upstream: UpstreamId, shard: Option<u32>) -> Place {
+        let (index, waits) = (target.number(), target.waits());
+        let shards = Shards::of(index, shard);
+        let is_apart = self.apart.of(self.waits || waits).meets(shards);
+        let scope = match is_apart || shard.is_some() && self.config.dispatch.level == Level::Shard {
+            true => Scope::Shard { index, shard },
+            false => Scope::Node,
+        };
+        Place { destination: Destination { upstream, waits, scope }, shards }
     }
 }
 

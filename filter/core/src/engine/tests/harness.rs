@@ -83,6 +83,27 @@ pub fn id_on(node: usize, n: usize) -> String {
     (0..).map(|number| format!("d{number}")).filter(lives_there).nth(n).unwrap()
 }
 
+/// Returns the shard of index "i" on which a document with this id or routing value belongs.
+pub fn shard_of(key: &str) -> u32 {
+    Formula::Factor { shards: 6, routing_shards: 768 }.shard(hash(key))
+}
+
+/// Returns the n-th id of a shard of index "i".
+pub fn id_of(shard: u32, n: usize) -> String {
+    (0..).map(|number| format!("d{number}")).filter(|id| shard_of(id) == shard).nth(n).unwrap()
+}
+
+/// Returns the ids or routing values in a batch, in order.
+pub fn keys(call: &Call) -> Vec<String> {
+    let text = String::from_utf8(call.body.clone()).unwrap();
+    let lines = text.lines().step_by(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let key = |line: Value| {
+        let fields = line.as_object().unwrap().values().next().unwrap().clone();
+        fields.get("routing").or(fields.get("_id")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    lines.map(key).collect()
+}
+
 /// Returns a bulk body that indexes documents with these ids.
 pub fn index(ids: &[String]) -> String {
     ids.iter().map(|id| format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{\"of\":\"{id}\"}}\n")).collect()

@@ -4,35 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
-use crate::engine::command::Call;
+use super::harness::{Harness, id_of, id_on, index, keys, shard_of, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Formula, hash};
-
-fn shard_of(key: &str) -> u32 {
-    Formula::Factor { shards: 6, routing_shards: 768 }.shard(hash(key))
-}
-
-/// Returns the n-th id of a shard.
-fn id_of(shard: u32, n: usize) -> String {
-    (0..).map(|number| format!("d{number}")).filter(|id| shard_of(id) == shard).nth(n).unwrap()
-}
 
 fn harness(more: Value) -> Harness {
     let mut config = json!({"dispatch": {"level": "shard"}, "cluster_state": {"refresh": "1h"}});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     Harness::new(config)
-}
-
-/// Returns the ids or routing values in a batch, in order.
-fn keys(call: &Call) -> Vec<String> {
-    let text = String::from_utf8(call.body.clone()).unwrap();
-    let lines = text.lines().step_by(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let key = |line: Value| {
-        let fields = line.as_object().unwrap().values().next().unwrap().clone();
-        fields.get("routing").or(fields.get("_id")).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    lines.map(key).collect()
 }
 
 /// Returns the shards in each batch in flight, by upstream.

@@ -24,3 +24,4 @@ mod response_parameters;
 mod routes;
 mod runtime_settings;
 mod slots;
+mod slow_shards;

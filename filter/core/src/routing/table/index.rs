@@ -20,6 +20,8 @@ pub(crate) struct Index {
     pub overrides: Overrides,
     /// The names of its default and its final pipeline, if it has any.
     pub pipelines: Option<Box<IndexPipelines>>,
+    /// Whether it asks the cluster to wait for more copies of a shard than the primary before it writes.
+    pub waits: bool,
     /// The number of the last overview of the cluster that contained it.
     #[serde(skip)]
     pub seen: Cell<u32>,
@@ -62,7 +64,6 @@ pub(crate) struct Layout {
 /// The shard of an operation, and the number of the node that holds its primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ShardRoute {
-    pub index: u64,
     pub shard: u32,
     pub node: u16,
 }
@@ -77,6 +78,7 @@ impl Index {
             identity: metadata.and_then(IndexMetadata::identity).filter(|_| settled),
             overrides,
             pipelines: metadata.and_then(IndexPipelines::of),
+            waits: metadata.is_some_and(IndexMetadata::waits),
             seen: Cell::default(),
             distrusted: Cell::default(),
             name_hash: hash(name),
@@ -88,6 +90,11 @@ impl Index {
     #[cfg(test)]
     pub fn unrouted(&self) -> Option<Unrouted> {
         self.shards.as_ref().err().copied()
+    }
+
+    /// Returns a number that identifies it.
+    pub fn number(&self) -> u64 {
+        u64::from(self.name_hash)
     }
 
     /// Returns the numbers of the nodes that hold a started primary.
@@ -104,7 +111,7 @@ impl Index {
         let Some(shard) = shards.shard(id_hash, routing_hash)? else { return Ok(None) };
         let node = shards.primaries.get(shard as usize).and_then(|primary| primary.node());
         let node = node.ok_or(Unrouted::Primary)?;
-        Ok(Some(ShardRoute { index: u64::from(self.name_hash), shard, node }))
+        Ok(Some(ShardRoute { shard, node }))
     }
 
     /// Returns the computation of an operation's shard, or `None` if the cluster chooses the shard.
@@ -148,7 +155,7 @@ impl Index {
         // On average one value in `count` leads to the shard.
         let tries = (count as u32).saturating_mul(100);
         let value = (0..tries).find(|value| formula.shard(hash(&value.to_string())) == shard)?;
-        Some((value, ShardRoute { index: u64::from(self.name_hash), shard, node }))
+        Some((value, ShardRoute { shard, node }))
     }
 }
 

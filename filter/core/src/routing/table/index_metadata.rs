@@ -101,6 +101,8 @@ pub(crate) struct IndexSettings {
     pub blocks: BTreeMap<String, Option<String>>,
     #[serde(default)]
     pub append_only: AppendOnly,
+    #[serde(default)]
+    pub write: Write,
     #[serde(rename = "number_of_routing_shards")]
     _routing_shards: Option<IgnoredAny>,
     /// The allocation of shards, which the routing table shows.
@@ -116,6 +118,13 @@ pub(crate) struct IndexSettings {
 #[derive(Debug, Deserialize)]
 pub(crate) struct CreatedVersion {
     pub created: Option<String>,
+}
+
+/// The settings of writing to an index.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Write {
+    /// The number of copies of a shard that must be active before a write, or `all`.
+    pub wait_for_active_shards: Option<String>,
 }
 
 /// OpenSearch: an append-only index accepts only documents whose id the cluster generates.
@@ -141,9 +150,16 @@ impl IndexMetadata {
         "settings.index.dimensions",
         "settings.index.blocks",
         "settings.index.append_only",
+        "settings.index.write.wait_for_active_shards",
         "mappings.*._routing.required",
         "mappings.*._meta.bulk_reshuffle",
     ];
+
+    /// Returns whether the cluster waits for more copies of a shard than the primary before it writes.
+    pub fn waits(&self) -> bool {
+        let copies = self.settings.index.write.wait_for_active_shards.as_deref();
+        copies.is_some_and(|copies| copies != "0" && copies != "1")
+    }
 
     /// Returns the identity of the index: see [`identity`].
     pub fn identity(&self) -> Option<u64> {

@@ -41,8 +41,6 @@ pub struct RoutingTable {
 pub enum Route {
     /// The node that holds the primary of the shard.
     Primary {
-        /// A number that identifies the index, the same for all its aliases.
-        index: u64,
         /// The shard's number.
         shard: u32,
         /// The node's own upstream.
@@ -228,6 +226,16 @@ impl<'a> WriteTarget<'a> {
         self.index_name
     }
 
+    /// Returns the number of the index, the same for all its aliases.
+    pub fn number(&self) -> u64 {
+        self.index.number()
+    }
+
+    /// Returns whether the index asks the cluster to wait for copies of a shard before it writes.
+    pub fn waits(&self) -> bool {
+        self.index.waits
+    }
+
     /// Returns the routing value that operations without one get.
     pub fn added_routing(&self) -> Option<&'a str> {
         self.added_routing
@@ -319,8 +327,8 @@ impl<'a> WriteTarget<'a> {
         Some((value, self.route_to(route).ok()?))
     }
 
-    fn route_to(&self, ShardRoute { index, shard, node }: ShardRoute) -> Result<Route, Unrouted> {
-        Ok(Route::Primary { index, shard, upstream: self.table.upstream(node)? })
+    fn route_to(&self, ShardRoute { shard, node }: ShardRoute) -> Result<Route, Unrouted> {
+        Ok(Route::Primary { shard, upstream: self.table.upstream(node)? })
     }
 }
 

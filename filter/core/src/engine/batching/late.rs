@@ -1,0 +1,114 @@
+use super::batch::Late;
+use super::queue::SlotsKey;
+use super::slow_shards::Apart;
+use super::{Batch, Destination, Holds, Key, Scope};
+use crate::Time;
+use crate::engine::command::RequestId;
+
+/// A share that is held elsewhere now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// The request.
+    pub request: RequestId,
+    /// The number of the share in the request.
+    pub share: u16,
+    /// Its destination now.
+    pub destination: Destination,
+}
+
+impl Holds {
+    /// Returns the shards that may be slow.
+    pub fn apart(&self) -> Apart {
+        self.slow.apart()
+    }
+
+    /// Returns the shortest time after which a batch may be late.
+    pub fn least_patience(&self) -> Time {
+        self.slow.least()
+    }
+
+    /// Returns when a batch in flight is late.
+    pub fn late_at(&self, batch: &Batch) -> Time {
+        batch.sent.saturating_add(self.slow.patience(SlotsKey::new(batch.upstream, batch.class)))
+    }
+
+    /// Notes that a batch in flight is late: suspects its shards, and gives its slot to other batches. At most as many
+    /// late batches as an upstream has slots give theirs back.
+    ///
+    /// Returns the hold that no longer waits for it. [Release](Self::settled) that hold once the shares of all suspects
+    /// are [apart](Self::keep_apart).
+    pub fn late(&mut self, batch: &mut Batch) -> Option<Key> {
+        let slots = SlotsKey::new(batch.upstream, batch.class);
+        let gives_back = self.slots.late(slots, batch.class.identity);
+        batch.late = Some(if gives_back { Late::WithoutSlot } else { Late::WithSlot });
+        let (waits, shards) = (batch.class.waits, batch.shards());
+        match batch.scope {
+            Scope::Node => {
+                self.slow.suspect(waits, shards);
+                batch.hold.take()
+            }
+            Scope::Shard { .. } | Scope::Apart(_) => {
+                self.slow.late(waits, shards);
+                None
+            }
+        }
+    }
+
+    /// Moves the held shares of suspects to holds of their own, if their requests still exist.
+    pub fn keep_apart(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Vec<Moved> {
+        let apart = self.slow.apart();
+        let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.scope == Scope::Node).copied().collect();
+        keys.sort_unstable();
+        let mut moved = Vec::new();
+        for key in keys {
+            let Some(hold) = self.holds.get_mut(&key) else { continue };
+            let (class, suspects) = (hold.class, apart.of(hold.class.waits));
+            let shares = hold.take_out(|held| held.shards.meets(suspects) && is_here(held.request));
+            if shares.is_empty() {
+                continue;
+            }
+            self.some_left(key, now, &is_here);
+            for held in shares {
+                let destination = key.0.held_apart(held.shards, suspects);
+                moved.push(Moved { request: held.request, share: held.share, destination });
+                self.join((destination, key.1), class, vec![held], now);
+            }
+        }
+        moved
+    }
+
+    /// Updates a hold from which some shares were moved: its oldest one may be another now, and only shares of requests
+    /// that are gone may be left.
+    fn some_left(&mut self, key: Key, now: Time, is_here: impl Fn(RequestId) -> bool) {
+        let Some(hold) = self.holds.get_mut(&key) else { return };
+        if hold.drop_gone(is_here) {
+            self.queue_or_wait(key, now);
+        } else {
+            self.dequeue(key);
+            self.drop_if_over(key, now);
+        }
+    }
+
+    /// Notes that a call with a batch has ended, and how. If it is not sent again, it is also
+    /// [`settled`](Self::settled).
+    pub fn finished(&mut self, batch: &mut Batch, is_answered: bool, now: Time) {
+        let slots = SlotsKey::new(batch.upstream, batch.class);
+        let (time, waits) = (now.saturating_sub(batch.sent), batch.class.waits);
+        if is_answered {
+            self.slow.answered(slots, time);
+        }
+        let late = batch.late.take();
+        match late {
+            Some(Late::WithoutSlot) => self.slots.late_is_over(slots),
+            Some(Late::WithSlot) | None => self.slots.finished(slots, batch.class.identity),
+        }
+        if batch.scope == Scope::Node {
+            return;
+        }
+        match late {
+            Some(_) => self.slow.late_is_over(waits, batch.shards(), time, now),
+            None if is_answered => self.slow.quick(waits, batch.shards(), now),
+            None => {}
+        }
+    }
+}

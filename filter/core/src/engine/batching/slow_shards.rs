@@ -1,0 +1,138 @@
+use hashbrown::HashMap;
+
+use super::queue::SlotsKey;
+use super::shards::{BITS, Shards};
+use crate::Time;
+use crate::invariant::Count;
+
+/// The shards that may be slow. Operations for them wait in holds of their own, so that no other operation waits for
+/// them.
+///
+/// A batch is late when it is out for much longer than its node's batches usually are. All shards in it are suspects
+/// then. A suspect is cleared when a batch of it alone is quick, and as much time has passed since its last late batch as
+/// that one took.
+#[derive(Debug)]
+pub struct SlowShards {
+    /// The shortest time after which a batch is late.
+    least: Time,
+    /// The time that the batches of an upstream usually take: about the quickest eighth of them.
+    usual: HashMap<SlotsKey, Time>,
+    /// Of requests that get an answer as soon as possible, and of those that ask the cluster to wait.
+    suspects: [Suspects; 2],
+}
+
+/// The suspects among the shards of all nodes.
+#[derive(Debug)]
+struct Suspects {
+    shards: Shards,
+    /// The number of late batches in flight of each bit alone.
+    late: [u32; BITS],
+    /// The time from which each bit may be cleared.
+    until: [Time; BITS],
+}
+
+/// The suspects at one moment, for requests that do not ask the cluster to wait and for those that do. A request keeps
+/// those of its beginning, so that its operations on one document stay together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Apart([Shards; 2]);
+
+/// A batch is late after this many times `hold.interval` at the earliest. Pauses of a node are usually shorter.
+const INTERVALS: u32 = 4;
+
+/// A batch is late after this many times what the quickest eighth of its node's batches take. Batches of different sizes
+/// differ by less.
+const TIMES: u32 = 16;
+
+/// The estimate falls by an eighth of itself with each quicker batch, and rises by a sixty-fourth with each slower one.
+/// So it only rises while fewer than one batch in eight is quicker: one slow shard does not make its node a slow one.
+const FALL: u32 = 8;
+const RISE: u32 = 64;
+
+impl SlowShards {
+    /// Starts without suspects.
+    pub fn new(interval: Time) -> Self {
+        let none = || Suspects { shards: Shards::NONE, late: [0; BITS], until: [Time::ZERO; BITS] };
+        Self { least: interval.saturating_mul(INTERVALS), usual: HashMap::new(), suspects: [none(), none()] }
+    }
+
+    /// Applies a new `hold.interval`.
+    pub fn configure(&mut self, interval: Time) {
+        self.least = interval.saturating_mul(INTERVALS);
+    }
+
+    /// Returns the shortest time after which a batch to any upstream is late.
+    pub fn least(&self) -> Time {
+        self.least
+    }
+
+    /// Returns the time after which a batch that takes these slots is late.
+    pub fn patience(&self, slots: SlotsKey) -> Time {
+        let usual = self.usual.get(&slots).copied().unwrap_or_default();
+        self.least.max(usual.saturating_mul(TIMES))
+    }
+
+    /// Returns the suspects now.
+    pub fn apart(&self) -> Apart {
+        Apart(self.suspects.each_ref().map(|suspects| suspects.shards))
+    }
+
+    /// Notes how long an answered batch took.
+    pub fn answered(&mut self, slots: SlotsKey, time: Time) {
+        // The first batch may be a slow one.
+        let usual = self.usual.entry(slots).or_insert(self.least / TIMES);
+        *usual = match time < *usual {
+            true => time.max(usual.saturating_sub(*usual / FALL)),
+            false => time.min(usual.saturating_add(*usual / RISE).saturating_add(Time::from_micros(1))),
+        };
+    }
+
+    /// Suspects the shards of a late batch.
+    pub fn suspect(&mut self, waits: bool, shards: Shards) {
+        self.of(waits).shards.add(shards);
+    }
+
+    /// Notes that a batch of suspects alone is late.
+    pub fn late(&mut self, waits: bool, shards: Shards) {
+        let suspects = self.of(waits);
+        suspects.shards.add(shards);
+        for (bit, _) in shards.bits() {
+            suspects.late.get_mut(bit).into_iter().for_each(|late| *late = late.plus(1, "memory bounds the batches"));
+        }
+    }
+
+    /// Notes that a late batch of suspects alone, which took this long, is over.
+    pub fn late_is_over(&mut self, waits: bool, shards: Shards, time: Time, now: Time) {
+        let suspects = self.of(waits);
+        for (bit, _) in shards.bits() {
+            suspects.late.get_mut(bit).into_iter().for_each(|late| *late = late.minus(1, "it was late"));
+            suspects.until.get_mut(bit).into_iter().for_each(|until| *until = (*until).max(now.saturating_add(time)));
+        }
+    }
+
+    /// Clears the suspects of which a batch of them alone was quick.
+    pub fn quick(&mut self, waits: bool, shards: Shards, now: Time) {
+        let suspects = self.of(waits);
+        if !suspects.shards.meets(shards) {
+            return;
+        }
+        let may_be_cleared = |bit: &usize| {
+            suspects.late.get(*bit).is_some_and(|late| *late == 0)
+                && suspects.until.get(*bit).is_some_and(|at| *at <= now)
+        };
+        let cleared: Shards = shards.bits().filter(|(bit, _)| may_be_cleared(bit)).map(|(_, one)| one).collect();
+        suspects.shards.remove(cleared);
+    }
+
+    fn of(&mut self, waits: bool) -> &mut Suspects {
+        let [prompt, waiting] = &mut self.suspects;
+        if waits { waiting } else { prompt }
+    }
+}
+
+impl Apart {
+    /// Returns the suspects among the shards of operations for which the cluster is asked to wait, or is not.
+    pub fn of(self, waits: bool) -> Shards {
+        let Self([prompt, waiting]) = self;
+        if waits { waiting } else { prompt }
+    }
+}
