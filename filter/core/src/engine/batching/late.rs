@@ -42,22 +42,18 @@ impl Holds {
         let gives_back = self.slots.late(slots, batch.class.identity);
         batch.late = Some(if gives_back { Late::WithoutSlot } else { Late::WithSlot });
         let (waits, shards) = (batch.class.waits, batch.shards());
-        match batch.scope {
-            Scope::Node => {
-                self.slow.suspect(waits, shards);
-                batch.hold.take()
-            }
-            Scope::Shard { .. } | Scope::Apart(_) => {
-                self.slow.late(waits, shards);
-                None
-            }
+        if batch.scope == Scope::NODE {
+            self.slow.suspect(waits, shards);
+            return batch.hold.take();
         }
+        self.slow.late(waits, shards);
+        None
     }
 
     /// Moves the held shares of suspects to holds of their own, if their requests still exist.
     pub fn keep_apart(&mut self, now: Time, is_here: impl Fn(RequestId) -> bool) -> Vec<Moved> {
         let apart = self.slow.apart();
-        let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.scope == Scope::Node).copied().collect();
+        let mut keys: Vec<Key> = self.holds.keys().filter(|(to, _)| to.scope == Scope::NODE).copied().collect();
         keys.sort_unstable();
         let mut moved = Vec::new();
         for key in keys {
@@ -102,7 +98,7 @@ impl Holds {
             Some(Late::WithoutSlot) => self.slots.late_is_over(slots),
             Some(Late::WithSlot) | None => self.slots.finished(slots, batch.class.identity),
         }
-        if batch.scope == Scope::Node {
+        if batch.scope == Scope::NODE {
             return;
         }
         match late {

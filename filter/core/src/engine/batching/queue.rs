@@ -60,6 +60,11 @@ impl SlotsKey {
     pub fn new(upstream: UpstreamId, class: SlotClass) -> Self {
         Self { upstream, waits: class.waits }
     }
+
+    /// Returns its number among all groups.
+    pub fn number(self) -> usize {
+        2 * self.upstream.index() + usize::from(self.waits)
+    }
 }
 
 /// The entries that are queued to leave, in the order of their tickets.

@@ -1,23 +1,29 @@
-/// A set of shards in 64 bits, so that its size does not depend on what clients write to.
+/// A set of shards in 63 bits, so that its size does not depend on what clients write to.
 ///
 /// Each shard has one bit, which it may share with others. So [`meets`](Self::meets) may be true of sets without a
 /// common shard, but is never false of sets with one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shards(u64);
 
-/// The number of bits.
-pub const BITS: usize = u64::BITS as usize;
-
 impl Shards {
+    /// The number of bits.
+    pub const BITS: usize = 63;
+
     /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// Returns the set of one shard of the index with this number. `None` stands for a shard that only the cluster
     /// knows.
-    pub fn of(index: u64, shard: Option<u32>) -> Self {
-        let key = (index as u32) ^ shard.unwrap_or(u32::MAX).wrapping_mul(0x85eb_ca6b);
-        // The upper six bits of a product with a large odd number depend on all bits of the key.
-        Self(1 << (key.wrapping_mul(0x9e37_79b9) >> 26))
+    pub fn of(index: u32, shard: Option<u32>) -> Self {
+        let key = index ^ shard.unwrap_or(u32::MAX).wrapping_mul(0x85eb_ca6b);
+        // The upper bits of a product with a large odd number depend on all bits of the key.
+        let spread = u64::from(key.wrapping_mul(0x9e37_79b9));
+        Self(1 << (spread.wrapping_mul(Self::BITS as u64) >> 32))
+    }
+
+    /// Returns the bits as a number.
+    pub fn number(self) -> u64 {
+        self.0
     }
 
     /// Returns whether the sets may have a common shard.
@@ -42,7 +48,7 @@ impl Shards {
 
     /// Returns the set of each bit, with the bit's number.
     pub fn bits(self) -> impl Iterator<Item = (usize, Self)> {
-        (0..BITS).map(|bit| (bit, Self(1 << bit))).filter(move |(_, one)| self.meets(*one))
+        (0..Self::BITS).map(|bit| (bit, Self(1 << bit))).filter(move |(_, one)| self.meets(*one))
     }
 }
 
@@ -74,8 +80,8 @@ mod tests {
 
     #[test]
     fn the_shards_of_a_node_spread_over_the_bits() {
-        // With 64 keys and 64 bits, about 41 bits are used if the keys are spread at random.
-        for index in ["logs", "metrics", "products"].map(|name| u64::from(crate::hash::hash(name))) {
+        // With 64 keys, about 40 of 63 bits are used if the keys are spread at random.
+        for index in ["logs", "metrics", "products"].map(crate::hash::hash) {
             let used: BTreeSet<Shards> = (0..64).map(|shard| Shards::of(index, Some(shard))).collect();
             assert!(used.len() > 32, "{}", used.len());
         }

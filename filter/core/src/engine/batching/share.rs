@@ -24,21 +24,33 @@ pub struct Destination {
     pub scope: Scope,
 }
 
-/// The shards of an upstream whose operations share batches.
+/// The shards of an upstream whose operations share batches: all that are not apart, one, or several suspects.
+///
+/// It is one number, because a destination is compared for each operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scope {
+pub struct Scope(u64);
+
+impl Scope {
     /// All shards that are not apart.
-    Node,
-    /// One shard, or the operations of one index for which only the cluster knows the shard: with `dispatch.level:
-    /// shard`, or because it [may be slow](super::SlowShards).
-    Shard {
-        /// The number of the index.
-        index: u64,
-        /// The number of the shard, if it is known.
-        shard: Option<u32>,
-    },
-    /// Several shards, among which these were suspected of being slow when the request was read.
-    Apart(Shards),
+    pub const NODE: Self = Self(0);
+
+    /// The bit that tells one shard from a set, whose bits are lower.
+    const ONE: u64 = 1 << Shards::BITS;
+
+    /// The number in place of a shard that only the cluster knows. No index has so many shards.
+    const UNKNOWN: u32 = u32::MAX >> 1;
+
+    /// Returns the scope of one shard, or of the operations of one index for which only the cluster knows the shard: with
+    /// `dispatch.level: shard`, or because it [may be slow](super::SlowShards).
+    pub fn shard(index: u32, shard: Option<u32>) -> Self {
+        let shard = shard.unwrap_or(Self::UNKNOWN) & Self::UNKNOWN;
+        Self(Self::ONE | u64::from(index) << 31 | u64::from(shard))
+    }
+
+    /// Returns the scope of several shards, among which these were suspected of being slow when the request was read.
+    pub fn apart(suspects: Shards) -> Self {
+        Self(suspects.number())
+    }
 }
 
 impl Destination {
@@ -47,18 +59,18 @@ impl Destination {
 
     /// Returns the destination for all shards of an upstream.
     pub const fn any_shard(upstream: UpstreamId) -> Self {
-        Self { upstream, waits: false, scope: Scope::Node }
+        Self { upstream, waits: false, scope: Scope::NODE }
     }
 
     /// Returns the destination of what was for a node that has left the cluster.
     pub const fn at_coordinator(self) -> Self {
-        Self { upstream: UpstreamId::COORDINATOR, scope: Scope::Node, ..self }
+        Self { upstream: UpstreamId::COORDINATOR, scope: Scope::NODE, ..self }
     }
 
     /// Returns the destination of a share that is held, given the shards that may be slow.
     pub fn held_apart(self, shards: Shards, suspects: Shards) -> Self {
         match self.scope {
-            Scope::Node if shards.meets(suspects) => Self { scope: Scope::Apart(shards.and(suspects)), ..self },
+            Scope::NODE if shards.meets(suspects) => Self { scope: Scope::apart(shards.and(suspects)), ..self },
             _ => self,
         }
     }

@@ -38,8 +38,7 @@ mod tests {
 
     #[test]
     fn every_share_is_found_by_its_destination() {
-        let destination =
-            |shard| Destination { scope: Scope::Shard { index: 1, shard: Some(shard) }, ..Destination::COORDINATOR };
+        let destination = |shard| Destination { scope: Scope::shard(1, Some(shard)), ..Destination::COORDINATOR };
         let (mut numbers, mut shares) = (ShareNumbers::default(), Vec::new());
         for shard in 0..3 * FEW as u32 {
             assert_eq!(numbers.find(&shares, destination(shard)), None);

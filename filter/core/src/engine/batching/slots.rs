@@ -136,6 +136,7 @@ impl Slots {
     }
 
     /// Notes that a slot of an identity may have become free.
+    #[inline]
     fn opened(&mut self, key: SlotsKey, identity: Identity) {
         if self.slots.get(&key).is_some_and(UpstreamSlots::is_blocked) {
             self.open.insert(key);

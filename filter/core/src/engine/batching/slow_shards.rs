@@ -1,7 +1,5 @@
-use hashbrown::HashMap;
-
 use super::queue::SlotsKey;
-use super::shards::{BITS, Shards};
+use super::shards::Shards;
 use crate::Time;
 use crate::invariant::Count;
 
@@ -15,8 +13,9 @@ use crate::invariant::Count;
 pub struct SlowShards {
     /// The shortest time after which a batch is late.
     least: Time,
-    /// The time that the batches of an upstream usually take: about the quickest eighth of them.
-    usual: HashMap<SlotsKey, Time>,
+    /// The time that batches usually take, by the number of the slots' group: about the quickest eighth of them. `None`
+    /// if none was answered.
+    usual: Vec<Option<Time>>,
     /// Of requests that get an answer as soon as possible, and of those that ask the cluster to wait.
     suspects: [Suspects; 2],
 }
@@ -26,15 +25,18 @@ pub struct SlowShards {
 struct Suspects {
     shards: Shards,
     /// The number of late batches in flight of each bit alone.
-    late: [u32; BITS],
+    late: [u32; Shards::BITS],
     /// The time from which each bit may be cleared.
-    until: [Time; BITS],
+    until: [Time; Shards::BITS],
 }
 
 /// The suspects at one moment, for requests that do not ask the cluster to wait and for those that do. A request keeps
 /// those of its beginning, so that its operations on one document stay together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Apart([Shards; 2]);
+
+/// The number of groups of slots for which there is room from the start.
+const FEW: usize = 64;
 
 /// A batch is late after this many times `hold.interval` at the earliest. Pauses of a node are usually shorter.
 const INTERVALS: u32 = 4;
@@ -51,8 +53,8 @@ const RISE: u32 = 64;
 impl SlowShards {
     /// Starts without suspects.
     pub fn new(interval: Time) -> Self {
-        let none = || Suspects { shards: Shards::NONE, late: [0; BITS], until: [Time::ZERO; BITS] };
-        Self { least: interval.saturating_mul(INTERVALS), usual: HashMap::new(), suspects: [none(), none()] }
+        let none = || Suspects { shards: Shards::NONE, late: [0; Shards::BITS], until: [Time::ZERO; Shards::BITS] };
+        Self { least: interval.saturating_mul(INTERVALS), usual: Vec::with_capacity(FEW), suspects: [none(), none()] }
     }
 
     /// Applies a new `hold.interval`.
@@ -67,7 +69,7 @@ impl SlowShards {
 
     /// Returns the time after which a batch that takes these slots is late.
     pub fn patience(&self, slots: SlotsKey) -> Time {
-        let usual = self.usual.get(&slots).copied().unwrap_or_default();
+        let usual = self.usual.get(slots.number()).copied().flatten().unwrap_or_default();
         self.least.max(usual.saturating_mul(TIMES))
     }
 
@@ -78,8 +80,13 @@ impl SlowShards {
 
     /// Notes how long an answered batch took.
     pub fn answered(&mut self, slots: SlotsKey, time: Time) {
+        let number = slots.number();
+        if number >= self.usual.len() {
+            self.usual.resize(number.saturating_add(1), None);
+        }
+        let Some(usual) = self.usual.get_mut(number) else { return };
         // The first batch may be a slow one.
-        let usual = self.usual.entry(slots).or_insert(self.least / TIMES);
+        let usual = usual.get_or_insert(self.least / TIMES);
         *usual = match time < *usual {
             true => time.max(usual.saturating_sub(*usual / FALL)),
             false => time.min(usual.saturating_add(*usual / RISE).saturating_add(Time::from_micros(1))),

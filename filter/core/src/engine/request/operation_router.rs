@@ -272,8 +272,8 @@ impl<'a> OperationRouter<'a> {
         let shards = Shards::of(index, shard);
         let is_apart = self.apart.of(self.waits || waits).meets(shards);
         let scope = match is_apart || shard.is_some() && self.config.dispatch.level == Level::Shard {
-            true => Scope::Shard { index, shard },
-            false => Scope::Node,
+            true => Scope::shard(index, shard),
+            false => Scope::NODE,
         };
         Place { destination: Destination { upstream, waits, scope }, shards }
     }

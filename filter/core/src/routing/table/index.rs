@@ -93,8 +93,8 @@ impl Index {
     }
 
     /// Returns a number that identifies it.
-    pub fn number(&self) -> u64 {
-        u64::from(self.name_hash)
+    pub fn number(&self) -> u32 {
+        self.name_hash
     }
 
     /// Returns the numbers of the nodes that hold a started primary.

@@ -227,7 +227,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// Returns the number of the index, the same for all its aliases.
-    pub fn number(&self) -> u64 {
+    pub fn number(&self) -> u32 {
         self.index.number()
     }
 
