@@ -29,6 +29,7 @@ mod relocation;
 mod replicas;
 mod runtime_settings;
 mod service;
+mod slow_index;
 mod starved_envoy;
 mod turn;
 mod witness;
