@@ -169,7 +169,7 @@ async fn a_slow_index_delays_only_its_own_writers() -> Result<()> {
     for slow in Slow::ALL {
         for number in &numbers {
             let caught = measure(&mut scene, slow, frozen, *number, &through).await?;
-            // Each writer has one connection, and so one worker. What is known before catches nobody.
+            // Each writer has one connection, and so one worker. What is known before catches no request.
             let most = if let Slow::FrozenReplica = slow { *number } else { 0 };
             ensure!(caught <= most, "{slow:?}: {caught} requests of {number} other writers were caught");
             if numbers.len() > 1 {

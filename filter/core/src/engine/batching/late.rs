@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use super::batch::Late;
 use super::queue::SlotsKey;
 use super::slow_shards::Apart;
-use super::{Batch, Destination, Holds, Key, Scope};
+use super::{Batch, Destination, HeldShare, Holds, Key, Scope};
 use crate::Time;
 use crate::engine::command::RequestId;
 
@@ -64,10 +66,14 @@ impl Holds {
                 continue;
             }
             self.some_left(key, now, &is_here);
+            let mut by_destination = BTreeMap::<Destination, Vec<HeldShare>>::new();
             for held in shares {
                 let destination = key.0.held_apart(held.shards, suspects);
                 moved.push(Moved { request: held.request, share: held.share, destination });
-                self.join((destination, key.1), class, vec![held], now);
+                by_destination.entry(destination).or_default().push(held);
+            }
+            for (destination, shares) in by_destination {
+                self.join((destination, key.1), class, shares, now);
             }
         }
         moved
