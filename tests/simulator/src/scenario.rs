@@ -219,6 +219,7 @@ impl Settings {
             "cluster_state": {"refresh": format!("{}ms", self.refresh)},
             "hold": {
                 "early_release": self.early_release,
+                "slow_apart": true,
                 "gather": format!("{}ms", self.gather),
                 "interval": format!("{}ms", self.interval),
                 "flush_threshold_size": format!("{}b", self.flush_size),

@@ -34,7 +34,9 @@ impl Engine {
         let requests = &self.requests;
         let mut batch = self.holds.next_batch(self.now, |id| requests.contains_key(&id))?;
         batch.sent = self.now;
-        self.calls.check_by(self.now.saturating_add(self.holds.least_patience()));
+        if self.settings.current.hold.slow_apart {
+            self.calls.check_by(self.now.saturating_add(self.holds.least_patience()));
+        }
         let upstream = batch.upstream;
         let mut body = Vec::with_capacity(batch.shares.iter().map(|held| held.bytes as usize).sum());
         for held in &batch.shares {

@@ -79,13 +79,13 @@ fn occupied_slots_set_a_timer_for_the_engine() {
     harness.timer = None;
     ask(&mut harness, "/_bulk", "two", 0);
     assert_eq!(harness.timer, Some(INTERVAL));
-    // An identity at its maximum sets no timer. The batches in flight have one: they may be late.
+    // An identity at its maximum sets no timer.
     harness.tick_after(INTERVAL);
     assert_eq!(harness.calls.len(), 2);
     harness.timer = None;
     ask(&mut harness, "/_bulk", "two", 1);
     harness.tick_after(INTERVAL);
-    assert_eq!(harness.timer, Some(2 * INTERVAL));
+    assert!(harness.timer.is_none_or(|timer| timer > Duration::from_secs(1)), "{:?}", harness.timer);
     harness.settle();
     assert!(harness.engine.is_idle());
 }
@@ -147,7 +147,7 @@ fn a_single_identity_never_exceeds_the_slots() {
     for identity in ["a", "b", "c"] {
         ask(&mut harness, "/_bulk", identity, 0);
     }
-    harness.tick_after(3 * INTERVAL);
+    harness.tick_after(10 * INTERVAL);
     assert_eq!(harness.calls.len(), 2);
     harness.settle();
     assert_eq!(harness.replies.len(), 3);
@@ -200,7 +200,7 @@ fn retries_do_not_exceed_the_slots_of_an_identity() {
         assert_eq!(count(&harness, "many"), 2);
     }
     // Four retries are due, and four requests have never left.
-    harness.tick_after(2 * INTERVAL);
+    harness.tick_after(Duration::from_secs(1));
     assert_eq!(count(&harness, "many"), 2);
     ask(&mut harness, "/_bulk", "other", 0);
     harness.tick_after(INTERVAL);
