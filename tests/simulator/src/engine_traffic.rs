@@ -204,19 +204,14 @@ impl EngineTraffic {
         self.may_be_apart
     }
 
-    /// Returns the shortest time after which a batch may be late.
-    fn least_patience(&self) -> u64 {
-        let interval = if self.is_fixed { self.settings.interval } else { 1 };
-        interval.saturating_mul(4)
-    }
-
     /// Returns the time after which a batch to an upstream is late: sixteen times what the quickest batches take.
-    /// Batches with the slow shard raise the engine's estimate by a sixty-fourth each. An engine checks for late batches
-    /// a few times in the shortest patience.
+    /// Batches with the slow shard raise the engine's estimate by an eighth each, and the ninth and later ones by a
+    /// sixty-fourth. An engine checks for late batches a few times in the shortest patience.
     fn patience(&self, slots: &SlotsKey) -> Patience {
         let Durations { longest, slow } = self.durations.get(slots).copied().unwrap_or_default();
-        let least = self.least_patience();
-        let usual = (longest as f64).max(least as f64 / 16.0) * (65.0_f64 / 64.0).powi(slow) + f64::from(slow) / 1000.0;
+        let least = self.settings.late_after();
+        let rise = (9.0_f64 / 8.0).powi(slow.min(8)) * (65.0_f64 / 64.0).powi(slow.saturating_sub(8));
+        let usual = (longest as f64).max(least as f64 / 16.0) * rise + f64::from(slow) / 1000.0;
         let patience = (usual * 16.0).ceil() as u64;
         Patience { least, most: patience.max(least).saturating_add(least / 16).saturating_add(2) }
     }
@@ -332,9 +327,9 @@ impl EngineTraffic {
         let most = self.settings.max_in_flight_per_node;
         let is_overdue = batch.since.saturating_add(self.settings.interval) <= now;
         let flight = Flight { sent: now, is_slow: batch.is_slow };
-        let young = now.saturating_sub(self.least_patience());
+        let young = now.saturating_sub(self.settings.late_after());
         // At the beginning, all batches are young.
-        let count = |traffic: &Traffic| match now < self.settings.interval.saturating_mul(4) && self.is_fixed {
+        let count = |traffic: &Traffic| match now < self.settings.late_after() {
             true => traffic.flights.len() as u64,
             false => traffic.sent_after(young),
         };
@@ -401,7 +396,7 @@ impl EngineTraffic {
 
     /// Notes which batches in flight may be late, and whether the slow shard is certainly known.
     pub fn note_late(&mut self, now: u64) {
-        let least = self.least_patience();
+        let least = self.settings.late_after();
         for (slots, traffic) in &self.by_upstream {
             let patience = self.patience(slots);
             for flight in traffic.flights.values() {

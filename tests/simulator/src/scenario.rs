@@ -212,6 +212,11 @@ impl Settings {
         }
     }
 
+    /// Returns the shortest time after which a batch is late, in milliseconds.
+    pub fn late_after(&self) -> u64 {
+        self.interval.saturating_mul(4)
+    }
+
     /// Returns the settings as the plug-in's configuration.
     pub fn json(&self) -> Value {
         json!({
@@ -219,7 +224,7 @@ impl Settings {
             "cluster_state": {"refresh": format!("{}ms", self.refresh)},
             "hold": {
                 "early_release": self.early_release,
-                "slow_apart": true,
+                "late_after": format!("{}ms", self.late_after()),
                 "gather": format!("{}ms", self.gather),
                 "interval": format!("{}ms", self.interval),
                 "flush_threshold_size": format!("{}b", self.flush_size),

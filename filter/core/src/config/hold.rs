@@ -18,8 +18,10 @@ pub struct Hold {
     pub flush_threshold_docs: u64,
     /// Whether they leave at once when no batch for the node and the caller is in flight.
     pub early_release: bool,
-    /// Whether operations for shards that may be slow are held apart from all others.
-    pub slow_apart: bool,
+    /// The shortest time after which a batch in flight is late. Operations for its shards are then held apart from all
+    /// others.
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    pub late_after: Duration,
     /// The longest time that early release waits after a batch returns. It ends sooner if as many requests have arrived
     /// as usual at such a moment, or after as much time as the batch took. Zero means no wait.
     #[serde(deserialize_with = "duration_or_zero", serialize_with = "show_duration")]
@@ -33,7 +35,7 @@ impl Default for Hold {
             flush_threshold_size: 1 << 20,
             flush_threshold_docs: 0,
             early_release: true,
-            slow_apart: false,
+            late_after: Duration::from_millis(500),
             gather: Duration::from_millis(2),
         }
     }

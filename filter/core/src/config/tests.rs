@@ -28,7 +28,7 @@ fn serialises_to_its_own_input() {
         "cluster_state": {"refresh": "1m 30s", "timeout": "250ms"},
         "hold": {
             "interval": "20ms", "flush_threshold_size": "1537b", "flush_threshold_docs": 7, "early_release": false,
-            "slow_apart": true, "gather": "0s",
+            "late_after": "2s", "gather": "0s",
         },
         "dispatch": {
             "level": "shard", "max_in_flight": 2, "max_in_flight_per_node": 3, "identity": ["x-a-tenant"],

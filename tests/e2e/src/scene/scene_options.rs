@@ -41,10 +41,12 @@ impl fmt::Debug for SceneOptions {
 
 impl SceneOptions {
     pub(crate) fn new(script: ClusterScript) -> Self {
+        // Scripted nodes answer when a test says so, which takes longer on a busy machine. No batch may be late then.
+        let hold = json!({"late_after": "1h"});
         Self {
             script,
             file: None,
-            config: json!({"coordinator": "es", "nodes": {"upstream": "{name}"}}),
+            config: json!({"coordinator": "es", "nodes": {"upstream": "{name}"}, "hold": hold}),
             workers: 1,
             coordinators: None,
             without_upstream: Vec::new(),

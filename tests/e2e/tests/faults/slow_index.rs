@@ -152,7 +152,7 @@ async fn measure(scene: &mut FaultScene, slow: Slow, frozen: usize, writers: usi
 async fn a_slow_index_delays_only_its_own_writers() -> Result<()> {
     let writers = std::env::var(WRITERS).unwrap_or_else(|_| "8".to_owned());
     let numbers: Vec<usize> = writers.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let mut scene = Plan::new("slow index").alone().config("hold", json!({"slow_apart": true})).start().await?;
+    let mut scene = Plan::new("slow index").alone().start().await?;
     let frozen = frozen(&scene).await?;
     let home = usize::from(frozen == 0);
     let names = [home, frozen].map(|node| scene.backend.nodes[node].0.clone());

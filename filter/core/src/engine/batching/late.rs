@@ -24,11 +24,6 @@ impl Holds {
         self.slow.apart()
     }
 
-    /// Returns the shortest time after which a batch may be late.
-    pub fn least_patience(&self) -> Time {
-        self.slow.least()
-    }
-
     /// Returns when a batch in flight is late.
     pub fn late_at(&self, batch: &Batch) -> Time {
         batch.sent.saturating_add(self.slow.patience(SlotsKey::new(batch.upstream, batch.class)))

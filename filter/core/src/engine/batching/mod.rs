@@ -77,7 +77,7 @@ impl Holds {
     pub fn new(hold: HoldConfig, dispatch: Dispatch, max_answer: u64) -> Self {
         Self {
             slots: Slots::new(dispatch.max_in_flight_per_node, hold.interval),
-            slow: SlowShards::new(hold.interval),
+            slow: SlowShards::new(hold.late_after),
             hold,
             dispatch,
             max_answer,
@@ -103,7 +103,7 @@ impl Holds {
         self.ready.retain(&mut is_ready);
         // A bound that blocked a departure may have been raised.
         self.slots.configure(self.dispatch.max_in_flight_per_node, self.hold.interval, is_ready);
-        self.slow.configure(self.hold.interval);
+        self.slow.configure(self.hold.late_after);
         self.deadlines.clear();
         self.ending.clear();
         self.holds.values_mut().for_each(|hold| hold.arrival_estimate = ArrivalEstimate::default());

@@ -11,11 +11,10 @@ use crate::invariant::Count;
 /// that one took.
 #[derive(Debug)]
 pub struct SlowShards {
-    /// The shortest time after which a batch is late.
+    /// `hold.late_after`.
     least: Time,
-    /// The time that batches usually take, by the number of the slots' group: about the quickest eighth of them. `None`
-    /// if none was answered.
-    usual: Vec<Option<Time>>,
+    /// The time that batches usually take, by the number of the slots' group. `None` if none was answered.
+    usual: Vec<Option<Usual>>,
     /// Of requests that get an answer as soon as possible, and of those that ask the cluster to wait.
     suspects: [Suspects; 2],
 }
@@ -30,6 +29,14 @@ struct Suspects {
     until: [Time; Shards::BITS],
 }
 
+/// The time that batches usually take: about the quickest eighth of them.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    time: Time,
+    /// The number of first batches that are still to come.
+    first: u32,
+}
+
 /// The suspects at one moment, for requests that do not ask the cluster to wait and for those that do. A request keeps
 /// those of its beginning, so that its operations on one document stay together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,39 +45,33 @@ pub struct Apart([Shards; 2]);
 /// The number of groups of slots for which there is room from the start.
 const FEW: usize = 64;
 
-/// A batch is late after this many times `hold.interval` at the earliest. Pauses of a node are usually shorter.
-const INTERVALS: u32 = 4;
-
 /// A batch is late after this many times what the quickest eighth of its node's batches take. Batches of different sizes
 /// differ by less.
 const TIMES: u32 = 16;
 
 /// The estimate falls by an eighth of itself with each quicker batch, and rises by a sixty-fourth with each slower one.
-/// So it only rises while fewer than one batch in eight is quicker: one slow shard does not make its node a slow one.
+/// So it only rises while fewer than one batch in eight is quicker: one slow shard does not make its node a slow one. The
+/// first batches raise it by an eighth each, so that the filter soon knows a node whose batches all take long.
 const FALL: u32 = 8;
 const RISE: u32 = 64;
+const FIRST: u32 = 8;
 
 impl SlowShards {
     /// Starts without suspects.
-    pub fn new(interval: Time) -> Self {
+    pub fn new(least: Time) -> Self {
         let none = || Suspects { shards: Shards::NONE, late: [0; Shards::BITS], until: [Time::ZERO; Shards::BITS] };
-        Self { least: interval.saturating_mul(INTERVALS), usual: Vec::with_capacity(FEW), suspects: [none(), none()] }
+        Self { least, usual: Vec::with_capacity(FEW), suspects: [none(), none()] }
     }
 
-    /// Applies a new `hold.interval`.
-    pub fn configure(&mut self, interval: Time) {
-        self.least = interval.saturating_mul(INTERVALS);
-    }
-
-    /// Returns the shortest time after which a batch to any upstream is late.
-    pub fn least(&self) -> Time {
-        self.least
+    /// Applies a new `hold.late_after`.
+    pub fn configure(&mut self, least: Time) {
+        self.least = least;
     }
 
     /// Returns the time after which a batch that takes these slots is late.
     pub fn patience(&self, slots: SlotsKey) -> Time {
-        let usual = self.usual.get(slots.number()).copied().flatten().unwrap_or_default();
-        self.least.max(usual.saturating_mul(TIMES))
+        let usual = self.usual.get(slots.number()).copied().flatten();
+        usual.map_or(self.least, |usual| self.least.max(usual.time.saturating_mul(TIMES)))
     }
 
     /// Returns the suspects now.
@@ -85,12 +86,15 @@ impl SlowShards {
             self.usual.resize(number.saturating_add(1), None);
         }
         let Some(usual) = self.usual.get_mut(number) else { return };
-        // The first batch may be a slow one.
-        let usual = usual.get_or_insert(self.least / TIMES);
-        *usual = match time < *usual {
-            true => time.max(usual.saturating_sub(*usual / FALL)),
-            false => time.min(usual.saturating_add(*usual / RISE).saturating_add(Time::from_micros(1))),
+        // The first batch may be a slow one, so its time is no estimate.
+        let usual = usual.get_or_insert(Usual { time: self.least / TIMES, first: FIRST });
+        let before = usual.time;
+        let part = if usual.first > 0 { FALL } else { RISE };
+        usual.time = match time < before {
+            true => time.max(before.saturating_sub(before / FALL)),
+            false => time.min(before.saturating_add(before / part).saturating_add(Time::from_micros(1))),
         };
+        usual.first = usual.first.saturating_sub(1);
     }
 
     /// Suspects the shards of a late batch.

@@ -34,9 +34,7 @@ impl Engine {
         let requests = &self.requests;
         let mut batch = self.holds.next_batch(self.now, |id| requests.contains_key(&id))?;
         batch.sent = self.now;
-        if self.settings.current.hold.slow_apart {
-            self.calls.check_by(self.now.saturating_add(self.holds.least_patience()));
-        }
+        self.calls.check_by(self.now.saturating_add(self.settings.current.hold.late_after));
         let upstream = batch.upstream;
         let mut body = Vec::with_capacity(batch.shares.iter().map(|held| held.bytes as usize).sum());
         for held in &batch.shares {

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::engine::batching::{Key, Moved};
 use crate::engine::metrics::Counter;
 
-/// The part of the shortest patience that passes between two checks for late batches.
+/// The part of `hold.late_after` that passes between two checks for late batches.
 const CHECKS: u32 = 16;
 
 impl Engine {
@@ -14,7 +14,7 @@ impl Engine {
         if self.calls.check().is_none_or(|check| check > self.now) {
             return;
         }
-        let earliest = self.now.saturating_add(self.holds.least_patience() / CHECKS);
+        let earliest = self.now.saturating_add(self.settings.current.hold.late_after / CHECKS);
         let late = self.calls.late(self.now, earliest, |batch| self.holds.late_at(batch));
         let before = self.holds.apart();
         let mut released: Vec<Key> = Vec::new();

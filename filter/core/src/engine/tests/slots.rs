@@ -14,7 +14,8 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const JUST_BEFORE: Duration = Duration::from_millis(49);
 
 fn quiet(config: Value) -> Harness {
-    let mut whole = json!({"cluster_state": {"refresh": "1h"}});
+    // Late batches would give their slots back.
+    let mut whole = json!({"cluster_state": {"refresh": "1h"}, "hold": {"late_after": "1h"}});
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
     Harness::new(whole)
 }

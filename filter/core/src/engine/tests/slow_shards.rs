@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::harness::{Harness, id_of, index, keys, shard_of, state};
 use crate::engine::metrics::Counter;
 
-/// The time after which the first batches of these tests are late.
+/// `hold.late_after`: the time after which the first batches of these tests are late.
 const LATE: Duration = Duration::from_millis(200);
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn harness(config: Value) -> Harness {
-    let mut whole = json!({"cluster_state": {"refresh": "1h"}, "hold": {"slow_apart": true}});
+    let mut whole = json!({"cluster_state": {"refresh": "1h"}, "hold": {"late_after": "200ms"}});
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
     Harness::new(whole)
 }
@@ -252,7 +252,7 @@ fn operations_that_only_the_cluster_routes_wait_apart_too() {
     }
     state["metadata"]["indices"]["j"]["aliases"] = json!([]);
     state["routing_table"]["indices"]["j"] = state["routing_table"]["indices"]["i"].clone();
-    let mut harness = Harness::knowing(json!({"hold": {"slow_apart": true}, "missing_id": "pass"}), &state);
+    let mut harness = Harness::knowing(json!({"hold": {"late_after": "200ms"}, "missing_id": "pass"}), &state);
     let mut write = |name: &str| {
         harness.request("/_bulk", &format!("{{\"index\":{{\"_index\":\"{name}\",\"routing\":\"x\"}}}}\n{{}}\n"));
         harness.woken();
@@ -294,17 +294,6 @@ fn with_a_batch_for_each_shard_a_slow_one_only_gives_its_slot_back() {
     write(&mut harness, &[0, 3]);
     harness.tick_after(LATE);
     assert_eq!(in_flight(&harness), [[0], [3]]);
-    harness.settle();
-    assert!(harness.engine.is_idle());
-}
-
-#[test]
-fn without_the_setting_no_batch_is_late() {
-    let mut harness = harness(json!({"hold": {"slow_apart": false}}));
-    write(&mut harness, &[0]);
-    write(&mut harness, &[3]);
-    harness.tick_after(100 * LATE);
-    assert_eq!(in_flight(&harness), [[0]]);
     harness.settle();
     assert!(harness.engine.is_idle());
 }
