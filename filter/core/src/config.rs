@@ -139,11 +139,15 @@ pub struct ClusterStateConfig {
     /// The timeout of each call.
     #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
     pub timeout: Duration,
+    /// How long polls may fail, from the time when one was due. After that, requests pass through until one succeeds.
+    #[serde(deserialize_with = "duration", serialize_with = "show_duration")]
+    pub stale_after: Duration,
 }
 
 impl Default for ClusterStateConfig {
     fn default() -> Self {
-        Self { refresh: Duration::from_secs(5), timeout: Duration::from_secs(5) }
+        let seconds = Duration::from_secs;
+        Self { refresh: seconds(5), timeout: seconds(5), stale_after: seconds(60) }
     }
 }
 

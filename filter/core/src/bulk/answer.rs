@@ -98,6 +98,12 @@ impl Answer {
         item.into_parts().1.index.map(Cow::into_owned)
     }
 
+    /// Returns whether the document of one of this answer's items went to a failure store, where it got another id.
+    pub fn is_redirected(&self, item: &AnswerItem) -> bool {
+        serde_json::from_slice::<Item<'_>>(self.text(item))
+            .is_ok_and(|item| item.into_parts().1.failure_store.as_deref() == Some("used"))
+    }
+
     /// Returns the approximate memory use, in bytes.
     pub fn memory(&self) -> u64 {
         self.items.capacity().saturating_mul(size_of::<AnswerItem>()).saturating_add(self.body.capacity()) as u64
@@ -379,6 +385,8 @@ struct ItemFields<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    failure_store: Option<Cow<'a, str>>,
     status: u16,
 }
 

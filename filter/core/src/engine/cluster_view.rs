@@ -39,6 +39,11 @@ impl ClusterView {
         self.table.as_ref()
     }
 
+    /// Returns the routing table for a new request: only if the cluster state is not stale.
+    pub fn fresh_table(&self, now: Time) -> Option<&Rc<RoutingTable>> {
+        self.table().filter(|_| !self.state.is_stale(now))
+    }
+
     /// Returns whether the latest table has no node for an upstream.
     pub fn is_gone(&self, upstream: UpstreamId) -> bool {
         self.gone.contains(&upstream)

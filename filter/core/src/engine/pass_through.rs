@@ -8,7 +8,7 @@ pub enum PassThrough {
     Disabled,
     /// Its route does not lead to the coordinating upstream.
     Route,
-    /// The cluster state is not known yet.
+    /// The cluster state is not known yet, or stale.
     NoState,
     /// No body arrived while the headers were held back, and it is not known yet whether one can.
     HeaderPause,
@@ -38,8 +38,11 @@ pub enum PassThrough {
     Incomplete,
     /// The body contains no operation.
     Empty,
-    /// An operation whose node is known has the same id as one whose node is not.
+    /// Two operations that would go to different nodes have one id, and may mean one document under two names.
     SameId,
+    /// The path names an index, and so do some lines, but not all. Nodes with
+    /// `rest.action.multi.allow_explicit_index: false` refuse such a request as a whole.
+    MixedIndex,
     /// The operations target more than 65,536 shards, into which one request can be split.
     Shards,
     /// The node of an operation is not known for certain.
@@ -47,7 +50,7 @@ pub enum PassThrough {
 }
 
 /// All reasons except those of single operations.
-const OWN: [PassThrough; 19] = [
+const OWN: [PassThrough; 20] = [
     PassThrough::Disabled,
     PassThrough::Route,
     PassThrough::NoState,
@@ -66,6 +69,7 @@ const OWN: [PassThrough; 19] = [
     PassThrough::Incomplete,
     PassThrough::Empty,
     PassThrough::SameId,
+    PassThrough::MixedIndex,
     PassThrough::Shards,
 ];
 
@@ -96,6 +100,7 @@ impl PassThrough {
             Self::Incomplete => "incomplete",
             Self::Empty => "empty",
             Self::SameId => "same_id",
+            Self::MixedIndex => "mixed_index",
             Self::Shards => "shards",
             Self::Unrouted(why) => why.name(),
         }

@@ -19,7 +19,10 @@ const REQUESTS: usize = 20;
 
 /// Returns a configuration that is identified by a header of its state queries.
 fn config(name: &str) -> Value {
-    json!({"coordinator": "es", "credentials": {"x-asked-by": name}, "cluster_state": {"refresh": "200ms"}})
+    json!({
+        "coordinator": "es", "credentials": {"x-asked-by": name}, "cluster_state": {"refresh": "200ms"},
+        "hold": {"late_after": "1h"},
+    })
 }
 
 /// Returns a configuration that sends the second node's operations to the third.

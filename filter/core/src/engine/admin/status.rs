@@ -80,6 +80,8 @@ struct State<'a> {
     /// The time since it was last known to be the newest.
     age_milliseconds: u64,
     refresh_milliseconds: u64,
+    /// Whether polls have failed for `cluster_state.stale_after`, so that requests pass through whole.
+    stale: bool,
 }
 
 /// The totals of all workers.
@@ -193,6 +195,7 @@ impl Engine {
                 version,
                 age_milliseconds: millis(self.now.saturating_sub(at)),
                 refresh_milliseconds: millis(self.settings.current.cluster_state.refresh),
+                stale: self.cluster.state.is_stale(self.now),
             }),
             totals: all(totals),
             worker: self.worker(),

@@ -53,7 +53,7 @@ impl Engine {
     /// Creates the request without registering it.
     fn new_request(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
         let room = room(&self.settings.current.limits, &Memory::default(), 0);
-        let table = admit(self.cluster.table(), &head, length, is_empty, room)?;
+        let table = admit(self.cluster.fresh_table(self.now), &head, length, is_empty, room)?;
         let head = Rc::new(head);
         let caller = Callers::default().enter(0, &head.caller, &self.settings.current.dispatch.identity);
         let (config, round_robin) = (Rc::clone(&self.settings.current), self.round_robin.wrapping_add(1));

@@ -17,7 +17,9 @@ impl From<PassThrough> for Why {
         let text = match why {
             PassThrough::Disabled => "The filter is switched off.",
             PassThrough::Route => "The route does not lead to the coordinating upstream.",
-            PassThrough::NoState => "The cluster state is not known yet.",
+            PassThrough::NoState => {
+                "The cluster state is not known yet, or polls have failed for longer than `cluster_state.stale_after`."
+            }
             PassThrough::HeaderPause => "No body arrived while the request's headers were held back.",
             PassThrough::TooLarge => "The body is larger than `limits.max_request`.",
             PassThrough::Memory => {
@@ -40,8 +42,12 @@ impl From<PassThrough> for Why {
             PassThrough::Incomplete => "The body ends in the middle of an operation, or without a newline.",
             PassThrough::Empty => "The body contains no operation.",
             PassThrough::SameId => {
-                "An operation whose node is known has the same id as one whose node is not known. If they mean the \
-                 same document, their order matters."
+                "Two operations that would go to different nodes have one id, and they may mean one document under two \
+                 names: one of them has no known node, or names an alias. Their order matters."
+            }
+            PassThrough::MixedIndex => {
+                "The path names an index, and so do some lines, but not all. If nodes do not allow that, they refuse \
+                 the whole request."
             }
             PassThrough::Shards => "The operations target more shards than one request can be split into.",
             PassThrough::Unrouted(why) => return why.into(),

@@ -206,7 +206,7 @@ impl Engine {
 
     fn enter(&mut self, head: Rc<Head>, length: Option<u64>, end: bool) -> Result<Request, PassThrough> {
         let room = room(&self.settings.current.limits, &self.memory, 0);
-        let table = admit(self.cluster.table(), &head, length, end, room)?;
+        let table = admit(self.cluster.fresh_table(self.now), &head, length, end, room)?;
         self.round_robin = self.round_robin.wrapping_add(1);
         let (caller, class) =
             self.callers.enter(head.caller_hash, &head.caller, &self.settings.current.dispatch.identity);

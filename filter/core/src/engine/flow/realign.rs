@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::results::is_for;
-use crate::bulk::{Action, Answer, Operation, Placement};
+use crate::bulk::{Action, Answer, AnswerItem, Operation, Placement};
 use crate::engine::Engine;
 use crate::engine::batching::{Batch, HeldShare, Selection};
 use crate::engine::command::Headers;
@@ -15,13 +15,17 @@ use crate::invariant::Count;
 /// The properties that identify an item where its position does not.
 type Mark = (Action, u32);
 
+/// The status of an item whose document did not exist before.
+const CREATED: u16 = 201;
+
 impl Engine {
-    /// Assigns items to the operations that action, index and id identify with certainty. The outcome of the other
-    /// operations is unknown, and requests for the indices of misplaced items pass through until the next poll of the
-    /// cluster state.
+    /// Assigns items to the operations that action, index and id identify with certainty, or their position if nothing
+    /// shows another order. The outcome of the other operations is unknown. Requests for the indices of misplaced items
+    /// pass through until the next poll of the cluster state, which comes soon.
     pub(crate) fn attribute(&mut self, batch: &Batch, headers: &Headers, answer: Answer) {
         self.count(Counter::AnswersMismatched(batch.upstream), 1);
         self.mark_indices_uncertain(batch, &answer);
+        self.cluster.state.poll_soon(self.now);
         let answer = Rc::new(NodeAnswer::new(headers, answer, &self.memory));
         let found = self.found(batch, &answer.answer);
         let unknown = self.unknown(batch.upstream, Failure::Mismatch);
@@ -50,6 +54,10 @@ impl Engine {
 
     /// Returns the number of its item for each operation of a batch; `None` if that is uncertain.
     fn found(&self, batch: &Batch, answer: &Answer) -> Vec<Option<u32>> {
+        if self.is_in_order(batch, &answer.items) {
+            let is_certain = |item: &AnswerItem| !(batch.lost && item.is_uncertain());
+            return (0..).zip(&answer.items).map(|(number, item)| is_certain(item).then_some(number)).collect();
+        }
         let sent = only_ones(self.batch_operations(batch).map(|(_, operation)| mark_of_operation(operation)));
         let came = only_ones(answer.items.iter().map(|item| Some((item.action, item.id_hash?))));
         let any_id: BTreeSet<Action> =
@@ -64,6 +72,25 @@ impl Engine {
                 (is_certain && self.requests.get(&held.request)?.writes_to(operation, &index)).then_some(item as u32)
             })
             .collect()
+    }
+
+    /// Returns whether the items are in order, though some have other ids than their operations. A pipeline that sets
+    /// ids may be newer than the last poll.
+    ///
+    /// An item with the id of an operation at another position would show another order. Without such an item, some
+    /// releases always keep the order. The others do unless a pipeline drops or fails a document, and then one item is
+    /// no success, or comes without a new document.
+    fn is_in_order(&self, batch: &Batch, items: &[AnswerItem]) -> bool {
+        let orders_items = self.cluster.table().is_some_and(|table| table.orders_items());
+        let sent: BTreeSet<Mark> =
+            self.batch_operations(batch).filter_map(|(_, operation)| mark_of_operation(operation)).collect();
+        let is_in_place = |(item, (_, operation)): (&AnswerItem, (&HeldShare, &Operation))| {
+            let has_its_id = item.id_hash.is_some() && item.id_hash == operation.placement.id_hash;
+            let is_elsewhere = || item.id_hash.is_some_and(|id| sent.contains(&(item.action, id)));
+            let may_be_its_own = || item.id_hash.is_some() && (orders_items || item.status == CREATED);
+            item.action == operation.action && (has_its_id || !is_elsewhere() && may_be_its_own())
+        };
+        items.len() as u64 == batch.operations() && items.iter().zip(self.batch_operations(batch)).all(is_in_place)
     }
 
     /// Stops merging for the indices of all operations whose position has no item or the item of another operation.

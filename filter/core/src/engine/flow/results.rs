@@ -31,7 +31,7 @@ impl Engine {
         // The answer is parsed only if it contains an operation that the node rejected with 429.
         let is_busy = BUSY.find(&response.body).is_some();
         let items = is_busy.then(|| Answer::cut(&response.body, held.operations as usize).ok()).flatten();
-        match items.is_some_and(|items| self.fits(batch, &items)) {
+        match items.is_some_and(|items| self.fits(batch, &items, |_| false)) {
             true => Err(response),
             false => Ok(response),
         }
@@ -43,7 +43,7 @@ impl Engine {
             Ok(answer) => self.within_room(&batch, answer),
             Err(_) => return self.settle_unknown(&batch, Failure::Mismatch),
         };
-        if !self.fits(&batch, &answer.items) {
+        if !self.fits(&batch, &answer.items, |item| answer.is_redirected(item)) {
             return self.attribute(&batch, &headers, answer);
         }
         let answer = Rc::new(NodeAnswer::new(&headers, answer, &self.memory));
@@ -139,10 +139,13 @@ impl Engine {
         }
     }
 
-    /// Returns whether each item is for the operation at its position. The position alone does not prove it.
-    fn fits(&self, batch: &Batch, items: &[AnswerItem]) -> bool {
-        let fit = items.iter().zip(self.batch_operations(batch)).all(|(item, (_, operation))| is_for(item, operation));
-        fit && items.len() as u64 == batch.operations()
+    /// Returns whether each item is for the operation at its position. The position alone does not prove it, unless the
+    /// document went to a failure store: releases that have those return the items in order.
+    fn fits(&self, batch: &Batch, items: &[AnswerItem], is_redirected: impl Fn(&AnswerItem) -> bool) -> bool {
+        let fits = |(item, (_, operation)): (&AnswerItem, (&HeldShare, &Operation))| {
+            is_for(item, operation) || item.action == operation.action && is_redirected(item)
+        };
+        items.len() as u64 == batch.operations() && items.iter().zip(self.batch_operations(batch)).all(fits)
     }
 
     /// Returns the operations of a batch in the order in which they were sent, each with its share.
@@ -204,8 +207,7 @@ impl Engine {
 /// Returns whether an item matches an operation by action and id.
 pub fn is_for(item: &AnswerItem, operation: &Operation) -> bool {
     let Placement { id_hash, under_pipeline, .. } = operation.placement;
-    // A pipeline may have changed since the last poll, and a failure store gives documents new ids. The release returns
-    // these items in order.
+    // A pipeline may have changed since the last poll. The release returns these items in order.
     let same_id = under_pipeline || id_hash.is_none_or(|hash| item.id_hash == Some(hash));
     item.action == operation.action && same_id
 }

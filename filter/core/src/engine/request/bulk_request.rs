@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
-use super::operation_router::{OperationRouter, Place, RoutedOperation};
+use super::operation_router::{Names, OperationRouter, Place, RoutedOperation};
 use crate::Time;
 use crate::bulk::{
     AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
@@ -60,6 +60,8 @@ pub struct Request {
     pub unrouted: BTreeMap<Unrouted, usize>,
     /// Whether one of its lines has a `_type`. The cluster then adds a `warning` to the answer.
     pub has_type: bool,
+    /// The names that its operations are written to.
+    names: Names,
     /// The name that is missing in the table and makes the request pass through.
     pub unknown: Option<String>,
     /// The parameters that are added to its lines.
@@ -185,6 +187,7 @@ impl Request {
             direct: HashMap::new(),
             unrouted: BTreeMap::new(),
             has_type: false,
+            names: Names::default(),
             unknown: None,
             splices: Splices::default(),
             items: 0,
@@ -251,6 +254,9 @@ impl Request {
         if self.is_unproven() {
             self.keep_together();
         }
+        if self.names.are_mixed() {
+            return Err(PassThrough::MixedIndex);
+        }
         if self.same_id().is_some() {
             return Err(PassThrough::SameId);
         }
@@ -280,21 +286,43 @@ impl Request {
         self.share_numbers = ShareNumbers::default();
     }
 
-    /// Returns the first routed operation that has the id of an unrouted one. They may mean the same document under two
-    /// names, and then their order matters.
+    /// Returns an operation that has the id of another one which goes elsewhere, if they may mean one document under two
+    /// names. Their order then matters. They may mean one document if only one of them is routed, or if one name is not
+    /// that of an index: since the last poll, an alias may have been moved.
     pub fn same_id(&self) -> Option<&Operation> {
-        let unrouted = self.share_numbers.find(&self.shares, Destination::COORDINATOR)?;
-        let side = |routed: bool| {
-            self.operations.iter().filter(move |operation| (operation.placement.share != unrouted) == routed)
-        };
-        // Clients choose the ids and thereby these hashes. In a sorted list, no choice of them makes the search slow.
-        let mut of_unrouted: Vec<u32> = side(false).filter_map(|operation| operation.placement.id_hash).collect();
-        if of_unrouted.is_empty() {
+        let unrouted = self.share_numbers.find(&self.shares, Destination::COORDINATOR);
+        if self.shares.len() < 2 || unrouted.is_none() && !self.names.may_meet() {
             return None;
         }
-        of_unrouted.sort_unstable();
-        side(true)
-            .find(|operation| operation.placement.id_hash.is_some_and(|id| of_unrouted.binary_search(&id).is_ok()))
+        // Clients choose the ids and thereby these hashes. In a sorted list, no choice of them makes the search slow.
+        let with_id = (0_u32..).zip(&self.operations).filter_map(|(position, operation)| {
+            Some((operation.placement.id_hash?, operation.placement.share, position))
+        });
+        let mut ids: Vec<(u32, u16, u32)> = with_id.collect();
+        ids.sort_unstable();
+        let by_id = ids.chunk_by(|one, other| one.0 == other.0);
+        let mut apart = by_id.filter(|same| same.first().map(|first| first.1) != same.last().map(|last| last.1));
+        let position = apart.find_map(|same| {
+            let is_unrouted = same.iter().any(|(_, share, _)| Some(*share) == unrouted);
+            let one = same.iter().find(|(_, share, _)| Some(*share) != unrouted)?;
+            (is_unrouted || self.may_meet(same.iter().map(|(.., position)| *position))).then_some(one.2)
+        })?;
+        self.operations.get(position as usize)
+    }
+
+    /// Returns whether the operations at these positions have different names, of which one is not that of an index.
+    fn may_meet(&self, positions: impl Iterator<Item = u32>) -> bool {
+        let mut names = Names::default();
+        for position in positions {
+            let Some(operation) = self.operations.get(position as usize) else { continue };
+            self.read_line(operation, |line, default_index| {
+                let name = line.index.as_deref().or(default_index);
+                name.and_then(|name| self.table.write_target(name).ok())
+                    .into_iter()
+                    .for_each(|target| names.add(target));
+            });
+        }
+        names.may_meet()
     }
 
     /// Returns the body as it arrived.
@@ -382,6 +410,7 @@ impl Request {
             ids,
             unrouted: &mut self.unrouted,
             unknown: &mut self.unknown,
+            names: &mut self.names,
             last: None,
         };
         let before = operations.len();

@@ -6,7 +6,7 @@ use super::id_generator::IdGenerator;
 use crate::bulk::{Action, ActionLine, Parameter};
 use crate::config::{Config, Level, MissingId};
 use crate::engine::batching::{Apart, Destination, Scope, Shards};
-use crate::routing::{Ingest, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
+use crate::routing::{Ingest, NameKind, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
 
 /// Routes a request's operations.
 #[derive(Debug)]
@@ -39,8 +39,23 @@ pub struct OperationRouter<'a> {
     pub unrouted: &'a mut BTreeMap<Unrouted, usize>,
     /// A name that is missing in the table.
     pub unknown: &'a mut Option<String>,
+    /// The names that the operations are written to.
+    pub names: &'a mut Names,
     /// The target of the previous name, because the next name is usually the same.
     pub last: Option<Named<'a>>,
+}
+
+/// What the names that a request's operations are written to have in common.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// The address of the first name in the table.
+    first: Option<usize>,
+    /// Whether there are others.
+    are_several: bool,
+    /// Whether one of them is an alias or a data stream.
+    may_lead_elsewhere: bool,
+    /// Whether a line has no index of its own, and whether a line has one.
+    in_line: [bool; 2],
 }
 
 /// The target of a name in an action line, and the routing of its operations without an id.
@@ -86,6 +101,7 @@ impl<'a> OperationRouter<'a> {
     /// Routes the operation of this line.
     pub fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
         let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
+        self.names.in_line(line.index.is_some());
         let named = match self.last {
             Some(last) if last.target.name() == name => last,
             _ => self.named(name)?,
@@ -124,7 +140,10 @@ impl<'a> OperationRouter<'a> {
     fn named(&mut self, name: &str) -> Result<Named<'a>, Unrouted> {
         let named = self.find(name);
         match named {
-            Ok(named) => self.last = Some(named),
+            Ok(named) => {
+                self.names.add(named.target);
+                self.last = Some(named);
+            }
             Err(Unrouted::UnknownIndex) => *self.unknown = Some(name.to_owned()),
             Err(_) => {}
         }
@@ -279,6 +298,32 @@ impl<'a> OperationRouter<'a> {
     }
 }
 
+impl Names {
+    /// Adds the name of a target.
+    pub fn add(&mut self, target: WriteTarget<'_>) {
+        // A request keeps its table, so each name has one address.
+        let name = target.name().as_ptr().addr();
+        self.are_several |= *self.first.get_or_insert(name) != name;
+        self.may_lead_elsewhere |= target.kind() != NameKind::Index;
+    }
+
+    #[inline]
+    fn in_line(&mut self, is_in_line: bool) {
+        let [without, with] = &mut self.in_line;
+        *(if is_in_line { with } else { without }) = true;
+    }
+
+    /// Returns whether two of the names may mean one index, whatever they meant at the last poll.
+    pub fn may_meet(&self) -> bool {
+        self.are_several && self.may_lead_elsewhere
+    }
+
+    /// Returns whether some lines have an index of their own, and others that of the path.
+    pub fn are_mixed(&self) -> bool {
+        self.in_line == [true, true]
+    }
+}
+
 /// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.
 fn ingest(named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
     let ingest = match (line.action, line.pipeline) {
@@ -286,10 +331,10 @@ fn ingest(named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
         (_, None) => named.ingest?,
         (_, pipeline) => named.target.ingest(pipeline)?,
     };
-    match ingest {
-        Ingest::None => Ok(Ingest::None),
-        // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index.
-        _ if line.action == Action::Update => Err(Unrouted::IndexPipeline),
-        ingest => Ok(ingest),
+    // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index, and do not
+    // heed `_none`.
+    if line.action == Action::Update && (ingest != Ingest::None || named.target.ingest(None)? != Ingest::None) {
+        return Err(Unrouted::IndexPipeline);
     }
+    Ok(ingest)
 }

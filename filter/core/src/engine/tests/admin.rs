@@ -230,7 +230,7 @@ fn a_request_whose_body_does_not_arrive_is_answered() {
 
 /// Returns a body with everything that a sample must leave out or keep.
 const SAMPLED: &str = concat!(
-    r#"{"index":{"_index":"i","_id":"d1","routing":"r"}}"#,
+    r#"{"index":{"_id":"d1","routing":"r"}}"#,
     "\n",
     r#"{"secret":"hush"}"#,
     "\n",

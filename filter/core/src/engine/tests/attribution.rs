@@ -15,7 +15,12 @@ fn item(action: &str, index: &str, id: &str, status: u16) -> Value {
 /// Sends a request with two operations for es-0 and one for es-1, and lets es-0 answer with these items. Returns the
 /// statuses that the client gets for the two operations.
 fn answered(path: &str, items: &Value) -> (Harness, Vec<u64>) {
-    let mut harness = Harness::new(json!({}));
+    answered_by(&state(), path, items)
+}
+
+/// Does the same in a cluster with this state.
+fn answered_by(state: &Value, path: &str, items: &Value) -> (Harness, Vec<u64>) {
+    let mut harness = Harness::knowing(json!({}), state);
     let body = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
     let id = harness.request(path, &body);
     harness.woken();
@@ -52,6 +57,60 @@ fn an_item_is_assigned_only_to_the_operation_that_it_identifies() {
             .map(|(_, n)| n)
             .sum();
         assert_eq!(counted, unknown as u64, "{items}");
+    }
+}
+
+#[test]
+fn items_with_ids_of_a_new_pipeline_are_assigned_by_position_unless_something_shows_another_order() {
+    let (first, second) = (id_on(0, 0), id_on(0, 1));
+    let item = |id: &str, status: u16| item("index", "i", id, status);
+    for (items, expected, expected_if_ordered) in [
+        // All got ids of the pipeline.
+        (json!([item("a", 201), item("b", 201)]), [201, 201], [201, 201]),
+        (json!([item(&first, 201), item("b", 201)]), [201, 201], [201, 201]),
+        // The document existed, failed or was dropped: releases that do not order items may have moved such an item.
+        (json!([item("a", 201), item("b", 200)]), [503, 503], [201, 200]),
+        (json!([item("a", 201), item("b", 400)]), [503, 503], [201, 400]),
+        // An id of another operation shows another order, or the pipeline has chosen it.
+        (json!([item("a", 201), item(&first, 201)]), [201, 503], [201, 503]),
+        (json!([item(&second, 201), item("b", 201)]), [503, 201], [503, 201]),
+        (json!([item("a", 201)]), [503, 503], [503, 503]),
+        (json!([item("a", 201), item("b", 201), item("c", 201)]), [503, 503], [503, 503]),
+        (json!([{"create": {"_index": "i", "_id": "a", "status": 201}}, item("b", 201)]), [503, 503], [503, 503]),
+    ] {
+        let mut state = state();
+        assert_eq!(answered_by(&state, "/_bulk", &items).1, expected, "{items}");
+        for node in ["n0", "n1", "n2"] {
+            state["nodes"][node]["version"] = json!("8.19.0");
+        }
+        assert_eq!(answered_by(&state, "/_bulk", &items).1, expected_if_ordered, "{items}");
+    }
+    // The next poll comes soon, so that it finds the pipeline.
+    let (mut harness, _) = answered("/_bulk", &json!([item("a", 201), item("b", 201)]));
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 1);
+    harness.tick_after(Duration::from_secs(1));
+    harness.load(&self::state());
+    harness.request("/_bulk", &index(&[id_on(0, 0)]));
+    assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 1);
+}
+
+#[test]
+fn a_document_in_a_failure_store_has_another_id_and_index() {
+    let (first, second) = (id_on(0, 0), id_on(0, 1));
+    let redirected = |action: &str| {
+        let store = json!({"_index": ".fs-i", "_id": "new", "failure_store": "used", "status": 201});
+        json!({action: store})
+    };
+    let (harness, statuses) = answered("/_bulk", &json!([redirected("index"), item("index", "i", &second, 201)]));
+    assert_eq!(statuses, [201, 201]);
+    assert!(!harness.counts.keys().any(|counter| matches!(counter, Counter::AnswersMismatched(_))));
+    for items in [
+        json!([redirected("create"), item("index", "i", &second, 201)]),
+        json!([redirected("index"), item("index", "i", &first, 201)]),
+    ] {
+        let (harness, _) = answered("/_bulk", &items);
+        assert!(harness.counts.keys().any(|counter| matches!(counter, Counter::AnswersMismatched(_))), "{items}");
     }
 }
 

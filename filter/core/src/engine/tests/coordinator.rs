@@ -67,6 +67,57 @@ fn unrouted_operations_with_the_id_of_a_routed_one_make_the_request_pass_through
 }
 
 #[test]
+fn operations_with_one_id_by_an_alias_and_another_name_stay_together() {
+    let mut state = state();
+    // All shards of j are on the second node.
+    let copy = json!([{"primary": true, "state": "STARTED", "node": "n1"}]);
+    let shards: serde_json::Map<_, _> = (0..6).map(|shard: u32| (shard.to_string(), copy.clone())).collect();
+    state["routing_table"]["indices"]["j"] = json!({"shards": shards});
+    state["metadata"]["indices"]["j"] = state["metadata"]["indices"]["i"].clone();
+    state["metadata"]["indices"]["j"]["settings"]["index"]["uuid"] = json!("j");
+    state["metadata"]["indices"]["j"]["aliases"] = json!([]);
+    let id = id_on(0, 0);
+    let line = |name: &str, id: &str| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"{id}\"}}}}\n{{}}\n");
+    for (lines, passes) in [
+        // The alias may have been moved to j since the last poll.
+        ([line("a", &id), line("j", &id)], true),
+        ([line("j", &id), line("a", &id)], true),
+        ([line("a", &id), line("j", "other")], false),
+        // Both go to one node, in this order.
+        ([line("a", &id), line("i", &id)], false),
+        ([line("a", &id), line("a", &id)], false),
+        ([line("i", &id), line("j", &id)], false),
+    ] {
+        let mut harness = Harness::knowing(json!({}), &state);
+        let request = harness.request("/_bulk", &lines.concat());
+        assert_eq!(harness.passed.contains_key(&request), passes, "{lines:?}");
+        assert_eq!(harness.passed_because(PassThrough::SameId), u64::from(passes));
+        // Another operation by an alias does not matter to two names of indices.
+        let harmless = [line("i", &id), line("j", &id), line("a", "another")].concat();
+        let request = harness.request("/_bulk", &harmless);
+        assert!(!harness.passed.contains_key(&request));
+    }
+}
+
+#[test]
+fn a_request_with_an_index_in_the_path_and_in_some_lines_passes_through() {
+    let own = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{}}\n", id_on(0, 0));
+    let paths = format!("{{\"index\":{{\"_id\":\"{}\"}}}}\n{{}}\n", id_on(1, 0));
+    let mut harness = harness();
+    for (path, body, mixed) in [
+        ("/i/_bulk", own.repeat(2), 0),
+        ("/i/_bulk", paths.repeat(2), 0),
+        ("/_bulk", own.repeat(2), 0),
+        ("/i/_bulk", own.clone() + &paths, 1),
+        ("/i/_bulk", paths.clone() + &own, 2),
+    ] {
+        harness.request(path, &body);
+        assert_eq!(harness.passed_because(PassThrough::MixedIndex), mixed, "{path} {body}");
+    }
+    harness.settle();
+}
+
+#[test]
 fn operations_on_an_unknown_index_make_the_request_pass_through() {
     let mut harness = harness();
     let body = point(None) + "{\"create\":{\"_index\":\"new\"}}\n{}\n";

@@ -60,9 +60,10 @@ fn explains_the_destination_of_each_operation() {
     let [first, second] = [id_on(0, 0), id_on(2, 0)];
     let body = format!(
         "{{\"index\":{{\"_index\":\"a\",\"_id\":\"{first}\"}}}}\n{{}}\n\n\
-         {{\"delete\":{{\"_id\":\"x\",\"routing\":\"{second}\"}}}}\n{{\"create\":{{\"_index\":\"later\"}}}}\n{{}}\n"
+         {{\"delete\":{{\"_index\":\"i\",\"_id\":\"x\",\"routing\":\"{second}\"}}}}\n\
+         {{\"create\":{{\"_index\":\"later\"}}}}\n{{}}\n"
     );
-    let explanation = explain(&harness, "/i/_bulk", &[], &body);
+    let explanation = explain(&harness, "/_bulk", &[], &body);
     assert_eq!((explanation.way, explanation.operations, explanation.shares), (Way::Split, 3, 3));
     let [aliased, deleted, later] = explanation.listed.as_slice() else { panic!("{explanation:?}") };
     assert_eq!((aliased.name.as_deref(), aliased.index.as_deref(), aliased.line), (Some("a"), Some("i"), 1));

@@ -108,7 +108,7 @@ fn operations_on_one_document_share_a_batch_whatever_the_index_is_called() {
     let line = |name: &str, fields: &str| format!("{{\"index\":{{\"_index\":\"{name}\",{fields}}}}}\n{{}}\n");
     let plain = [line("i", &format!("\"_id\":\"{id}\"")), line("a", &format!("\"_id\":\"{id}\""))].concat();
     // The routing value determines the shard, not the id.
-    let routed = ["i", "a"].map(|name| line(name, &format!("\"_id\":\"{id}\",\"routing\":\"{}\"", id_of(1, 0))));
+    let routed = ["i", "a"].map(|name| line(name, &format!("\"_id\":\"other\",\"routing\":\"{}\"", id_of(1, 0))));
     harness.request("/_bulk", &(plain.clone() + &routed.concat()));
     harness.woken();
     let mut bodies: Vec<_> = harness.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index};
-use crate::engine::command::Response;
+use super::harness::{Harness, id_on, index, state};
+use crate::engine::command::{Call, Response};
 use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
@@ -42,20 +42,21 @@ fn actions_index_routing_and_alias_come_from_line_path_or_query() {
     let body = format!(
         concat!(
             "{{\"create\":{{\"_id\":\"{here}\"}}}}\n{{}}\n",
-            "{{\"delete\":{{\"_id\":\"{there}\",\"routing\":\"{here}\"}}}}\n",
-            "{{\"update\":{{\"_index\":\"a\",\"_id\":\"{here}\"}}}}\n{{\"doc\":{{}}}}\n"
+            "{{\"delete\":{{\"_id\":\"{there}\",\"routing\":\"{here}\"}}}}\n"
         ),
         here = here,
         there = there
     );
     let line = harness.request("/i/_bulk", &body);
-    let query = harness.request(&format!("/_bulk?routing={here}"), &index(&[there.clone(), here.clone()]));
+    let update = format!("{{\"update\":{{\"_index\":\"a\",\"_id\":\"{here}\"}}}}\n{{\"doc\":{{}}}}\n");
+    let named = index(&[there.clone(), here.clone()]) + &update;
+    let query = harness.request(&format!("/_bulk?routing={here}"), &named);
     harness.woken();
     assert_eq!(harness.upstreams(), ["es-0", "es-0"]);
     assert_eq!(harness.calls[0].headers[2], (":path".to_owned(), "/i/_bulk".to_owned()));
     harness.settle();
-    assert_eq!(harness.items(line), [(here.clone(), 201), (there.clone(), 404), (here.clone(), 201)]);
-    assert_eq!(harness.items(query), [(there, 201), (here, 201)]);
+    assert_eq!(harness.items(line), [(here.clone(), 201), (there.clone(), 404)]);
+    assert_eq!(harness.items(query), [(there, 201), (here.clone(), 201), (here, 201)]);
 }
 
 #[test]
@@ -144,6 +145,29 @@ fn an_unanswered_state_query_is_repeated() {
         harness.tick_after(Duration::from_secs(2));
         assert_eq!(harness.state_queries.len(), 1);
     }
+}
+
+#[test]
+fn requests_pass_through_while_the_state_is_stale() {
+    let mut harness = Harness::new(json!({"cluster_state": {"refresh": "2s", "stale_after": "10s"}}));
+    let body = index(&[id_on(0, 0)]);
+    for seconds in 0..14 {
+        let id = harness.request("/_bulk", &body);
+        assert_eq!(harness.passed.contains_key(&id), seconds >= 12, "after {seconds} s");
+        harness.woken();
+        harness.settle();
+        harness.tick_after(Duration::from_secs(1));
+        while let Some(Call { id: call, .. }) = harness.state_queries.pop() {
+            harness.root(Input::CallAnswered { call, response: Response { status: 403, ..Response::default() } });
+        }
+    }
+    assert_eq!(harness.passed_because(PassThrough::NoState), 2);
+    harness.tick_after(Duration::from_secs(2));
+    harness.load(&state());
+    let id = harness.request("/_bulk", &body);
+    harness.woken();
+    harness.settle();
+    assert!(harness.replies.contains_key(&id));
 }
 
 #[test]

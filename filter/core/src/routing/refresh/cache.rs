@@ -28,6 +28,11 @@ pub struct StateCache {
     known: Option<Version>,
     /// The state that was the latest at the end of the last cycle, and the time of that.
     verified: Option<(Version, Time)>,
+    /// The time when the state was last known to be the latest; before that, the time of the first bulk request.
+    fresh_at: Time,
+    stale_after: Time,
+    /// Whether a whole state was read, and the others do not know yet.
+    has_succeeded: bool,
     step: Step,
     cycle_due: Time,
     look_due: Time,
@@ -111,6 +116,9 @@ impl StateCache {
             watch: Watch::default(),
             known: None,
             verified: None,
+            fresh_at: Time::ZERO,
+            stale_after: timing.stale_after,
+            has_succeeded: false,
             step: Step::Asleep,
             cycle_due: Time::ZERO,
             look_due: Time::ZERO,
@@ -133,7 +141,7 @@ impl StateCache {
     pub fn wake(&mut self, now: Time) {
         if let Step::Asleep = self.step {
             self.step = Step::Rest;
-            (self.cycle_due, self.look_due) = (now, now);
+            (self.cycle_due, self.look_due, self.fresh_at) = (now, now, now);
         }
     }
 
@@ -214,6 +222,12 @@ impl StateCache {
         self.verified.as_ref().map(|(version, at)| (version, *at))
     }
 
+    /// Returns whether polls have failed for `cluster_state.stale_after`. What costs only speed when it is wrong would
+    /// still do, but not what decides order, ids and statuses: aliases, pipelines and settings.
+    pub fn is_stale(&self, now: Time) -> bool {
+        now >= self.fresh_at.saturating_add(self.interval).saturating_add(self.stale_after)
+    }
+
     /// Returns the next event.
     pub fn next_event(&mut self) -> Option<PollEvent> {
         self.events.pop_front()
@@ -269,14 +283,18 @@ impl StateCache {
         let is_others = !self.store.is_own(lease);
         let is_published = lease.known.is_some() && lease.parts.contains_key(&Part::Cluster);
         let is_whole = is_published && self.content.lacking.is_empty();
+        let (was_returned, has_succeeded) = (self.watch.was_returned(lease), self.watch.has_succeeded(lease));
         // This also applies if the next cycle has begun: a worker that polls all the time has the lease at almost every
         // check.
-        if self.watch.was_returned(lease) && is_others && is_whole {
+        if was_returned && is_others && is_whole {
             // The next cycle may not have published all that it has read.
             if !lease.is_held {
                 self.known.clone_from(&lease.known);
             }
-            self.cycle_ended(now);
+            if has_succeeded {
+                self.succeeded(now);
+            }
+            self.plan_cycle(now);
         }
         let is_taken = is_others && lease.is_held && age.is_none_or(|age| age < self.patience);
         if is_taken {
@@ -371,7 +389,9 @@ impl StateCache {
                     self.is_table_old = true;
                     self.events.push_back(PollEvent::Loaded);
                 }
-                self.cycle_ended(now);
+                self.has_succeeded = true;
+                self.succeeded(now);
+                self.plan_cycle(now);
                 if self.is_hinted {
                     // Other workers may be waiting for the lease.
                     self.cycle_due = self.cycle_due.max(now.saturating_add(self.gap()));
@@ -413,20 +433,25 @@ impl StateCache {
         }
     }
 
-    /// Records the end of a successful cycle, of this or another worker.
-    fn cycle_ended(&mut self, now: Time) {
+    /// Records that this or another worker has read the whole state.
+    fn succeeded(&mut self, now: Time) {
+        self.fresh_at = now;
         if let Some(known) = &self.known {
             self.verified = Some((known.clone(), now));
         }
+        self.is_table_old |= !std::mem::take(&mut self.missing).is_empty();
+        if let Some(table) = &self.table {
+            table.trust();
+        }
+    }
+
+    /// Plans the next cycle after one of this or another worker.
+    fn plan_cycle(&mut self, now: Time) {
         if !self.is_hinted {
             // Workers that must find a change in the shared data thus also see it within the interval.
             self.cycle_due = now.saturating_add(self.interval.saturating_sub(self.interval / LOOKS));
         } else {
             self.cycle_due = now.max(self.next_early_poll);
-        }
-        self.is_table_old |= !std::mem::take(&mut self.missing).is_empty();
-        if let Some(table) = &self.table {
-            table.trust();
         }
     }
 
@@ -473,7 +498,9 @@ impl StateCache {
                 }
             }
             let is_all = self.content.unpublished.is_empty();
-            self.store.tell(&found, cycle.is_some() || !is_all, self.known.as_ref());
+            let is_held = cycle.is_some() || !is_all;
+            let has_succeeded = !is_held && std::mem::take(&mut self.has_succeeded);
+            self.store.tell(&found, is_held, self.known.as_ref(), has_succeeded);
             if !is_all {
                 self.step = Step::Publish(cycle);
                 return Some(PollAction::Pause);

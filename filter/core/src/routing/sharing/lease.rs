@@ -19,6 +19,8 @@ pub(crate) struct Lease {
     /// A counter that increases when a holder returns the lease, so that the others detect the end of a cycle even if
     /// the next has begun.
     pub returns: u32,
+    /// A counter that increases when a holder has read a whole state, so that the others know how old theirs is.
+    pub successes: u32,
     /// The last state that was read completely.
     pub known: Option<Version>,
     /// The tag of each part. A tag is never reused.
@@ -31,6 +33,7 @@ pub(crate) struct Watch {
     seen: Option<(u64, u32)>,
     since: Time,
     returns: Option<u32>,
+    successes: u32,
 }
 
 impl Watch {
@@ -42,6 +45,11 @@ impl Watch {
         }
         (self.seen, self.since) = (found, now);
         None
+    }
+
+    /// Returns whether a whole state was read since the last call.
+    pub fn has_succeeded(&mut self, lease: &Lease) -> bool {
+        std::mem::replace(&mut self.successes, lease.successes) != lease.successes
     }
 
     /// Returns whether the lease was returned since the last call.

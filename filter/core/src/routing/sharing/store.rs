@@ -29,7 +29,7 @@ pub(crate) struct Found {
 }
 
 /// The version of the published format. Workers share only with workers of the same format.
-const FORM: &str = "bulk_reshuffle.state.5";
+const FORM: &str = "bulk_reshuffle.state.6";
 
 /// The version that stands for an absent value. A write with it succeeds only if no other worker has written.
 const FIRST: u32 = u32::MAX;
@@ -89,9 +89,11 @@ impl SharedStore {
         }
     }
 
-    /// Publishes the list of parts and the last state that was read completely.
-    pub fn tell(&mut self, found: &Found, is_held: bool, known: Option<&Version>) {
+    /// Publishes the list of parts and the last state that was read completely. `succeeded` tells whether it was read
+    /// since the last call.
+    pub fn tell(&mut self, found: &Found, is_held: bool, known: Option<&Version>, succeeded: bool) {
         self.own.known = known.cloned();
+        self.own.successes = found.lease.successes.wrapping_add(u32::from(succeeded));
         self.own.returns = found.lease.returns.wrapping_add(u32::from(!is_held));
         // If another worker has just taken the lease, the next check corrects this.
         self.write(found, is_held);

@@ -244,3 +244,26 @@ fn a_missing_upstream_is_retried_after_a_cycle() {
     harness.run_for(INTERVAL);
     harness.check();
 }
+
+#[test]
+fn a_state_is_stale_once_polls_have_failed_for_long() {
+    // The default of `cluster_state.stale_after`.
+    const LIMIT: Time = Time::from_secs(60);
+    let mut harness = Harness::settled(3);
+    let are_stale = |harness: &Harness| -> Vec<bool> {
+        harness.workers.iter().map(|worker| worker.borrow().cache.is_stale(harness.now)).collect()
+    };
+    // Polls that find no change keep it fresh, in all workers.
+    harness.run_for(LIMIT * 3);
+    assert_eq!(are_stale(&harness), [false; 3]);
+    let fail = |harness: &mut Harness, time| harness.run_with(time, |_, _| QueryOutcome::With(403, Vec::new()));
+    fail(&mut harness, LIMIT - SECOND);
+    assert_eq!(are_stale(&harness), [false; 3]);
+    fail(&mut harness, INTERVAL * 2);
+    assert_eq!(are_stale(&harness), [true; 3]);
+    let ages = harness.workers.iter().map(|worker| harness.now - worker.borrow().cache.verified().unwrap().1);
+    assert!(ages.into_iter().all(|age| age > LIMIT));
+    harness.run_for(INTERVAL * 2);
+    assert_eq!(are_stale(&harness), [false; 3]);
+    harness.check();
+}

@@ -216,8 +216,10 @@ function showNotices({ last }) {
   const notices = last.ignored_switches.slice();
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
   if (!state) notices.push('The cluster state is not known yet. The first bulk request starts the polls.');
-  if (state && state.age_milliseconds > 10 * state.refresh_milliseconds) {
-    notices.push(`The cluster state was last verified ${duration(state.age_milliseconds)} ago. Either there are no bulk requests, without which the filter does not poll, or the polls fail.`);
+  if (state && state.stale) {
+    notices.push(`The cluster state was last verified ${duration(state.age_milliseconds)} ago. The polls fail, so all requests pass through.`);
+  } else if (state && state.age_milliseconds > 10 * state.refresh_milliseconds) {
+    notices.push(`The cluster state was last verified ${duration(state.age_milliseconds)} ago. The polls fail.`);
   }
   if (totals.memory_limit_bytes > 0 && totals.memory_bytes > 0.8 * totals.memory_limit_bytes) {
     notices.push('Memory is almost exhausted: more requests will pass through.');
