@@ -174,7 +174,7 @@ impl Engine {
 
     /// Lets the headers of requests without a body continue, so that no request waits forever.
     pub(crate) fn let_headers_go(&mut self) {
-        while let Some(id) = self.header_pauses.next_overdue(self.now) {
+        while let Some((id, was_suspected)) = self.header_pauses.next_overdue(self.now) {
             if self.admin_overdue(id) {
                 continue;
             }
@@ -182,7 +182,7 @@ impl Engine {
                 self.leave(id);
                 self.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
                 self.record_passed_through(id, PassThrough::HeaderPause);
-                self.header_pauses.resume(id, self.now);
+                self.header_pauses.resume(id, was_suspected, self.now);
                 self.outbox.resume(id);
             }
         }

@@ -26,7 +26,7 @@ fn headers_are_held_back_where_bodies_arrive() {
 }
 
 #[test]
-fn where_no_body_arrives_the_request_and_later_headers_continue() {
+fn where_no_body_arrives_two_requests_and_later_headers_continue() {
     let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
     let first = harness.head("/_bulk", &[]);
     harness.woken();
@@ -36,17 +36,42 @@ fn where_no_body_arrives_the_request_and_later_headers_continue() {
     harness.tick_after(Duration::from_millis(1));
     assert_eq!(harness.resumed, [first]);
     assert_eq!(harness.passed_because(PassThrough::HeaderPause), 1);
-    // The body was waiting behind the headers.
+    // The body was waiting behind the headers, or the client is slow.
     harness.data(first, "{}", false);
     assert_eq!(harness.passed[&first], b"{}");
+    let second = harness.head("/_bulk", &[]);
+    harness.tick_after(2 * PATIENCE - Duration::from_millis(1));
+    assert_eq!(harness.resumed, [first]);
+    harness.tick_after(Duration::from_millis(1));
+    assert_eq!(harness.resumed, [first, second]);
+    harness.data(second, "{}", false);
     harness.woken();
     assert_eq!(harness.warnings.len(), 1);
-    let second = harness.request("/_bulk", &body());
-    assert_eq!(harness.headers_gone, [second]);
+    let third = harness.request("/_bulk", &body());
+    assert_eq!(harness.headers_gone, [third]);
     harness.woken();
     harness.settle();
-    assert_eq!(harness.items(second), [(id_on(0, 0), 201)]);
-    assert!(harness.engine.is_idle());
+    assert_eq!(harness.items(third), [(id_on(0, 0), 201)]);
+}
+
+#[test]
+fn slow_clients_whose_bodies_take_as_long_as_the_patience_do_not_change_the_mode() {
+    for late in [Duration::ZERO, Duration::from_millis(7), Duration::from_millis(20)] {
+        let mut harness = Harness::new(json!({}));
+        // They come together, so both are held back for the same time.
+        let slow = [0, 1].map(|_| harness.head("/_bulk", &[]));
+        harness.tick_after(PATIENCE);
+        assert_eq!(harness.resumed, slow);
+        harness.now += late;
+        slow.iter().for_each(|id| harness.data(*id, body(), true));
+        let next = harness.head("/_bulk", &[]);
+        harness.tick_after(PATIENCE + late);
+        harness.data(next, body(), true);
+        harness.woken();
+        harness.settle();
+        assert_eq!(harness.items(next), [(id_on(0, 0), 201)]);
+        assert!(harness.headers_gone.is_empty() && harness.warnings.is_empty(), "{late:?}");
+    }
 }
 
 #[test]
