@@ -108,9 +108,9 @@ impl Engine {
         }
     }
 
-    /// Separates a batch of several requests that was refused as a whole. None of it was carried out, so each request's
-    /// share is sent again alone, and only the offending request gets the error.
-    fn separate(&mut self, mut batch: Batch) {
+    /// Separates a batch of several requests that was refused. None of it was carried out, so each request's share is
+    /// sent again alone, and only the offending request gets the error.
+    pub(crate) fn separate(&mut self, mut batch: Batch) {
         self.count(Counter::BatchesSeparated(batch.upstream), 1);
         self.release(batch.hold.take());
         for held in std::mem::take(&mut batch.shares).into_iter().rev() {
