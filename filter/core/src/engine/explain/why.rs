@@ -34,7 +34,8 @@ impl From<PassThrough> for Why {
             }
             PassThrough::ActionLine => {
                 "Not every cluster interprets the action line in the same way. It is malformed, lacks an id that it \
-                 needs, or has a parameter such as `_type`, or a version without a version type."
+                 needs, or has a parameter such as `_type`, or a version without a version type. Or it has another \
+                 value of `require_alias` or `require_data_stream` than the lines before it."
             }
             PassThrough::UpdateBody => "Not every cluster accepts the body of the update.",
             PassThrough::Incomplete => "The body ends in the middle of an operation, or without a newline.",

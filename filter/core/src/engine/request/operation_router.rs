@@ -52,6 +52,16 @@ pub struct Named<'a> {
     ingest: Result<Ingest, Unrouted>,
 }
 
+/// What an operation requires of the name that it writes to. If the name does not exist, the cluster creates it for all
+/// operations of a batch together, and only if none of them requires something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirements {
+    /// Whether the name must be an alias: `require_alias` of the line, or else of the query.
+    pub alias: bool,
+    /// Whether it must be a data stream: `require_data_stream` of the line, or else of the query.
+    pub data_stream: bool,
+}
+
 /// The routing of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoutedOperation {
@@ -196,6 +206,14 @@ impl<'a> OperationRouter<'a> {
         target.index().len().max(self.default_index.map_or(0, str::len)) as u64
     }
 
+    /// Returns what the operation of this line requires of its name.
+    pub fn requirements(&self, line: &ActionLine<'_>) -> Requirements {
+        Requirements {
+            alias: line.require_alias.unwrap_or(self.require_alias),
+            data_stream: self.require_data_stream(line) == Some(true),
+        }
+    }
+
     fn require_data_stream(&self, line: &ActionLine<'_>) -> Option<bool> {
         line.require_data_stream.or(self.require_data_stream)
     }
@@ -211,8 +229,9 @@ impl<'a> OperationRouter<'a> {
             _ => {}
         }
         let kind = named.target.kind();
-        let lacks_alias = line.require_alias.unwrap_or(self.require_alias) && !kind.is_alias();
-        let lacks_stream = self.require_data_stream(line) == Some(true) && !kind.is_data_stream();
+        let Requirements { alias, data_stream } = self.requirements(line);
+        let lacks_alias = alias && !kind.is_alias();
+        let lacks_stream = data_stream && !kind.is_data_stream();
         match lacks_alias || lacks_stream || (kind.is_data_stream() && routing.is_some()) {
             true => MissingId::Pass,
             false => named.missing_id,
