@@ -78,8 +78,9 @@ impl From<Unrouted> for Why {
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",
             Unrouted::IndexPipeline => {
-                "The index has an ingest pipeline. The operation is an update, or not all nodes return items in order \
-                 (Elasticsearch does since 7.17.18 and 8.13)."
+                "The index has an ingest pipeline. The operation is an update, the query has \
+                 `list_executed_pipelines`, or not all nodes return items in order (Elasticsearch does since 7.17.18 \
+                 and 8.13)."
             }
             Unrouted::NamedPipeline => {
                 "The request names an ingest pipeline, and not all nodes return items in order (Elasticsearch does since \

@@ -396,6 +396,7 @@ impl Request {
             default_pipeline: self.head.default_pipeline.as_deref(),
             require_alias: self.head.require_alias,
             require_data_stream: self.head.require_data_stream,
+            lists_pipelines: self.head.lists_pipelines,
             round_robin: self.round_robin,
             direct: &mut self.direct,
             ids,

@@ -29,6 +29,8 @@ pub struct OperationRouter<'a> {
     pub require_alias: bool,
     /// The default of `require_data_stream` for action lines, if the query has one.
     pub require_data_stream: Option<bool>,
+    /// Whether the items list the pipelines that the cluster has run. Their names have any length and number.
+    pub lists_pipelines: bool,
     /// The round-robin counter that chooses a node for the request's operations without an id.
     pub round_robin: usize,
     /// The cached results of [`direct`](crate::routing::WriteTarget::direct).
@@ -114,7 +116,7 @@ impl<'a> OperationRouter<'a> {
         named: Named<'_>,
         why: Unrouted,
     ) -> Result<RoutedOperation, Unrouted> {
-        let ingest = ingest(named, line)?;
+        let ingest = self.ingest(named, line)?;
         let count = self.unrouted.entry(why).or_default();
         *count = count.saturating_add(1);
         // A pipeline may put another id in place of the given one.
@@ -174,7 +176,7 @@ impl<'a> OperationRouter<'a> {
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
-        let ingest = ingest(named, line)?;
+        let ingest = self.ingest(named, line)?;
         let routing = line.routing.as_deref().or(self.default_routing);
         if ingest == Ingest::Unproven {
             return match named.target.route(line.id.as_deref().map(hash), routing) {
@@ -296,19 +298,21 @@ impl<'a> OperationRouter<'a> {
         };
         Place { destination: Destination { upstream, waits, scope }, shards }
     }
-}
 
-/// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.
-fn ingest(named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
-    let ingest = match (line.action, line.pipeline) {
-        (Action::Delete, _) => return Ok(Ingest::None),
-        (_, None) => named.ingest?,
-        (_, pipeline) => named.target.ingest(pipeline)?,
-    };
-    match ingest {
-        Ingest::None => Ok(Ingest::None),
-        // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index.
-        _ if line.action == Action::Update => Err(Unrouted::IndexPipeline),
-        ingest => Ok(ingest),
+    /// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.
+    fn ingest(&self, named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
+        let ingest = match (line.action, line.pipeline) {
+            (Action::Delete, _) => return Ok(Ingest::None),
+            (_, None) => named.ingest?,
+            (_, pipeline) => named.target.ingest(pipeline)?,
+        };
+        match ingest {
+            Ingest::None => Ok(Ingest::None),
+            // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index.
+            _ if line.action == Action::Update => Err(Unrouted::IndexPipeline),
+            // No room can be reserved for items of any length.
+            _ if self.lists_pipelines => Err(Unrouted::IndexPipeline),
+            ingest => Ok(ingest),
+        }
     }
 }
