@@ -53,6 +53,9 @@ pub const ITEM_ROOM: u64 = 384;
 /// each possibly twice. A release may write errors of any length; this is more than `make test-matrix` has seen.
 pub const ERROR_ROOM: u64 = 1024;
 
+/// The beginning of the reason with which OpenSearch's security plug-in refuses operations.
+const NO_PERMISSIONS: &[u8] = br#""reason":"no permissions for ["#;
+
 /// The error for a body that is not a bulk answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an answer to a bulk request")]
@@ -81,6 +84,12 @@ impl Answer {
     /// Returns the text of one of this answer's items.
     pub fn text(&self, item: &AnswerItem) -> &[u8] {
         part(&self.body, item.start as usize..item.end as usize, "an item lies within its answer")
+    }
+
+    /// Returns whether OpenSearch's security plug-in refused the operation of one of this answer's items. The plug-in
+    /// refuses all operations of a batch on a shard if the user lacks the right to one of them, and none is carried out.
+    pub fn is_refused(&self, item: &AnswerItem) -> bool {
+        item.status == 403 && memchr::memmem::find(self.text(item), NO_PERMISSIONS).is_some()
     }
 
     /// Returns the length, in bytes, of `count` items from item `first` on, with their separators.

@@ -143,6 +143,53 @@ async fn only_the_offending_request_of_a_refused_batch_is_refused() -> Result<()
     scene.finish().await
 }
 
+/// Answers as OpenSearch's security plug-in does to a user who may index but not delete: it refuses all operations of a
+/// batch on a shard if one of them deletes.
+fn guarded() -> Reaction {
+    let guard = |items: &mut Vec<Value>| {
+        if !items.iter().any(|item| item.get("delete").is_some()) {
+            return;
+        }
+        for item in items {
+            let (_, fields) = item.as_object_mut().unwrap().iter_mut().next().unwrap();
+            let error = json!({
+                "type": "security_exception",
+                "reason": "no permissions for [indices:data/write/delete] and User [name=writer, backend_roles=[], \
+                           requestedTenant=null]",
+            });
+            *fields = json!({"_index": fields["_index"], "_id": fields["_id"], "status": 403, "error": error});
+        }
+    };
+    Reaction::Items(Items::default().change(guard))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_all_operations_on_a_shard_stays_with_the_offending_request() -> Result<()> {
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
+    let gate = Gate::closed();
+    let closed = gate.clone();
+    scene.cluster.react(move |_| guarded().after(&closed));
+    let write = |number: usize| scene.cluster.write_book(0, number).unwrap();
+    let mut answers = vec![scene.begin_bulk("/_bulk", &[], write(0))];
+    scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
+    answers.push(scene.begin_bulk("/_bulk", &[], write(1)));
+    let offender = scene.begin_bulk("/_bulk", &[], lines::delete("books", &scene.cluster.book(0, 2)?));
+    answers.push(scene.begin_bulk("/_bulk", &[], write(3) + &scene.cluster.write_book(1, 0)?));
+    scene.wait_for_operations(5).await?;
+    gate.open();
+
+    for answer in answers {
+        let items = Item::read_all(&answer.get().await?)?;
+        assert!(items.iter().all(|item| item.status == 201), "{items:?}");
+    }
+    let refused = Item::read_all(&offender.get().await?)?;
+    assert_eq!((refused.len(), refused[0].status, refused[0].error()), (1, 403, Some("security_exception")));
+    let sizes: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.operations().unwrap().len()).collect();
+    assert_eq!(sizes, [1, 3, 1, 1, 1]);
+    assert_eq!(scene.counted("batches_separated_total.upstream.es-0").await?, 1);
+    scene.finish().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_means_an_unknown_outcome_without_a_retry() -> Result<()> {
     let config = json!({"dispatch": {"timeout": "300ms"}, "retry": {"attempts": 0}});

@@ -36,7 +36,8 @@ impl From<PassThrough> for Why {
             }
             PassThrough::ActionLine => {
                 "Not every cluster interprets the action line in the same way. It is malformed, lacks an id that it \
-                 needs, or has a parameter such as `_type`, or a version without a version type."
+                 needs, or has a parameter such as `_type`, or a version without a version type. Or it has another \
+                 value of `require_alias` or `require_data_stream` than the lines before it."
             }
             PassThrough::UpdateBody => "Not every cluster accepts the body of the update.",
             PassThrough::Incomplete => "The body ends in the middle of an operation, or without a newline.",
@@ -83,8 +84,9 @@ impl From<Unrouted> for Why {
             Unrouted::Closed => "The index is closed.",
             Unrouted::WriteBlock => "The index has a block and accepts no operations.",
             Unrouted::IndexPipeline => {
-                "The index has an ingest pipeline. The operation is an update, or not all nodes return items in order \
-                 (Elasticsearch does since 7.17.18 and 8.13)."
+                "The index has an ingest pipeline. The operation is an update, the query has \
+                 `list_executed_pipelines`, or not all nodes return items in order (Elasticsearch does since 7.17.18 \
+                 and 8.13)."
             }
             Unrouted::NamedPipeline => {
                 "The request names an ingest pipeline, and not all nodes return items in order (Elasticsearch does since \

@@ -98,6 +98,9 @@ impl Engine {
                 }
                 Err(response) => self.batch_accepted(batch, response),
             },
+            429 if is_carried_out_in_part(&batch, &response.body) && !self.is_idempotent(&batch) => {
+                self.settle_refused(&batch, response);
+            }
             429 => {
                 if let Err(batch) = self.retry(batch, RetryCause::Busy) {
                     self.settle_refused(&batch, response);
@@ -108,9 +111,9 @@ impl Engine {
         }
     }
 
-    /// Separates a batch of several requests that was refused as a whole. None of it was carried out, so each request's
-    /// share is sent again alone, and only the offending request gets the error.
-    fn separate(&mut self, mut batch: Batch) {
+    /// Separates a batch of several requests that was refused. None of it was carried out, so each request's share is
+    /// sent again alone, and only the offending request gets the error.
+    pub(crate) fn separate(&mut self, mut batch: Batch) {
         self.count(Counter::BatchesSeparated(batch.upstream), 1);
         self.release(batch.hold.take());
         for held in std::mem::take(&mut batch.shares).into_iter().rev() {
@@ -237,6 +240,14 @@ fn reveals_a_change(body: &[u8]) -> bool {
 /// Returns whether a refusal may be caused by one request, and not by the caller (401) or the node (5xx).
 fn is_about_one_request(status: u16) -> bool {
     (400..500).contains(&status) && status != 401
+}
+
+/// Returns whether a batch that was refused with 429 may have been carried out in part. With `shard_indexing_pressure`,
+/// OpenSearch counts the bytes of one shard after the other, and sends the operations of each shard before it counts the
+/// next. All other refusals of a whole batch with 429 precede its first operation.
+fn is_carried_out_in_part(batch: &Batch, body: &[u8]) -> bool {
+    const AT_SHARD: &[u8] = b"rejected execution of coordinating operation [shard_detail=[";
+    batch.operations() > 1 && memchr::memmem::find(body, AT_SHARD).is_some()
 }
 
 /// Returns the response to a request that could not be sent to any node, in Elasticsearch's format.

@@ -101,9 +101,9 @@ impl Engine {
     /// Holds the shares of a request whose body has ended.
     fn hold(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
-        if request.has_type {
-            // Requests without a type must not get its warning.
-            let (hash, identity) = (!request.head.caller_hash, &self.settings.current.dispatch.identity);
+        let hash = request.caller_hash();
+        if hash != request.head.caller_hash {
+            let identity = &self.settings.current.dispatch.identity;
             let entered = self.callers.enter(hash, &request.head.caller, identity);
             self.callers.leave(request.caller);
             (request.caller, request.class) = entered;

@@ -37,7 +37,8 @@ impl Engine {
         }
     }
 
-    /// Assigns the items to their requests, and retries the operations that the node rejected with 429.
+    /// Assigns the items to their requests, and retries the operations that the node rejected with 429. Separates the
+    /// requests whose operations were refused together, so that only the offending request keeps the refusal.
     pub(crate) fn batch_accepted(&mut self, batch: Batch, Response { headers, body, .. }: Response) {
         let answer = match Answer::read(body, batch.operations() as usize) {
             Ok(answer) => self.within_room(&batch, answer),
@@ -47,11 +48,14 @@ impl Engine {
             return self.attribute(&batch, &headers, answer);
         }
         let answer = Rc::new(NodeAnswer::new(&headers, answer, &self.memory));
+        let is_refused = |item: &AnswerItem| answer.answer.is_refused(item);
+        let is_separated = batch.shares.len() > 1 && answer.answer.items.iter().any(is_refused);
+        let is_wanted = |item: &AnswerItem| item.status == 429 || is_separated && is_refused(item);
         let mut first = 0_usize;
-        let mut busy = Vec::with_capacity(batch.shares.len());
+        let mut again = Vec::with_capacity(batch.shares.len());
         for held in &batch.shares {
             let items = part(&answer.answer.items, first.., "an answer has an item for each operation");
-            busy.push(self.busy(held, items));
+            again.push(self.again(held, items, is_wanted));
             if let Some(request) = self.requests.get_mut(&held.request) {
                 let outcome = Outcome::Items { answer: Rc::clone(&answer), items: ItemNumbers::From(first) };
                 request.record(held.share, held.selection.clone(), outcome);
@@ -62,21 +66,32 @@ impl Engine {
             }
             first = first.plus(held.operations as usize, "an answer has an item for each operation");
         }
-        let again: Vec<HeldShare> = busy.iter().flatten().cloned().collect();
-        let is_sent_again = !again.is_empty()
-            && self.has_room_again(&again)
-            && self.retry(Batch { shares: again.clone(), ..batch.clone() }, RetryCause::Busy).is_ok();
-        if is_sent_again {
-            self.expect_again(&again);
-        }
-        for (held, busy) in batch.shares.iter().zip(busy) {
-            if busy.is_none() || !is_sent_again {
+        let is_sent_again = self.send_again(&batch, &again, is_separated);
+        for (held, again) in batch.shares.iter().zip(again) {
+            if again.is_none() || !is_sent_again {
                 self.finish(held);
             }
         }
         if !is_sent_again {
             self.holds.completed(&batch, self.now);
         }
+    }
+
+    /// Sends operations of a batch again, for each share the given ones: each share alone and at once, or all together
+    /// after a delay. Returns whether they are sent.
+    fn send_again(&mut self, batch: &Batch, again: &[Option<HeldShare>], is_separated: bool) -> bool {
+        let again: Vec<HeldShare> = again.iter().flatten().cloned().collect();
+        if again.is_empty() || !self.has_room_again(&again) {
+            return false;
+        }
+        let rest = Batch { shares: again.clone(), ..batch.clone() };
+        if is_separated {
+            self.separate(rest);
+        } else if self.retry(rest, RetryCause::Busy).is_err() {
+            return false;
+        }
+        self.expect_again(&again);
+        true
     }
 
     /// Returns whether there is room for an answer of this size. If there is none, an answer that is longer than its
@@ -159,12 +174,17 @@ impl Engine {
         })
     }
 
-    /// Returns the operations of a share that a node rejected with 429 and that may be sent again: those that no later
-    /// operation on the same document has overtaken.
-    fn busy(&self, held: &HeldShare, items: &[AnswerItem]) -> Option<HeldShare> {
+    /// Returns the operations of a share that are wanted again, by their items, and that may be sent again: those that
+    /// no later operation on the same document has overtaken.
+    fn again(
+        &self,
+        held: &HeldShare,
+        items: &[AnswerItem],
+        is_wanted: impl Fn(&AnswerItem) -> bool,
+    ) -> Option<HeldShare> {
         let request = self.requests.get(&held.request)?;
         let items = items.get(..held.operations as usize)?;
-        if !items.iter().any(|item| item.status == 429) {
+        if !items.iter().any(&is_wanted) {
             return None;
         }
         let operations: Vec<&Operation> = request.share_operations(held.share, &held.selection).collect();
@@ -174,7 +194,7 @@ impl Engine {
         let (mut again, mut bytes, mut overtaking) = (VecDeque::new(), 0_u64, BTreeSet::new());
         for ((item, operation), place) in items.iter().zip(operations).zip(places).rev() {
             let document = if is_unproven { Some(0) } else { operation.placement.id_hash };
-            if item.status == 429 && document.is_none_or(|document| !overtaking.contains(&document)) {
+            if is_wanted(item) && document.is_none_or(|document| !overtaking.contains(&document)) {
                 again.push_front(place);
                 bytes = bytes.saturating_add(request.sent_bytes(operation));
             } else {

@@ -22,6 +22,8 @@ pub struct Head {
     pub require_alias: bool,
     /// The query's `require_data_stream`, for action lines that do not specify it; `None` if the query does not either.
     pub require_data_stream: Option<bool>,
+    /// The query's `list_executed_pipelines`: whether each item lists the pipelines that the cluster has run.
+    pub lists_pipelines: bool,
     /// The parts of the answer that the client requests. It is not forwarded to the nodes.
     pub filter_path: FilterPath,
     /// Whether the client requests an indented answer. This is not forwarded either.
@@ -57,8 +59,16 @@ impl Head {
         let length = path.len() as u64;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let default_index = default_index(path)?;
-        let Query { default_routing, default_pipeline, require_alias, require_data_stream, filter_path, pretty, sent } =
-            Query::read(query)?;
+        let Query {
+            default_routing,
+            default_pipeline,
+            require_alias,
+            require_data_stream,
+            lists_pipelines,
+            filter_path,
+            pretty,
+            sent,
+        } = Query::read(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         if headers.iter().any(|header| authenticates_body(header, config)) {
@@ -82,6 +92,7 @@ impl Head {
             default_pipeline,
             require_alias,
             require_data_stream,
+            lists_pipelines,
             filter_path,
             pretty,
             gzip,
@@ -128,6 +139,7 @@ struct Query {
     default_pipeline: Option<String>,
     require_alias: bool,
     require_data_stream: Option<bool>,
+    lists_pipelines: bool,
     filter_path: FilterPath,
     pretty: bool,
     /// The part of the query that is forwarded to the nodes.
@@ -152,11 +164,8 @@ impl Query {
                 ("timeout", value) if is_too_long(value) => return Err(PassThrough::Parameter),
                 ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
                 // A cluster does not answer at all if one of these values is neither true nor false.
-                (
-                    "human" | "error_trace" | "include_source_on_error" | "list_executed_pipelines",
-                    "" | "true" | "false",
-                )
-                | ("format", "json") => {}
+                ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
+                ("list_executed_pipelines", "" | "true" | "false") => read.lists_pipelines = value != "false",
                 ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
                 ("require_data_stream", "" | "true" | "false") => read.require_data_stream = Some(value != "false"),
                 ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),

@@ -34,7 +34,8 @@ pub enum Counter {
     BatchesRedirected(UpstreamId),
     /// Batches that were sent again.
     BatchesRetried(RetryCause, UpstreamId),
-    /// Batches of several requests that were refused as a whole, and whose requests were sent again separately.
+    /// Batches of several requests that were refused together, as a whole or on one shard, and whose requests were sent
+    /// again separately.
     BatchesSeparated(UpstreamId),
     /// Answers with items that were not at the positions of their operations, by upstream.
     AnswersMismatched(UpstreamId),

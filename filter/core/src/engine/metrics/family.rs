@@ -117,7 +117,7 @@ families! {
         "Batches that were sent again: after a 429 for some or all of their operations (`busy`), or because the \
          connection broke (`lost`).";
     BATCHES_SEPARATED = Kind::Counter, "batches_separated_total", [Upstream],
-        "Batches that were refused as a whole, and whose requests were sent again separately.";
+        "Batches that were refused together, as a whole or on one shard, and whose requests were sent again separately.";
     ANSWERS_MISMATCHED = Kind::Counter, "answers_mismatched_total", [Upstream],
         "Answers with items that were not at the positions of their operations.";
     OPERATIONS_UNKNOWN = Kind::Counter, "operations_unknown_total", [Upstream],

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
-use super::operation_router::{Names, OperationRouter, Place, RoutedOperation};
+use super::operation_router::{Names, OperationRouter, Place, Requirements, RoutedOperation};
 use crate::Time;
 use crate::bulk::{
     AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
@@ -59,7 +59,9 @@ pub struct Request {
     /// The number of operations that go to the coordinating upstream, by reason.
     pub unrouted: BTreeMap<Unrouted, usize>,
     /// Whether one of its lines has a `_type`. The cluster then adds a `warning` to the answer.
-    pub has_type: bool,
+    has_type: bool,
+    /// What all its operations require of their names; `None` before the first one.
+    requirements: Option<Requirements>,
     /// The names that its operations are written to.
     names: Names,
     /// The name that is missing in the table and makes the request pass through.
@@ -187,6 +189,7 @@ impl Request {
             direct: HashMap::new(),
             unrouted: BTreeMap::new(),
             has_type: false,
+            requirements: None,
             names: Names::default(),
             unknown: None,
             splices: Splices::default(),
@@ -265,6 +268,22 @@ impl Request {
             self.recharge();
         }
         Ok(())
+    }
+
+    /// Returns the hash under which its caller is registered. It keeps the request apart from others of its caller if its
+    /// lines have parameters that the query lacks and that concern a whole batch. A `_type` adds a warning to the answer.
+    /// A required alias or data stream keeps the cluster from creating an index of that name.
+    pub fn caller_hash(&self) -> u64 {
+        let Head { caller_hash, require_alias, require_data_stream, .. } = *self.head;
+        let by_lines = |required: fn(&Requirements) -> bool, by_query: bool| {
+            self.requirements.is_some_and(|requirements| required(&requirements) != by_query)
+        };
+        let apart = [
+            self.has_type,
+            by_lines(|required| required.alias, require_alias),
+            by_lines(|required| required.data_stream, require_data_stream == Some(true)),
+        ];
+        apart.into_iter().fold(0, |bits, is_apart| bits << 1 | u64::from(is_apart)) ^ caller_hash
     }
 
     /// Returns whether one of its operations is under a pipeline that may change where documents go. Any two of them may
@@ -394,7 +413,7 @@ impl Request {
     }
 
     fn read_operations(&mut self, ids: &mut IdGenerator) -> Result<(), PassThrough> {
-        let Self { reader, body, operations, shares, share_numbers, splices, items, longest_name, has_type, .. } = self;
+        let Self { reader, body, operations, shares, share_numbers, splices, items, longest_name, .. } = self;
         let mut router = OperationRouter {
             table: &self.table,
             config: &self.config,
@@ -405,6 +424,7 @@ impl Request {
             default_pipeline: self.head.default_pipeline.as_deref(),
             require_alias: self.head.require_alias,
             require_data_stream: self.head.require_data_stream,
+            lists_pipelines: self.head.lists_pipelines,
             round_robin: self.round_robin,
             direct: &mut self.direct,
             ids,
@@ -417,13 +437,17 @@ impl Request {
         reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
             let RoutedOperation { id_hash, place, parameter, name, under_pipeline } =
                 router.place(line).map_err(PassThrough::Unrouted)?;
+            let requirements = router.requirements(line);
+            if *self.requirements.get_or_insert(requirements) != requirements {
+                return Err(PassThrough::ActionLine);
+            }
             // An item repeats the names and the id of the line, or contains those that the cluster puts in their place.
             let item = ITEM_ROOM.saturating_add(line.bytes()).saturating_add(name);
             (*items, *longest_name) = (items.saturating_add(item), (*longest_name).max(name));
             if let Some(parameter) = parameter {
                 splices.push(line.splice(start, parameter));
             }
-            *has_type |= line.has_type;
+            self.has_type |= line.has_type;
             let share = match share_numbers.find(shares, place.destination) {
                 Some(share) => share,
                 None => {

@@ -29,6 +29,8 @@ pub struct OperationRouter<'a> {
     pub require_alias: bool,
     /// The default of `require_data_stream` for action lines, if the query has one.
     pub require_data_stream: Option<bool>,
+    /// Whether the items list the pipelines that the cluster has run. Their names have any length and number.
+    pub lists_pipelines: bool,
     /// The round-robin counter that chooses a node for the request's operations without an id.
     pub round_robin: usize,
     /// The cached results of [`direct`](crate::routing::WriteTarget::direct).
@@ -65,6 +67,16 @@ pub struct Named<'a> {
     missing_id: MissingId,
     /// The pipelines of operations whose line names none.
     ingest: Result<Ingest, Unrouted>,
+}
+
+/// What an operation requires of the name that it writes to. If the name does not exist, the cluster creates it for all
+/// operations of a batch together, and only if none of them requires something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirements {
+    /// Whether the name must be an alias: `require_alias` of the line, or else of the query.
+    pub alias: bool,
+    /// Whether it must be a data stream: `require_data_stream` of the line, or else of the query.
+    pub data_stream: bool,
 }
 
 /// The routing of an operation.
@@ -120,7 +132,7 @@ impl<'a> OperationRouter<'a> {
         named: Named<'_>,
         why: Unrouted,
     ) -> Result<RoutedOperation, Unrouted> {
-        let ingest = ingest(named, line)?;
+        let ingest = self.ingest(named, line)?;
         let count = self.unrouted.entry(why).or_default();
         *count = count.saturating_add(1);
         // A pipeline may put another id in place of the given one.
@@ -183,7 +195,7 @@ impl<'a> OperationRouter<'a> {
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
-        let ingest = ingest(named, line)?;
+        let ingest = self.ingest(named, line)?;
         let routing = line.routing.as_deref().or(self.default_routing);
         if ingest == Ingest::Unproven {
             return match named.target.route(line.id.as_deref().map(hash), routing) {
@@ -215,6 +227,14 @@ impl<'a> OperationRouter<'a> {
         target.index().len().max(self.default_index.map_or(0, str::len)) as u64
     }
 
+    /// Returns what the operation of this line requires of its name.
+    pub fn requirements(&self, line: &ActionLine<'_>) -> Requirements {
+        Requirements {
+            alias: line.require_alias.unwrap_or(self.require_alias),
+            data_stream: self.require_data_stream(line) == Some(true),
+        }
+    }
+
     fn require_data_stream(&self, line: &ActionLine<'_>) -> Option<bool> {
         line.require_data_stream.or(self.require_data_stream)
     }
@@ -230,8 +250,9 @@ impl<'a> OperationRouter<'a> {
             _ => {}
         }
         let kind = named.target.kind();
-        let lacks_alias = line.require_alias.unwrap_or(self.require_alias) && !kind.is_alias();
-        let lacks_stream = self.require_data_stream(line) == Some(true) && !kind.is_data_stream();
+        let Requirements { alias, data_stream } = self.requirements(line);
+        let lacks_alias = alias && !kind.is_alias();
+        let lacks_stream = data_stream && !kind.is_data_stream();
         match lacks_alias || lacks_stream || (kind.is_data_stream() && routing.is_some()) {
             true => MissingId::Pass,
             false => named.missing_id,
@@ -296,6 +317,23 @@ impl<'a> OperationRouter<'a> {
         };
         Place { destination: Destination { upstream, waits, scope }, shards }
     }
+
+    /// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.
+    fn ingest(&self, named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
+        let ingest = match (line.action, line.pipeline) {
+            (Action::Delete, _) => return Ok(Ingest::None),
+            (_, None) => named.ingest?,
+            (_, pipeline) => named.target.ingest(pipeline)?,
+        };
+        let is_refused = match line.action {
+            // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index, and
+            // do not heed `_none`.
+            Action::Update => (ingest, named.target.ingest(None)?) != (Ingest::None, Ingest::None),
+            // No room can be reserved for items of any length.
+            _ => self.lists_pipelines && ingest != Ingest::None,
+        };
+        if is_refused { Err(Unrouted::IndexPipeline) } else { Ok(ingest) }
+    }
 }
 
 impl Names {
@@ -322,19 +360,4 @@ impl Names {
     pub fn are_mixed(&self) -> bool {
         self.in_line == [true, true]
     }
-}
-
-/// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.
-fn ingest(named: Named<'_>, line: &ActionLine<'_>) -> Result<Ingest, Unrouted> {
-    let ingest = match (line.action, line.pipeline) {
-        (Action::Delete, _) => return Ok(Ingest::None),
-        (_, None) => named.ingest?,
-        (_, pipeline) => named.target.ingest(pipeline)?,
-    };
-    // Elasticsearch 8.19 to 9.2 choose the pipelines of all upserts in a request by the first one's index, and do not
-    // heed `_none`.
-    if line.action == Action::Update && (ingest != Ingest::None || named.target.ingest(None)? != Ingest::None) {
-        return Err(Unrouted::IndexPipeline);
-    }
-    Ok(ingest)
 }

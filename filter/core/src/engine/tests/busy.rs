@@ -1,14 +1,21 @@
-//! Operations that a node rejected with 429, in a batch that it otherwise accepted.
+//! Operations that a node rejected with 429, or that a security plug-in refused with 403, in a batch that was otherwise
+//! accepted.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::failures::{RESET, envoy_says};
-use super::harness::{Harness, id_on, index};
+use super::harness::{Harness, id_of, id_on, index};
+use crate::engine::metrics::Counter;
 use crate::routing::hash;
 
 const BUSY: u16 = 429;
+const REFUSED: u16 = 403;
+
+/// The reason with which OpenSearch's security plug-in refuses operations.
+const NO_PERMISSIONS: &str = "no permissions for [indices:data/write/delete] and User [name=w, backend_roles=[], \
+    requestedTenant=null]";
 
 fn quiet(config: Value) -> Harness {
     let mut whole = json!({"cluster_state": {"refresh": "1h"}});
@@ -18,6 +25,11 @@ fn quiet(config: Value) -> Harness {
 
 /// Answers the oldest call to an upstream with these statuses for the ids that were sent.
 fn answer(harness: &mut Harness, upstream: &str, statuses: &[u16]) {
+    answer_because(harness, upstream, statuses, NO_PERMISSIONS);
+}
+
+/// Does the same with this reason for refusals.
+fn answer_because(harness: &mut Harness, upstream: &str, statuses: &[u16], reason: &str) {
     let call = harness.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
     let lines: Vec<Value> =
         call.body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
@@ -29,6 +41,10 @@ fn answer(harness: &mut Harness, upstream: &str, statuses: &[u16]) {
         .zip(statuses)
         .map(|((action, id, _), status)| match status {
             200 | 201 => json!({action: {"_index": "i", "_id": id, "status": status}}),
+            403 => {
+                let error = json!({"type": "security_exception", "reason": reason});
+                json!({action: {"_index": "i", "_id": id, "status": status, "error": error}})
+            }
             _ => {
                 json!({action: {"_index": "i", "_id": id, "status": status, "error": {"type": "full", "reason": "r"}}})
             }
@@ -206,4 +222,91 @@ fn an_operation_overtaken_by_an_id_with_the_same_hash_is_not_retried() {
     let upstream = harness.upstreams()[0].to_owned();
     answer(&mut harness, &upstream, &[BUSY, 201]);
     assert_eq!((statuses(&harness, id), harness.calls.len()), (vec![429, 201], 0));
+}
+
+/// Starts requests with these bodies. Returns them once they are in one batch at es-0.
+fn merged<const N: usize>(harness: &mut Harness, bodies: [&str; N]) -> [u32; N] {
+    let first = harness.request("/_bulk", &index(&[id_on(0, 99)]));
+    harness.woken();
+    let ids = bodies.map(|body| harness.request("/_bulk", body));
+    harness.answer("es-0");
+    assert_eq!((statuses(harness, first), harness.calls.len()), (vec![201], 1));
+    assert_eq!(harness.calls[0].body, bodies.concat().as_bytes());
+    ids
+}
+
+fn delete(id: &str) -> String {
+    format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n")
+}
+
+fn separated(harness: &Harness) -> u64 {
+    harness.counts.iter().filter(|(name, _)| matches!(name, Counter::BatchesSeparated(_))).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn only_the_offending_request_of_operations_that_were_refused_together_stays_refused() {
+    let mut harness = quiet(json!({}));
+    let [index_one, delete_one] = [index(&[id_of(0, 0)]), delete(&id_of(0, 1))];
+    let mixed = index(&[id_of(3, 0), id_of(0, 2)]);
+    let ids = merged(&mut harness, [&index_one, &delete_one, &mixed, &index(&[id_of(3, 1)])]);
+    answer(&mut harness, "es-0", &[REFUSED, REFUSED, 201, REFUSED, 201]);
+    assert_eq!(statuses(&harness, ids[3]), [201]);
+    let sent: Vec<_> = harness.calls.iter().map(|call| String::from_utf8(call.body.clone()).unwrap()).collect();
+    assert_eq!(sent, [index_one, delete_one, index(&[id_of(0, 2)])]);
+    answer(&mut harness, "es-0", &[201]);
+    answer(&mut harness, "es-0", &[REFUSED]);
+    answer(&mut harness, "es-0", &[201]);
+    assert_eq!([0, 1, 2].map(|request| statuses(&harness, ids[request])), [vec![201], vec![403], vec![201, 201]]);
+    assert_eq!(harness.reply(ids[1])["items"][0]["delete"]["error"]["reason"], NO_PERMISSIONS);
+    assert_eq!(separated(&harness), 1);
+    assert!(harness.engine.is_idle() && harness.engine.memory() == 0);
+}
+
+#[test]
+fn refused_operations_are_sent_again_in_their_order_unless_a_later_operation_has_overtaken_them() {
+    let mut harness = quiet(json!({}));
+    let (same, other) = (id_of(0, 0), id_of(3, 0));
+    let one = index(&[&same, &other, &other, &same].map(Clone::clone));
+    let ids = merged(&mut harness, [&one, &delete(&id_of(0, 1))]);
+    answer(&mut harness, "es-0", &[REFUSED, REFUSED, 201, BUSY, REFUSED]);
+    assert_eq!(harness.calls[0].body, index(&[&same, &same].map(Clone::clone)).as_bytes());
+    answer(&mut harness, "es-0", &[201, BUSY]);
+    answer(&mut harness, "es-0", &[REFUSED]);
+    harness.tick_after(Duration::from_millis(50));
+    assert_eq!(harness.calls[0].body, index(std::slice::from_ref(&same)).as_bytes());
+    answer(&mut harness, "es-0", &[200]);
+    assert_eq!((statuses(&harness, ids[0]), statuses(&harness, ids[1])), (vec![201, 403, 201, 200], vec![403]));
+    assert!(harness.engine.is_idle());
+}
+
+#[test]
+fn operations_that_were_refused_one_by_one_are_not_sent_again() {
+    for reason in [
+        "action [indices:data/write/delete] is unauthorized for user [w] on indices [i]",
+        "index [i] blocked by: [FORBIDDEN/8/index write (api)];",
+    ] {
+        let mut harness = quiet(json!({}));
+        let ids = merged(&mut harness, [&index(&[id_of(0, 0)]), &delete(&id_of(0, 1))]);
+        answer_because(&mut harness, "es-0", &[201, REFUSED], reason);
+        assert_eq!((statuses(&harness, ids[0]), statuses(&harness, ids[1])), (vec![201], vec![403]), "{reason}");
+    }
+    // This batch contains one request, to which the refusal belongs.
+    let mut harness = quiet(json!({}));
+    let id = harness.request("/_bulk", &(index(&[id_of(0, 0), id_on(1, 0)]) + &delete(&id_of(0, 1))));
+    harness.woken();
+    harness.answer("es-1");
+    answer(&mut harness, "es-0", &[REFUSED, REFUSED]);
+    assert_eq!((statuses(&harness, id), separated(&harness)), (vec![403, 201, 403], 0));
+}
+
+#[test]
+fn refused_operations_stay_refused_if_there_is_no_room_for_another_answer() {
+    let mut harness = quiet(json!({}));
+    let ids = merged(&mut harness, [&index(&[id_of(0, 0)]), &delete(&id_of(0, 1))]);
+    let mut limits = harness.engine.settings.current.as_ref().clone();
+    limits.limits.memory = 1;
+    harness.engine.settings.current = std::rc::Rc::new(limits);
+    answer(&mut harness, "es-0", &[REFUSED, REFUSED]);
+    assert_eq!(ids.map(|id| statuses(&harness, id)), [[403], [403]]);
+    assert!(harness.engine.is_idle());
 }

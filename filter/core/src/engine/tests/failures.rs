@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::harness::{Harness, id_on, index, state};
+use super::harness::{Harness, id_of, id_on, index, state};
 use crate::engine::command::Response;
 use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
@@ -230,6 +230,36 @@ fn a_batch_refused_with_429_is_retried_with_growing_delays() {
     harness.settle();
     assert_eq!(statuses(&harness, later), [201]);
     assert!(harness.engine.is_idle());
+}
+
+/// OpenSearch's refusal of a batch at one of its shards, with `shard_indexing_pressure`. Operations on other shards may
+/// have been carried out.
+const AT_SHARD: &str = r#"{"error":{"root_cause":[],"type":"rejected_execution_exception","reason":"rejected execution of coordinating operation [shard_detail=[i][3], shard_total_bytes=0, shard_operation_bytes=173, shard_max_coordinating_and_primary_bytes=10, shard_max_replica_bytes=15] OR [node_total_bytes=0, node_operation_bytes=173, node_max_coordinating_and_primary_bytes=10240, node_max_replica_bytes=15360]"},"status":429}"#;
+
+#[test]
+fn a_batch_that_may_have_been_carried_out_before_a_429_is_retried_only_if_it_is_idempotent() {
+    let create = |id: &str| format!("{{\"create\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{}}\n");
+    let (written, created) = (index(&[id_of(0, 0)]), create(&id_of(3, 0)));
+    for (body, refusal, is_retried) in [
+        (written.clone() + &index(&[id_of(3, 0)]), AT_SHARD, true),
+        (written.clone() + &created, AT_SHARD, false),
+        (written.clone() + &created, TOO_MUCH, true),
+        // Nothing precedes a single operation.
+        (created, AT_SHARD, true),
+    ] {
+        let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
+        let id = harness.request("/_bulk", &body);
+        harness.woken();
+        harness.answer_with("es-0", 429, refusal);
+        assert_eq!(harness.replies.contains_key(&id), !is_retried, "{body} {refusal}");
+        harness.tick_after(Duration::from_millis(50));
+        assert_eq!(harness.calls.len(), usize::from(is_retried));
+        harness.settle();
+        let reply = &harness.replies[&id];
+        assert_eq!(reply.status, if is_retried { 200 } else { 429 });
+        assert!(is_retried || reply.body == refusal.as_bytes());
+        assert!(harness.engine.is_idle());
+    }
 }
 
 #[test]

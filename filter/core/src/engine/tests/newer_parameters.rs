@@ -1,5 +1,5 @@
 //! Parameters that only some releases know: `require_data_stream` in the query and in action lines, which the
-//! OpenTelemetry collector's exporter sends, and `dynamic_templates`.
+//! OpenTelemetry collector's exporter sends, and `dynamic_templates`. And `require_alias`, which is like the first.
 
 use serde_json::{Value, json};
 
@@ -107,22 +107,53 @@ fn refused_operations_get_no_id() {
     }
 }
 
+/// Returns an operation with these parameters.
+fn line(more: &Value) -> String {
+    let mut parameters = json!({"_index": "i", "_id": id_on(0, 0)});
+    parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    format!("{}\n{{}}\n", json!({"index": parameters}))
+}
+
+/// Returns the bodies of the batches of these requests.
+fn batches(harness: &mut Harness, path: &str, bodies: &[&String]) -> Vec<String> {
+    for body in bodies {
+        harness.request(path, body);
+    }
+    harness.tick_after(std::time::Duration::from_secs(1));
+    harness.calls.iter().map(|call| String::from_utf8_lossy(&call.body).into_owned()).collect()
+}
+
+/// The name may have been deleted since the last poll. The cluster creates an index for it again, unless a line in the
+/// same batch requires an alias or a data stream.
+#[test]
+fn lines_that_require_something_of_their_name_share_no_batch_with_others() {
+    let [plain, alias, stream] =
+        [json!({}), json!({"require_alias": true}), json!({"require_data_stream": true})].map(|more| line(&more));
+    let hold = json!({"hold": {"early_release": false}});
+    let mut apart = harness(hold.clone(), KNOW_IT);
+    let sent = batches(&mut apart, "/_bulk", &[&plain, &alias, &stream, &plain, &alias, &stream]);
+    assert_eq!(sent, [&plain, &alias, &stream].map(|body| body.repeat(2)));
+    for other in [&alias, &stream] {
+        let body = plain.clone() + other;
+        let id = apart.request("/_bulk", &body);
+        assert_eq!(apart.passed[&id], body.as_bytes());
+    }
+    assert_eq!(apart.passed_because(PassThrough::ActionLine), 2);
+    // These lines repeat what the query says.
+    let not = line(&json!({"require_alias": false, "require_data_stream": false}));
+    let sent = batches(&mut harness(hold.clone(), KNOW_IT), "/_bulk", &[&plain, &not, &(plain.clone() + &not)]);
+    assert_eq!(sent, [[&plain, &not, &plain, &not].map(String::as_str).concat()]);
+    let sent = batches(&mut harness(hold, KNOW_IT), "/_bulk?require_alias=true", &[&plain, &alias]);
+    assert_eq!(sent, [plain + &alias]);
+}
+
 /// Fluent Bit and Fluentd write types for Elasticsearch 7. The cluster answers with a warning, which is for them alone.
 #[test]
 fn types_are_for_nodes_that_accept_them_and_their_requests_share_no_batch_with_others() {
-    let line = |more: Value| {
-        let mut parameters = json!({"_index": "i", "_id": id_on(0, 0)});
-        parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        format!("{}\n{{}}\n", json!({"index": parameters}))
-    };
-    let (typed, untyped) = (line(json!({"_type": "_doc"})), line(json!({})));
+    let (typed, untyped) = (line(&json!({"_type": "_doc"})), line(&json!({})));
     for releases in [["7.17.29", "7.10.2", "7.17.29"], ["1.3.20"; 3]] {
         let mut harness = harness(json!({"hold": {"early_release": false}}), releases);
-        for body in [&typed, &untyped, &typed] {
-            harness.request("/_bulk", body);
-        }
-        harness.tick_after(std::time::Duration::from_secs(1));
-        let sent: Vec<_> = harness.calls.iter().map(|call| String::from_utf8_lossy(&call.body).into_owned()).collect();
+        let sent = batches(&mut harness, "/_bulk", &[&typed, &untyped, &typed]);
         assert_eq!(sent, [untyped.clone(), typed.repeat(2)]);
         assert_eq!(harness.calls[0].headers, harness.calls[1].headers);
         harness.settle();

@@ -82,6 +82,28 @@ fn operations_under_a_harmless_pipeline_go_to_their_nodes() {
     }
 }
 
+/// The names in an item may have any length, and an answer that is too long to be read has an unknown outcome.
+#[test]
+fn requests_under_a_pipeline_whose_items_list_pipelines_pass_through() {
+    const LISTING: &str = "/_bulk?list_executed_pipelines";
+    let id = id_on(0, 0);
+    for name in ["good", "bad", "twice"] {
+        assert_eq!(way(LISTING, &operation("index", name, &id, json!({}))), Err("index_pipeline"), "{name}");
+    }
+    let named = operation("create", "i", &id, json!({"pipeline": "good"}));
+    assert_eq!(way(&format!("{LISTING}=true"), &named), Err("index_pipeline"));
+    let written = index(std::slice::from_ref(&id));
+    assert_eq!(way(&format!("{LISTING}=true&pipeline=good"), &written), Err("index_pipeline"));
+    for (path, body) in [
+        (format!("{LISTING}=false"), named),
+        (LISTING.to_owned(), written),
+        (LISTING.to_owned(), operation("delete", "good", &id, json!({}))),
+        (LISTING.to_owned(), operation("index", "good", &id, json!({"pipeline": "_none"}))),
+    ] {
+        assert_eq!(way(&path, &body), Ok(vec!["es-0".to_owned()]), "{path} {body}");
+    }
+}
+
 #[test]
 fn requests_under_another_pipeline_go_to_the_coordinator_as_they_are() {
     let id = id_on(0, 0);

@@ -31,7 +31,8 @@ pub enum Unrouted {
     Closed,
     /// The index takes no operations: `index.blocks`. Some of these refusals look temporary.
     WriteBlock,
-    /// The index has an ingest pipeline, and the items may return in another order; or the operation is an update.
+    /// The index has an ingest pipeline, and the items may return in another order; or the operation is an update; or
+    /// the items list all pipelines, so that they may have any length.
     IndexPipeline,
     /// The operation or the request names an ingest pipeline, and the items may return in another order.
     NamedPipeline,
