@@ -172,6 +172,24 @@ async fn odd_requests_get_the_same_answer_as_from_the_cluster() {
     scene.end().await;
 }
 
+/// Since release 2.16, OpenSearch then fails all documents of the index. Elasticsearch fails only this one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_document_under_a_pipeline_fails_the_same_documents_as_without_the_filter() {
+    let scene = SharedScene::start("malformed").await;
+    let pipeline = json!({"processors": [{"set": {"field": "text", "value": "changed"}}]});
+    let url = scene.direct(0, "/_ingest/pipeline/change");
+    scene.client.put_json(&url, &pipeline).await.unwrap().ok().unwrap();
+    for index in ["changed-d", "changed-f"] {
+        scene.index(index, json!({"default_pipeline": "change"})).await;
+    }
+    let good: String = (0..12).map(|n| format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n")).collect();
+    let body = good + "{\"index\":{\"_id\":\"bad\"}}\n{\"n\":\n";
+    let direct = scene.answer("changed-d", &scene.direct(0, "/changed-d/_bulk"), body.as_bytes()).await;
+    let filtered = scene.answer("changed-f", &scene.envoy.url("/changed-f/_bulk"), body.as_bytes()).await;
+    assert_eq!(filtered, direct);
+    scene.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_actions_leave_the_same_documents_as_without_the_filter() {
     let scene = SharedScene::start("actions").await;

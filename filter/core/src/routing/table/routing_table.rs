@@ -187,7 +187,8 @@ impl RoutingTable {
 }
 
 /// Returns whether this release returns the items of operations under a pipeline in order: Elasticsearch does from
-/// 7.17.18 and 8.13 on. OpenSearch's releases have lower numbers, and none of them does.
+/// 7.17.18 and 8.13 on. OpenSearch's releases have lower numbers, and none of them does. There, order is not all that is
+/// missing: since 2.16, a malformed document fails all documents of the request with its index and pipelines.
 fn orders_items(release: [u32; 3]) -> bool {
     release >= [8, 13, 0] || ([7, 17, 18]..[8, 0, 0]).contains(&release)
 }
