@@ -86,7 +86,7 @@ impl SlowShards {
             self.usual.resize(number.saturating_add(1), None);
         }
         let Some(usual) = self.usual.get_mut(number) else { return };
-        // The first batch may be a slow one, so its time is no estimate.
+        // The first batch may be a slow one, so the filter does not take its time as the estimate.
         let usual = usual.get_or_insert(Usual { time: self.least / TIMES, first: FIRST });
         let before = usual.time;
         let part = if usual.first > 0 { FALL } else { RISE };

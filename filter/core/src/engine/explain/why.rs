@@ -44,7 +44,7 @@ impl From<PassThrough> for Why {
             PassThrough::Empty => "The body contains no operation.",
             PassThrough::SameId => {
                 "Two operations that would go to different nodes have one id, and they may mean one document under two \
-                 names: one of them has no known node, or names an alias. Their order matters."
+                 names. One of them has no known node, or names an alias. Their order matters."
             }
             PassThrough::MixedIndex => {
                 "The path names an index, and so do some lines, but not all. If nodes do not allow that, they refuse \
