@@ -9,6 +9,7 @@ mod pino;
 mod rsyslog;
 mod syslog_ng;
 mod telegraf;
+mod zipkin;
 
 use std::fs;
 use std::path::Path;
@@ -36,6 +37,7 @@ pub enum Program {
     Rsyslog,
     SyslogNg,
     Telegraf(telegraf::Output),
+    Zipkin,
     Helper(&'static str),
 }
 
@@ -46,6 +48,7 @@ pub fn all() -> Vec<Writer> {
         telegraf::writers(),
         otel_collector::writers(),
         jaeger::writers(),
+        zipkin::writers(),
         rsyslog::writers(),
         syslog_ng::writers(),
         pino::writers(),
@@ -62,7 +65,12 @@ impl Program {
     pub fn is_compiled(&self) -> bool {
         matches!(
             self,
-            Self::Benchmark(_) | Self::Filebeat(_) | Self::Jaeger | Self::OtelCollector(_) | Self::Telegraf(_)
+            Self::Benchmark(_)
+                | Self::Filebeat(_)
+                | Self::Jaeger
+                | Self::OtelCollector(_)
+                | Self::Telegraf(_)
+                | Self::Zipkin
         )
     }
 
@@ -78,6 +86,7 @@ impl Program {
             Self::Rsyslog => rsyslog::run(&place).await,
             Self::SyslogNg => syslog_ng::run(&place).await,
             Self::Telegraf(output) => telegraf::run(*output, &place).await,
+            Self::Zipkin => zipkin::run(&place).await,
             Self::Helper(language) => helpers::run(language, &place).await,
         }
     }
@@ -118,6 +127,20 @@ impl Place<'_> {
     /// Returns the host and the port of the URL.
     pub fn authority(&self) -> &str {
         self.url.trim_start_matches("http://")
+    }
+
+    /// Returns a command for Java that starts soon and takes little memory. Programs of older releases reach into these
+    /// packages.
+    pub fn java(&self) -> Command {
+        let mut command = bare(self.tools.java.join("bin/java"));
+        for package in ["io", "lang", "lang.invoke", "nio", "util"] {
+            command.arg(format!("--add-opens=java.base/java.{package}=ALL-UNNAMED"));
+        }
+        command
+            .args(["--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-Xmx512m", "-XX:TieredStopAtLevel=1"])
+            .arg(format!("-Djava.io.tmpdir={}", self.folder().display()))
+            .current_dir(self.folder());
+        command
     }
 
     /// Starts a program that runs until it is stopped.
