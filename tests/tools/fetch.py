@@ -119,6 +119,7 @@ def tools():
         java_client("elasticsearch-java", "8.19.6", 18),
         # Its own package with storage in Elasticsearch only.
         java_client("zipkin", "3.6.1", 86),
+        java_program("spark", "3.5.9", 88),
         debian_program("rsyslog", 16, RSYSLOG),
         debian_program("syslog-ng", 5, SYSLOG_NG),
         debian_program("valgrind", 15, VALGRIND),
@@ -192,7 +193,7 @@ GROUPS = {
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
     "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally",
-                     "zipkin"],
+                     "zipkin", "spark"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
@@ -292,6 +293,14 @@ def python_program(name, version, megabytes, sources):
 def java_client(name, version, megabytes):
     """A Java library with its dependencies, from a list of artifacts and hashes."""
     return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to / "jars", to))
+
+
+def java_program(name, version, megabytes):
+    """A Java library, and our program that uses it."""
+    source = CLIENTS / name / "WriteDocuments.java"
+    return Tool(name, version, megabytes, requirements(name) + source.read_text(), "jars",
+                lambda to: download_jars(name, to / "jars", to), lambda jars: compile_java(source, jars, jars),
+                needs=("java", "ecj"))
 
 
 def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=""):
@@ -610,15 +619,20 @@ def compile_processors(plugin, libraries, package, interface):
     sources.mkdir(parents=True)
     for source in processor_sources(interface):
         (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
-    (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
-    run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
-         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], plugin,
-        "The ingest processors do not compile for {}.".format(plugin.parents[1].name))
+    compile_java(sources, libraries, classes)
     with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, str(file.relative_to(classes)))
     for folder in (sources, classes):
         shutil.rmtree(str(folder))
+
+
+def compile_java(sources, libraries, classes):
+    """Compiles a file, or all files of a folder, against the libraries of a folder."""
+    (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
+    run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
+         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], classes.parent,
+        "{} does not compile against {}.".format(sources, libraries))
 
 
 def do_without_analysis(opensearch):

@@ -7,6 +7,7 @@ mod jaeger;
 mod otel_collector;
 mod pino;
 mod rsyslog;
+mod spark;
 mod syslog_ng;
 mod telegraf;
 mod zipkin;
@@ -35,6 +36,7 @@ pub enum Program {
     OtelCollector(otel_collector::Signal),
     Pino,
     Rsyslog,
+    Spark(spark::Operation),
     SyslogNg,
     Telegraf(telegraf::Output),
     Zipkin,
@@ -52,6 +54,7 @@ pub fn all() -> Vec<Writer> {
         rsyslog::writers(),
         syslog_ng::writers(),
         pino::writers(),
+        spark::writers(),
         benchmark::writers(),
         helpers::writers(),
     ]
@@ -69,6 +72,7 @@ impl Program {
                 | Self::Filebeat(_)
                 | Self::Jaeger
                 | Self::OtelCollector(_)
+                | Self::Spark(_)
                 | Self::Telegraf(_)
                 | Self::Zipkin
         )
@@ -84,6 +88,7 @@ impl Program {
             Self::OtelCollector(signal) => otel_collector::run(*signal, &place).await,
             Self::Pino => pino::run(&place).await,
             Self::Rsyslog => rsyslog::run(&place).await,
+            Self::Spark(operation) => spark::run(*operation, &place).await,
             Self::SyslogNg => syslog_ng::run(&place).await,
             Self::Telegraf(output) => telegraf::run(*output, &place).await,
             Self::Zipkin => zipkin::run(&place).await,
@@ -141,6 +146,16 @@ impl Place<'_> {
             .arg(format!("-Djava.io.tmpdir={}", self.folder().display()))
             .current_dir(self.folder());
         command
+    }
+
+    /// Runs our program with a Java library to its end.
+    pub async fn run_java(&self, tool: &str, arguments: &[&str]) -> Result<()> {
+        let jars = self.tools.folder(tool)?;
+        let mut command = self.java();
+        command.arg("-cp").arg(format!("{0}:{0}/*", jars.display())).arg("WriteDocuments").args(arguments);
+        // Spark listens on this address.
+        command.env("SPARK_LOCAL_IP", "127.0.0.1");
+        self.run_to_end(tool, command, Stdio::null()).await
     }
 
     /// Starts a program that runs until it is stopped.
