@@ -120,6 +120,8 @@ def tools():
         # Its own package with storage in Elasticsearch only.
         java_client("zipkin", "3.6.1", 86),
         java_program("spark", "3.5.9", 88),
+        java_program("flink-elasticsearch", "3.0.1-1.17", 70),
+        java_program("flink-opensearch", "2.0.0-1.19", 77),
         debian_program("rsyslog", 16, RSYSLOG),
         debian_program("syslog-ng", 5, SYSLOG_NG),
         debian_program("valgrind", 15, VALGRIND),
@@ -193,7 +195,7 @@ GROUPS = {
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
     "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally",
-                     "zipkin", "spark"],
+                     "zipkin", "spark", "flink-elasticsearch", "flink-opensearch"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",

@@ -2,6 +2,7 @@
 
 mod benchmark;
 mod filebeat;
+mod flink;
 mod helpers;
 mod jaeger;
 mod otel_collector;
@@ -32,6 +33,7 @@ pub const ENTRIES: usize = 2_000;
 pub enum Program {
     Benchmark(benchmark::Benchmark),
     Filebeat(filebeat::Configuration),
+    Flink(flink::Connector),
     Jaeger,
     OtelCollector(otel_collector::Signal),
     Pino,
@@ -55,6 +57,7 @@ pub fn all() -> Vec<Writer> {
         syslog_ng::writers(),
         pino::writers(),
         spark::writers(),
+        flink::writers(),
         benchmark::writers(),
         helpers::writers(),
     ]
@@ -70,6 +73,7 @@ impl Program {
             self,
             Self::Benchmark(_)
                 | Self::Filebeat(_)
+                | Self::Flink(_)
                 | Self::Jaeger
                 | Self::OtelCollector(_)
                 | Self::Spark(_)
@@ -84,6 +88,7 @@ impl Program {
         match self {
             Self::Benchmark(benchmark) => benchmark::run(*benchmark, &place).await,
             Self::Filebeat(configuration) => filebeat::run(*configuration, &place).await,
+            Self::Flink(connector) => flink::run(*connector, &place).await,
             Self::Jaeger => jaeger::run(&place).await,
             Self::OtelCollector(signal) => otel_collector::run(*signal, &place).await,
             Self::Pino => pino::run(&place).await,
