@@ -7,7 +7,7 @@
     fetch.py examples    further tools for the examples of clients and shippers
     fetch.py filebeat    Filebeat, compiled: about three minutes
     fetch.py writers     further programs that write to a cluster
-    fetch.py writers-full  those that are large or must be compiled: about five minutes
+    fetch.py writers-full  those that are large or must be compiled: about eight minutes
     fetch.py k6          the load generator
     fetch.py registry    tools that push and pull the image
     fetch.py manifests   tools that check the examples
@@ -43,11 +43,12 @@ ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "tests" / "tools" / "requirements"
 TOOLS_FOLDER = ROOT / ".tools"
 PYTHON_FOLDER = TOOLS_FOLDER / "python"
-JAVASCRIPT = ROOT / "tests" / "clients" / "javascript"
+CLIENTS = ROOT / "tests" / "clients"
+JAVASCRIPT = CLIENTS / "javascript"
 BROWSER = ROOT / "tests" / "browser"
 EXPLORER = ROOT / "examples" / "explorer" / "tests"
 GRAFANA = ROOT / "tests" / "observability" / "grafana"
-GO = ROOT / "tests" / "clients" / "go"
+GO = CLIENTS / "go"
 ISTIO = ROOT / "tests" / "istio" / "go"
 ISTIO_VERSION = "1.31-eed52ebb66ad"
 KUBERNETES = ROOT / "tests" / "istio" / "kubernetes"
@@ -59,8 +60,8 @@ INGEST_MODULES = (("lang-painless", "painless.PainlessPlugin", ""),
 RSYSLOG = ("rsyslog", "rsyslog-elasticsearch")
 VALGRIND = ("valgrind",)
 SYSLOG_NG = ("syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl")
-OTEL_COLLECTOR = ROOT / "tests" / "clients" / "otel-collector"
-PINO = ROOT / "tests" / "clients" / "pino"
+OTEL_COLLECTOR = CLIENTS / "otel-collector"
+PINO = CLIENTS / "pino"
 GO_CACHE = TOOLS_FOLDER / "go-cache"  # Go's build cache: all programs share its library, some share much more
 # Disables optimizations, which saves a third of the compile time, and data for debuggers, a tenth. No test needs fast
 # programs, except k6, which sends load.
@@ -116,6 +117,11 @@ def tools():
         Tool("go-clients", "8.19.7 and 4.8.1", 20, (GO / "go.sum").read_text(), "modules", download_go,
              needs=("go",)),
         java_client("elasticsearch-java", "8.19.6", 18),
+        # Its own package with storage in Elasticsearch only.
+        java_client("zipkin", "3.6.1", 86),
+        java_program("spark", "3.5.9", 88),
+        java_program("flink-elasticsearch", "3.0.1-1.17", 70),
+        java_program("flink-opensearch", "2.0.0-1.19", 77),
         debian_program("rsyslog", 16, RSYSLOG),
         debian_program("syslog-ng", 5, SYSLOG_NG),
         debian_program("valgrind", 15, VALGRIND),
@@ -188,7 +194,8 @@ GROUPS = {
     "examples": ["elasticsearch-8", "elasticsearch-py-8", "javascript-clients", "go-clients", "elasticsearch-java",
                  "ecj", "rsyslog"],
     "writers": ["rsyslog", "syslog-ng", "pino"],
-    "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally"],
+    "writers-full": ["filebeat", "otel-collector", "telegraf", "jaeger", "opensearch-benchmark", "esrally",
+                     "zipkin", "spark", "flink-elasticsearch", "flink-opensearch"],
     "servers": ["opensearch-1", "opensearch-2", "opensearch-3", "elasticsearch-7.10", "elasticsearch-7.17",
                 "elasticsearch-8", "elasticsearch-9"],
     "manifests": ["kubectl-validate", "compose-spec", "kubernetes-schemas", "gateway-schemas",
@@ -288,6 +295,14 @@ def python_program(name, version, megabytes, sources):
 def java_client(name, version, megabytes):
     """A Java library with its dependencies, from a list of artifacts and hashes."""
     return Tool(name, version, megabytes, requirements(name), "jars", lambda to: download_jars(name, to / "jars", to))
+
+
+def java_program(name, version, megabytes):
+    """A Java library, and our program that uses it."""
+    source = CLIENTS / name / "WriteDocuments.java"
+    return Tool(name, version, megabytes, requirements(name) + source.read_text(), "jars",
+                lambda to: download_jars(name, to / "jars", to), lambda jars: compile_java(source, jars, jars),
+                needs=("java", "ecj"))
 
 
 def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=""):
@@ -426,7 +441,7 @@ def download_jars(name, jars, target):
     for line in requirements(name).splitlines():
         if not line.startswith("#"):
             coordinates, sha256 = line.split()
-            _, artifact, _, version = coordinates.split(":")
+            _, artifact, _, *_, version = coordinates.split(":")
             download_artifact(coordinates, sha256, jars / "{}-{}.jar".format(artifact, version), client, target)
 
 
@@ -606,15 +621,20 @@ def compile_processors(plugin, libraries, package, interface):
     sources.mkdir(parents=True)
     for source in processor_sources(interface):
         (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
-    (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
-    run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
-         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], plugin,
-        "The ingest processors do not compile for {}.".format(plugin.parents[1].name))
+    compile_java(sources, libraries, classes)
     with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, str(file.relative_to(classes)))
     for folder in (sources, classes):
         shutil.rmtree(str(folder))
+
+
+def compile_java(sources, libraries, classes):
+    """Compiles a file, or all files of a folder, against the libraries of a folder."""
+    (compiler,) = (TOOLS_FOLDER / "ecj").glob("ecj-*.jar")
+    run([str(TOOLS_FOLDER / "java" / "bin" / "java"), "-jar", str(compiler), "-17", "-nowarn", "-classpath",
+         ":".join(str(jar) for jar in libraries.glob("*.jar")), "-d", str(classes), str(sources)], classes.parent,
+        "{} does not compile against {}.".format(sources, libraries))
 
 
 def do_without_analysis(opensearch):

@@ -2,13 +2,16 @@
 
 mod benchmark;
 mod filebeat;
+mod flink;
 mod helpers;
 mod jaeger;
 mod otel_collector;
 mod pino;
 mod rsyslog;
+mod spark;
 mod syslog_ng;
 mod telegraf;
+mod zipkin;
 
 use std::fs;
 use std::path::Path;
@@ -30,12 +33,15 @@ pub const ENTRIES: usize = 2_000;
 pub enum Program {
     Benchmark(benchmark::Benchmark),
     Filebeat(filebeat::Configuration),
+    Flink(flink::Connector),
     Jaeger,
     OtelCollector(otel_collector::Signal),
     Pino,
     Rsyslog,
+    Spark(spark::Operation),
     SyslogNg,
     Telegraf(telegraf::Output),
+    Zipkin,
     Helper(&'static str),
 }
 
@@ -46,9 +52,12 @@ pub fn all() -> Vec<Writer> {
         telegraf::writers(),
         otel_collector::writers(),
         jaeger::writers(),
+        zipkin::writers(),
         rsyslog::writers(),
         syslog_ng::writers(),
         pino::writers(),
+        spark::writers(),
+        flink::writers(),
         benchmark::writers(),
         helpers::writers(),
     ]
@@ -62,7 +71,14 @@ impl Program {
     pub fn is_compiled(&self) -> bool {
         matches!(
             self,
-            Self::Benchmark(_) | Self::Filebeat(_) | Self::Jaeger | Self::OtelCollector(_) | Self::Telegraf(_)
+            Self::Benchmark(_)
+                | Self::Filebeat(_)
+                | Self::Flink(_)
+                | Self::Jaeger
+                | Self::OtelCollector(_)
+                | Self::Spark(_)
+                | Self::Telegraf(_)
+                | Self::Zipkin
         )
     }
 
@@ -72,12 +88,15 @@ impl Program {
         match self {
             Self::Benchmark(benchmark) => benchmark::run(*benchmark, &place).await,
             Self::Filebeat(configuration) => filebeat::run(*configuration, &place).await,
+            Self::Flink(connector) => flink::run(*connector, &place).await,
             Self::Jaeger => jaeger::run(&place).await,
             Self::OtelCollector(signal) => otel_collector::run(*signal, &place).await,
             Self::Pino => pino::run(&place).await,
             Self::Rsyslog => rsyslog::run(&place).await,
+            Self::Spark(operation) => spark::run(*operation, &place).await,
             Self::SyslogNg => syslog_ng::run(&place).await,
             Self::Telegraf(output) => telegraf::run(*output, &place).await,
+            Self::Zipkin => zipkin::run(&place).await,
             Self::Helper(language) => helpers::run(language, &place).await,
         }
     }
@@ -118,6 +137,30 @@ impl Place<'_> {
     /// Returns the host and the port of the URL.
     pub fn authority(&self) -> &str {
         self.url.trim_start_matches("http://")
+    }
+
+    /// Returns a command for Java that starts soon and takes little memory. Programs of older releases reach into these
+    /// packages.
+    pub fn java(&self) -> Command {
+        let mut command = bare(self.tools.java.join("bin/java"));
+        for package in ["io", "lang", "lang.invoke", "nio", "util"] {
+            command.arg(format!("--add-opens=java.base/java.{package}=ALL-UNNAMED"));
+        }
+        command
+            .args(["--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-Xmx512m", "-XX:TieredStopAtLevel=1"])
+            .arg(format!("-Djava.io.tmpdir={}", self.folder().display()))
+            .current_dir(self.folder());
+        command
+    }
+
+    /// Runs our program with a Java library to its end.
+    pub async fn run_java(&self, tool: &str, arguments: &[&str]) -> Result<()> {
+        let jars = self.tools.folder(tool)?;
+        let mut command = self.java();
+        command.arg("-cp").arg(format!("{0}:{0}/*", jars.display())).arg("WriteDocuments").args(arguments);
+        // Spark listens on this address.
+        command.env("SPARK_LOCAL_IP", "127.0.0.1");
+        self.run_to_end(tool, command, Stdio::null()).await
     }
 
     /// Starts a program that runs until it is stopped.

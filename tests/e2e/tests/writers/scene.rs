@@ -215,6 +215,8 @@ async fn answer_as_default_distribution(relay: &FakeCluster, nodes: &Cluster) ->
         let forwarded = || Reaction::Forward(Box::new(client.clone()), address);
         Some(match (&request.method, request.path()) {
             (&Method::GET | &Method::HEAD, "/") => root.clone().unwrap_or_else(forwarded),
+            // Zipkin asks whether the server upgrades the connection to HTTP/2. A node answers, and does not.
+            (&Method::OPTIONS, "*") => Reaction::Status(200, Vec::new(), String::new().into()),
             (&Method::GET, "/_license") => Reaction::raw(license.clone()),
             (&Method::PUT, "/_index_template/filebeat-test") => {
                 Reaction::raw(json!({"acknowledged": true}).to_string())
