@@ -96,6 +96,7 @@ impl Client {
         let oddity = rng.percent(scenario.odd).then(|| rng.one_of(ODDITIES));
         let defaults = Defaults {
             name: rng.percent(scenario.callers.saturating_mul(10)).then(|| rng.one_of(&["i", "j", "a"])),
+            named: rng.one_of(&[0, 0, 100, 30]),
             routing: rng.percent(scenario.callers).then_some("x"),
         };
         let first = all.len();

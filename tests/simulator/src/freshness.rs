@@ -78,6 +78,7 @@ impl Harness {
             let operation = Operation {
                 action: Action::Index,
                 name: name.to_owned(),
+                is_named: true,
                 id: Some(id.to_owned()),
                 routing: None,
                 text: Vec::new(),

@@ -220,6 +220,7 @@ impl Ledger {
             || (reason == "too_large" && length > settings.max_request)
             || (reason == "memory" && left < client.memory())
             || (reason == "same_id" && self.has_an_id_twice(request))
+            || (reason == "mixed_index" && self.is_partly_named(request))
             || (reason == "routing_required" && self.lacks_routing(request))
             || (reason == "switched_off" && self.disturbed)
             || (reason == "index_pipeline" && self.has_pipeline(request))
@@ -244,6 +245,13 @@ impl Ledger {
     fn has_pipeline(&self, request: &Request) -> bool {
         let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
         operations.iter().any(|sent| sent.operation.piped)
+    }
+
+    /// Returns whether some lines of a request name an index, and others do not.
+    pub fn is_partly_named(&self, request: &Request) -> bool {
+        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
+        let named = operations.iter().filter(|sent| sent.operation.is_named).count();
+        0 < named && named < operations.len()
     }
 
     /// Returns whether two of a request's operations have the same id.

@@ -10,6 +10,8 @@ pub struct Operation {
     pub action: Action,
     /// The name that it is for, its own or its request's.
     pub name: String,
+    /// Whether its own line has the name.
+    pub is_named: bool,
     /// The document's id.
     pub id: Option<String>,
     /// The routing value, its own or its request's.
@@ -38,6 +40,8 @@ pub const MADE_ID: usize = 20;
 pub struct Defaults {
     /// The index in the path.
     pub name: Option<&'static str>,
+    /// How many of 100 lines name an index although the path does.
+    pub named: u64,
     /// The routing value in the query.
     pub routing: Option<&'static str>,
 }
@@ -56,7 +60,7 @@ impl Operation {
         let actions = [Action::Index, Action::Index, Action::Create, Action::Update, Action::Delete];
         let action = rng.pick(&actions).copied().unwrap_or(Action::Index);
         let own_name = match defaults.name {
-            Some(_) if rng.percent(70) => None,
+            Some(_) if !rng.percent(defaults.named) => None,
             _ => Some(rng.one_of(layout::NAMES)),
         };
         let name = own_name.or(defaults.name).unwrap_or_default();
@@ -96,6 +100,7 @@ impl Operation {
         Self {
             action,
             name: name.to_owned(),
+            is_named: own_name.is_some(),
             id: id.map(|id| id.plain),
             routing,
             is_conditional,

@@ -200,6 +200,12 @@ impl Ledger {
             check(is_here, promise, &format!("is sent although it is {:?}", request.stage))?;
             check(request.complete.is_some(), Promise::PassedWhole, "is sent before all of its request has arrived")?;
             check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
+            let is_partly_named = self.is_partly_named(request);
+            check(
+                !is_partly_named,
+                Promise::PassedWhole,
+                "is sent although only some lines of its request name an index",
+            )?;
         }
         let Some(last) = sent.calls.last() else {
             let makes_ids = self.traffic.get(engine).is_some_and(|traffic| traffic.settings.missing_id == "generate");
