@@ -81,6 +81,7 @@ impl Body {
             return first;
         }
         scratch.clear();
+        scratch.reserve_exact(range.len());
         scratch.extend_from_slice(first);
         pieces.for_each(|piece| scratch.extend_from_slice(piece));
         scratch

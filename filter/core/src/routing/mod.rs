@@ -20,6 +20,7 @@ pub use crate::config::{TemplateError, UpstreamTemplate};
 pub use crate::hash::hash;
 pub use crate::node::{HttpAddress, Node};
 pub use export::{Export, Snapshot, SnapshotError};
+pub(crate) use pipelines::may_have_metadata;
 pub use pipelines::{Harmless, Pipelines, Unproven};
 pub use refresh::{PollAction, PollEvent, RefreshError, StateCache, StateQuery};
 pub use sharing::{SharedData, Unshared};

@@ -262,16 +262,24 @@ impl<'a> Account<'a> {
     }
 
     fn fault(&mut self, why: PassThrough) -> Fault {
-        let position = match why {
-            PassThrough::ActionLine
-            | PassThrough::UpdateBody
-            | PassThrough::Incomplete
-            | PassThrough::Shards
-            | PassThrough::Unrouted(_) => Some((self.operations, self.request.line_start())),
-            PassThrough::SameId => self.request.same_id().map(|operation| {
+        let found = match why {
+            PassThrough::SameId => self.request.same_id(),
+            PassThrough::Unrouted(Unrouted::IndexPipeline) => self.request.metadata_in_document(),
+            _ => None,
+        };
+        let position = match (found, why) {
+            (Some(operation), _) => {
                 let before = self.request.operations.iter().take_while(|other| other.start < operation.start);
-                (before.count() as u64, operation.start)
-            }),
+                Some((before.count() as u64, operation.start))
+            }
+            (
+                None,
+                PassThrough::ActionLine
+                | PassThrough::UpdateBody
+                | PassThrough::Incomplete
+                | PassThrough::Shards
+                | PassThrough::Unrouted(_),
+            ) => Some((self.operations, self.request.line_start())),
             _ => None,
         };
         let line = position.map(|(_, start)| {

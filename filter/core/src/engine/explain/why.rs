@@ -86,7 +86,8 @@ impl From<Unrouted> for Why {
             Unrouted::IndexPipeline => {
                 "The index has an ingest pipeline. The operation is an update, the query has \
                  `list_executed_pipelines`, or not all nodes return items in order (Elasticsearch does since 7.17.18 \
-                 and 8.13)."
+                 and 8.13). Or a document under any pipeline has a field such as `_routing`, which Elasticsearch before \
+                 8.4 applies to its operation."
             }
             Unrouted::NamedPipeline => {
                 "The request names an ingest pipeline, and not all nodes return items in order (Elasticsearch does since \

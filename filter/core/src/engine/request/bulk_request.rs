@@ -17,7 +17,7 @@ use crate::engine::memory::{Charge, Scratch};
 use crate::engine::pass_through::PassThrough;
 use crate::engine::response::Outcome;
 use crate::invariant::Count;
-use crate::routing::{RoutingTable, Unrouted};
+use crate::routing::{RoutingTable, Unrouted, may_have_metadata};
 
 /// A bulk request that is being read, held or in flight.
 #[derive(Debug)]
@@ -254,6 +254,9 @@ impl Request {
             compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
         }
         self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
+        if self.metadata_in_document().is_some() {
+            return Err(PassThrough::Unrouted(Unrouted::IndexPipeline));
+        }
         if self.is_unproven() {
             self.keep_together();
         }
@@ -303,6 +306,16 @@ impl Request {
         self.unrouted = BTreeMap::from([(Unrouted::Unproven, self.operations.len())]);
         self.shares = vec![share];
         self.share_numbers = ShareNumbers::default();
+    }
+
+    /// Returns the first operation under a pipeline whose document may replace metadata, such as the routing value, that
+    /// the filter has read in its action line.
+    pub fn metadata_in_document(&self) -> Option<&Operation> {
+        if !self.table.applies_metadata_in_documents() {
+            return None;
+        }
+        let mut under_pipeline = self.operations.iter().filter(|operation| operation.placement.under_pipeline);
+        under_pipeline.find(|operation| may_have_metadata(self.lines(operation, &mut Vec::new())))
     }
 
     /// Returns an operation that has the id of another one which goes elsewhere, if they may mean one document under two

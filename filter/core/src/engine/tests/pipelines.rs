@@ -189,6 +189,28 @@ fn requests_under_any_pipeline_pass_through_if_items_may_come_in_another_order()
     }
 }
 
+/// Before Elasticsearch 8.4, a pipeline takes these fields for the metadata of the operation.
+#[test]
+fn a_document_with_metadata_under_a_pipeline_passes_through_on_older_releases() {
+    let passes = |release: &str, name: &str, document: &str| {
+        let mut state = cluster();
+        for node in ["n0", "n1", "n2"] {
+            state["nodes"][node]["version"] = json!(release);
+        }
+        let mut harness = Harness::knowing(json!({}), &state);
+        harness.request("/_bulk", &operation("index", name, &id_on(0, 0), json!({})).replace("{}\n", document));
+        harness.passed_because(PassThrough::Unrouted(Unrouted::IndexPipeline)) == 1
+    };
+    for document in
+        ["{\"_routing\":\"x\"}\n", "{\"_if_seq_no\":7,\"_if_primary_term\":1}\n", "{\"\\u005frouting\":\"x\"}\n"]
+    {
+        assert!(passes("7.17.18", "good", document), "{document}");
+        assert!(!passes("7.17.18", "i", document), "{document}");
+        assert!(!passes("8.13.0", "good", document), "{document}");
+    }
+    assert!(!passes("7.17.18", "good", "{\"a_routing\":\"\\u00e9\"}\n"));
+}
+
 #[test]
 fn deletions_run_no_pipeline_and_updates_under_one_pass_through() {
     let id = id_on(0, 0);

@@ -15,4 +15,5 @@ mod texts;
 mod verdict;
 
 pub(crate) use definitions::Definitions;
+pub(crate) use texts::may_have_metadata;
 pub use verdict::{Harmless, Pipelines, Unproven};

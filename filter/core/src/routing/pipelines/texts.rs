@@ -11,6 +11,10 @@ const ADDED: [&str; 2] = ["_id", "_routing"];
 /// The words that may precede `(` without a call.
 const KEYWORDS: [&str; 9] = ["if", "for", "while", "return", "instanceof", "in", "else", "catch", "throw"];
 
+/// The texts that a document with metadata among its fields contains. A key may be escaped, as in `\u005frouting`.
+const IN_DOCUMENTS: [&str; 7] =
+    ["\"_routing\"", "\"_version_type\"", "\"_if_seq_no\"", "\"_if_primary_term\"", "\\u005", "\\u006", "\\u007"];
+
 /// Returns the words of a text: the longest runs of ASCII letters, digits and underscores.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
@@ -24,6 +28,11 @@ pub(super) fn any_text(value: &Value, is_met: &impl Fn(&str) -> bool) -> bool {
         Value::Object(object) => object.iter().any(|(key, value)| is_met(key) || any_text(value, is_met)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// Returns whether a document may have fields that are metadata, such as `_routing`.
+pub(crate) fn may_have_metadata(document: &[u8]) -> bool {
+    IN_DOCUMENTS.iter().any(|text| memchr::memmem::find(document, text.as_bytes()).is_some())
 }
 
 /// Returns whether the value of an option may read them: as the name of a field, or in a template.

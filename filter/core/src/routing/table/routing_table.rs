@@ -160,6 +160,12 @@ impl RoutingTable {
         self.orders_items
     }
 
+    /// Returns whether a node may apply a document's own field `_routing`, or other metadata in it, to an operation under
+    /// a pipeline. Elasticsearch does so before 8.4, and so does OpenSearch.
+    pub fn applies_metadata_in_documents(&self) -> bool {
+        self.oldest_release < Some([8, 4, 0])
+    }
+
     /// Returns the verdicts on the cluster's pipelines, if they are known.
     pub fn pipelines(&self) -> Option<&Pipelines> {
         self.pipelines.as_deref()
