@@ -148,7 +148,7 @@ impl Lie {
             // An id that the cluster generated cannot be told from another, and a pipeline may have changed it.
             Self::Document => {
                 match items.iter_mut().find(|item| !item.contains(r#""_id":"made-"#) && !is_ingested(item)) {
-                    Some(item) => *item = item.replace(r#""_id":""#, r#""_id":"not "#),
+                    Some(item) => *item = with_another_id(item),
                     None => drop(items.pop()),
                 }
             }
@@ -162,6 +162,11 @@ impl Lie {
         }
         response
     }
+}
+
+/// Returns an item with another id, as a pipeline that is newer than the last poll would choose it.
+pub fn with_another_id(item: &str) -> String {
+    item.replace(r#""_id":""#, r#""_id":"not "#)
 }
 
 /// Returns whether an item is for an operation under a pipeline.

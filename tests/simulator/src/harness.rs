@@ -222,7 +222,9 @@ impl Harness {
         let request = self.ledger.request(number)?;
         if request.stage == Stage::Here && !request.headers_gone {
             let engine = request.engine;
-            self.machine(engine)?.pauses.held(number)?;
+            let pauses = self.machine(engine)?.pauses;
+            pauses.held(number)?;
+            self.ledger.request(number)?.was_suspected = pauses == Pauses::Suspected;
             if !self.scenario.stops {
                 return Ok(());
             }
@@ -259,8 +261,8 @@ impl Harness {
             _ => request.complete = Some(now),
         }
         let is_complete = request.complete.is_some();
-        let (engine, let_go) = (request.engine, request.let_go);
-        self.machine(engine)?.pauses.body(let_go.map(|at| now.saturating_sub(at)));
+        let (engine, let_go, was_suspected) = (request.engine, request.let_go, request.was_suspected);
+        self.machine(engine)?.pauses.body(let_go.map(|at| now.saturating_sub(at)), was_suspected);
         self.stream(number, input)?;
         if is_complete {
             self.trace.add(self.now, || format!("  request {number} has arrived completely"));

@@ -55,6 +55,8 @@ pub struct Request {
     pub fed: usize,
     /// Whether its headers continued at once, without its body.
     pub headers_gone: bool,
+    /// Whether it was suspected already that Envoy holds back bodies with their headers, when its headers came.
+    pub was_suspected: bool,
     /// The time when its headers were let go, so that its body must follow.
     pub let_go: Option<u64>,
     /// The time when its body ended.
@@ -152,6 +154,7 @@ impl Ledger {
             stage: Stage::Future,
             fed: 0,
             headers_gone: false,
+            was_suspected: false,
             let_go: None,
             complete: None,
             shares: BTreeSet::new(),

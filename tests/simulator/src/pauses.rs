@@ -8,6 +8,9 @@ const AT_ONCE: u64 = 20;
 pub enum Pauses {
     /// Nothing is known yet: the engine must find out.
     Unknown,
+    /// A body came at once after its headers were let go: it was held back with them, or its client is slow. The engine
+    /// must find out by a longer pause.
+    Suspected,
     /// The body arrives.
     Stop,
     /// The body is held back too, so that the headers must continue at once.
@@ -40,11 +43,14 @@ impl Pauses {
     }
 
     /// Records that a piece of a body has arrived, and how many milliseconds after its headers were let go, if they
-    /// were.
-    pub fn body(&mut self, after: Option<u64>) {
+    /// were. `was_suspected` is the knowledge when the headers came.
+    pub fn body(&mut self, after: Option<u64>, was_suspected: bool) {
         *self = match (*self, after) {
-            (Self::Unknown, None) => Self::Stop,
-            (Self::Unknown, Some(after)) if after <= AT_ONCE => Self::Go,
+            (Self::Unknown | Self::Suspected, None) => Self::Stop,
+            (Self::Unknown | Self::Suspected, Some(after)) if after <= AT_ONCE => match was_suspected {
+                true => Self::Go,
+                false => Self::Suspected,
+            },
             (known, _) => known,
         };
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::call_outcome::{Ended, WARNING};
+use crate::call_outcome::{Ended, WARNING, with_another_id};
 use crate::layout::COORDINATOR;
 use crate::ledger::{Batch, Ledger, Sent, Stage};
 use crate::operation::Operation;
@@ -230,9 +230,13 @@ impl Truth {
             Some(Ended::Refused(response)) => vec![written(response.status, &format!("refused_{}", response.status))],
             Some(Ended::NotSent) => vec![written(503, "no_upstream_exception")],
             Some(Ended::Unknown(status)) => vec![written(*status, UNKNOWN)],
-            // Some items can be matched by what they are for.
-            Some(Ended::Lie(_)) if lost => [Self::any(sent), vec![written(503, UNKNOWN)]].concat(),
-            Some(Ended::Lie(_)) => vec![last(), written(503, UNKNOWN)],
+            // Some items can be matched by what they are for, or by their positions.
+            Some(Ended::Lie(_)) => {
+                let mut items = if lost { Self::any(sent) } else { vec![last()] };
+                let renamed = items.iter().filter_map(Told::with_another_id).collect::<Vec<_>>();
+                items.extend(renamed);
+                [items, vec![written(503, UNKNOWN)]].concat()
+            }
             None => vec![written(503, UNKNOWN)],
         })
     }
@@ -262,6 +266,14 @@ impl Truth {
 }
 
 impl Told {
+    /// Returns a node's item with another id.
+    fn with_another_id(&self) -> Option<Self> {
+        match self {
+            Self::Node(item) => Some(Self::Node(with_another_id(item))),
+            Self::Written(_) => None,
+        }
+    }
+
     fn written(operation: &Operation, status: u16, kind: &str) -> Self {
         let Operation { action, name, id, .. } = operation;
         let error = json!({"type": kind, "reason": ""});
