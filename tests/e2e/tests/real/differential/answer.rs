@@ -203,8 +203,11 @@ fn blur_text(text: &str) -> String {
     let text = blur_after(&text, "allowed: [", list);
     // Elasticsearch names two headers in any order.
     let text = text.replace("[Content-Type, Accept]", "[Accept, Content-Type]");
-    // A document with a generated id may be on any shard.
-    if text.contains("Not enough active copies") { blur_after(&text, "][", number) } else { text }
+    // If a shard is not active, Elasticsearch quotes the shard's request, which has the operations of a whole batch. A
+    // document with a generated id may be on any shard.
+    let (text, _) = text.split_once(", request: [BulkShardRequest ").unwrap_or((&text, ""));
+    let is_inactive = text.contains("Not enough active copies") || text.contains("primary shard is not active");
+    if is_inactive { blur_after(text, "][", number) } else { text.to_owned() }
 }
 
 /// Blurs what errors quote, which the filter removes, from the first quotation to the last.

@@ -62,5 +62,6 @@ async fn the_filter_answers_what_the_cluster_answers() {
     let requests = tally.requests as u64;
     assert!(counted.merged * 2 > requests, "{} of {requests} requests were split", counted.merged);
     assert!(counted.batches * 3 < counted.batch_requests * 2, "almost no batch had two requests");
+    scene.remove_waiting().await;
     scene.end().await;
 }

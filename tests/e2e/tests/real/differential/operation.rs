@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::chance::Chance;
 use super::oddity;
 use super::style::Style;
-use super::target::{IMPOSSIBLE, TARGETS, Target};
+use super::target::{IMPOSSIBLE, TARGETS, Target, WAITING};
 use super::template::{Document, TWIN};
 
 /// The generator of one client's operations in one seed. No other client names its documents, so that their outcomes do
@@ -141,8 +141,13 @@ impl Author {
             parameters.insert("_index".into(), name.into());
             return (None, parameters);
         }
+        let waiting = if style.is_hasty() { 10 } else { 0 };
         let target = loop {
-            let target = rng.one_of(TARGETS);
+            let targets = if rng.percent(waiting) { WAITING } else { TARGETS };
+            let target = rng.one_of(targets);
+            if target.waits && !style.is_hasty() {
+                continue;
+            }
             // The duration of index creation is random, so hasty requests do not create indices.
             let possible = target.routed || manner == Manner::Special;
             if possible && (target.name != "new-S" || rng.percent(25) && !style.is_hasty()) {

@@ -35,6 +35,9 @@ const USUAL: &[&str] = &[
     "pretty=false",
 ];
 
+/// Timeouts that are shorter than some operations take.
+const HASTY: &[&str] = &["timeout=50ms", "timeout=50ms", "timeout=150ms", "timeout=400ms"];
+
 /// Other parameters, and values that a cluster refuses.
 const SPECIAL: &[&str] = &[
     "refresh=banana",
@@ -98,6 +101,9 @@ impl Style {
         while rng.percent(30) {
             style.query.push(rng.one_of(USUAL).into());
         }
+        if style.default.is_some_and(|target| target.waits) || rng.percent(8) {
+            style.query.push(rng.one_of(HASTY).into());
+        }
         if rng.percent(25) {
             style.query.push(format!("filter_path={}", filter_path(rng, manner)));
         }
@@ -132,7 +138,7 @@ impl Style {
 
     /// Returns whether the timeout is shorter than some operations take.
     pub fn is_hasty(&self) -> bool {
-        self.query.iter().any(|parameter| parameter.contains("timeout=50ms"))
+        self.query.iter().any(|parameter| parameter.starts_with("timeout=") && parameter.contains("ms"))
     }
 
     fn path(rng: &mut Rng, manner: Manner) -> Self {

@@ -17,10 +17,12 @@ pub struct Target {
     pub with_routing: bool,
     /// Whether the cluster accepts only `create`, and the filter routes only `create`.
     pub create_only: bool,
+    /// Whether the cluster waits for a shard copy that no node may hold. Only hasty requests name such a target.
+    pub waits: bool,
 }
 
 const fn routed(name: &'static str) -> Target {
-    Target { name, routed: true, with_routing: false, create_only: false }
+    Target { name, routed: true, with_routing: false, create_only: false, waits: false }
 }
 
 const fn unrouted(name: &'static str) -> Target {
@@ -35,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     routed("plain"),
     routed("copied"),
     routed("copied"),
+    routed("paired"),
+    routed("limited"),
     routed("single"),
     routed("single"),
     routed("single"),
@@ -55,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     routed("new-S"),
     Target { create_only: true, ..routed("stream") },
     Target { create_only: true, ..routed("stream") },
+    WAITING[0],
     unrouted("blocked"),
     unrouted("readonly"),
     unrouted("closed"),
@@ -64,6 +69,9 @@ pub const TARGETS: &[Target] = &[
     unrouted("unwritten"),
     unrouted("never"),
 ];
+
+/// The targets for whose shard copies the cluster waits.
+pub const WAITING: &[Target] = &[Target { waits: true, ..routed("waiting") }];
 
 /// Names that no index can have.
 pub const IMPOSSIBLE: &[&str] = &["Not Valid", "-minus", "a,b", "*", "..", "_all", "a#b", "<not-math"];
@@ -105,6 +113,17 @@ fn indices(distribution: Distribution) -> Vec<(&'static str, Value)> {
             }),
         ),
         ("strict", json!({"mappings": {"dynamic": "strict"}})),
+        // The mapping has no room for another field.
+        ("limited", json!({"settings": {"mapping.total_fields.limit": 5}, "mappings": {"dynamic": true}})),
+        ("paired", json!({"settings": {"number_of_replicas": 1, "write.wait_for_active_shards": 2}})),
+        (
+            "waiting",
+            json!({"settings": {
+                "number_of_replicas": 1, "write.wait_for_active_shards": 2,
+                // Each node has two primaries, and so no room for a replica.
+                "routing.allocation.total_shards_per_node": 2,
+            }}),
+        ),
         ("blocked", json!({"settings": {"blocks.write": true}})),
         ("readonly", json!({"settings": {"blocks.read_only": true}})),
         ("nopipeline", json!({"settings": {"default_pipeline": "_none", "final_pipeline": "_none"}})),
@@ -179,7 +198,8 @@ impl SharedScene {
             }
         }
         // Wait for the replicas, which otherwise would be counted in some items only.
-        let green = self.direct(0, "/_cluster/health?wait_for_status=green&timeout=50s");
+        let copied = [both("copied"), both("paired")].concat().join(",");
+        let green = self.direct(0, &format!("/_cluster/health/{copied}?wait_for_status=green&timeout=50s"));
         self.client.get_json(&green).await.unwrap();
         self.wait_for_routing(&format!("{}-plain", Side::Filtered.twin())).await;
     }
@@ -200,7 +220,7 @@ impl SharedScene {
         merge(&mut aliases, index["aliases"].take());
         let whole = json!({"settings": settings, "mappings": mapping, "aliases": aliases});
         let whole: Value = serde_json::from_str(&whole.to_string().replace('~', twin)).unwrap();
-        self.put(&format!("/{twin}-{name}"), &whole).await;
+        self.put(&format!("/{twin}-{name}?wait_for_active_shards=1"), &whole).await;
         let body = if name == "plain" { Bytes::from(r#"{"@timestamp":"2026-01-01T00:00:00Z"}"#) } else { Bytes::new() };
         let more = match name {
             "closed" => Request::post(self.direct(0, &format!("/{twin}-closed/_close"))),
@@ -210,6 +230,12 @@ impl SharedScene {
             _ => return,
         };
         self.client.send(more.body(body).unwrap()).await.unwrap().ok().unwrap();
+    }
+
+    /// Removes the indices that lack shard copies, for which other tests would wait.
+    pub async fn remove_waiting(&self) {
+        let url = self.direct(0, &format!("/{}", both("waiting").join(",")));
+        self.client.delete(&url).await.unwrap().ok().unwrap();
     }
 
     async fn put(&self, path: &str, body: &Value) {
