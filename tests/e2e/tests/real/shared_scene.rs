@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bulk_reshuffle_e2e::{FakeCluster, LentCluster, Nodes, SharedClusters, ShippedFiles, in_front_of};
-use bulk_reshuffle_stack::{Client, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Response, Tools, wait};
+use bulk_reshuffle_stack::{Client, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, Tools, wait};
 use serde_json::{Value, json};
 
 /// A limit far above the duration of any step here, even on a busy machine.
@@ -70,8 +70,13 @@ impl SharedScene {
 
     /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses at the same time.
     pub async fn start_alone(name: &str) -> Self {
-        let lent = CLUSTERS.lend("alone", distribution(), Profile::Fast).await.unwrap();
-        let scene = Self::start_over(lent.nodes(), name, json!({})).await;
+        Self::start_alone_with(name, json!({})).await
+    }
+
+    /// Does the same as [`start_alone`](Self::start_alone), with these fields in the filter's configuration.
+    pub async fn start_alone_with(name: &str, config: Value) -> Self {
+        let lent = CLUSTERS.lend("alone", distribution(), crate::PROFILE).await.unwrap();
+        let scene = Self::start_over(lent.nodes(), name, config).await;
         Self { lent: Some(lent), ..scene }
     }
 

@@ -68,6 +68,15 @@ impl Answer {
         }
     }
 
+    /// Removes the time of ingest pipelines, which the filter leaves out until it knows that the index has one.
+    pub fn forget_ingest_time(&mut self) {
+        if let Body::Tree { tree, keys, lines } = &mut self.body {
+            tree.as_object_mut().and_then(|fields| fields.remove("ingest_took"));
+            keys.retain(|key| key != "ingest_took");
+            *lines = 0;
+        }
+    }
+
     /// Returns the status.
     pub fn status(&self) -> u16 {
         self.status

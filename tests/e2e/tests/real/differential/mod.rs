@@ -5,6 +5,7 @@
 
 mod answer;
 mod chance;
+mod change;
 mod oddity;
 mod operation;
 mod request;
@@ -15,6 +16,8 @@ mod target;
 mod template;
 
 use std::time::Instant;
+
+use serde_json::json;
 
 use crate::shared_scene::{SharedScene, distribution};
 use tally::Tally;
@@ -35,7 +38,9 @@ fn seeds() -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
-    let scene = SharedScene::start_alone("differential").await;
+    // Such a long interval leaves the filter with what it knew before a change, until it learns otherwise.
+    let config = json!({"cluster_state": {"refresh": "10m"}});
+    let scene = SharedScene::start_alone_with("differential", config).await;
     scene.make_twins(distribution()).await;
     let before = scene.counters().await;
     let mut tally = Tally::default();

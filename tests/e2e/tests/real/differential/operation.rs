@@ -150,7 +150,8 @@ impl Author {
             }
             // The duration of index creation is random, so hasty requests do not create indices.
             let possible = target.routed || manner == Manner::Special;
-            if possible && (target.name != "new-S" || rng.percent(25) && !style.is_hasty()) {
+            let rare = matches!(target.name, "new-S" | "brief");
+            if possible && (!rare || rng.percent(25)) && (target.name != "new-S" || !style.is_hasty()) {
                 break target;
             }
         };
@@ -251,6 +252,10 @@ impl Author {
         let stream = target.is_some_and(|target| target.name == "stream");
         if stream && rng.percent(90) {
             document["@timestamp"] = "2026-01-02T03:04:05Z".into();
+        }
+        // A pipeline may make this the id.
+        if target.is_some_and(|target| matches!(target.name, "late" | "changing")) && rng.percent(80) {
+            document["key"] = format!("{}-{}-key-{}", Self::owner(self.seed), self.client, self.written).into();
         }
         match rng.usize(0..40) {
             0 => document["n"] = "many".into(),

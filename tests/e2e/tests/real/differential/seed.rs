@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, blur};
 use super::chance::Chance;
+use super::change::Change;
 use super::operation::{Author, Manner};
 use super::request::Request;
 use super::style::Style;
 use super::tally::Tally;
 use super::template::{Numbers, Side};
-use crate::shared_scene::SharedScene;
+use crate::shared_scene::{SharedScene, distribution};
 
+/// The probability of a change before a round, in percent.
+const CHANGES: u32 = 30;
 const ROUNDS: usize = 12;
 const CLIENTS: usize = 10;
 
@@ -26,12 +29,22 @@ struct Client {
 /// Sends a seed's requests in rounds, with all clients of a round at once, and compares the answers. Then compares the
 /// documents. Returns the differences.
 pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<String> {
-    let mut rng = Rng::with_seed(seed);
+    let (mut rng, distribution) = (Rng::with_seed(seed), distribution());
+    let mut changes = Vec::new();
     let mut clients: Vec<Client> = (0..CLIENTS)
         .map(|client| Client { author: Author::new(seed, client), direct: Numbers::new(), filtered: Numbers::new() })
         .collect();
     let mut differences = Vec::new();
+    for change in &Change::FIRST {
+        scene.change(change, distribution, seed).await;
+    }
     for round in 0..ROUNDS {
+        if rng.percent(CHANGES) {
+            let change = Change::random(&mut rng, distribution);
+            scene.change(&change, distribution, seed).await;
+            tally.changes += 1;
+            changes.push((round, change));
+        }
         let requests = requests(&mut rng, &mut clients, round);
         let answers = exchange(scene, &clients, &requests).await;
         for (number, ((direct, filtered), request)) in answers.into_iter().zip(&requests).enumerate() {
@@ -47,7 +60,12 @@ pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<Strin
             };
             answer::remember(&direct, Side::Direct, &mut client.direct);
             answer::remember(&filtered, Side::Filtered, &mut client.filtered);
-            let (direct, filtered) = (Answer::read(&direct, Side::Direct), Answer::read(&filtered, Side::Filtered));
+            let (mut direct, mut filtered) =
+                (Answer::read(&direct, Side::Direct), Answer::read(&filtered, Side::Filtered));
+            if changes.iter().any(|(_, change)| matches!(change, Change::Pipeline(_))) {
+                direct.forget_ingest_time();
+                filtered.forget_ingest_time();
+            }
             if let Some(difference) = direct.difference(&filtered) {
                 differences.push(format!("round {round}, client {number}: {difference}\n{request}"));
             }
@@ -58,7 +76,10 @@ pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<Strin
         }
     }
     differences.extend(compare_documents(scene, seed, tally).await);
-    scene.remove_new().await;
+    scene.change(&Change::Deletion, distribution, seed).await;
+    if let Some(first) = differences.first_mut() {
+        *first = format!("after the changes {changes:?}: {first}");
+    }
     differences
 }
 
@@ -138,13 +159,5 @@ impl SharedScene {
             *documents.entry(hit.to_string()).or_default() += 1;
         }
         documents
-    }
-
-    /// Removes the indices that operations have created.
-    async fn remove_new(&self) {
-        for side in [Side::Direct, Side::Filtered] {
-            let url = self.direct(0, &format!("/{}-new-*", side.twin()));
-            self.client.delete(&url).await.unwrap().ok().unwrap();
-        }
     }
 }

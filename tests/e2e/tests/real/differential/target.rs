@@ -53,6 +53,12 @@ pub const TARGETS: &[Target] = &[
     routed("chosen"),
     routed("filtered"),
     routed("fixed"),
+    // These change.
+    routed("moved"),
+    routed("moved"),
+    routed("late"),
+    routed("changing"),
+    routed("brief"),
     Target { with_routing: true, ..routed("routed") },
     Target { with_routing: true, ..routed("parted") },
     // Created by the first operation on it, and routed after that.
@@ -77,8 +83,24 @@ pub const WAITING: &[Target] = &[Target { waits: true, ..routed("waiting") }];
 pub const IMPOSSIBLE: &[&str] = &["Not Valid", "-minus", "a,b", "*", "..", "_all", "a#b", "<not-math"];
 
 /// Returns whether this distribution returns the items of operations under a pipeline in order.
-fn orders_items(distribution: Distribution) -> bool {
+pub fn orders_items(distribution: Distribution) -> bool {
     matches!(distribution, Distribution::Elasticsearch8 | Distribution::Elasticsearch9)
+}
+
+/// Returns the processors of the pipeline with this name.
+fn processors(name: &str, distribution: Distribution) -> Value {
+    match name {
+        "selective" => selective(distribution),
+        "moving" => json!([{"set": {"field": "_routing", "value": "elsewhere"}}]),
+        // Some servers know no `copy_from`, and others no scripts.
+        "naming" => match distribution {
+            Distribution::OpenSearch2 | Distribution::OpenSearch3 | Distribution::Elasticsearch7_10 => {
+                json!([{"script": {"source": "if (ctx.key != null) { ctx._id = ctx.key }"}}])
+            }
+            _ => json!([{"set": {"field": "_id", "copy_from": "key", "ignore_empty_value": true}}]),
+        },
+        _ => json!([]),
+    }
 }
 
 /// Returns the processors of a pipeline that drops and fails some documents. Some distributions have one that answers
@@ -102,7 +124,7 @@ fn indices(distribution: Distribution) -> Vec<(&'static str, Value)> {
             "single",
             json!({
                 "settings": {"number_of_shards": 1},
-                "aliases": {"~-many": {}, "~-unwritten": {"is_write_index": false}},
+                "aliases": {"~-many": {}, "~-unwritten": {"is_write_index": false}, "~-moved": {}},
             }),
         ),
         (
@@ -138,6 +160,14 @@ fn indices(distribution: Distribution) -> Vec<(&'static str, Value)> {
                 false => json!({}),
             },
         ),
+        ("late", json!({})),
+        (
+            "changing",
+            match orders_items(distribution) {
+                true => json!({"settings": {"default_pipeline": "twin-changing"}}),
+                false => json!({}),
+            },
+        ),
         ("finished", json!({"settings": {"final_pipeline": "twin-nothing"}})),
         // The last index, so that a routing table that has it has all indices.
         (
@@ -159,8 +189,8 @@ fn mappings() -> Value {
 }
 
 /// Returns a name on both sides.
-fn both(name: &str) -> [String; 2] {
-    [Side::Direct, Side::Filtered].map(|side| format!("{}-{name}", side.twin()))
+pub fn both(name: &str) -> [String; 2] {
+    Side::BOTH.map(|side| format!("{}-{name}", side.twin()))
 }
 
 impl SharedScene {
@@ -176,16 +206,12 @@ impl SharedScene {
         }});
         self.put("/_index_template/twin-new", &new).await;
         self.put("/_index_template/twin-stream", &stream).await;
-        for (name, processors) in [
-            ("nothing", json!([])),
-            ("selective", selective(distribution)),
-            ("moving", json!([{"set": {"field": "_routing", "value": "elsewhere"}}])),
-        ] {
-            self.put(&format!("/_ingest/pipeline/twin-{name}"), &json!({"processors": processors})).await;
+        for name in ["nothing", "selective", "moving", "naming", "changing"] {
+            self.define_pipeline(name, name, distribution).await;
         }
         let settings = json!({"persistent": {
             // An odd operation names index 17, which both sides would share.
-            "action.auto_create_index": format!("-{},-17,+*", both("never").join(",-")),
+            "action.auto_create_index": format!("-{},-17,+*", [both("never"), both("brief")].concat().join(",-")),
             // Afterwards all indices that a seed has created are deleted.
             "action.destructive_requires_name": false,
             // During a relocation, items count an additional copy.
@@ -193,7 +219,7 @@ impl SharedScene {
         }});
         self.put("/_cluster/settings", &settings).await;
         for (name, index) in indices(distribution) {
-            for side in [Side::Direct, Side::Filtered] {
+            for side in Side::BOTH {
                 self.make_target(side, name, index.clone()).await;
             }
         }
@@ -204,7 +230,14 @@ impl SharedScene {
         self.wait_for_routing(&format!("{}-plain", Side::Filtered.twin())).await;
     }
 
-    async fn make_target(&self, side: Side, name: &str, mut index: Value) {
+    /// Defines a pipeline with the processors of another name.
+    pub async fn define_pipeline(&self, name: &str, like: &str, distribution: Distribution) {
+        let definition = json!({"processors": processors(like, distribution)});
+        self.put(&format!("/_ingest/pipeline/twin-{name}"), &definition).await;
+    }
+
+    /// Creates a target for a side.
+    pub async fn make_target(&self, side: Side, name: &str, mut index: Value) {
         let twin = side.twin();
         let mut settings = json!({
             "number_of_shards": 6, "number_of_replicas": 0,
@@ -234,11 +267,17 @@ impl SharedScene {
 
     /// Removes the indices that lack shard copies, for which other tests would wait.
     pub async fn remove_waiting(&self) {
-        let url = self.direct(0, &format!("/{}", both("waiting").join(",")));
+        self.delete(&both("waiting")).await;
+    }
+
+    /// Deletes the indices that exist among these.
+    pub async fn delete(&self, indices: &[String]) {
+        let url = self.direct(0, &format!("/{}?ignore_unavailable=true", indices.join(",")));
         self.client.delete(&url).await.unwrap().ok().unwrap();
     }
 
-    async fn put(&self, path: &str, body: &Value) {
+    /// Sends a request to a node, which must accept it.
+    pub async fn put(&self, path: &str, body: &Value) {
         let answer = self.client.put_json(&self.direct(0, path), body).await.unwrap();
         answer.ok().unwrap_or_else(|error| panic!("{path}: {error}"));
     }
