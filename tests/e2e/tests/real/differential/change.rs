@@ -27,17 +27,20 @@ pub enum Change {
     Block(bool),
     /// Deletes the indices that operations of the seed have created.
     Deletion,
+    /// Replaces the index `red`, whose shards no node may hold, or one of which all shards are started.
+    Red(bool),
     /// Creates the index `brief`, which operations must not create, or deletes it. It may require a routing value.
     Brief(Option<bool>),
 }
 
 impl Change {
     /// The changes from which each seed starts.
-    pub const FIRST: [Self; 5] = [
+    pub const FIRST: [Self; 6] = [
         Self::Alias("single"),
         Self::Pipeline("_none"),
         Self::Definition("nothing"),
         Self::Block(false),
+        Self::Red(true),
         Self::Brief(None),
     ];
 
@@ -51,12 +54,13 @@ impl Change {
                 name => return name,
             }
         };
-        match rng.usize(0..12) {
+        match rng.usize(0..14) {
             0..2 => Self::Alias(rng.one_of(MOVES)),
             2..4 => Self::Pipeline(if rng.percent(25) { "_none" } else { pipeline(rng) }),
             4..7 => Self::Definition(pipeline(rng)),
             7 => Self::Block(rng.bool()),
             8 | 9 => Self::Deletion,
+            10 | 11 => Self::Red(rng.bool()),
             _ => Self::Brief(rng.one_of(&[None, Some(false), Some(true)])),
         }
     }
@@ -88,6 +92,14 @@ impl SharedScene {
                 self.put(&format!("/{late}/_settings"), &json!({"index.blocks.write": blocked})).await;
             }
             Change::Deletion => self.delete(&both(&format!("new-{}-*", Author::owner(seed)))).await,
+            Change::Red(red) => {
+                self.delete(&both("red")).await;
+                let nodes = if *red { json!("nowhere") } else { json!("es-*") };
+                for side in Side::BOTH {
+                    let settings = json!({"settings": {"routing.allocation.include._name": nodes}});
+                    self.make_target(side, "red", settings).await;
+                }
+            }
             Change::Brief(exists) => {
                 self.delete(&both("brief")).await;
                 if let Some(required) = exists {

@@ -75,7 +75,9 @@ pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<Strin
             *tally.statuses.entry(direct.status()).or_default() += 1;
         }
     }
-    differences.extend(compare_documents(scene, seed, tally).await);
+    let red = |(_, change): &(usize, Change)| if let Change::Red(red) = change { Some(*red) } else { None };
+    let red = changes.iter().rev().find_map(red).unwrap_or(true);
+    differences.extend(compare_documents(scene, seed, red, tally).await);
     scene.change(&Change::Deletion, distribution, seed).await;
     if let Some(first) = differences.first_mut() {
         *first = format!("after the changes {changes:?}: {first}");
@@ -117,10 +119,10 @@ async fn exchange(scene: &SharedScene, clients: &[Client], requests: &[Request])
     answers
 }
 
-/// Compares all documents of a seed. Returns the differences.
-async fn compare_documents(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<String> {
+/// Compares all documents of a seed, except in indices that are red. Returns the differences.
+async fn compare_documents(scene: &SharedScene, seed: u64, red: bool, tally: &mut Tally) -> Vec<String> {
     let (mut direct, mut filtered) =
-        (scene.documents_of(Side::Direct, seed).await, scene.documents_of(Side::Filtered, seed).await);
+        (scene.documents_of(Side::Direct, seed, red).await, scene.documents_of(Side::Filtered, seed, red).await);
     tally.documents += direct.values().sum::<usize>();
     for (document, count) in &mut direct {
         let other = filtered.entry(document.clone()).or_default();
@@ -137,15 +139,16 @@ async fn compare_documents(scene: &SharedScene, seed: u64, tally: &mut Tally) ->
 
 impl SharedScene {
     /// Returns a seed's documents without the parts that may differ, each with its count.
-    async fn documents_of(&self, side: Side, seed: u64) -> BTreeMap<String, usize> {
+    async fn documents_of(&self, side: Side, seed: u64, red: bool) -> BTreeMap<String, usize> {
         let twin = side.twin();
-        let refresh = self.direct(0, &format!("/{twin}-*/_refresh?expand_wildcards=open"));
+        let indices = format!("{twin}-*{}", if red { format!(",-{twin}-red") } else { String::new() });
+        let refresh = self.direct(0, &format!("/{indices}/_refresh?expand_wildcards=open"));
         self.client.get(&refresh).await.unwrap().ok().unwrap();
         let query = json!({
             "size": 10_000, "version": true, "track_total_hits": true,
             "query": {"match": {"owner": Author::owner(seed)}},
         });
-        let search = self.direct(0, &format!("/{twin}-*/_search?expand_wildcards=open"));
+        let search = self.direct(0, &format!("/{indices}/_search?expand_wildcards=open"));
         let found = self.client.post_json(&search, &query).await.unwrap().ok().unwrap().json().unwrap();
         let found: Value = serde_json::from_str(&found.to_string().replace(twin, "twin")).unwrap();
         let hits = found["hits"]["hits"].as_array().unwrap();

@@ -66,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     Target { create_only: true, ..routed("stream") },
     Target { create_only: true, ..routed("stream") },
     WAITING[0],
+    WAITING[1],
     unrouted("blocked"),
     unrouted("readonly"),
     unrouted("closed"),
@@ -77,7 +78,8 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The targets for whose shard copies the cluster waits.
-pub const WAITING: &[Target] = &[Target { waits: true, ..routed("waiting") }];
+pub const WAITING: &[Target] =
+    &[Target { waits: true, ..routed("waiting") }, Target { waits: true, ..unrouted("red") }];
 
 /// Names that no index can have.
 pub const IMPOSSIBLE: &[&str] = &["Not Valid", "-minus", "a,b", "*", "..", "_all", "a#b", "<not-math"];
@@ -253,7 +255,8 @@ impl SharedScene {
         merge(&mut aliases, index["aliases"].take());
         let whole = json!({"settings": settings, "mappings": mapping, "aliases": aliases});
         let whole: Value = serde_json::from_str(&whole.to_string().replace('~', twin)).unwrap();
-        self.put(&format!("/{twin}-{name}?wait_for_active_shards=1"), &whole).await;
+        let started = u8::from(whole["settings"]["routing.allocation.include._name"] != "nowhere");
+        self.put(&format!("/{twin}-{name}?wait_for_active_shards={started}"), &whole).await;
         let body = if name == "plain" { Bytes::from(r#"{"@timestamp":"2026-01-01T00:00:00Z"}"#) } else { Bytes::new() };
         let more = match name {
             "closed" => Request::post(self.direct(0, &format!("/{twin}-closed/_close"))),
@@ -267,7 +270,7 @@ impl SharedScene {
 
     /// Removes the indices that lack shard copies, for which other tests would wait.
     pub async fn remove_waiting(&self) {
-        self.delete(&both("waiting")).await;
+        self.delete(&[both("waiting"), both("red")].concat()).await;
     }
 
     /// Deletes the indices that exist among these.
