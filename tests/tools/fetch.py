@@ -90,7 +90,7 @@ def tools():
         # The compiler of the servers' ingest processors.
         java_client("ecj", "3.40.0", 3),
         server("opensearch-1", "1.3.20", 35, "031e0cdcd14c7a5b9907dff8050fff76c7c2892c7313ea83c4a0bfbaae9265e3",
-               compiled_for="8"),
+               compiled_for=("8",)),
         server("opensearch-2", "2.19.6", 60, "71d6d8b1c637f3faecda0752b184b1cc526fc6eaad59ec1408c6327bb00b9293",
                modules=INGEST_MODULES),
         server("opensearch-3", "3.8.0", 161, "196c3cf4602c394f2e40e6174ccbf2a924eae37246f08fa6bbb6b75f9fd5ff1f",
@@ -98,11 +98,11 @@ def tools():
         server("elasticsearch-7.10", "7.10.2", 35, "38a4232a9b8506235c8a2b6a24cdf3732b2c2aa4b8026c89063e038a610c9f4c",
                modules=INGEST_MODULES),
         server("elasticsearch-7.17", "7.17.29", 57, "841ee00be1a72ba8e707b5a2fb55f23fe7a4184369b4585393238b1c903eedaf",
-               compiled_for="8"),
+               compiled_for=("8",)),
         server("elasticsearch-8", "8.19.21", 107, "215d5f3dbf0609a149f6218a9e47b6ae2df34ebbff3c5754e35f15a5e5393c8a",
-               do_without_debugger, compiled_for="8"),
+               do_without_debugger, compiled_for=("8", "features")),
         server("elasticsearch-9", "9.5.3", 132, "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d",
-               do_without_debugger, compiled_for="9"),
+               do_without_debugger, compiled_for=("9", "features")),
         python_client("elasticsearch-py-8", "8.19.3"),
         python_client("elasticsearch-py-7", "7.13.4"),
         python_client("opensearch-py", "3.0.0"),
@@ -305,9 +305,9 @@ def java_program(name, version, megabytes):
                 needs=("java", "ecj"))
 
 
-def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=""):
+def server(name, version, megabytes, sha256, finish=lambda folder: None, modules=(), compiled_for=()):
     """OpenSearch or Elasticsearch, in the distribution that its makers publish for tests. Most lack ingest processors:
-    this adds the server's own modules, or our plug-in, compiled for the server's interface."""
+    this adds the server's own modules, or our plug-in, compiled for the server's interfaces."""
     product = name.partition("-")[0]
     package = {"opensearch": "org.opensearch", "elasticsearch": "org.elasticsearch"}[product]
     coordinates = "{}.distribution.integ-test-zip:{}:zip:{}".format(package, product, version)
@@ -326,7 +326,7 @@ def server(name, version, megabytes, sha256, finish=lambda folder: None, modules
         finish(folder)
         if compiled_for:
             compile_processors(folder / "plugins" / "processors", folder / "lib", package, compiled_for)
-            describe(folder / "plugins" / "processors", product, version, "reshuffle.processors.Processors")
+            describe(folder / "plugins" / "processors", product, version, "reshuffle.processors." + plugin_class(compiled_for))
 
     return Tool(name, version, megabytes, "".join([coordinates, sha256] + lists + sources), made, unpack,
                 add_processors, needs=("java", "ecj") if compiled_for else ())
@@ -610,21 +610,29 @@ def describe(module, product, version, main_class, extended=""):
             '  permission java.lang.RuntimePermission "getClassLoader";\n};\n')
 
 
-def processor_sources(interface):
-    """Returns the source files of our plug-in for an interface, or none."""
-    return sorted(PROCESSORS.glob("*.java")) + [PROCESSORS / interface / "Release.java"] if interface else []
+def processor_sources(interfaces):
+    """Returns the source files of our plug-in for these interfaces, or none."""
+    folders = [PROCESSORS] + [PROCESSORS / interface for interface in interfaces]
+    return [source for folder in folders for source in sorted(folder.glob("*.java"))] if interfaces else []
 
 
-def compile_processors(plugin, libraries, package, interface):
+def plugin_class(interfaces):
+    return "FailureStores" if "features" in interfaces else "Processors"
+
+
+def compile_processors(plugin, libraries, package, interfaces):
     """Compiles our plug-in against a server's libraries. OpenSearch has Elasticsearch 7's classes in its own package."""
     sources, classes = plugin / "sources", plugin / "classes"
     sources.mkdir(parents=True)
-    for source in processor_sources(interface):
+    for source in processor_sources(interfaces):
         (sources / source.name).write_text(source.read_text().replace("org.elasticsearch", package))
     compile_java(sources, libraries, classes)
     with zipfile.ZipFile(plugin / "processors.jar", "w", zipfile.ZIP_DEFLATED) as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, str(file.relative_to(classes)))
+        if "features" in interfaces:
+            jar.writestr("META-INF/services/org.elasticsearch.features.FeatureSpecification",
+                         "reshuffle.processors.Features\n")
     for folder in (sources, classes):
         shutil.rmtree(str(folder))
 

@@ -17,7 +17,7 @@ import org.elasticsearch.script.ScriptEngine;
  * The plug-in: some of the common ingest processors, for servers without them. Types and options have the names of the
  * servers' own, so a definition works on every server. Templates in options are not supported.
  */
-public final class Processors extends Plugin implements IngestPlugin, ScriptPlugin {
+public class Processors extends Plugin implements IngestPlugin, ScriptPlugin {
     @Override
     public Map<String, Processor.Factory> getProcessors(Processor.Parameters parameters) {
         Map<String, Processor.Factory> found = new HashMap<>();

@@ -156,8 +156,8 @@ families! {
     STATE_VERSION = LAST, "state_version", [],
         "Version number of the cluster state by which operations are routed.";
     STATE_VERIFIED = LAST, "state_verified_timestamp_seconds", [],
-        "Last time that this state was known to be the newest, in seconds since 1970. Without requests, the filter \
-         does not poll.";
+        "Last time that this state was known to be the newest, in seconds since 1970. The first bulk request starts \
+         the polls.";
     STATE_LOADS = Kind::Counter, "state_loads_total", [],
         "New cluster states that a worker read from the cluster.";
     STATE_TAKEOVERS = Kind::Counter, "state_takeovers_total", [],

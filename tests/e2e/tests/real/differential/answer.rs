@@ -165,7 +165,8 @@ fn sorted(methods: &str) -> String {
     methods.join(", ")
 }
 
-fn blur_id(id: &str) -> String {
+/// Returns an id without a generated value.
+pub fn blur_id(id: &str) -> String {
     // Clusters write the second one if a pipeline drops or fails a document before the id is generated.
     if id.len() == 20 || id == "auto-generated" { "generated".to_owned() } else { id.to_owned() }
 }

@@ -249,8 +249,7 @@ impl Author {
     /// Returns a document that mostly can be indexed.
     fn document(&mut self, rng: &mut Rng, target: Option<Target>) -> String {
         let mut document = json!({"owner": Self::owner(self.seed), "n": self.written});
-        let stream = target.is_some_and(|target| target.name == "stream");
-        if stream && rng.percent(90) {
+        if target.is_some_and(|target| target.create_only) && rng.percent(90) {
             document["@timestamp"] = "2026-01-02T03:04:05Z".into();
         }
         // A pipeline may make this the id.

@@ -3,13 +3,14 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer, blur};
+use super::answer::{self, Answer, blur, blur_id};
 use super::chance::Chance;
 use super::change::Change;
 use super::operation::{Author, Manner};
 use super::request::Request;
 use super::style::Style;
 use super::tally::Tally;
+use super::target::keeps_failures;
 use super::template::{Numbers, Side};
 use crate::shared_scene::{SharedScene, distribution};
 
@@ -124,6 +125,13 @@ async fn compare_documents(scene: &SharedScene, seed: u64, red: bool, tally: &mu
     let (mut direct, mut filtered) =
         (scene.documents_of(Side::Direct, seed, red).await, scene.documents_of(Side::Filtered, seed, red).await);
     tally.documents += direct.values().sum::<usize>();
+    if keeps_failures(distribution()) {
+        let (mut more, mut others) =
+            (scene.failures_of(Side::Direct, seed).await, scene.failures_of(Side::Filtered, seed).await);
+        tally.failures += more.values().sum::<usize>();
+        direct.append(&mut more);
+        filtered.append(&mut others);
+    }
     for (document, count) in &mut direct {
         let other = filtered.entry(document.clone()).or_default();
         let both = (*count).min(*other);
@@ -138,6 +146,25 @@ async fn compare_documents(scene: &SharedScene, seed: u64, red: bool, tally: &mu
 }
 
 impl SharedScene {
+    /// Returns a seed's documents in failure stores, each with its count.
+    async fn failures_of(&self, side: Side, seed: u64) -> BTreeMap<String, usize> {
+        let stores = self.direct(0, &format!("/.fs-{}-*", side.twin()));
+        self.client.get(&format!("{stores}/_refresh?expand_wildcards=all")).await.unwrap().ok().unwrap();
+        let newest = json!({"size": 10_000, "sort": [{"@timestamp": {"order": "desc", "unmapped_type": "date"}}]});
+        let url = format!("{stores}/_search?expand_wildcards=all");
+        let found = self.client.post_json(&url, &newest).await.unwrap().ok().unwrap().json().unwrap();
+        let mut documents = BTreeMap::new();
+        for hit in found["hits"]["hits"].as_array().unwrap() {
+            let (document, error) = (&hit["_source"]["document"], &hit["_source"]["error"]);
+            if document["source"]["owner"] == Author::owner(seed) {
+                let id = document["id"].as_str().map(blur_id);
+                let kept = json!([hit["_index"], id, document["index"], document["source"], error["type"]]).to_string();
+                *documents.entry(kept.replace(side.twin(), "twin")).or_default() += 1;
+            }
+        }
+        documents
+    }
+
     /// Returns a seed's documents without the parts that may differ, each with its count.
     async fn documents_of(&self, side: Side, seed: u64, red: bool) -> BTreeMap<String, usize> {
         let twin = side.twin();

@@ -9,6 +9,8 @@ pub struct Tally {
     pub operations: usize,
     pub items: usize,
     pub documents: usize,
+    /// The number of documents in failure stores.
+    pub failures: usize,
     /// The number of changes between requests.
     pub changes: usize,
     /// The number of requests by the status of both sides' answers.

@@ -65,6 +65,9 @@ pub const TARGETS: &[Target] = &[
     routed("new-S"),
     Target { create_only: true, ..routed("stream") },
     Target { create_only: true, ..routed("stream") },
+    // On releases with failure stores they have one.
+    Target { create_only: true, ..routed("failing") },
+    Target { create_only: true, ..routed("failpiped") },
     WAITING[0],
     WAITING[1],
     unrouted("blocked"),
@@ -86,6 +89,11 @@ pub const IMPOSSIBLE: &[&str] = &["Not Valid", "-minus", "a,b", "*", "..", "_all
 
 /// Returns whether this distribution returns the items of operations under a pipeline in order.
 pub fn orders_items(distribution: Distribution) -> bool {
+    matches!(distribution, Distribution::Elasticsearch8 | Distribution::Elasticsearch9)
+}
+
+/// Returns whether data streams of this distribution have failure stores.
+pub fn keeps_failures(distribution: Distribution) -> bool {
     matches!(distribution, Distribution::Elasticsearch8 | Distribution::Elasticsearch9)
 }
 
@@ -116,6 +124,20 @@ fn selective(distribution: Distribution) -> Value {
     ];
     processors.extend(orders_items(distribution).then_some(late));
     processors.into()
+}
+
+/// Returns the templates of the data streams.
+fn streams(distribution: Distribution) -> [(&'static str, Value); 3] {
+    let usual = json!({"settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": mappings()});
+    let mut failing = usual.clone();
+    if keeps_failures(distribution) {
+        failing["data_stream_options"] = json!({"failure_store": {"enabled": true}});
+    }
+    let mut piped = failing.clone();
+    if orders_items(distribution) {
+        piped["settings"]["default_pipeline"] = json!("twin-selective");
+    }
+    [("stream", usual), ("failing", failing), ("failpiped", piped)]
 }
 
 fn indices(distribution: Distribution) -> Vec<(&'static str, Value)> {
@@ -203,13 +225,13 @@ impl SharedScene {
             "settings": {"number_of_shards": 1, "number_of_replicas": 0, "gc_deletes": "1h"},
             "mappings": {"properties": {"owner": {"type": "keyword"}}},
         }});
-        let stream = json!({"index_patterns": both("stream"), "data_stream": {}, "template": {
-            "settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": mappings(),
-        }});
         self.put("/_index_template/twin-new", &new).await;
-        self.put("/_index_template/twin-stream", &stream).await;
         for name in ["nothing", "selective", "moving", "naming", "changing"] {
             self.define_pipeline(name, name, distribution).await;
+        }
+        for (name, template) in streams(distribution) {
+            let stream = json!({"index_patterns": both(name), "data_stream": {}, "template": template});
+            self.put(&format!("/_index_template/twin-{name}"), &stream).await;
         }
         let settings = json!({"persistent": {
             // An odd operation names index 17, which both sides would share.
@@ -220,6 +242,11 @@ impl SharedScene {
             "cluster.routing.rebalance.enable": "none",
         }});
         self.put("/_cluster/settings", &settings).await;
+        for name in both("stream").into_iter().chain(both("failing")).chain(both("failpiped")) {
+            // Some distributions lack the API that creates data streams.
+            let first = json!({"@timestamp": "2026-01-01T00:00:00Z", "owner": "none"});
+            self.put(&format!("/{name}/_create/first"), &first).await;
+        }
         for (name, index) in indices(distribution) {
             for side in Side::BOTH {
                 self.make_target(side, name, index.clone()).await;
@@ -257,15 +284,10 @@ impl SharedScene {
         let whole: Value = serde_json::from_str(&whole.to_string().replace('~', twin)).unwrap();
         let started = u8::from(whole["settings"]["routing.allocation.include._name"] != "nowhere");
         self.put(&format!("/{twin}-{name}?wait_for_active_shards={started}"), &whole).await;
-        let body = if name == "plain" { Bytes::from(r#"{"@timestamp":"2026-01-01T00:00:00Z"}"#) } else { Bytes::new() };
-        let more = match name {
-            "closed" => Request::post(self.direct(0, &format!("/{twin}-closed/_close"))),
-            // Some distributions lack the API that creates data streams.
-            "plain" => Request::put(self.direct(0, &format!("/{twin}-stream/_create/first")))
-                .header("content-type", "application/json"),
-            _ => return,
-        };
-        self.client.send(more.body(body).unwrap()).await.unwrap().ok().unwrap();
+        if name == "closed" {
+            let close = Request::post(self.direct(0, &format!("/{twin}-closed/_close")));
+            self.client.send(close.body(Bytes::new()).unwrap()).await.unwrap().ok().unwrap();
+        }
     }
 
     /// Removes the indices that lack shard copies, for which other tests would wait.
