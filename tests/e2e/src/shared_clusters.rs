@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Distribution, EnvoyOptions, Profile, Tools, folder_of_this_process,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 
 /// A limit far above the duration of any step here, even on a busy machine.
@@ -45,24 +45,42 @@ impl SharedClusters {
 
     /// Returns the nodes of the cluster of this name, which the first call starts. Tests use it at the same time.
     pub async fn nodes(&self, name: &str, distribution: Distribution, profile: Profile) -> Result<Nodes> {
-        let cluster = entry(&self.shared, name);
-        let cluster = cluster.get_or_try_init(|| self.start(name, distribution, profile)).await?;
+        let (cluster, none) = (entry(&self.shared, name), json!({}));
+        let cluster = cluster.get_or_try_init(|| self.start(name, distribution, profile, &none)).await?;
         Ok(nodes_of(cluster))
     }
 
     /// Lends the cluster of this name to one test at a time, which may change its settings, or kill or pause its nodes.
     pub async fn lend(&self, name: &str, distribution: Distribution, profile: Profile) -> Result<LentCluster> {
+        self.lend_with(name, distribution, profile, &json!({})).await
+    }
+
+    /// Does the same as [`lend`](Self::lend), with these settings of all nodes.
+    pub async fn lend_with(
+        &self,
+        name: &str,
+        distribution: Distribution,
+        profile: Profile,
+        settings: &Value,
+    ) -> Result<LentCluster> {
         let mut place = entry(&self.lent, name).lock_owned().await;
         let cluster = match place.take() {
             Some(cluster) => cluster,
-            None => self.start(name, distribution, profile).await?,
+            None => self.start(name, distribution, profile, settings).await?,
         };
         Ok(LentCluster { cluster, place })
     }
 
-    async fn start(&self, name: &str, distribution: Distribution, profile: Profile) -> Result<Cluster> {
+    async fn start(
+        &self,
+        name: &str,
+        distribution: Distribution,
+        profile: Profile,
+        settings: &Value,
+    ) -> Result<Cluster> {
         let options = ClusterOptions::new(self.folder(name));
-        Cluster::start(&Tools::find()?, ClusterOptions { distribution, profile, ..options }).await
+        let settings = settings.as_object().cloned().unwrap_or_default();
+        Cluster::start(&Tools::find()?, ClusterOptions { distribution, profile, settings, ..options }).await
     }
 }
 

@@ -75,7 +75,13 @@ impl SharedScene {
 
     /// Does the same as [`start_alone`](Self::start_alone), with these fields in the filter's configuration.
     pub async fn start_alone_with(name: &str, config: Value) -> Self {
-        let lent = CLUSTERS.lend("alone", distribution(), crate::PROFILE).await.unwrap();
+        Self::start_over_lent("alone", &json!({}), name, config).await
+    }
+
+    /// Does the same as [`start_alone_with`](Self::start_alone_with), in front of another cluster, whose nodes have
+    /// these settings.
+    pub async fn start_over_lent(cluster: &str, settings: &Value, name: &str, config: Value) -> Self {
+        let lent = CLUSTERS.lend_with(cluster, distribution(), crate::PROFILE, settings).await.unwrap();
         let scene = Self::start_over(lent.nodes(), name, config).await;
         Self { lent: Some(lent), ..scene }
     }

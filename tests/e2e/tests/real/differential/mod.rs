@@ -17,38 +17,38 @@ mod template;
 
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::shared_scene::{SharedScene, distribution};
-use tally::Tally;
+use operation::Naming;
+use tally::{Counters, Tally};
 
 /// The default number of seeds.
 const SEEDS: u64 = 8;
 
+/// The default number of seeds for nodes that refuse an index in a body.
+const SEEDS_WITHOUT_INDEX: u64 = 3;
+
 /// The number of differences to print for a seed. Further ones mostly follow from the first.
 const SHOWN: usize = 3;
 
-fn seeds() -> Vec<u64> {
+fn seeds(default: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
     match number("DIFFERENTIAL_SEED") {
         Some(seed) => vec![seed],
-        None => (0..number("DIFFERENTIAL_SEEDS").unwrap_or(SEEDS)).collect(),
+        None => (0..number("DIFFERENTIAL_SEEDS").unwrap_or(default)).collect(),
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_filter_answers_what_the_cluster_answers() {
-    // Such a long interval leaves the filter with what it knew before a change, until it learns otherwise.
-    let config = json!({"cluster_state": {"refresh": "10m"}});
-    let scene = SharedScene::start_alone_with("differential", config).await;
+/// Compares the answers to the requests of some seeds. Returns the numbers of both.
+async fn compare(scene: &SharedScene, seeds: &[u64], naming: Naming) -> (Tally, Counters) {
     scene.make_twins(distribution()).await;
     let before = scene.counters().await;
     let mut tally = Tally::default();
-    let seeds = seeds();
     let started = Instant::now();
     let mut failed = Vec::new();
-    for seed in &seeds {
-        let differences = seed::run(&scene, *seed, &mut tally).await;
+    for seed in seeds {
+        let differences = seed::run(scene, *seed, naming, &mut tally).await;
         for difference in differences.iter().take(SHOWN) {
             println!("seed {seed}, {difference}\n");
         }
@@ -66,7 +66,29 @@ async fn the_filter_answers_what_the_cluster_answers() {
     // Otherwise the cluster was only compared with itself.
     let requests = tally.requests as u64;
     assert!(counted.merged * 2 > requests, "{} of {requests} requests were split", counted.merged);
-    assert!(counted.batches * 3 < counted.batch_requests * 2, "almost no batch had two requests");
     scene.remove_waiting().await;
+    (tally, counted)
+}
+
+/// Returns a configuration in which the filter keeps what it knew before a change, until it learns otherwise.
+fn forgetful() -> Value {
+    json!({"cluster_state": {"refresh": "10m"}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_filter_answers_what_the_cluster_answers() {
+    let scene = SharedScene::start_alone_with("differential", forgetful()).await;
+    let (_, counted) = compare(&scene, &seeds(SEEDS), Naming::Anywhere).await;
+    assert!(counted.batches * 3 < counted.batch_requests * 2, "almost no batch had two requests");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_filter_answers_what_nodes_answer_that_refuse_an_index_in_a_body() {
+    let settings = json!({"rest.action.multi.allow_explicit_index": false});
+    let scene = SharedScene::start_over_lent("no-index-in-body", &settings, "no-index-in-body", forgetful()).await;
+    let (tally, counted) = compare(&scene, &seeds(SEEDS_WITHOUT_INDEX), Naming::PathOnly).await;
+    assert!(tally.statuses.get(&200).is_some_and(|accepted| accepted * 5 > tally.requests), "{tally:?}");
+    assert!(counted.batches < counted.batch_requests, "no batch had two requests");
     scene.end().await;
 }

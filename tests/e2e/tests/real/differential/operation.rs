@@ -7,12 +7,26 @@ use super::style::Style;
 use super::target::{IMPOSSIBLE, TARGETS, Target, WAITING};
 use super::template::{Document, TWIN};
 
+/// Whether requests with an index in their path also name indices in some, but not all, of their lines. Nodes that
+/// refuse an index in a line then refuse the whole request.
+const SOME_LINES: bool = false;
+
+/// Where operations name their indices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// In the path, in lines, or in both.
+    Anywhere,
+    /// Mostly in the path, for nodes that refuse an index in a line.
+    PathOnly,
+}
+
 /// The generator of one client's operations in one seed. No other client names its documents, so that their outcomes do
 /// not depend on the order of clients.
 #[derive(Debug)]
 pub struct Author {
     seed: u64,
     client: usize,
+    naming: Naming,
     written: u64,
 }
 
@@ -40,8 +54,8 @@ pub struct Body {
 
 impl Author {
     /// Creates the author for this client in this seed.
-    pub fn new(seed: u64, client: usize) -> Self {
-        Self { seed, client, written: 0 }
+    pub fn new(seed: u64, client: usize, naming: Naming) -> Self {
+        Self { seed, client, naming, written: 0 }
     }
 
     /// Returns the text that marks the documents of a seed.
@@ -55,6 +69,7 @@ impl Author {
         let operations = if rng.percent(3) { rng.usize(100..300) } else { rng.usize(1..14) };
         let odd_at = (manner == Manner::Odd).then(|| rng.usize(0..operations));
         let strange_ends = rng.percent(5);
+        let elsewhere = self.elsewhere(rng, style);
         for place in 0..operations {
             let start = body.template.len();
             // One odd operation is enough to make a request odd.
@@ -63,7 +78,7 @@ impl Author {
                 Manner::Odd => Manner::Usual,
                 manner => manner,
             };
-            self.operation(rng, manner, style, &mut body);
+            self.operation(rng, manner, style, elsewhere, &mut body);
             if odd_at == Some(place) {
                 let usual = body.template.split_off(start);
                 body.template.extend(oddity::instead_of(rng, &usual, &self.odd_id()));
@@ -79,9 +94,18 @@ impl Author {
         body
     }
 
-    fn operation(&mut self, rng: &mut Rng, manner: Manner, style: &Style, body: &mut Body) {
+    /// Returns the percentage of a request's operations that name an index although the path does.
+    fn elsewhere(&self, rng: &mut Rng, style: &Style) -> u32 {
+        match self.naming {
+            Naming::Anywhere => 20,
+            Naming::PathOnly if style.default.is_some() && !SOME_LINES => rng.one_of(&[0, 0, 0, 100]),
+            Naming::PathOnly => rng.one_of(&[0, 0, 0, 5, 20, 100]),
+        }
+    }
+
+    fn operation(&mut self, rng: &mut Rng, manner: Manner, style: &Style, elsewhere: u32, body: &mut Body) {
         self.written += 1;
-        let (target, mut parameters) = self.target(rng, manner, style);
+        let (target, mut parameters) = self.target(rng, manner, style, elsewhere);
         let action = match target {
             Some(target) if target.create_only && manner == Manner::Usual => "create",
             _ => rng.one_of(&["index", "index", "index", "create", "create", "update", "update", "delete"]),
@@ -126,10 +150,16 @@ impl Author {
     }
 
     /// Returns the target of an operation, and the parameter that names it unless the path does.
-    fn target(&self, rng: &mut Rng, manner: Manner, style: &Style) -> (Option<Target>, Map<String, Value>) {
+    fn target(
+        &self,
+        rng: &mut Rng,
+        manner: Manner,
+        style: &Style,
+        elsewhere: u32,
+    ) -> (Option<Target>, Map<String, Value>) {
         let mut parameters = Map::new();
         if let Some(default) = style.default
-            && rng.percent(80)
+            && !rng.percent(elsewhere)
         {
             return (Some(default), parameters);
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer, blur, blur_id};
 use super::chance::Chance;
 use super::change::Change;
-use super::operation::{Author, Manner};
+use super::operation::{Author, Manner, Naming};
 use super::request::Request;
 use super::style::Style;
 use super::tally::Tally;
@@ -29,12 +29,12 @@ struct Client {
 
 /// Sends a seed's requests in rounds, with all clients of a round at once, and compares the answers. Then compares the
 /// documents. Returns the differences.
-pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<String> {
+pub async fn run(scene: &SharedScene, seed: u64, naming: Naming, tally: &mut Tally) -> Vec<String> {
     let (mut rng, distribution) = (Rng::with_seed(seed), distribution());
     let mut changes = Vec::new();
-    let mut clients: Vec<Client> = (0..CLIENTS)
-        .map(|client| Client { author: Author::new(seed, client), direct: Numbers::new(), filtered: Numbers::new() })
-        .collect();
+    let client =
+        |number| Client { author: Author::new(seed, number, naming), direct: Numbers::new(), filtered: Numbers::new() };
+    let mut clients: Vec<Client> = (0..CLIENTS).map(client).collect();
     let mut differences = Vec::new();
     for change in &Change::FIRST {
         scene.change(change, distribution, seed).await;
@@ -46,7 +46,7 @@ pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<Strin
             tally.changes += 1;
             changes.push((round, change));
         }
-        let requests = requests(&mut rng, &mut clients, round);
+        let requests = requests(&mut rng, &mut clients, naming, round);
         let answers = exchange(scene, &clients, &requests).await;
         for (number, ((direct, filtered), request)) in answers.into_iter().zip(&requests).enumerate() {
             let client = &mut clients[number];
@@ -87,17 +87,17 @@ pub async fn run(scene: &SharedScene, seed: u64, tally: &mut Tally) -> Vec<Strin
 }
 
 /// Returns the clients' next requests.
-fn requests(rng: &mut Rng, clients: &mut [Client], round: usize) -> Vec<Request> {
+fn requests(rng: &mut Rng, clients: &mut [Client], naming: Naming, round: usize) -> Vec<Request> {
     let manner = |rng: &mut Rng| match rng.usize(0..100) {
         0..84 => Manner::Usual,
         84..94 => Manner::Special,
         _ => Manner::Odd,
     };
     let shared_manner = if rng.percent(88) { Manner::Usual } else { Manner::Special };
-    let shared = Style::random(rng, shared_manner);
+    let shared = Style::random(rng, shared_manner, naming);
     let request = |(number, client): (usize, &mut Client)| {
         let own_manner = manner(rng);
-        let style = if rng.percent(85) { shared.clone() } else { Style::random(rng, own_manner) };
+        let style = if rng.percent(85) { shared.clone() } else { Style::random(rng, own_manner, naming) };
         let manner = manner(rng);
         Request::random(rng, &style, manner, &mut client.author, round + number)
     };

@@ -1,7 +1,7 @@
 use fastrand::Rng;
 
 use super::chance::Chance;
-use super::operation::Manner;
+use super::operation::{Manner, Naming};
 use super::target::{TARGETS, Target};
 use super::template::TWIN;
 
@@ -88,8 +88,8 @@ const SPECIAL: &[&str] = &[
 
 impl Style {
     /// Returns a random style, which clients of a round may share.
-    pub fn random(rng: &mut Rng, manner: Manner) -> Self {
-        let mut style = Self::path(rng, manner);
+    pub fn random(rng: &mut Rng, manner: Manner, naming: Naming) -> Self {
+        let mut style = Self::path(rng, manner, naming);
         let content_type = rng.one_of(&[
             "application/x-ndjson",
             "application/x-ndjson",
@@ -141,12 +141,13 @@ impl Style {
         self.query.iter().any(|parameter| parameter.starts_with("timeout=") && parameter.contains("ms"))
     }
 
-    fn path(rng: &mut Rng, manner: Manner) -> Self {
+    fn path(rng: &mut Rng, manner: Manner, naming: Naming) -> Self {
         let method = if rng.percent(10) { "PUT" } else { "POST" };
         let slash = if rng.percent(5) { "/" } else { "" };
         let shared = |target: &&Target| (target.routed || manner != Manner::Usual) && target.name != "new-S";
         let targets: Vec<Target> = TARGETS.iter().filter(shared).copied().collect();
-        let default = rng.percent(40).then(|| rng.one_of(&targets));
+        let in_path = if naming == Naming::PathOnly { 90 } else { 40 };
+        let default = rng.percent(in_path).then(|| rng.one_of(&targets));
         let path = match default {
             Some(Target { name, .. }) => format!("/{TWIN}-{name}/_bulk{slash}"),
             None => format!("/_bulk{slash}"),
