@@ -3,7 +3,7 @@
 use bulk_reshuffle_simulator::{Fault, run};
 
 /// The maximum number of runs until a fault is detected.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 2_000;
 
 #[test]
 fn every_fault_is_detected() {

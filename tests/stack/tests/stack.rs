@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port, stop_left_running,
+    Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port, stop_left_running, wait,
 };
 use serde_json::json;
 
@@ -38,7 +38,10 @@ async fn nodes_and_envoy_start_serve_and_stop() -> Result<()> {
 
     cluster.pause(1)?;
     let quick = client.with_timeout(Duration::from_millis(300));
-    assert!(quick.get(&format!("{}/", cluster.base_url(1)?)).await.is_err());
+    // A thread that is running stops a moment later.
+    let url = format!("{}/", cluster.base_url(1)?);
+    let is_silent = async || Ok(quick.get(&url).await.is_err().then_some(()));
+    wait::until(Duration::from_secs(10), "the node has stopped", is_silent).await?;
     cluster.resume(1)?;
     client.get_json(&format!("{}/", cluster.base_url(1)?)).await?;
 

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Reaction, Scene, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Reaction, Scene};
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::{Value, json};
 
 /// Returns operations without an id, with spaces in all permitted places, around an operation with an id.
 fn body(scene: &Scene) -> String {
-    let with_id = lines::index("books", &scene.cluster.book(0, 0).unwrap(), 1);
+    let with_id = format!("{{\"index\":{{\"_id\":\"{}\"}}}}\n{{\"n\":1}}\n", scene.cluster.book(0, 0).unwrap());
     let without = "{\"index\":{}}\n{\"n\":0}\n".to_owned();
-    let spaces = " { \"create\"\t: { \"_index\" : \"books\" } } \r\n{\"n\":2}\n";
+    let spaces = " { \"create\"\t: {  } } \r\n{\"n\":2}\n";
     without + &with_id + spaces + "{\"index\":{ }}\n{\"n\":3}\n"
 }
 

@@ -11,20 +11,20 @@ use serde_json::json;
 fn operations() -> Vec<(&'static str, &'static str)> {
     vec![
         ("id-0", "{\"index\":{\"_index\":\"books\",\"_id\":\"id-0\"}}\n{\"n\":1}\n"),
-        ("id-1", "{\"create\":{\"_id\":\"id-1\"}}\n{\"n\":2}\n"),
-        ("id-2", "{\"update\":{\"_id\":\"id-2\",\"retry_on_conflict\":3}}\n{\"doc\":{\"n\":3}}\n"),
+        ("id-1", "{\"create\":{\"_index\":\"books\",\"_id\":\"id-1\"}}\n{\"n\":2}\n"),
+        ("id-2", "{\"update\":{\"_index\":\"books\",\"_id\":\"id-2\",\"retry_on_conflict\":3}}\n{\"doc\":{\"n\":3}}\n"),
         ("id-3", "{\"delete\":{\"_index\":\"books\",\"_id\":\"id-3\"}}\n"),
-        ("id-9", "{\"delete\":{\"_id\":\"id-3\",\"routing\":\"id-9\"}}\n"),
+        ("id-9", "{\"delete\":{\"_index\":\"books\",\"_id\":\"id-3\",\"routing\":\"id-9\"}}\n"),
         ("id-4", "{\"index\":{\"_index\":\"reading\",\"_id\":\"id-4\"}}\n{\"n\":6}\n"),
         ("id-5", "{\"index\":{\"_index\":\"shelf\",\"_id\":\"anything\"}}\n{\"n\":7}\n"),
-        ("17", "{\"index\":{\"_id\":17}}\n{\"n\":8}\n"),
-        ("a\"b", "{\"index\":{\"_id\":\"\\u0061\\\"b\"}}\n{\"n\":9}\n"),
-        ("\u{1f642}", "{\"index\":{\"_id\":\"\u{1f642}\"}}\n{\"n\":10}\n"),
-        ("id-6", "{ \"index\" : { \"_id\" : \"id-6\" } }  \n { \"n\" : 11 } \n"),
-        ("id-7", "{\"index\":{\"_id\":\"id-7\"}}\r\n{\"n\":12}\r\n"),
-        ("id-8", "{\"index\":{\"_id\":\"id-8\"}}\nthe shard's problem\n"),
-        ("id-0", "{\"update\":{\"_id\":\"id-0\"}}\n{\"doc\":{\"n\":14},\"doc_as_upsert\":true}\n"),
-        ("id-0", "{\"delete\":{\"_id\":\"id-0\"}}\n"),
+        ("17", "{\"index\":{\"_index\":\"books\",\"_id\":17}}\n{\"n\":8}\n"),
+        ("a\"b", "{\"index\":{\"_index\":\"books\",\"_id\":\"\\u0061\\\"b\"}}\n{\"n\":9}\n"),
+        ("\u{1f642}", "{\"index\":{\"_index\":\"books\",\"_id\":\"\u{1f642}\"}}\n{\"n\":10}\n"),
+        ("id-6", "{ \"index\" : { \"_index\" : \"books\", \"_id\" : \"id-6\" } }  \n { \"n\" : 11 } \n"),
+        ("id-7", "{\"index\":{\"_index\":\"books\",\"_id\":\"id-7\"}}\r\n{\"n\":12}\r\n"),
+        ("id-8", "{\"index\":{\"_index\":\"books\",\"_id\":\"id-8\"}}\nthe shard's problem\n"),
+        ("id-0", "{\"update\":{\"_index\":\"books\",\"_id\":\"id-0\"}}\n{\"doc\":{\"n\":14},\"doc_as_upsert\":true}\n"),
+        ("id-0", "{\"delete\":{\"_index\":\"books\",\"_id\":\"id-0\"}}\n"),
     ]
 }
 
@@ -50,7 +50,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
         ("accept-encoding", "br"),
         ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ];
-    let target = "/books/_bulk?refresh=wait_for&timeout=1m";
+    let target = "/_bulk?refresh=wait_for&timeout=1m";
     let answer = scene.bulk_with(target, &headers, body).await?;
 
     let script = library();

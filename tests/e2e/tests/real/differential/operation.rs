@@ -7,10 +7,6 @@ use super::style::Style;
 use super::target::{IMPOSSIBLE, TARGETS, Target, WAITING};
 use super::template::{Document, TWIN};
 
-/// Whether requests with an index in their path also name indices in some, but not all, of their lines. Nodes that
-/// refuse an index in a line then refuse the whole request.
-const SOME_LINES: bool = false;
-
 /// Where operations name their indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
@@ -28,6 +24,8 @@ pub struct Author {
     client: usize,
     naming: Naming,
     written: u64,
+    /// Whether operations on different names have the same ids.
+    shares_ids: bool,
 }
 
 /// How unusual the operations of a request are.
@@ -55,7 +53,7 @@ pub struct Body {
 impl Author {
     /// Creates the author for this client in this seed.
     pub fn new(seed: u64, client: usize, naming: Naming) -> Self {
-        Self { seed, client, naming, written: 0 }
+        Self { seed, client, naming, written: 0, shares_ids: true }
     }
 
     /// Returns the text that marks the documents of a seed.
@@ -69,7 +67,9 @@ impl Author {
         let operations = if rng.percent(3) { rng.usize(100..300) } else { rng.usize(1..14) };
         let odd_at = (manner == Manner::Odd).then(|| rng.usize(0..operations));
         let strange_ends = rng.percent(5);
-        let elsewhere = self.elsewhere(rng, style);
+        let elsewhere = self.elsewhere(rng);
+        // Requests pass through whole if two operations may mean one document under two names.
+        self.shares_ids = rng.percent(20);
         for place in 0..operations {
             let start = body.template.len();
             // One odd operation is enough to make a request odd.
@@ -95,11 +95,11 @@ impl Author {
     }
 
     /// Returns the percentage of a request's operations that name an index although the path does.
-    fn elsewhere(&self, rng: &mut Rng, style: &Style) -> u32 {
+    fn elsewhere(&self, rng: &mut Rng) -> u32 {
         match self.naming {
-            Naming::Anywhere => 20,
-            Naming::PathOnly if style.default.is_some() && !SOME_LINES => rng.one_of(&[0, 0, 0, 100]),
-            Naming::PathOnly => rng.one_of(&[0, 0, 0, 5, 20, 100]),
+            // A request of which only some lines name an index passes through whole.
+            Naming::Anywhere => rng.one_of(&[0, 0, 0, 0, 100, 100, 100, 20]),
+            Naming::PathOnly => rng.one_of(&[0, 0, 0, 0, 0, 5, 20, 100]),
         }
     }
 
@@ -112,9 +112,9 @@ impl Author {
         };
         let parted = target.is_some_and(|target| target.name == "parted");
         let with_id = matches!(action, "update" | "delete") || rng.percent(if parted { 97 } else { 75 });
-        let id = rng.usize(0..5);
+        let id = self.id(rng.usize(0..5), target);
         if with_id {
-            parameters.insert("_id".into(), self.id(id));
+            parameters.insert("_id".into(), id.clone());
         }
         if target.is_some_and(|target| target.with_routing) != rng.percent(3) {
             let routing = rng.one_of(&[json!("jane"), json!("john"), json!(17), json!("é🙂"), json!("a b")]);
@@ -123,7 +123,7 @@ impl Author {
             parameters.insert("routing".into(), json!("jane"));
         }
         if manner == Manner::Special {
-            self.specials(rng, action, with_id, target, id, &mut parameters, body);
+            self.specials(rng, action, with_id, target, &id, &mut parameters, body);
         }
         if action == "update" && rng.percent(20) {
             parameters.insert("retry_on_conflict".into(), rng.usize(0..4).into());
@@ -198,14 +198,17 @@ impl Author {
         }
     }
 
-    /// Returns one of the client's few ids. None of them has 20 characters, the length of a generated id.
-    fn id(&self, number: usize) -> Value {
-        let (owner, client) = (Self::owner(self.seed), self.client);
+    /// Returns one of the client's few ids, or of the few for this target. None of them has 20 characters, the length of
+    /// a generated id.
+    fn id(&self, number: usize, target: Option<Target>) -> Value {
+        let place = |target: Target| TARGETS.iter().position(|other| other.name == target.name);
+        let place = target.filter(|_| !self.shares_ids).and_then(place).map_or(0, |place| place + 1);
+        let (owner, client) = (Self::owner(self.seed), self.client + 100 * place);
         match number {
             0 => json!(format!("{owner}-{client}")),
             1 => json!(format!("{owner}-{client}-é🙂")),
             2 => json!(format!("{owner}-{client} \"\\\t/\u{1}")),
-            3 => json!(self.seed * 100 + client as u64),
+            3 => json!(self.seed * 10_000 + client as u64),
             _ => json!(format!("{:x<512}", format!("{owner}-{client}-"))),
         }
     }
@@ -221,14 +224,13 @@ impl Author {
         action: &str,
         with_id: bool,
         target: Option<Target>,
-        id: usize,
+        id: &Value,
         parameters: &mut Map<String, Value>,
         body: &mut Body,
     ) {
         match rng.usize(0..6) {
             0 | 1 if with_id && (action != "create" || rng.percent(3)) => {
                 if let Some(target) = target {
-                    let id = self.id(id);
                     let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
                     let number = body.documents.len();
                     // With several shards, one id may identify several documents with different routing, and the
