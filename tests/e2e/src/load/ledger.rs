@@ -1,8 +1,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_stack::Client;
+use bulk_reshuffle_stack::{Client, wait};
+use hyper::StatusCode;
 use serde_json::{Value, json};
+
+/// The limit for reading a page of documents.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The documents that may be in the cluster now, according to the answers that the clients received.
 #[derive(Debug, Default)]
@@ -55,7 +60,12 @@ impl Ledger {
 /// Returns the ids and numbers of all documents of an index, read from the node at this URL.
 pub async fn documents(client: &Client, node: &str, index: &str) -> Result<Vec<(String, u64)>> {
     let post = async |path: &str, body: Value| -> Result<Value> {
-        client.post_json(&format!("{node}{path}"), &body).await?.ok().with_context(|| path.to_owned())?.json()
+        // A node whose memory is full refuses to read until it has collected its garbage.
+        let answer = wait::until(LIMIT, path, async || {
+            let answer = client.post_json(&format!("{node}{path}"), &body).await?;
+            Ok((answer.status != StatusCode::TOO_MANY_REQUESTS).then_some(answer))
+        });
+        answer.await?.ok().with_context(|| path.to_owned())?.json()
     };
     post(&format!("/{index}/_refresh"), json!({})).await?;
     let all = json!({"size": 5000, "sort": ["_doc"], "_source": ["n"]});

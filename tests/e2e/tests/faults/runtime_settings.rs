@@ -102,7 +102,10 @@ impl Bench {
         let names = backend.nodes.iter().map(|(name, _)| name.clone());
         let relayed: Vec<_> = names.zip(received.addresses()).collect();
         let mut options = in_front_of(EnvoyOptions::new(folder.path()), &relayed);
-        options.filter = FilterConfig::Value(json!({"coordinator": "es", "cluster_state": {"refresh": "1s"}}));
+        // No batch is late here: requests would not wait for it.
+        let hold = json!({"late_after": "1h"});
+        let config = json!({"coordinator": "es", "cluster_state": {"refresh": "1s"}, "hold": hold});
+        options.filter = FilterConfig::Value(config);
         let envoy = Envoy::start(&Tools::find()?, options).await?;
         let bench = Self { backend, received, envoy, _folder: folder };
         bench.soon("requests are split", async || bench.is_split("six").await).await?;
