@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const PLAIN: &str = "bulk-reshuffle";
 const MESH: &str = "mesh";
 
-/// An alert that takes five minutes. The tests of the rules cover it.
+/// An alert that takes four minutes. The tests of the rules cover it.
 const LONG: &str = "BulkReshuffleStateStale";
 
 /// Returns `metric_relabel_configs` for Istio's proxies from the page.
