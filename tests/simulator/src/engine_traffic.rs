@@ -88,7 +88,7 @@ struct Traffic {
     flights: BTreeMap<CallKey, Flight>,
     all: Returns,
     others: Returns,
-    /// The last time when more batches with the slow shard were in flight than there are slots.
+    /// The last time when more batches in flight were late, possibly, than there are slots.
     crowded: u64,
 }
 
@@ -126,7 +126,7 @@ struct Durations {
 impl Traffic {
     fn back(&mut self, key: CallKey, most: u64, now: u64, patience: Patience) {
         let is_full = self.flights.len() as u64 >= most;
-        self.crowded = if self.slow() > most { now } else { self.crowded };
+        self.crowded = if self.late(now, patience) > most { now } else { self.crowded };
         let Some(flight) = self.flights.remove(&key) else { return };
         self.all.note(now, is_full);
         self.others
@@ -153,9 +153,10 @@ impl Traffic {
         View { in_flight: view.in_flight.saturating_sub(late), ..view }
     }
 
-    /// Returns the number of batches in flight with the slow shard.
-    fn slow(&self) -> u64 {
-        self.flights.values().filter(|flight| flight.is_slow).count() as u64
+    /// Returns the number of batches in flight that are late, possibly, and of those with the slow shard.
+    fn late(&self, now: u64, patience: Patience) -> u64 {
+        let is_late = |flight: &&Flight| flight.is_slow || flight.sent.saturating_add(patience.least) <= now;
+        self.flights.values().filter(is_late).count() as u64
     }
 
     /// Returns the number of batches in flight that were sent after this time.
@@ -243,7 +244,8 @@ impl EngineTraffic {
         Violation::unless(now <= latest, promise, || violation(latest))?;
         // As many late batches as there are slots give theirs back.
         let most = self.settings.max_in_flight_per_node;
-        let is_crowded = self.by_upstream.get(&slots).is_some_and(|all| all.slow() > most || all.crowded >= since);
+        let is_crowded = |all: &Traffic| all.late(now, patience) > most || all.crowded >= since;
+        let is_crowded = self.by_upstream.get(&slots).is_some_and(is_crowded);
         if touches_slow || is_crowded {
             return Ok(());
         }
