@@ -29,6 +29,8 @@ pub struct Grammar {
     rng: Rng,
     /// The number of oddities that the body may still get.
     left: usize,
+    /// How many of 100 lines name an index although the path does. A body in which some do, but not all, is not split.
+    named: u8,
     oddities: Vec<String>,
 }
 
@@ -89,7 +91,7 @@ const ODD_SPACES: [&[u8]; 9] =
 
 impl Grammar {
     pub fn new(seed: u64) -> Self {
-        Self { rng: Rng::with_seed(seed), left: 0, oddities: Vec::new() }
+        Self { rng: Rng::with_seed(seed), left: 0, named: 0, oddities: Vec::new() }
     }
 
     /// Grows the next body.
@@ -99,6 +101,7 @@ impl Grammar {
             20..85 => 1,
             _ => self.rng.usize(2..4),
         };
+        self.named = self.one_of(&[0, 0, 0, 0, 100, 100, 20]);
         self.oddities.clear();
         let query = self.query();
         let mut bytes = Vec::new();
@@ -171,7 +174,7 @@ impl Grammar {
         let mut put = |name: &str, value: String| parameters.push((name.to_owned(), value.into_bytes()));
         let needs_id = matches!(action, "update" | "delete");
         let has_id = needs_id || self.rng.u8(0..100) < 70;
-        if query.index.is_none() || self.percent(20) {
+        if query.index.is_none() || self.percent(self.named) {
             put("_index", format!("\"{}\"", self.one_of(&["books", "library", "logs-2026.01.02"])));
         }
         if has_id {
