@@ -24,7 +24,15 @@ pub struct Tally {
     /// The longest time that a client waited for an answer.
     longest: Mutex<Duration>,
     /// Failed operations by status, including those of refused requests.
-    failed: Mutex<BTreeMap<u16, u64>>,
+    failed: Mutex<BTreeMap<u16, Failed>>,
+}
+
+/// Operations that failed with one status.
+#[derive(Debug)]
+struct Failed {
+    operations: u64,
+    /// The first item or answer that said so.
+    example: String,
 }
 
 /// A number that only grows.
@@ -44,9 +52,11 @@ impl Count {
 }
 
 impl Tally {
-    /// Counts operations that failed with this status.
-    pub fn fail(&self, status: u16, operations: u64) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += operations;
+    /// Counts operations that failed with this status, as this item or this answer says.
+    pub fn fail(&self, status: u16, operations: u64, told: impl fmt::Display) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = failed.entry(status).or_insert_with(|| Failed { operations: 0, example: told.to_string() });
+        failed.operations += operations;
     }
 
     /// Records how long a client waited for an answer.
@@ -62,13 +72,15 @@ impl Tally {
 
     /// Returns the failed operations by status.
     pub fn failed(&self) -> BTreeMap<u16, u64> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.iter().map(|(status, failed)| (*status, failed.operations)).collect()
     }
 
     /// Returns an error if operations failed with any other status than these.
     pub fn expect_only(&self, statuses: &[u16]) -> Result<()> {
-        let others: Vec<_> = self.failed().into_iter().filter(|(status, _)| !statuses.contains(status)).collect();
-        ensure!(others.is_empty(), "operations failed with {others:?}");
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = failed.iter().find(|(status, _)| !statuses.contains(status));
+        ensure!(other.is_none(), "operations failed with {other:?}");
         Ok(())
     }
 

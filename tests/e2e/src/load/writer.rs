@@ -238,7 +238,7 @@ impl Writer {
                 _ => bail!("{status}: {text}"),
             };
             tally.refused.add(1);
-            tally.fail(status, operations.len() as u64);
+            tally.fail(status, operations.len() as u64, response.text());
             operations.into_iter().for_each(|operation| self.settle(operation, &told));
             return Ok(());
         }
@@ -280,15 +280,15 @@ impl Writer {
             (_, 200 | 201) | ("delete", 404) => {}
             ("create", 409) => {
                 tally.conflicts.add(1);
-                tally.fail(status, 1);
+                tally.fail(status, 1, item);
                 return Ok(Told::Unknown);
             }
             (_, 429) => {
-                tally.fail(status, 1);
+                tally.fail(status, 1, item);
                 return Ok(Told::NotDone);
             }
             (_, 500..) => {
-                tally.fail(status, 1);
+                tally.fail(status, 1, item);
                 return Ok(Told::Unknown);
             }
             _ => bail!("unexpected status {status}"),

@@ -74,15 +74,14 @@ impl Holds {
         moved
     }
 
-    /// Updates a hold from which some shares were moved: its oldest one may be another now, and only shares of requests
-    /// that are gone may be left.
+    /// Updates a hold from which some shares were moved. Only shares of requests that are gone may be left. The rest
+    /// queues again, because the oldest share, whose age lets a queue entry leave without a slot, may be another now.
     fn some_left(&mut self, key: Key, now: Time, is_here: impl Fn(RequestId) -> bool) {
+        self.dequeue(key);
         let Some(hold) = self.holds.get_mut(&key) else { return };
-        if hold.drop_gone(is_here) {
-            self.queue_or_wait(key, now);
-        } else {
-            self.dequeue(key);
-            self.drop_if_over(key, now);
+        match hold.drop_gone(is_here) {
+            true => self.queue_or_wait(key, now),
+            false => self.drop_if_over(key, now),
         }
     }
 

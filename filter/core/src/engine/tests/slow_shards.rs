@@ -14,7 +14,9 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn harness(config: Value) -> Harness {
     let mut whole = json!({"cluster_state": {"refresh": "1h"}, "hold": {"late_after": "200ms"}});
-    whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    for (section, fields) in config.as_object().unwrap() {
+        fields.as_object().unwrap().iter().for_each(|(field, value)| whole[section][field] = value.clone());
+    }
     Harness::new(whole)
 }
 
@@ -202,6 +204,31 @@ fn a_late_batch_gives_its_slot_to_other_callers() {
     assert_eq!(in_flight(&harness), [[0], [3]]);
     harness.settle();
     assert!(harness.engine.is_idle());
+}
+
+#[test]
+fn a_share_does_not_inherit_the_age_of_one_that_was_moved_out_of_its_hold() {
+    let mut harness = harness(json!({"dispatch": {"max_in_flight_per_node": 2}, "hold": {"interval": "60ms"}}));
+    let ask_after = |harness: &mut Harness, milliseconds: u32, identity, shard| {
+        harness.tick_after(MILLISECOND * milliseconds);
+        harness.request_with("/_bulk", &[("authorization", identity)], &index(&[id_of(shard, 0)]));
+        harness.woken();
+    };
+    ask_after(&mut harness, 0, "first", 0);
+    ask_after(&mut harness, 145, "second", 3);
+    // There is no slot for the others. The slow shard's batch is late after 200 ms, and gives its slot to the third.
+    ask_after(&mut harness, 5, "third", 3);
+    ask_after(&mut harness, 5, "fourth", 0);
+    ask_after(&mut harness, 44, "fourth", 3);
+    harness.tick_after(MILLISECOND);
+    assert_eq!(in_flight(&harness), [[0], [3], [3]]);
+    // What was held for an interval needs no slot: one share since 155 ms, the other since 199 ms.
+    harness.tick_after(MILLISECOND * 15);
+    assert_eq!(in_flight(&harness), [[0], [3], [3], [0]]);
+    harness.tick_after(MILLISECOND * 43);
+    assert_eq!(in_flight(&harness).len(), 4);
+    harness.tick_after(MILLISECOND);
+    assert_eq!(in_flight(&harness), [[0], [3], [3], [0], [3]]);
 }
 
 #[test]
