@@ -30,6 +30,8 @@ pub struct Hold {
     pub in_flight: usize,
     /// Its ticket, if it is queued to leave.
     pub queued: Option<Ticket>,
+    /// The end of the interval of its oldest share, if a deadline is set for it.
+    pub interval_end: Option<Time>,
     /// The number of shares whose requests are gone.
     gone: usize,
     /// The estimate of the requests for which it waits.
@@ -46,6 +48,7 @@ impl Hold {
             operations: 0,
             in_flight: 0,
             queued: None,
+            interval_end: None,
             gone: 0,
             arrival_estimate: ArrivalEstimate::default(),
         }

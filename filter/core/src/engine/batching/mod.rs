@@ -106,7 +106,9 @@ impl Holds {
         self.slow.configure(self.hold.late_after);
         self.deadlines.clear();
         self.ending.clear();
-        self.holds.values_mut().for_each(|hold| hold.arrival_estimate = ArrivalEstimate::default());
+        for hold in self.holds.values_mut() {
+            (hold.interval_end, hold.arrival_estimate) = (None, ArrivalEstimate::default());
+        }
         self.holds.retain(|_, hold| !hold.is_empty());
         let oldest = |(key, hold): (&Key, &Hold)| Some((hold.since()?, *key));
         let mut keys: Vec<_> = self.holds.iter().filter_map(oldest).collect();
@@ -124,7 +126,7 @@ impl Holds {
         hold.push(held);
         let is_queued = hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
         let since = hold.since();
-        self.wait_for_interval(key, since.filter(|_| !is_queued));
+        self.wait_for_interval(key, since.filter(|_| !is_queued), now);
     }
 
     /// Discounts the held shares of a request that is gone, all that have this destination at once. They stay in their
@@ -197,7 +199,10 @@ impl Holds {
                 break;
             }
             self.deadlines.pop();
-            self.queue_if_ready(key, now);
+            if let Some(hold) = self.holds.get_mut(&key) {
+                hold.interval_end = hold.interval_end.filter(|end| *end != deadline);
+            }
+            self.queue_or_wait(key, now);
             self.drop_if_over(key, now);
         }
         self.drop_ended(now);
@@ -323,7 +328,7 @@ impl Holds {
         let Some(hold) = self.holds.get_mut(&key) else { return };
         let is_queued = hold.queue_if_ready(key, &mut self.ready, (&self.hold, &self.dispatch), now);
         let since = hold.since();
-        self.wait_for_interval(key, since.filter(|_| !is_queued));
+        self.wait_for_interval(key, since.filter(|_| !is_queued), now);
     }
 
     /// Queues a hold if it may leave.
@@ -333,13 +338,17 @@ impl Holds {
         }
     }
 
-    /// Sets the deadline at which the interval of a hold ends, if its oldest share waits for that since `since`.
-    fn wait_for_interval(&mut self, key: Key, since: Option<Time>) {
+    /// Sets the deadline at which the interval of a hold ends, if its oldest share waits for that since `since`. After
+    /// its interval, it waits only for a batch in flight.
+    fn wait_for_interval(&mut self, key: Key, since: Option<Time>, now: Time) {
         // With early release and a single batch in flight, the end of that batch releases the hold.
         if self.hold.early_release && self.dispatch.max_in_flight == 1 {
             return;
         }
-        let deadline = since.map(|since| since.saturating_add(self.hold.interval));
-        self.deadlines.extend(deadline.map(|deadline| Reverse((deadline, key))));
+        let end = since.map(|since| since.saturating_add(self.hold.interval)).filter(|end| *end > now);
+        let (Some(hold), Some(end)) = (self.holds.get_mut(&key), end) else { return };
+        if hold.interval_end.replace(end) != Some(end) {
+            self.deadlines.push(Reverse((end, key)));
+        }
     }
 }

@@ -139,6 +139,21 @@ fn without_early_release_a_hold_leaves_when_its_interval_ends() {
 }
 
 #[test]
+fn a_hold_whose_older_clients_leave_waits_for_the_interval_of_the_oldest_that_is_left() {
+    let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
+    let older = small(&mut harness, 0, 5);
+    harness.tick_after(10 * MILLISECOND);
+    let left = small(&mut harness, 0, 1);
+    older.into_iter().for_each(|id| harness.gone(id));
+    harness.tick_after(10 * MILLISECOND);
+    assert_eq!((harness.calls.len(), harness.timer), (0, Some(10 * MILLISECOND)));
+    harness.tick_after(10 * MILLISECOND);
+    assert_eq!(operations(&harness, 0), 1);
+    harness.settle();
+    assert!(harness.replies.contains_key(&left[0]) && harness.engine.is_idle());
+}
+
+#[test]
 fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
     for threshold in [json!({"flush_threshold_docs": 3}), json!({"flush_threshold_size": "200b"})] {
         let mut hold = json!({"early_release": false, "interval": "1m"});
