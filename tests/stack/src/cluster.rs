@@ -31,7 +31,7 @@ pub enum Profile {
     /// the serial collector.
     #[default]
     Fast,
-    /// For large requests: a heap of 512 MiB, the C1 compiler only, G1. Before a server refuses a request because its
+    /// For large requests: a heap of 768 MiB, the C1 compiler only, G1. Before a server refuses a request because its
     /// memory is full of garbage, it collects the garbage, but only with G1.
     Large,
     /// For benchmarks: a heap of 512 MiB, both compilers, G1. It needs a warm-up.

@@ -221,7 +221,8 @@ impl ClusterOptions {
     fn jvm_flags(&self) -> Vec<String> {
         let heap = match self.profile {
             Profile::Fast => self.distribution.least_heap(),
-            Profile::Large | Profile::Throughput => 512,
+            Profile::Large => 768,
+            Profile::Throughput => 512,
         };
         let sizes = [format!("-Xms{heap}m"), format!("-Xmx{heap}m"), format!("-XX:MaxDirectMemorySize={}m", heap / 2)];
         let fixed: &[&str] = match self.profile {

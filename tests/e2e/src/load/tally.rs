@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 /// Counts what happens to a load's requests.
 #[derive(Debug, Default)]
@@ -79,9 +79,12 @@ impl Tally {
     /// Returns an error if operations failed with any other status than these.
     pub fn expect_only(&self, statuses: &[u16]) -> Result<()> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = failed.iter().find(|(status, _)| !statuses.contains(status));
-        ensure!(other.is_none(), "operations failed with {other:?}");
-        Ok(())
+        match failed.iter().find(|(status, _)| !statuses.contains(status)) {
+            Some((status, Failed { operations, example })) => {
+                bail!("{operations} operations failed with {status}: {example}")
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns an error if a connection broke, a new id already existed, or operations failed with any other status
