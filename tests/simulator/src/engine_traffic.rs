@@ -211,7 +211,7 @@ impl EngineTraffic {
     fn patience(&self, slots: &SlotsKey) -> Patience {
         let Durations { longest, slow } = self.durations.get(slots).copied().unwrap_or_default();
         let least = self.settings.late_after();
-        let rise = (9.0_f64 / 8.0).powi(slow.min(8)) * (65.0_f64 / 64.0).powi(slow.saturating_sub(8));
+        let rise = (9.0_f64 / 8.0).powi(slow.min(8)) * (65.0_f64 / 64.0).powi(slow.saturating_sub(8).max(0));
         let usual = (longest as f64).max(least as f64 / 16.0) * rise + f64::from(slow) / 1000.0;
         let patience = (usual * 16.0).ceil() as u64;
         Patience { least, most: patience.max(least).saturating_add(least / 16).saturating_add(2) }
