@@ -75,7 +75,7 @@ impl Calls {
         let mut late = Vec::new();
         self.check = None;
         for (id, purpose) in &self.open {
-            let Some(batch) = purpose.batch().filter(|batch| batch.late.is_none()) else { continue };
+            let Some(batch) = purpose.batch().filter(|batch| !batch.is_late) else { continue };
             match late_at(batch) {
                 at if at <= now => late.push(*id),
                 at => self.check = Some(self.check.map_or(at, |check| check.min(at)).max(earliest)),

@@ -29,17 +29,8 @@ pub struct Batch {
     pub retries: u32,
     /// Whether a node may already have carried it out.
     pub lost: bool,
-    /// Whether it is out for [much longer than usual](super::SlowShards), and if so, whether it gave back its slot.
-    pub late: Option<Late>,
-}
-
-/// The slot of a late batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Late {
-    /// The batch takes it until the end.
-    WithSlot,
-    /// Other batches may have it.
-    WithoutSlot,
+    /// Whether it is out for [much longer than usual](super::SlowShards).
+    pub is_late: bool,
 }
 
 impl Batch {

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use super::batch::Late;
 use super::queue::SlotsKey;
 use super::slow_shards::Apart;
 use super::{Batch, Destination, HeldShare, Holds, Key, Scope};
@@ -36,8 +35,8 @@ impl Holds {
     /// are [apart](Self::keep_apart).
     pub fn late(&mut self, batch: &mut Batch) -> Option<Key> {
         let slots = SlotsKey::new(batch.upstream, batch.class);
-        let gives_back = self.slots.late(slots, batch.class.identity);
-        batch.late = Some(if gives_back { Late::WithoutSlot } else { Late::WithSlot });
+        self.slots.late(slots, batch.class.identity);
+        batch.is_late = true;
         let (waits, shards) = (batch.class.waits, batch.shards());
         if batch.scope == Scope::NODE {
             self.slow.suspect(waits, shards);
@@ -93,18 +92,18 @@ impl Holds {
         if is_answered {
             self.slow.answered(slots, time);
         }
-        let late = batch.late.take();
-        match late {
-            Some(Late::WithoutSlot) => self.slots.late_is_over(slots),
-            Some(Late::WithSlot) | None => self.slots.finished(slots, batch.class.identity),
+        let was_late = std::mem::take(&mut batch.is_late);
+        match was_late {
+            true => self.slots.late_is_over(slots, batch.class.identity),
+            false => self.slots.finished(slots, batch.class.identity),
         }
         if batch.scope == Scope::NODE {
             return;
         }
-        match late {
-            Some(_) => self.slow.late_is_over(waits, batch.shards(), time, now),
-            None if is_answered => self.slow.quick(waits, batch.shards(), now),
-            None => {}
+        match was_late {
+            true => self.slow.late_is_over(waits, batch.shards(), time, now),
+            false if is_answered => self.slow.quick(waits, batch.shards(), now),
+            false => {}
         }
     }
 }

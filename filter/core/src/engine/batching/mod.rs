@@ -319,7 +319,7 @@ impl Holds {
             not_sent: 0,
             retries: 0,
             lost: false,
-            late: None,
+            is_late: false,
         })
     }
 

@@ -122,17 +122,17 @@ impl Slots {
         self.opened(key, identity);
     }
 
-    /// Counts a batch in flight as late, and gives its slot back. Returns `false` if it keeps the slot, because as many
-    /// late batches as there are slots have given theirs back already.
-    pub fn late(&mut self, key: SlotsKey, identity: Identity) -> bool {
-        let gives_back = self.slots.get_mut(&key).is_some_and(|slots| slots.late(identity, self.most));
+    /// Counts a batch in flight as late. It gives its slot back, unless as many late batches as there are slots have
+    /// done so already.
+    pub fn late(&mut self, key: SlotsKey, identity: Identity) {
+        self.slots.get_mut(&key).into_iter().for_each(|slots| slots.late(identity, self.most));
         self.opened(key, identity);
-        gives_back
     }
 
-    /// Counts a late batch that gave its slot back as no longer in flight.
-    pub fn late_is_over(&mut self, key: SlotsKey) {
-        self.slots.get_mut(&key).into_iter().for_each(UpstreamSlots::late_is_over);
+    /// Counts a late batch as no longer in flight.
+    pub fn late_is_over(&mut self, key: SlotsKey, identity: Identity) {
+        let freed = self.slots.get_mut(&key).and_then(|slots| slots.late_is_over(identity, self.most));
+        freed.into_iter().for_each(|identity| self.opened(key, identity));
     }
 
     /// Notes that a slot of an identity may have become free.

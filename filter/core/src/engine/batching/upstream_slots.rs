@@ -14,6 +14,8 @@ pub struct UpstreamSlots {
     in_flight: usize,
     /// The number of further batches in flight that are late and gave back their slots.
     late: usize,
+    /// The number of late batches of each identity that still have their slots.
+    late_with_slots: BTreeMap<Identity, usize>,
     /// The queue of each identity with a batch in flight or a blocked entry.
     queues: HashMap<Identity, Queue>,
     /// The identities with blocked entries, in round-robin order. The first gets the next free slot.
@@ -160,20 +162,43 @@ impl UpstreamSlots {
         self.drop_if_idle(identity);
     }
 
-    /// Counts a batch of an identity as late, and gives its slot back. Returns `false` if `most` batches are late
-    /// already: then the batch keeps its slot.
-    pub fn late(&mut self, identity: Identity, most: usize) -> bool {
-        if self.late >= most {
-            return false;
+    /// Counts a batch of an identity as late. It gives its slot back, unless `most` batches have done so already.
+    pub fn late(&mut self, identity: Identity, most: usize) {
+        if self.late < most {
+            self.give_back(identity);
+        } else {
+            let kept = self.late_with_slots.entry(identity).or_default();
+            *kept = kept.plus(1, "memory bounds the batches in flight");
         }
-        self.late = self.late.plus(1, "it is less than the number of slots");
-        self.finished(identity);
-        true
     }
 
-    /// Counts a late batch as no longer in flight.
-    pub fn late_is_over(&mut self) {
+    /// Counts a late batch of an identity as no longer in flight. If the identity has late batches with slots, it was
+    /// one of these; otherwise another late batch gives its slot back instead. Returns whose slot is free now.
+    pub fn late_is_over(&mut self, identity: Identity, most: usize) -> Option<Identity> {
+        if self.forget_late_with_slot(identity) {
+            self.finished(identity);
+            return Some(identity);
+        }
         self.late = self.late.minus(1, "a late batch to the upstream is in flight");
+        let next = *self.late_with_slots.first_key_value().filter(|_| self.late < most)?.0;
+        self.forget_late_with_slot(next);
+        self.give_back(next);
+        Some(next)
+    }
+
+    fn give_back(&mut self, identity: Identity) {
+        self.late = self.late.plus(1, "it is less than the number of slots");
+        self.finished(identity);
+    }
+
+    /// Returns whether an identity had a late batch with a slot.
+    fn forget_late_with_slot(&mut self, identity: Identity) -> bool {
+        let Some(kept) = self.late_with_slots.get_mut(&identity) else { return false };
+        *kept = kept.minus(1, "only positive numbers are kept");
+        if *kept == 0 {
+            self.late_with_slots.remove(&identity);
+        }
+        true
     }
 
     /// Forgets an idle identity, unless it is the only one, which is likely to return soon.
