@@ -234,18 +234,22 @@ impl EngineTraffic {
         let patience = self.patience(&slots);
         let identity = self.by_identity.get(&(slots.clone(), batch.class.identity.clone()));
         let traffics = [self.by_caller.get(&(to.clone(), batch.caller)), self.by_upstream.get(&slots), identity];
-        let (latest, was_full) =
-            self.latest(since, traffics.map(|all| all.map(|all| all.view(now, patience)).unwrap_or_default()));
+        // As many late batches as there are slots give theirs back, and a further one once one of these returns.
+        let most = self.settings.max_in_flight_per_node;
+        let is_crowded = |all: &Traffic| all.late(now, patience) > most || all.crowded >= since;
+        let is_crowded = self.by_upstream.get(&slots).is_some_and(is_crowded);
+        let [own, all, mut of_identity] =
+            traffics.map(|all| all.map(|all| all.view(now, patience)).unwrap_or_default());
+        if is_crowded && of_identity.in_flight >= most {
+            of_identity.returns.last_full = of_identity.returns.last_full.max(all.returns.last_full);
+        }
+        let (latest, was_full) = self.latest(since, [own, all, of_identity]);
         let promise = if was_full { Promise::Fairness } else { Promise::Interval };
         let violation = |latest: u64| {
             format!("a share held since {since} ms should have left for {} by {latest} ms", batch.upstream)
         };
         let latest = latest.saturating_add(late);
         Violation::unless(now <= latest, promise, || violation(latest))?;
-        // As many late batches as there are slots give theirs back.
-        let most = self.settings.max_in_flight_per_node;
-        let is_crowded = |all: &Traffic| all.late(now, patience) > most || all.crowded >= since;
-        let is_crowded = self.by_upstream.get(&slots).is_some_and(is_crowded);
         if touches_slow || is_crowded {
             return Ok(());
         }
