@@ -60,6 +60,8 @@ pub struct Leaving<'a> {
     pub since: u64,
     /// Whether an operation may be for the slow shard.
     pub is_slow: bool,
+    /// Whether all operations are certainly for the slow shard.
+    pub is_alone: bool,
 }
 
 /// A batch that left.
@@ -79,6 +81,7 @@ struct Left {
 struct Flight {
     sent: u64,
     is_slow: bool,
+    is_alone: bool,
 }
 
 /// The batches in flight, and the times when some returned. Those with the slow shard do not count for `others`, once
@@ -332,7 +335,7 @@ impl EngineTraffic {
         let slots = ((*upstream).to_owned(), class.waits);
         let most = self.settings.max_in_flight_per_node;
         let is_overdue = batch.since.saturating_add(self.settings.interval) <= now;
-        let flight = Flight { sent: now, is_slow: batch.is_slow };
+        let flight = Flight { sent: now, is_slow: batch.is_slow, is_alone: batch.is_alone };
         let young = now.saturating_sub(self.settings.late_after());
         // At the beginning, all batches are young.
         let count = |traffic: &Traffic| match now < self.settings.late_after() {
@@ -400,14 +403,15 @@ impl EngineTraffic {
         }
     }
 
-    /// Notes which batches in flight may be late, and whether the slow shard is certainly known.
+    /// Notes which batches in flight may be late, and whether the slow shard is certainly known: once a batch with it
+    /// alone is late. Before, a quick batch of another shard with the same bit may clear it.
     pub fn note_late(&mut self, now: u64) {
         let least = self.settings.late_after();
         for (slots, traffic) in &self.by_upstream {
             let patience = self.patience(slots);
             for flight in traffic.flights.values() {
                 self.may_be_apart |= flight.sent.saturating_add(least) <= now;
-                let is_known = flight.is_slow && flight.sent.saturating_add(patience.most) < now;
+                let is_known = flight.is_alone && flight.sent.saturating_add(patience.most) < now;
                 self.is_slow_known.get_mut(usize::from(slots.1)).into_iter().for_each(|known| *known |= is_known);
             }
         }

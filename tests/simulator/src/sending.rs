@@ -46,7 +46,9 @@ impl Ledger {
         let class = self.class(key.0, caller);
         let since = self.held_since(key.0, &markers, caller);
         let (to, is_slow) = (destination.as_ref(), self.may_touch_slow(&markers, cluster));
-        let mut leaving = Leaving { key, upstream: &call.upstream, to, caller, class: &class, since, is_slow };
+        let is_alone = markers.iter().all(|marker| self.is_surely_slow(*marker, cluster));
+        let mut leaving =
+            Leaving { key, upstream: &call.upstream, to, caller, class: &class, since, is_slow, is_alone };
         self.traffic.get_mut(key.0).into_iter().for_each(|traffic| traffic.note_late(now));
         self.check_shares(&markers, &leaving, cluster, now)?;
         leaving.to = leaving.to.filter(|_| !again);
@@ -366,6 +368,11 @@ impl Ledger {
         })
     }
 
+    fn is_surely_slow(&self, marker: Marker, cluster: &Cluster) -> bool {
+        let sent = self.operations.get(marker);
+        sent.is_some_and(|sent| cluster.shards(&sent.operation) == [Some(self.slow.shard)].into())
+    }
+
     /// Returns whether one of these operations is certainly for the slow shard, and all operations of another request
     /// are certainly not.
     fn is_mixed(&self, markers: &[Marker], cluster: &Cluster) -> bool {
@@ -374,12 +381,8 @@ impl Ledger {
             let request = self.operations.get(*marker).map_or(0, |sent| sent.request);
             by_request.entry(request).or_default().push(*marker);
         }
-        let is_certain = |marker: &Marker| {
-            let sent = self.operations.get(*marker);
-            sent.is_some_and(|sent| cluster.shards(&sent.operation) == [Some(self.slow.shard)].into())
-        };
         self.slow.delay > 0
-            && markers.iter().any(is_certain)
+            && markers.iter().any(|marker| self.is_surely_slow(*marker, cluster))
             && by_request.values().any(|markers| !self.may_touch_slow(markers, cluster))
     }
 
