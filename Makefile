@@ -220,11 +220,14 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## ROUNDS=5  measurements of each way
 ## SECONDS=5  length of each measurement
 ## IDS=given  or missing: documents without an id; or versioned: with external versions
+## PIPELINE=none  or proven, unproven: the default pipeline of the index
+## CLUSTER=opensearch-2  the release of the nodes
 ## SETTINGS={}  JSON for the filter, merged into the shipped configuration
 ## WARMUP=200000  documents written before the measurement
 ## OUT=k6/results/...  folder for the report
 ## ENVOY_WORKERS=1  threads of each Envoy
 ## BASE_WASM=...  another build of the filter, for the target `base`
+	@$(if $(CLUSTER),python3 tests/tools/fetch.py servers)
 	@cargo run --release --package bulk-reshuffle-bench --bin bulk-reshuffle-bench
 
 bench-settings: tools build ## compare other values of each setting with the shipped ones, in pairs

@@ -61,7 +61,7 @@ impl Bench {
     pub async fn start(tools: &Tools, options: Options) -> Result<Self> {
         eprintln!("starting three nodes, Envoy, and Envoy with the filter");
         let site = Site::start(tools, &options).await?;
-        let conditions = Conditions::read(&site, &tools.root).await?;
+        let conditions = Conditions::read(&site, &options, &tools.root).await?;
         Ok(Self { options, conditions, site })
     }
 
@@ -106,7 +106,7 @@ impl Bench {
         limits: Limits,
     ) -> Result<Vec<Measurement>> {
         let targets = self.options.targets.clone();
-        let indices = self.site.create_indices(targets.len()).await?;
+        let indices = self.site.create_indices(targets.len(), self.options.pipeline).await?;
         let mut measurements = Vec::with_capacity(targets.len());
         for (target, index) in targets.iter().zip(indices) {
             Rc::get_mut(requests).context("a client is still sending")?.set_index(index.number)?;

@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::machine::Machine;
+use crate::options::Options;
 use crate::site::Site;
 
 /// The conditions that affect a run's figures, except its options.
@@ -30,8 +31,8 @@ pub struct Conditions {
 
 impl Conditions {
     /// Collects the conditions from the running processes and the machine.
-    pub async fn read(site: &Site, root: &Path) -> Result<Self> {
-        let (cluster, envoy) = site.versions().await?;
+    pub async fn read(site: &Site, options: &Options, root: &Path) -> Result<Self> {
+        let (cluster, envoy) = site.versions(options).await?;
         Ok(Self {
             date: today(),
             machine: Machine::current()?,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Client;
+use clap::ValueEnum;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::documents;
@@ -11,6 +13,37 @@ use crate::requests::index_name;
 
 const GREEN_LIMIT: Duration = Duration::from_secs(60);
 const SHARDS: usize = 6;
+
+/// The name of the pipeline.
+const PIPELINE: &str = "bench";
+
+/// The default pipeline of every index. Any change to a document's place is never made, so that all targets write the
+/// same documents to the same shards.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pipeline {
+    /// The index has none.
+    #[default]
+    None,
+    /// It sets a field, so the filter splits requests on releases that answer items in order.
+    Proven,
+    /// It may set `_routing`, so the filter only merges whole requests on these releases.
+    Unproven,
+}
+
+impl Pipeline {
+    /// Creates it in the cluster.
+    pub async fn create(self, client: &Client, base_url: &str) -> Result<()> {
+        let processor = match self {
+            Self::None => return Ok(()),
+            Self::Proven => json!({"set": {"field": "field5", "value": "E"}}),
+            Self::Unproven => json!({"set": {"if": "ctx.field5 == 'none'", "field": "_routing", "value": "none"}}),
+        };
+        let body = json!({"processors": [processor]});
+        client.put_json(&format!("{base_url}/_ingest/pipeline/{PIPELINE}"), &body).await?.ok()?;
+        Ok(())
+    }
+}
 
 /// An index in the cluster.
 #[derive(Debug)]
@@ -23,9 +56,14 @@ pub struct Index {
 impl Index {
     /// Creates the index with six shards spread evenly over the nodes, and waits until all have started. All other
     /// settings are the server's defaults: writes are synchronous with the disk.
-    pub async fn create(client: &Client, base_url: &str, number: usize, nodes: usize) -> Result<Self> {
+    pub async fn create(
+        client: &Client,
+        base_url: &str,
+        (number, nodes): (usize, usize),
+        pipeline: Pipeline,
+    ) -> Result<Self> {
         let url = format!("{base_url}/{}", index_name(number));
-        let body = json!({
+        let mut body = json!({
             "settings": {
                 "number_of_shards": SHARDS,
                 "number_of_replicas": 0,
@@ -36,6 +74,9 @@ impl Index {
             },
             "mappings": documents::mapping(),
         });
+        if pipeline != Pipeline::None {
+            body["settings"]["index.default_pipeline"] = PIPELINE.into();
+        }
         client.put_json(&url, &body).await?.ok().context("cannot create an index")?;
         let health = format!("{base_url}/_cluster/health?wait_for_status=green&timeout={}s", GREEN_LIMIT.as_secs());
         client.get_json(&health).await.context("the index's shards do not start")?;

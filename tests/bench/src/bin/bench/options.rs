@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use bulk_reshuffle_stack::Distribution;
 use clap::Parser;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::documents::Ids;
+use crate::index::Pipeline;
 use crate::target::Target;
 use crate::workload::Workload;
 
@@ -22,6 +24,15 @@ pub struct Options {
     /// Send documents whose ids are given or missing, or versioned: with external versions.
     #[arg(long, env = "IDS", default_value = "given")]
     pub ids: Ids,
+
+    /// Give the indices this default pipeline: none, a proven or an unproven one.
+    #[arg(long, env = "PIPELINE", default_value = "none")]
+    pub pipeline: Pipeline,
+
+    /// Run nodes of this release, such as `elasticsearch-9`.
+    #[arg(long, env = "CLUSTER", default_value = "opensearch-2")]
+    #[serde(skip)]
+    pub cluster: Distribution,
 
     /// Send the requests to these targets, in this order in every round: direct, plain, base, filter.
     #[arg(long, env = "TARGETS", value_delimiter = ',', default_value = "direct,plain,filter")]

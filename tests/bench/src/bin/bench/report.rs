@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, Table};
 use crate::conditions::Conditions;
 use crate::documents::Ids;
 use crate::goal::GOALS;
+use crate::index::Pipeline;
 use crate::measurement::Measurement;
 use crate::metric::Metric;
 use crate::number::{spread, thousands};
@@ -59,13 +60,18 @@ pub fn table_of_conditions(options: &Options, conditions: &Conditions, summary: 
         Ids::Missing => "without ids",
         Ids::Versioned => "with ids and versions",
     };
+    let pipeline = match options.pipeline {
+        Pipeline::None => "",
+        Pipeline::Proven => ", a default pipeline that sets a field",
+        Pipeline::Unproven => ", a default pipeline that may set `_routing`",
+    };
     let sum = |count: fn(&Measurement) -> u64| thousands(summary.0.iter().map(count).sum::<u64>() as f64);
     let others = Spread::of(summary.0.iter().map(|measured| measured.other_cpu_seconds / measured.seconds));
     let rows = [
         ("machine", format!("{}, shared by clients, Envoy and nodes", conditions.machine.title())),
         ("other work on it", format!("{} processors busy, kernel threads included", spread(others))),
         ("cluster", format!("3 nodes of {}, each with 512 MiB of heap", conditions.cluster)),
-        ("index", "6 shards, no copies, translog synchronous".to_owned()),
+        ("index", format!("6 shards, no copies, translog synchronous{pipeline}")),
         ("documents", format!("about 290 bytes with their action lines (`gateway`), {ids}")),
         ("Envoy", format!("{}, worker threads: {envoy_workers}", conditions.envoy)),
         ("filter", format!("{}, configured as shipped{settings}", conditions.filter)),

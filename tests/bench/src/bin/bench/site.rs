@@ -9,7 +9,7 @@ use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions,
 use serde_json::Value;
 
 use crate::counters::Counters;
-use crate::index::Index;
+use crate::index::{Index, Pipeline};
 use crate::options::Options;
 use crate::processor_time;
 use crate::requests::index_name;
@@ -57,10 +57,13 @@ impl Site {
     pub async fn start(tools: &Tools, options: &Options) -> Result<Self> {
         let run_dir = tools.root.join(RUN_DIR);
         let mut cluster = ClusterOptions::new(&run_dir);
+        cluster.distribution = options.cluster;
         cluster.nodes = NODES;
         cluster.profile = Profile::Throughput;
         let cluster = Cluster::start(tools, cluster).await?;
-        let mut site = Self { run_dir, cluster, envoys: Vec::new(), client: Client::new(), probes: 0, indices_made: 0 };
+        let client = Client::new();
+        options.pipeline.create(&client, &cluster.base_url(0)?).await?;
+        let mut site = Self { run_dir, cluster, envoys: Vec::new(), client, probes: 0, indices_made: 0 };
         for target in &options.targets {
             if *target != Target::Direct && site.envoy(*target).is_none() {
                 site.start_envoy(tools, *target, options).await?;
@@ -92,10 +95,11 @@ impl Site {
     }
 
     /// Returns the nodes' product and version, and Envoy's version.
-    pub async fn versions(&self) -> Result<(String, String)> {
+    pub async fn versions(&self, options: &Options) -> Result<(String, String)> {
         let node = self.client.get_json(&self.base_url()?).await?;
         let version = node.pointer("/version/number").and_then(Value::as_str);
-        let cluster = format!("OpenSearch {}", version.context("the nodes do not report a version")?);
+        let product = options.cluster.title().split(' ').next().unwrap_or_default();
+        let cluster = format!("{product} {}", version.context("the nodes do not report a version")?);
         let Some((_, envoy)) = self.envoys.first() else { return Ok((cluster, "none".to_owned())) };
         let server = self.client.get_json(&envoy.admin_url("/server_info")).await?;
         // The text is a hash, the version, and the build type.
@@ -112,11 +116,11 @@ impl Site {
     }
 
     /// Creates indices, and waits until the filter knows them.
-    pub async fn create_indices(&mut self, count: usize) -> Result<Vec<Index>> {
+    pub async fn create_indices(&mut self, count: usize, pipeline: Pipeline) -> Result<Vec<Index>> {
         let mut indices = Vec::with_capacity(count);
         for _ in 0..count {
             self.indices_made += 1;
-            indices.push(Index::create(&self.client, &self.base_url()?, self.indices_made, NODES).await?);
+            indices.push(Index::create(&self.client, &self.base_url()?, (self.indices_made, NODES), pipeline).await?);
         }
         for index in &indices {
             self.wait_until_known(index).await?;
@@ -137,11 +141,11 @@ impl Site {
         Ok(())
     }
 
-    /// Returns whether the filter splits requests, each on its own connection. They update a missing document, which
-    /// leaves the index unchanged.
+    /// Returns whether the filter splits requests, each on its own connection. They delete a missing document, which
+    /// leaves the index unchanged. No pipeline runs for a deletion.
     async fn are_split(&self, envoy: &Envoy, index: &Index, requests: u32) -> Result<bool> {
         let name = index_name(index.number);
-        let body = format!("{{\"update\":{{\"_index\":\"{name}\",\"_id\":\"none\"}}}}\n{{\"doc\":{{}}}}\n");
+        let body = format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"none\"}}}}\n");
         let before = Counters::read(envoy).await?;
         for _ in 0..requests {
             Client::new().post_ndjson(&envoy.url("/_bulk"), body.clone()).await?.ok()?;
