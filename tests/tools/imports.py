@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that core has no import cycles, neither between files nor between folders.
+"""Checks that core has no import cycles, neither between files nor between folders, and that the methods of the engine
+are in one file.
 
     imports.py [--graph]    also prints the graph: each file with the files that it imports from
 
 A re-export counts as the file that defines it. A file may import from the `mod.rs` of a folder that it is in, because
-it is a part of that module, as the methods of the engine are. Tests do not count.
+it is a part of that module. Methods need no import, so those of the engine in several files could call each other in a
+circle. Tests do not count.
 """
 
 import re
@@ -13,6 +15,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 CORE = Path(__file__).resolve().parents[2] / "filter" / "core" / "src"
+ENGINE = CORE / "engine" / "mod.rs"
+METHODS = re.compile(r"^impl (?:[\w:<>]+ for )?(?:\w+::)*Engine\b", re.M)
 USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
 
 
@@ -21,7 +25,7 @@ def main():
     if "--graph" in sys.argv:
         for path, others in imports.items():
             print(path.relative_to(CORE), "<-", ", ".join(sorted(str(other.relative_to(CORE)) for other in others)))
-    problems = [circle("files", imports)]
+    problems = [circle("files", imports), engine()]
     folders = {}
     for path, others in imports.items():
         for folder, other in filter(None, (siblings(path, other) for other in others)):
@@ -29,6 +33,13 @@ def main():
     problems.append(circle("folders", folders))
     if any(problems):
         sys.exit("\n".join(filter(None, problems)))
+
+
+def engine():
+    """Returns the problem if a file other than `engine/mod.rs` has methods of the engine."""
+    others = [path for path in sources() if path != ENGINE and METHODS.search(path.read_text())]
+    names = ", ".join(str(path.relative_to(CORE)) for path in others)
+    return f"methods of the engine outside of engine/mod.rs: {names}; lend the step what it may touch" if others else None
 
 
 def sources():

@@ -1,13 +1,17 @@
 use std::io::{self, Read};
 use std::str::EncodeUtf16;
 
+use crate::invariant::found;
+
 /// Returns the hash by which Elasticsearch and OpenSearch choose a shard: murmur3 (x86, 32 bits, seed 0) over the
 /// UTF-16 code units of the text, in little-endian order.
 pub fn hash(text: &str) -> u32 {
     match text.is_ascii() {
         true => of_ascii(text.as_bytes()),
-        // Reading from memory cannot fail.
-        false => murmur3::murmur3_32(&mut CodeUnits(text.encode_utf16()), 0).unwrap_or_default(),
+        false => {
+            let hash = murmur3::murmur3_32(&mut CodeUnits(text.encode_utf16()), 0);
+            found(hash.ok(), "reading from memory does not fail").unwrap_or_default()
+        }
     }
 }
 

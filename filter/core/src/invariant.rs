@@ -1,7 +1,8 @@
-//! Arithmetic and ranges that an invariant keeps within bounds.
+//! Arithmetic, ranges and lookups that an invariant keeps within bounds.
 //!
-//! A wrong count or range is a bug of this crate: a debug build panics with the reason, so that the tests, the simulator
-//! and the fuzz targets find it. A release build must not trap, so there a count stops at its bound, and a range is empty.
+//! A wrong count, range or key is a bug of this crate: a debug build panics with the reason, so that the tests, the simulator
+//! and the fuzz targets find it. A release build must not trap, so there a count stops at its bound, a range is empty, and a lookup
+//! finds nothing.
 //! Where `saturating_sub` or `unwrap_or_default` stand alone, the bound is part of the rule: what is left of a limit, or
 //! the time until a deadline that may be over.
 
@@ -52,6 +53,14 @@ pub fn part<'a, T>(
     of.get(range).unwrap_or_default()
 }
 
+/// Returns what was looked up and must be there, for this reason. In a release build, the caller does without it.
+#[inline]
+#[track_caller]
+pub fn found<T>(looked_up: Option<T>, why: &str) -> Option<T> {
+    debug_assert!(looked_up.is_some(), "nothing was found: {why}");
+    looked_up
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +81,11 @@ mod tests {
     #[should_panic(expected = "2..5 of 3: an item ends within its body")]
     fn a_range_outside_panics_in_debug_builds() {
         part(&[1, 2, 3], 2..5, "an item ends within its body");
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing was found: a request stays")]
+    fn a_failed_lookup_panics_in_debug_builds() {
+        let _ = found::<u32>(None, "a request stays");
     }
 }

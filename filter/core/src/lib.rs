@@ -44,6 +44,9 @@
 //! the items of a node's answer. Read on in [`engine`], then [`bulk`], [`routing`] and [`config`].
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 
+#[macro_use]
+mod reason;
+
 pub mod bulk;
 pub mod config;
 pub mod engine;

@@ -219,6 +219,7 @@ impl Shell {
     fn reply(&self, stream: u32, response: &Response) {
         self.in_stream(stream, || {
             let headers = response.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            // A stream that has ended needs no answer.
             let _ = hostcalls::send_http_response(u32::from(response.status), headers, Some(&response.body));
         });
     }

@@ -7,7 +7,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
-use crate::invariant::Count;
+use crate::invariant::{Count, found, part};
 use crate::json::{FastReader, Object, present};
 
 /// The longest document id that a cluster takes, in bytes of UTF-8.
@@ -118,9 +118,9 @@ impl<'a> ActionLine<'a> {
             Some(at) => (at, Gap::Null),
             None => {
                 // The first brace is the line's own. An action's name never contains one, in any notation.
-                let inner = memchr::memchr_iter(b'{', self.text).nth(1).unwrap_or_default();
-                let at = inner.saturating_add(1);
-                let rest = self.text.get(at..).unwrap_or_default();
+                let inner = found(memchr::memchr_iter(b'{', self.text).nth(1), "an action line has two braces");
+                let at = inner.unwrap_or_default().plus(1, "a line is in memory");
+                let rest = part(self.text, at.., "the brace is in the line");
                 (at, if rest.trim_ascii_start().starts_with(b"}") { Gap::Alone } else { Gap::First })
             }
         };

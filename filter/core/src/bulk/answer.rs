@@ -71,14 +71,26 @@ impl Answer {
             true => unquoted(&body, most)?,
             false => body,
         };
-        let (head, items) = cut(&body, operations)?;
-        let Head { took, ingest_took, errors_first } = head;
-        Ok(Self { took, ingest_took, errors_first, items, body })
+        Ok(Self::new(cut(&body, operations)?, body))
     }
 
-    /// Returns the items of an answer without changing it. Fails like [`read`](Self::read).
-    pub fn cut(body: &[u8], operations: usize) -> Result<Vec<AnswerItem>, AnswerError> {
-        cut(body, operations).map(|(_, items)| items)
+    /// Does the same for a batch of one request, whose errors may quote what is its own. Returns the body if it is not
+    /// such an answer.
+    pub fn read_own(body: Vec<u8>, operations: usize) -> Result<Self, Vec<u8>> {
+        match cut(&body, operations) {
+            Ok(cut) => Ok(Self::new(cut, body)),
+            Err(AnswerError) => Err(body),
+        }
+    }
+
+    fn new((head, items): (Head, Vec<AnswerItem>), body: Vec<u8>) -> Self {
+        let Head { took, ingest_took, errors_first } = head;
+        Self { took, ingest_took, errors_first, items, body }
+    }
+
+    /// Returns the body, unchanged if the answer was [read as its own](Self::read_own).
+    pub fn into_body(self) -> Vec<u8> {
+        self.body
     }
 
     /// Returns the text of one of this answer's items.

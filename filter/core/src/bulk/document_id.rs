@@ -1,6 +1,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use crate::invariant::found;
+
 /// A document id that the filter generated: 15 bytes as 20 URL-safe characters, as clusters write theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DocumentId([u8; 20]);
@@ -9,15 +11,13 @@ impl DocumentId {
     /// Encodes these bytes as an id.
     pub fn new(bytes: [u8; 15]) -> Self {
         let mut text = [0; 20];
-        // 15 bytes make exactly 20 characters.
-        let _ = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
+        found(URL_SAFE_NO_PAD.encode_slice(bytes, &mut text).ok(), "15 bytes make exactly 20 characters");
         Self(text)
     }
 
     /// Returns the id's characters.
     pub fn as_str(&self) -> &str {
-        // They are ASCII.
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        found(std::str::from_utf8(&self.0).ok(), "they are ASCII").unwrap_or_default()
     }
 }
 

@@ -2,6 +2,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Action, ActionLine};
+use crate::invariant::found;
 
 /// An item that the filter writes itself, in the format in which a cluster reports the failure of one operation.
 ///
@@ -37,7 +38,8 @@ struct ErrorFields<'a> {
 impl ErrorItem<'_> {
     /// Returns an error object with a type and a reason.
     pub fn error(kind: &str, reason: &str) -> Box<RawValue> {
-        serde_json::value::to_raw_value(&ErrorFields { kind, reason }).unwrap_or_default()
+        let error = serde_json::value::to_raw_value(&ErrorFields { kind, reason });
+        found(error.ok(), "two texts are always valid JSON").unwrap_or_default()
     }
 
     /// Appends the item for the operation whose action line is `line`.

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use crate::invariant::found;
+
 /// The beginning of a quotation.
 const START: &str = "[Source: (byte[])";
 static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(START));
@@ -39,7 +41,7 @@ pub(super) fn write_unquoted(json: &str, to: &mut Vec<u8>) {
         // The quoted text may itself contain the end marker, but not the end of the string.
         let (string, _) = quotation.split_at_checked(end_of_string(quotation)).unwrap_or((quotation, ""));
         let end = string.rfind(END).unwrap_or(string.len());
-        rest = quotation.get(end..).unwrap_or_default();
+        rest = found(quotation.get(end..), "a string ends within its text").unwrap_or_default();
     }
     to.extend_from_slice(rest.as_bytes());
 }

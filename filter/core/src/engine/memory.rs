@@ -2,17 +2,20 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::engine::pass_through::PassThrough;
 use crate::invariant::Count;
 
 /// The account of the memory that requests and answers use, in bytes.
 ///
 /// It counts the bytes in memory ([`Charge`]) and the room for temporary copies ([`Scratch`]): a batch while it is
-/// handed out, and a reply while it is assembled. Only one such copy exists at any time, so only the largest counts.
+/// handed out, and a reply while it is assembled. Only one such copy exists at any time, so only the largest counts. All
+/// of it fits into a limit: a step that needs more asks for [room](Self::has_room) first.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Rc<Account>);
 
 #[derive(Debug, Default)]
 struct Account {
+    limit: Cell<u64>,
     used: Cell<u64>,
     peak: Cell<u64>,
     /// The peak since the last `take_high`.
@@ -41,6 +44,34 @@ pub struct Scratch {
 const SCRATCH_STEP: u64 = 64 << 10;
 
 impl Memory {
+    /// Creates an account without charges.
+    pub fn new(limit: u64) -> Self {
+        let memory = Self::default();
+        memory.set_limit(limit);
+        memory
+    }
+
+    /// Sets the limit, in bytes. What is charged may exceed a new limit for a while.
+    pub fn set_limit(&self, bytes: u64) {
+        self.0.limit.set(bytes);
+    }
+
+    /// Returns the bytes that are left for further charges.
+    pub fn free(&self) -> u64 {
+        self.0.limit.get().saturating_sub(self.used()).saturating_sub(self.scratch())
+    }
+
+    /// Returns whether there is room for this many bytes more, once `returned` bytes of those in use are returned.
+    pub fn has_room(&self, more: u64, returned: u64) -> bool {
+        let used = self.used().minus(returned, "what is returned was charged");
+        used.saturating_add(self.scratch()).saturating_add(more) <= self.0.limit.get()
+    }
+
+    /// Returns the room for more of a request, of whose body `of_request` more bytes are allowed.
+    pub fn room(&self, of_request: u64) -> Room {
+        Room { of_request, of_memory: self.0.limit.get().saturating_sub(self.used()), scratch: self.scratch() }
+    }
+
     /// Returns the bytes in use, without scratch.
     pub fn used(&self) -> u64 {
         self.0.used.get()
@@ -129,6 +160,52 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         self.set(0);
+    }
+}
+
+/// The room that is left for a request, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// The room up to `limits.max_request`.
+    of_request: u64,
+    /// The room up to `limits.memory`.
+    of_memory: u64,
+    /// The part of `of_memory` that other requests need for temporary copies. This request may use it for its own
+    /// copies.
+    scratch: u64,
+}
+
+impl Room {
+    /// Returns how many more bytes of its body may come.
+    pub fn bytes(self) -> u64 {
+        self.of_request.min(self.free())
+    }
+
+    /// Returns the reason for passing through a request that exceeds the room.
+    pub fn beyond(self) -> PassThrough {
+        match self.of_request <= self.free() {
+            true => PassThrough::TooLarge,
+            false => PassThrough::Memory,
+        }
+    }
+
+    /// Returns the bytes that are free.
+    pub fn free(self) -> u64 {
+        self.of_memory.saturating_sub(self.scratch)
+    }
+
+    /// Returns whether a request still fits that has grown by `grown` bytes and needs `scratch` bytes of scratch.
+    pub fn fits(self, grown: u64, scratch: u64) -> bool {
+        grown.saturating_add(scratch.max(self.scratch)) <= self.of_memory
+    }
+
+    /// Returns the room that is left after `bytes` of the body, which use `memory`.
+    pub fn less(self, bytes: u64, memory: u64) -> Self {
+        Self {
+            of_request: self.of_request.saturating_sub(bytes),
+            of_memory: self.of_memory.saturating_sub(memory.max(bytes)),
+            ..self
+        }
     }
 }
 

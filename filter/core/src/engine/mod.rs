@@ -5,26 +5,35 @@
 //! executes the commands that the engine returns until there are none ([`Engine::poll_stream`], [`Engine::poll_root`]).
 //!
 //! ```text
-//!             head, data, end                   answered, failed
-//!   client ────────────────────▶ Request ◀───────────────────────── node
-//!                                   │ shares          Batch ▲
-//!                                   ▼                       │
-//!                                 Holds ────────────────────┘
+//!              a chunk of a body                                    an answer
+//!   client ──▶ intake ──▶ requests                    response ◀── node
+//!                │ the body ends                         │ Verdict
+//!                ▼                                       ▼
+//!            settlement ──▶ batching ──▶ dispatch    settlement ──▶ requests ──▶ outbox ──▶ client
+//!                shares       holds    │ a batch         │ what is sent again
+//!                                      ▼                 ▼
+//!                                     node            batching
 //! ```
 //! A request has one share for each destination. Each share waits in the hold of its destination and caller until the
 //! hold leaves as a batch. When the last share of a request has its outcome, the request is answered.
 //!
-//! The modules, in the order in which a request passes through them:
+//! [`Engine`] alone has the state. It lends each step the parts that the step may touch, and no step calls the engine:
 //!
-//! - `head`: reads the headers: whether it is a bulk request, which caller sent it, and where its route leads;
-//! - `request`: holds the operations, routes each one, and assembles the reply;
-//! - `batching`: holds the shares, and releases batches by upstream and identity;
-//! - `response`: interprets a node's answer, or its absence, for the operations of a batch;
-//! - `flow`: implements the engine's steps across these modules, from intake to reply;
-//! - `metrics`, `explain`, `admin`: report to operators.
+//! - `intake`: decides about a request, from its headers to the end of its body;
+//! - `dispatch`: makes calls of batches and of queries of the cluster state;
+//! - `response`: reads an answer, or its absence, into a verdict, and changes nothing;
+//! - `settlement`: holds shares, applies verdicts, and replies; nothing else records an outcome;
+//! - `late`: holds the shares of slow shards apart from others.
 //!
-//! Shared state: `outbox` queues the commands for the shell, `settings` has the effective configuration, `cluster_view`
-//! the known cluster state, `calls` the calls in flight, and `memory` accounts for bytes.
+//! The state:
+//!
+//! - `head`: what the headers of requests say: their callers, identities and routes;
+//! - `requests`: the operations, their shares with the outcomes, and the replies;
+//! - `batching`: the holds, the slots, and the batches that wait to be sent again;
+//! - `cluster_view`: the known cluster state; `calls`: the calls in flight; `settings`: the effective configuration;
+//!   `memory`: the account of bytes; `outbox`: the commands for the shell.
+//!
+//! `metrics`, `observe`, `explain` and `admin` report to operators.
 
 mod admin;
 #[cfg(any(test, feature = "audit"))]
@@ -33,38 +42,46 @@ mod batching;
 mod calls;
 mod cluster_view;
 mod command;
+mod dispatch;
 mod explain;
-mod flow;
 mod head;
 mod input;
+mod intake;
+mod late;
 mod memory;
 pub mod metrics;
+mod observe;
 mod outbox;
 mod pass_through;
-mod request;
+mod requests;
 mod response;
 mod settings;
+mod settlement;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
-
-use hashbrown::{HashMap, HashSet};
+use std::time::Duration;
 
 use crate::Time;
 use crate::config::{Config, RuntimeSettings};
-use crate::routing::{RoutingTable, SharedData, Upstreams};
-use admin::{Admin, Healths};
-use batching::Holds;
-use calls::Calls;
+use crate::routing::{PollEvent, RoutingTable, SharedData, UpstreamId, Upstreams};
+use admin::{Admin, Healths, Taken, View};
+use batching::{Batch, Holds};
+use calls::{Calls, Purpose};
 use cluster_view::ClusterView;
-use head::{Callers, HeadCache, HeaderPauses, Routes};
+use explain::Explainer;
+use intake::Intake;
 use memory::{Charge, Memory};
-use metrics::{Counter, Metrics};
+use metrics::{Counter, Gauge, Histogram, MetricEvents, Metrics, micros};
+use observe::batches;
 use outbox::Outbox;
-use request::{IdGenerator, Request};
+use requests::Requests;
+use response::{Failure, Reading, Verdict, reveals_a_change};
 use settings::Settings;
+use settlement::Settlement;
 
 pub use admin::Build;
 #[cfg(any(test, feature = "audit"))]
@@ -77,7 +94,7 @@ pub use explain::{
 pub use head::{TRANSPORT_HEADERS, may_be_bulk};
 pub use input::Input;
 pub use pass_through::PassThrough;
-pub use request::Origin;
+pub use requests::Origin;
 
 /// Makes all decisions for one VM.
 ///
@@ -88,24 +105,15 @@ pub struct Engine {
     settings: Settings,
     now: Time,
     cluster: ClusterView,
-    routes: Routes,
-    heads: HeadCache,
-    callers: Callers,
-    /// Boxed, because the table has more slots than requests.
-    requests: HashMap<RequestId, Box<Request>>,
+    intake: Intake,
+    requests: Requests,
     holds: Holds,
     calls: Calls,
-    /// The round-robin counter that chooses nodes for operations without an id.
-    round_robin: usize,
-    ids: IdGenerator,
     /// The account of the bytes of all requests and answers in memory.
     memory: Memory,
-    header_pauses: HeaderPauses,
-    /// Requests that passed through for a reason that may soon no longer apply, such as an unknown index.
-    may_soon_split: HashSet<RequestId>,
-    outbox: Outbox,
     /// The bytes of the answer that is being read.
     incoming: Charge,
+    outbox: Outbox,
     metrics: Metrics,
     /// The last reported memory size of the VM, in bytes.
     vm_memory: u64,
@@ -117,20 +125,13 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine without requests and without a cluster state.
     pub fn new(config: Config, origin: Origin, shared: Box<dyn SharedData>) -> Self {
-        let memory = Memory::default();
+        let memory = Memory::new(config.limits.memory);
         Self {
             now: Time::ZERO,
             cluster: ClusterView::new(&config, origin.number(), shared),
-            routes: Routes::default(),
-            heads: HeadCache::default(),
-            callers: Callers::default(),
-            requests: HashMap::new(),
+            requests: Requests::default(),
             holds: Holds::new(config.hold.clone(), config.dispatch.clone(), config.limits.max_answer),
             calls: Calls::default(),
-            round_robin: 0,
-            ids: IdGenerator::new(origin),
-            header_pauses: HeaderPauses::new(config.header_pause),
-            may_soon_split: HashSet::new(),
             outbox: Outbox::new(&memory),
             incoming: memory.charge(0),
             memory,
@@ -139,6 +140,7 @@ impl Engine {
             admin: Admin::default(),
             healths: Healths::default(),
             build: Build::default(),
+            intake: Intake::new(&config, origin),
             settings: Settings::new(config),
         }
     }
@@ -156,28 +158,32 @@ impl Engine {
     /// Handles an event. `now` never decreases.
     pub fn handle(&mut self, input: Input, now: Time) {
         self.now = self.now.max(now);
-        self.ids.advance(self.now);
+        self.intake.ids.advance(self.now);
         self.outbox.begin_callback();
         if !matches!(input, Input::Woken | Input::Tick) {
             self.metrics.touch();
         }
         match input {
-            Input::RequestHead { request, headers, route, end } => self.request_head(request, headers, route, end),
+            Input::RequestHead { request, headers, route, end } => {
+                self.request_head(request, headers, route.as_deref(), end);
+            }
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
-            Input::RequestEnd { request } => self.request_end(request),
+            Input::RequestEnd { request } => self.request_data(request, Vec::new(), true),
             Input::RequestGone { request } => self.request_gone(request),
             Input::CallAnswered { call, response } => self.call_answered(call, response),
-            Input::CallFailed { call } => self.call_failed(call),
+            Input::CallFailed { call } => self.call_ended(call, Failure::Unreadable),
             Input::CallNotSent { call } => self.call_not_sent(call),
-            Input::Measured { request, counters, gauges } => self.measured(request, counters, gauges),
+            Input::Measured { request, counters, gauges } => self.admin_parts().2.measured(request, counters, gauges),
             Input::Woken => self.woken(),
             Input::Tick => {
                 self.woken();
                 self.outbox.timer_ran_out();
-                self.keep_late_apart();
+                let (_, calls, mut settlement) = self.parts();
+                late::keep_apart(calls, &mut settlement);
                 self.holds.tick(self.now);
                 self.let_headers_go();
-                self.end_samples();
+                let (admin, _, mut view) = self.admin_parts();
+                admin.samplers.end(&mut view);
             }
         }
     }
@@ -189,7 +195,7 @@ impl Engine {
         }
         let is_root_needed = self.outbox.has_replies()
             || self.outbox.has_warnings()
-            || self.has_measurement()
+            || self.admin.has_measurement()
             || self.holds.has_ready()
             || self.cluster.due().is_some_and(|due| due <= self.now)
             || self.outbox.needs_timer(self.next_deadline());
@@ -204,7 +210,7 @@ impl Engine {
         if let Some(call) = self.next_state_query().or_else(|| self.next_batch()) {
             return Some(Command::Call(call));
         }
-        if let Some(measurement) = self.next_measurement() {
+        if let Some(measurement) = self.admin.next_measurement(&self.cluster) {
             return Some(measurement);
         }
         if let Some(reply) = self.outbox.pop_reply(&self.memory) {
@@ -242,9 +248,26 @@ impl Engine {
     /// Returns the routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that
     /// match a pattern, with all names that lead to them. Returns `None` until the cluster state is known.
     pub fn export_state(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
-        let settings = serde_json::from_slice(self.cluster.state.settings()).ok();
-        let version = self.cluster.state.verified().map(|(version, _)| version);
-        serde_json::to_vec(&self.table()?.export(pattern, most, version, settings)).ok()
+        self.cluster.export(pattern, most)
+    }
+
+    /// Returns whether the engine handles requests with this path.
+    pub fn takes(&self, path: &[u8]) -> bool {
+        may_be_bulk(path) || self.settings.current.admin_path.rest(path).is_some()
+    }
+
+    /// Explains how this request would be handled if it arrived now, without other requests. Returns `None` if it is
+    /// not a bulk request.
+    ///
+    /// The headers must include `:method` and `:path`. The body may be compressed. At most `listed` operations and
+    /// shards are listed; the sums include all of them.
+    ///
+    /// Nothing is sent, held or counted. The explanation contains no headers; of the path it contains only the index
+    /// and the routing value, and of a document only its id.
+    pub fn explain(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
+        let Self { now, settings, cluster, intake, .. } = self;
+        let (ids, round_robin) = (&intake.ids, intake.round_robin);
+        Explainer { now: *now, config: &settings.current, cluster, ids, round_robin }.explain(headers, body, listed)
     }
 
     /// Returns whether no request, reply or call is pending.
@@ -261,7 +284,7 @@ impl Engine {
     /// Returns the bytes of `limits.memory` that are left for further requests: those that are neither counted nor
     /// reserved for the largest copy of a request.
     pub fn memory_left(&self) -> u64 {
-        flow::room(&self.settings.current.limits, &self.memory, 0).free()
+        self.memory.free()
     }
 
     /// Returns the peak of [`memory`](Self::memory).
@@ -286,7 +309,246 @@ impl Engine {
     /// new rules.
     pub fn reconfigure(&mut self, config: Rc<Config>) {
         self.holds.configure(config.hold.clone(), config.dispatch.clone(), self.now);
+        self.memory.set_limit(config.limits.memory);
         self.settings.current = config;
+    }
+
+    /// Returns whether there is room for the answer to a call of this size. If there is none, an answer that is longer
+    /// than its operations allow is not even read.
+    pub fn has_room(&self, call: CallId, bytes: usize) -> bool {
+        let Some(batch) = self.calls.batch(call) else { return true };
+        let expected = self.requests.expected(&batch.shares);
+        self.memory.has_room((bytes as u64).saturating_sub(expected), 0)
+    }
+
+    fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, route: Option<&[u8]>, end: bool) {
+        let (admin, _, mut view) = self.admin_parts();
+        let taken = admin.head(&mut view, id, &headers, end);
+        let (intake, _, mut settlement) = self.parts();
+        match taken {
+            Taken::No => intake.head(&mut settlement, id, headers, route, end),
+            Taken::Headers => intake.hold_headers(&mut settlement, id),
+            Taken::Whole => {}
+        }
+    }
+
+    fn request_data(&mut self, id: RequestId, chunk: Vec<u8>, end: bool) {
+        let (intake, _, mut settlement) = self.parts();
+        let Some(chunk) = intake.follow_headers(&mut settlement, id, chunk) else { return };
+        if self.admin.reads(id) {
+            let (admin, _, mut view) = self.admin_parts();
+            return admin.data(&mut view, id, &chunk, end);
+        }
+        let (intake, _, mut settlement) = self.parts();
+        if intake.data(&mut settlement, id, chunk, end) {
+            let (admin, requests, mut view) = self.admin_parts();
+            requests.get(id).into_iter().for_each(|request| admin.samplers.show(&mut view, request));
+        }
+    }
+
+    fn request_gone(&mut self, id: RequestId) {
+        self.outbox.forget(id);
+        self.admin.gone(id);
+        let (intake, _, mut settlement) = self.parts();
+        intake.gone(&mut settlement, id);
+    }
+
+    /// Lets the headers of requests continue that were held back for too long.
+    fn let_headers_go(&mut self) {
+        while let Some((id, was_suspected)) = self.intake.pauses.next_overdue(self.now) {
+            let (admin, _, mut view) = self.admin_parts();
+            if !admin.overdue(&mut view, id) {
+                let (intake, _, mut settlement) = self.parts();
+                intake.let_headers_go(&mut settlement, id, was_suspected);
+            }
+        }
+    }
+
+    fn call_answered(&mut self, call: CallId, response: Response) {
+        if let Some(failure) = Failure::of(&response) {
+            drop(response);
+            return self.call_ended(call, failure);
+        }
+        match self.calls.end(call) {
+            Some(Purpose::StateQuery) => {
+                self.cluster.answered(response.status, response.body, self.now);
+                self.follow_state();
+            }
+            Some(Purpose::Batch(mut batch)) => {
+                self.incoming.set(response.body.capacity() as u64);
+                self.batch_returned(&mut batch, None, response.status == 200);
+                if reveals_a_change(&response.body) {
+                    self.cluster.poll_soon(self.now);
+                }
+                let verdict = self.reading().read(&batch, response);
+                self.apply(batch, verdict);
+                self.incoming.set(0);
+            }
+            None => {}
+        }
+    }
+
+    /// Handles a call for which Envoy has no upstream, or that Envoy could not make at all.
+    fn call_not_sent(&mut self, call: CallId) {
+        if let Some(batch) = self.calls.batch(call)
+            && batch.upstream != UpstreamId::COORDINATOR
+        {
+            self.cluster.miss(batch.upstream);
+            self.follow_state();
+        }
+        self.call_ended(call, Failure::NotSent);
+    }
+
+    /// Handles a call that got no answer.
+    fn call_ended(&mut self, call: CallId, failure: Failure) {
+        match self.calls.end(call) {
+            Some(Purpose::StateQuery) => {
+                self.cluster.failed(failure != Failure::NotSent, self.now);
+                self.follow_state();
+            }
+            Some(Purpose::Batch(mut batch)) => {
+                self.batch_returned(&mut batch, Some(failure), false);
+                // Whatever happened to the node, the table may be out of date.
+                self.cluster.poll_soon(self.now);
+                let verdict = self.reading().failed(&batch, failure);
+                self.apply(batch, verdict);
+            }
+            None => {}
+        }
+    }
+
+    /// Notes that a call with a batch has ended.
+    fn batch_returned(&mut self, batch: &mut Batch, failure: Option<Failure>, is_answered: bool) {
+        self.healths.note(batch.upstream, failure, self.now);
+        batches::returned(&mut self.metrics, batch, self.now);
+        self.holds.finished(batch, is_answered, self.now);
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading {
+            requests: &self.requests,
+            orders_items: self.cluster.table().is_some_and(|table| table.orders_items()),
+            memory: &self.memory,
+        }
+    }
+
+    fn apply(&mut self, batch: Batch, verdict: Verdict) {
+        let (_, _, mut settlement) = self.parts();
+        settlement.apply(batch, verdict);
+    }
+
+    fn next_state_query(&mut self) -> Option<Call> {
+        let Self { calls, cluster, settings, now, .. } = self;
+        let call = dispatch::next_state_query(calls, cluster, &settings.current, *now);
+        self.follow_state();
+        call
+    }
+
+    fn next_batch(&mut self) -> Option<Call> {
+        let (_, calls, mut settlement) = self.parts();
+        dispatch::next_batch(calls, &mut settlement)
+    }
+
+    /// Handles new cluster events, a new routing table and new run-time settings.
+    fn follow_state(&mut self) {
+        while let Some(event) = self.cluster.next_event() {
+            match event {
+                PollEvent::Loaded => self.count(Counter::StateLoads, 1),
+                PollEvent::TakenOver => self.count(Counter::StateTakeovers, 1),
+                PollEvent::Failed(error) => {
+                    self.count(Counter::StateErrors, 1);
+                    self.warn(format!("cluster state: {error}"));
+                }
+            }
+        }
+        if let Some(gone) = self.cluster.update_table() {
+            self.redirect_from(&gone);
+        }
+        if let Some((settings, invalid)) = self.cluster.new_settings() {
+            self.apply_runtime_settings(settings, invalid);
+        }
+    }
+
+    /// Redirects everything that waits for these upstreams, which have no node any more, to the coordinating upstream.
+    pub fn redirect_from(&mut self, gone: &[UpstreamId]) {
+        let (_, _, mut settlement) = self.parts();
+        settlement.redirect_from(gone);
+    }
+
+    /// Lends the parts for one step: what intake remembers, the calls, and what the shares touch.
+    fn parts(&mut self) -> (&mut Intake, &mut Calls, Settlement<'_>) {
+        let settlement = Settlement {
+            now: self.now,
+            config: &self.settings.current,
+            cluster: &mut self.cluster,
+            requests: &mut self.requests,
+            holds: &mut self.holds,
+            memory: &self.memory,
+            outbox: &mut self.outbox,
+            metrics: &mut self.metrics,
+            calls_begun: self.calls.begun(),
+        };
+        (&mut self.intake, &mut self.calls, settlement)
+    }
+
+    /// Lends the parts for an admin request: those requests, the bulk requests, and what is reported.
+    fn admin_parts(&mut self) -> (&mut Admin, &Requests, View<'_>) {
+        let view = View {
+            now: self.now,
+            settings: &self.settings,
+            cluster: &mut self.cluster,
+            ids: &self.intake.ids,
+            round_robin: self.intake.round_robin,
+            memory: &self.memory,
+            outbox: &mut self.outbox,
+            build: &self.build,
+            healths: &self.healths,
+            requests: self.requests.len(),
+            vm_memory: self.vm_memory,
+        };
+        (&mut self.admin, &self.requests, view)
+    }
+
+    /// Returns whether it is time to publish the [metric events](Self::take_events) and the [gauges](Self::gauges).
+    pub fn is_due(&self) -> bool {
+        let nothing_under_way = self.requests.is_empty() && !self.outbox.has_replies();
+        self.metrics.due().is_some_and(|due| nothing_under_way || due <= self.now)
+    }
+
+    /// Moves the metric events since the last call into `into`, replacing its contents.
+    pub fn take_events(&mut self, into: &mut MetricEvents) {
+        self.metrics.take(into, self.now);
+    }
+
+    /// Returns the gauges. A gauge that is missing is zero.
+    pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
+        let mut gauges = batches::gauges(&self.holds, &self.calls);
+        if self.cluster.is_awake() {
+            let of_worker = [
+                (Gauge::Memory, self.memory.used()),
+                (Gauge::MemoryLimit, self.settings.current.limits.memory),
+                (Gauge::MemoryPeak, self.memory.peak()),
+                (Gauge::VmMemoryPeak, self.vm_memory),
+            ];
+            gauges.extend(of_worker);
+        }
+        if let Some((version, at)) = self.cluster.verified() {
+            let verified = self.intake.ids.since_epoch().saturating_add(at).as_secs();
+            gauges.extend([(Gauge::StateVersion, version.version), (Gauge::StateVerified, verified)]);
+        }
+        gauges
+    }
+
+    /// Records how long a callback has worked on the cluster state. The shell measures it.
+    pub fn record_state_step(&mut self, time: Duration) {
+        let micros = micros(time);
+        self.metrics.count(Counter::StateBusyMicroseconds, micros);
+        self.metrics.sample(Histogram::StateStepMicroseconds, micros);
+    }
+
+    /// Records the memory size of the VM in bytes. The shell measures it.
+    pub fn record_vm_memory(&mut self, bytes: u64) {
+        self.vm_memory = bytes;
     }
 
     fn woken(&mut self) {
@@ -300,7 +562,7 @@ impl Engine {
             self.cluster.due(),
             self.holds.deadline(),
             self.calls.check(),
-            self.header_pauses.deadline(),
+            self.intake.pauses.deadline(),
             self.metrics.due(),
             self.admin.samplers.deadline(),
         ];

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use crate::Time;
 use crate::engine::command::{Command, RequestId, Response};
 use crate::engine::memory::{Charge, Memory};
-use crate::engine::request::Request;
+use crate::engine::requests::Request;
 use crate::engine::warnings::Warnings;
 
 /// The maximum number of replies in one callback. Envoy nests the replies of one callback; about 300 overflow the VM's

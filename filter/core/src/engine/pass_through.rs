@@ -1,110 +1,37 @@
 use crate::bulk::ReadError;
 use crate::routing::Unrouted;
 
-/// The reason why a whole bulk request passed through, byte for byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PassThrough {
-    /// The filter is switched off.
-    Disabled,
-    /// Its route does not lead to the coordinating upstream.
-    Route,
-    /// The cluster state is not known yet, or stale.
-    NoState,
-    /// No body arrived while the headers were held back, and it is not known yet whether one can.
-    HeaderPause,
-    /// The body is larger than `limits.max_request`.
-    TooLarge,
-    /// The requests that are held and in flight have reached `limits.memory`.
-    Memory,
-    /// The path is encoded or names a type.
-    Path,
-    /// The filter does not accept a query parameter.
-    Parameter,
-    /// The body's type is not NDJSON or JSON in UTF-8.
-    ContentType,
-    /// The body is compressed in a format other than gzip.
-    ContentEncoding,
-    /// The body is declared as gzip but is not valid gzip.
-    Gzip,
-    /// The client does not accept JSON.
-    Accept,
-    /// A header cannot be forwarded as it is, or is valid only for this body.
-    Header,
-    /// The filter does not accept an action line.
-    ActionLine,
-    /// The filter does not accept the body of an update.
-    UpdateBody,
-    /// The body ends in the middle of an operation.
-    Incomplete,
-    /// The body contains no operation.
-    Empty,
-    /// Two operations that would go to different nodes have one id, and may mean one document under two names.
-    SameId,
-    /// The path names an index, and so do some lines, but not all. Nodes with
-    /// `rest.action.multi.allow_explicit_index: false` refuse such a request as a whole.
-    MixedIndex,
-    /// The operations target more than 65,536 shards, into which one request can be split.
-    Shards,
-    /// The node of an operation is not known for certain.
-    Unrouted(Unrouted),
-}
-
-/// All reasons except those of single operations.
-const OWN: [PassThrough; 20] = [
-    PassThrough::Disabled,
-    PassThrough::Route,
-    PassThrough::NoState,
-    PassThrough::HeaderPause,
-    PassThrough::TooLarge,
-    PassThrough::Memory,
-    PassThrough::Path,
-    PassThrough::Parameter,
-    PassThrough::ContentType,
-    PassThrough::ContentEncoding,
-    PassThrough::Gzip,
-    PassThrough::Accept,
-    PassThrough::Header,
-    PassThrough::ActionLine,
-    PassThrough::UpdateBody,
-    PassThrough::Incomplete,
-    PassThrough::Empty,
-    PassThrough::SameId,
-    PassThrough::MixedIndex,
-    PassThrough::Shards,
-];
-
-impl PassThrough {
-    /// Returns all reasons.
-    pub fn all() -> impl Iterator<Item = Self> {
-        OWN.into_iter().chain(Unrouted::ALL.map(Self::Unrouted))
-    }
-
-    /// Returns the label value for metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disabled => "switched_off",
-            Self::Route => "route",
-            Self::NoState => "no_state",
-            Self::HeaderPause => "header_pause",
-            Self::TooLarge => "too_large",
-            Self::Memory => "memory",
-            Self::Path => "path",
-            Self::Parameter => "parameter",
-            Self::ContentType => "content_type",
-            Self::ContentEncoding => "content_encoding",
-            Self::Gzip => "gzip",
-            Self::Accept => "accept",
-            Self::Header => "header",
-            Self::ActionLine => "action_line",
-            Self::UpdateBody => "update_body",
-            Self::Incomplete => "incomplete",
-            Self::Empty => "empty",
-            Self::SameId => "same_id",
-            Self::MixedIndex => "mixed_index",
-            Self::Shards => "shards",
-            Self::Unrouted(why) => why.name(),
-        }
-    }
+reasons! {
+    /// The reason why a whole bulk request passed through, byte for byte.
+    PassThrough or Unrouted;
+    Disabled = "switched_off", "The filter is switched off.";
+    Route = "route", "The route does not lead to the coordinating upstream.";
+    NoState = "no_state",
+        "The cluster state is not known yet, or polls have failed for longer than `cluster_state.stale_after`.";
+    HeaderPause = "header_pause", "No body arrived while the request's headers were held back.";
+    TooLarge = "too_large", "The body is larger than `limits.max_request`.";
+    Memory = "memory", "The request and room for the items of its answer need more memory than `limits.memory` leaves.";
+    Path = "path", "The path is percent-encoded, or names a type in addition to the index.";
+    Parameter = "parameter", "The query has a parameter or a value that may be ambiguous.";
+    ContentType = "content_type", "The content type is not NDJSON or JSON in UTF-8.";
+    ContentEncoding = "content_encoding", "The body is compressed in a format other than gzip.";
+    Gzip = "gzip", "The body is declared as gzip, but is not valid gzip or is truncated.";
+    Accept = "accept", "The client does not accept JSON.";
+    Header = "header", "A header is not text, or is valid only for this request: a digest of its body, or a signature.";
+    ActionLine = "action_line",
+        "Not every cluster interprets the action line in the same way. It is malformed, lacks an id that it needs, \
+         or has a parameter such as `_type`, or a version without a version type. Or it has another value of \
+         `require_alias` or `require_data_stream` than the lines before it.";
+    UpdateBody = "update_body", "Not every cluster accepts the body of the update.";
+    Incomplete = "incomplete", "The body ends in the middle of an operation, or without a newline.";
+    Empty = "empty", "The body contains no operation.";
+    SameId = "same_id",
+        "Two operations that would go to different nodes have one id, and they may mean one document under two \
+         names. One of them has no known node, or names an alias. Their order matters.";
+    MixedIndex = "mixed_index",
+        "The path names an index, and so do some lines, but not all. If nodes do not allow that, they refuse the \
+         whole request.";
+    Shards = "shards", "The operations target more shards than one request can be split into.";
 }
 
 impl From<ReadError<Self>> for PassThrough {

@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use crate::invariant::Count;
+use crate::invariant::{Count, part};
 
 /// The reason why an offset stays within bounds.
 const WITHIN: &str = "an offset is within the text";
@@ -121,7 +121,7 @@ impl JsonCursor {
 
     fn read<'a, T: Deserialize<'a>>(&'a mut self) -> Result<T, CursorError> {
         let begin = self.at;
-        let rest = self.body.get(begin..).unwrap_or_default();
+        let rest = part(&self.body, begin.., WITHIN);
         let mut values = serde_json::Deserializer::from_slice(rest).into_iter();
         let value = values.next();
         self.at = begin.plus(values.byte_offset(), WITHIN);
@@ -134,7 +134,7 @@ impl JsonCursor {
     }
 
     fn next_byte(&mut self) -> Option<u8> {
-        let rest = self.body.get(self.at..).unwrap_or_default();
+        let rest = part(&self.body, self.at.., WITHIN);
         let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
         self.at = self.at.plus(blank, WITHIN);
         rest.get(blank).copied()

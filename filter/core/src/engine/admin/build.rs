@@ -1,6 +1,7 @@
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::invariant::found;
 
 /// The build information of the filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -19,7 +20,7 @@ impl Build {
         let Self { version, commit, features } = self;
         let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
         // Every configuration that was read can be serialized.
-        let config = serde_json::to_string(config).unwrap_or_default();
+        let config = found(serde_json::to_string(config).ok(), "a configuration is JSON").unwrap_or_default();
         format!("bulk-reshuffle {version}, commit {commit}, features: {features}, configuration: {config}")
     }
 }

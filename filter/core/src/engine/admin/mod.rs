@@ -12,15 +12,18 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::engine::Engine;
+use crate::Time;
+use crate::engine::cluster_view::ClusterView;
 use crate::engine::command::{Command, RequestId, Response};
-use crate::engine::explain::{LISTED, explained_path};
-use crate::engine::memory::Charge;
+use crate::engine::explain::{Explainer, LISTED, explained_path};
+use crate::engine::memory::{Charge, Memory};
 use crate::engine::metrics::{Counter, Gauge};
-use crate::engine::outbox::Reply;
+use crate::engine::outbox::{Outbox, Reply};
+use crate::engine::requests::IdGenerator;
+use crate::engine::settings::Settings;
 use route::{Refusal, Route};
 use sample::Samplers;
-use status::Totals;
+use status::{Status, Totals};
 
 pub use build::Build;
 pub(super) use health::Healths;
@@ -49,6 +52,18 @@ pub(super) struct Admin {
     pub samplers: Samplers,
 }
 
+/// Whether a request is one below the admin path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is not.
+    No,
+    /// It is, and needs no body.
+    Whole,
+    /// It is, and its body is to come.
+    Headers,
+}
+
+/// A request whose body is to be explained.
 #[derive(Debug)]
 struct AdminRequest {
     headers: Vec<(String, Vec<u8>)>,
@@ -68,145 +83,163 @@ impl Admin {
     }
 }
 
-impl Engine {
-    /// Returns whether the engine handles requests with this path.
-    pub fn takes(&self, path: &[u8]) -> bool {
-        super::may_be_bulk(path) || self.settings.current.admin_path.rest(path).is_some()
+impl Admin {
+    /// Returns whether a status request waits for its measurement.
+    pub fn has_measurement(&self) -> bool {
+        !self.statuses.is_empty()
     }
 
-    /// Accepts a request below the admin path. Returns whether the request is one.
-    pub(super) fn admin_head(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], end: bool) -> bool {
+    /// Accepts a request below the admin path. Returns whether the request is one, and whether its body is to come.
+    pub fn head(&mut self, view: &mut View<'_>, id: RequestId, headers: &[(String, Vec<u8>)], end: bool) -> Taken {
         let value = |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_slice());
-        let Some(rest) = value(":path").and_then(|path| self.settings.current.admin_path.rest(path)) else {
-            return false;
+        let Some(rest) = value(":path").and_then(|path| view.settings.current.admin_path.rest(path)) else {
+            return Taken::No;
         };
         let route = Route::read(value(":method").unwrap_or_default(), rest);
-        if route.as_ref().is_ok_and(|route| !route.is_page()) && !self.admin.enter(id) {
+        if route.as_ref().is_ok_and(|route| !route.is_page()) && !self.enter(id) {
             let problem = format!("this worker already handles {MOST_AT_A_TIME} admin requests; retry later");
-            self.tell(id, Response::problem(429, &problem));
-            return true;
+            view.tell(id, Response::problem(429, &problem));
+            return Taken::Whole;
         }
         match route {
-            Ok(Route::Asset(asset)) => self.tell(id, Response::asset(asset)),
-            Ok(Route::Slash) => self.tell(id, Response::see(&format!("{}/", self.settings.current.admin_path))),
-            Ok(Route::Status) => self.admin.statuses.push_back(id),
+            Ok(Route::Asset(asset)) => view.tell(id, Response::asset(asset)),
+            Ok(Route::Slash) => view.tell(id, Response::see(&format!("{}/", view.settings.current.admin_path))),
+            Ok(Route::Status) => self.statuses.push_back(id),
             Ok(Route::State { pattern, most }) => {
-                let state = self.export_state(&pattern, most);
-                self.cluster.state.wake(self.now);
-                self.tell(id, state.map_or_else(no_state, Response::json));
+                let state = view.cluster.export(&pattern, most);
+                view.cluster.wake(view.now);
+                view.tell(id, state.map_or_else(no_state, Response::json));
             }
-            Ok(Route::Sample) => self.admin.samplers.enter(id, self.now),
-            Ok(Route::Explain { rest }) => self.begin_explanation(id, headers, &rest, end),
-            Err(refusal) => self.tell(id, refusal.into()),
+            Ok(Route::Sample) => self.samplers.enter(id, view.now),
+            Ok(Route::Explain { rest }) => {
+                self.begin_explanation(view, id, headers, &rest);
+                if !end {
+                    return Taken::Headers;
+                }
+                self.end(view, id);
+            }
+            Err(refusal) => view.tell(id, refusal.into()),
         }
-        true
+        Taken::Whole
     }
 
-    fn begin_explanation(&mut self, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str, end: bool) {
-        self.cluster.state.wake(self.now);
+    fn begin_explanation(&mut self, view: &mut View<'_>, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str) {
+        view.cluster.wake(view.now);
         let path = explained_path(rest).into_bytes();
         let with_path = |(name, value): &(String, Vec<u8>)| {
             (name.clone(), if name == ":path" { path.clone() } else { value.clone() })
         };
         let headers = headers.iter().map(with_path).collect();
-        let request = AdminRequest { headers, body: Vec::new(), charge: self.memory.charge(0) };
-        self.admin.requests.insert(id, request);
-        if end {
-            self.admin_end(id);
-        } else if !self.header_pauses.enter(id, self.now) {
-            self.outbox.decide(Command::PassHeaders { request: id });
-        }
+        self.requests.insert(id, AdminRequest { headers, body: Vec::new(), charge: view.memory.charge(0) });
     }
 
-    /// Handles a chunk of a body. Returns whether it belongs to an admin request.
-    pub(super) fn admin_data(&mut self, id: RequestId, chunk: &[u8], end: bool) -> bool {
-        let room = self.settings.current.limits.memory.saturating_sub(self.memory.used());
+    /// Returns whether the body of a request is to be explained.
+    pub fn reads(&self, id: RequestId) -> bool {
         // Usually there is no such request, and this lookup is free.
-        let Some(request) = self.admin.requests.get_mut(&id) else { return false };
+        self.requests.contains_key(&id)
+    }
+
+    /// Handles a chunk of the body of a request that it [reads](Self::reads).
+    pub fn data(&mut self, view: &mut View<'_>, id: RequestId, chunk: &[u8], end: bool) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
         let size = request.body.len().saturating_add(chunk.len());
-        if size > MOST_EXPLAINED || chunk.len() as u64 > room {
-            self.admin.requests.remove(&id);
-            self.tell(id, Response::too_large());
-            return true;
+        if size > MOST_EXPLAINED || !view.memory.has_room(chunk.len() as u64, 0) {
+            self.requests.remove(&id);
+            return view.tell(id, Response::too_large());
         }
         request.body.extend_from_slice(chunk);
         request.charge.set(request.body.capacity() as u64);
         if end {
-            self.admin_end(id);
+            self.end(view, id);
         }
-        true
     }
 
-    /// Handles the end of a body. Returns whether it belongs to an admin request.
-    pub(super) fn admin_end(&mut self, id: RequestId) -> bool {
-        let Some(AdminRequest { headers, body, .. }) = self.admin.requests.remove(&id) else { return false };
-        let response = self.explain_or_refuse(headers, body);
-        self.tell(id, response);
-        true
-    }
-
-    fn explain_or_refuse(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Response {
-        // The size of a compressed body is known only after the work of inflating it.
-        let is_gzip =
-            |(name, value): &(String, Vec<u8>)| name == "content-encoding" && value.eq_ignore_ascii_case(b"gzip");
-        if headers.iter().any(is_gzip) {
-            return Response::problem(415, "the body is compressed; send it uncompressed to have it explained");
-        }
-        if memchr::memchr_iter(b'\n', &body).count() > MOST_LINES {
-            return Response::too_large();
-        }
-        match (self.cluster.table(), self.explain(headers, body, LISTED)) {
-            (None, Some(_)) => no_state(),
-            (_, Some(explanation)) => Response::of(&explanation),
-            (_, None) => Response::problem(404, "the path after `explain` is not the path of a bulk request"),
-        }
+    fn end(&mut self, view: &mut View<'_>, id: RequestId) {
+        let Some(AdminRequest { headers, body, .. }) = self.requests.remove(&id) else { return };
+        let response = explain_or_refuse(view, headers, body);
+        view.tell(id, response);
     }
 
     /// Refuses an explanation whose body does not arrive because its headers are held back. Returns whether the request
     /// was one.
-    pub(super) fn admin_overdue(&mut self, id: RequestId) -> bool {
-        let is_bodiless = self.admin.requests.get(&id).is_some_and(|request| request.body.is_empty());
+    pub fn overdue(&mut self, view: &mut View<'_>, id: RequestId) -> bool {
+        let is_bodiless = self.requests.get(&id).is_some_and(|request| request.body.is_empty());
         if is_bodiless {
-            self.admin.requests.remove(&id);
+            self.requests.remove(&id);
             let problem = "no body arrived; unless the client is slow, send a bulk request first, so that the filter \
                            detects how Envoy delivers bodies";
-            self.tell(id, Response::problem(503, problem));
+            view.tell(id, Response::problem(503, problem));
         }
         is_bodiless
     }
 
-    pub(super) fn admin_gone(&mut self, id: RequestId) {
-        self.admin.open.remove(&id);
-        self.admin.requests.remove(&id);
-        self.admin.statuses.retain(|waiting| *waiting != id);
-        self.admin.samplers.leave(id);
+    /// Forgets a request that is over.
+    pub fn gone(&mut self, id: RequestId) {
+        self.open.remove(&id);
+        self.requests.remove(&id);
+        self.statuses.retain(|waiting| *waiting != id);
+        self.samplers.leave(id);
     }
 
     /// Returns the measurement that the next status request needs.
-    pub(super) fn next_measurement(&mut self) -> Option<Command> {
-        let request = self.admin.statuses.pop_front()?;
+    pub fn next_measurement(&mut self, cluster: &ClusterView) -> Option<Command> {
+        let request = self.statuses.pop_front()?;
+        let upstreams = status::reported_upstreams(cluster);
         Some(Command::Measure {
             request,
-            counters: Counter::all(self.reported_upstreams()).collect(),
-            gauges: Gauge::all(self.reported_upstreams()).collect(),
+            counters: Counter::all(upstreams.clone()).collect(),
+            gauges: Gauge::all(upstreams).collect(),
         })
     }
+}
 
+/// What the engine lends to the admin requests: what they report, and where their responses go.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub now: Time,
+    pub settings: &'a Settings,
+    pub cluster: &'a mut ClusterView,
+    pub ids: &'a IdGenerator,
+    pub round_robin: usize,
+    pub memory: &'a Memory,
+    pub outbox: &'a mut Outbox,
+    pub build: &'a Build,
+    pub healths: &'a Healths,
+    /// The number of requests.
+    pub requests: usize,
+    /// The last reported memory size of the VM, in bytes.
+    pub vm_memory: u64,
+}
+
+impl View<'_> {
     /// Answers a status request with the measured metrics.
-    pub(super) fn measured(&mut self, id: RequestId, counters: Vec<(Counter, u64)>, gauges: Vec<(Gauge, u64)>) {
+    pub fn measured(&mut self, id: RequestId, counters: Vec<(Counter, u64)>, gauges: Vec<(Gauge, u64)>) {
         let totals = Totals { counters: counters.into_iter().collect(), gauges: gauges.into_iter().collect() };
-        let response = Response::of(&self.status(&totals));
+        let response = Response::of(&Status::of(self, &totals));
         self.tell(id, response);
-    }
-
-    /// Returns whether a status request waits for its measurement.
-    pub(super) fn has_measurement(&self) -> bool {
-        !self.admin.statuses.is_empty()
     }
 
     fn tell(&mut self, id: RequestId, response: Response) {
         let charge = self.memory.charge(response.body.capacity() as u64);
         self.outbox.reply(id, Reply::Ready(response, charge));
+    }
+}
+
+fn explain_or_refuse(view: &View<'_>, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>) -> Response {
+    // The size of a compressed body is known only after the work of inflating it.
+    let is_gzip = |(name, value): &(String, Vec<u8>)| name == "content-encoding" && value.eq_ignore_ascii_case(b"gzip");
+    if headers.iter().any(is_gzip) {
+        return Response::problem(415, "the body is compressed; send it uncompressed to have it explained");
+    }
+    if memchr::memchr_iter(b'\n', &body).count() > MOST_LINES {
+        return Response::too_large();
+    }
+    let View { now, settings, cluster, ids, round_robin, .. } = view;
+    let explainer = Explainer { now: *now, config: &settings.current, cluster, ids, round_robin: *round_robin };
+    match (cluster.table(), explainer.explain(headers, body, LISTED)) {
+        (None, Some(_)) => no_state(),
+        (_, Some(explanation)) => Response::of(&explanation),
+        (_, None) => Response::problem(404, "the path after `explain` is not the path of a bulk request"),
     }
 }
 

@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::Response;
+use super::{Response, View};
 use crate::Time;
 use crate::bulk::{Action, ActionLine, Operation, Parameter};
-use crate::engine::Engine;
 use crate::engine::command::RequestId;
-use crate::engine::request::Request;
+use crate::engine::requests::Request;
 
 /// How long a request waits for a sample.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,30 +42,28 @@ impl Samplers {
         self.0.first().map(|(deadline, _)| *deadline)
     }
 
-    fn overdue(&mut self, now: Time) -> Option<RequestId> {
-        let is_overdue = self.deadline().is_some_and(|deadline| deadline <= now);
-        is_overdue.then(|| self.0.remove(0).1)
-    }
-}
-
-impl Engine {
     /// Sends a bulk request that has just been read to all requests that wait for a sample.
-    pub(in crate::engine) fn show_sample(&mut self, id: RequestId) {
-        if self.admin.samplers.is_empty() {
+    pub fn show(&mut self, view: &mut View<'_>, request: &Request) {
+        if self.is_empty() {
             return;
         }
-        let Some(body) = self.requests.get(&id).map(|request| sample(request)) else { return };
-        for (_, waiting) in std::mem::take(&mut self.admin.samplers.0) {
-            self.tell(waiting, Response::told(200, "application/x-ndjson", body.clone()));
+        let body = sample(request);
+        for (_, waiting) in std::mem::take(&mut self.0) {
+            view.tell(waiting, Response::told(200, "application/x-ndjson", body.clone()));
         }
     }
 
     /// Answers the requests that timed out waiting for a sample.
-    pub(in crate::engine) fn end_samples(&mut self) {
-        while let Some(waiting) = self.admin.samplers.overdue(self.now) {
+    pub fn end(&mut self, view: &mut View<'_>) {
+        while let Some(waiting) = self.overdue(view.now) {
             let problem = "timed out after 10 s: this worker has split no bulk request";
-            self.tell(waiting, Response::problem(504, problem));
+            view.tell(waiting, Response::problem(504, problem));
         }
+    }
+
+    fn overdue(&mut self, now: Time) -> Option<RequestId> {
+        let is_overdue = self.deadline().is_some_and(|deadline| deadline <= now);
+        is_overdue.then(|| self.0.remove(0).1)
     }
 }
 

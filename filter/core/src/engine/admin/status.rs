@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::Build;
 use super::health::Health;
+use super::{Build, View};
 use crate::Time;
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::cluster_view::ClusterView;
 use crate::engine::explain::{PipelineVerdict, Why};
 use crate::engine::metrics::{Counter, Gauge, RetryCause};
 use crate::engine::pass_through::PassThrough;
@@ -179,80 +179,85 @@ impl HealthTold {
     }
 }
 
-impl Engine {
+impl<'a> Status<'a> {
     /// Returns the status.
-    pub(super) fn status(&self, totals: &Totals) -> Status<'_> {
-        let nodes = self.nodes_by_name();
-        let pipelines = self.cluster.table().and_then(|table| table.pipelines());
-        Status {
-            pipelines: self.pipeline_verdicts(),
+    pub fn of(view: &'a View<'_>, totals: &Totals) -> Self {
+        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, .. } = view;
+        let nodes = nodes_by_name(cluster);
+        let pipelines = cluster.table().and_then(|table| table.pipelines());
+        let upstream = |upstream: UpstreamId| Upstream {
+            upstream: cluster.upstreams.name(upstream).to_string(),
+            health: HealthTold::of(healths.of(upstream), *now),
+            ..Upstream::of(upstream, totals)
+        };
+        let limits = &settings.current.limits;
+        Self {
+            pipelines: pipeline_verdicts(pipelines),
             pipelines_left_out: pipelines.map_or(0, |all| all.verdicts().len().saturating_sub(PIPELINES)),
-            build: &self.build,
-            unix_milliseconds: millis(self.ids.since_epoch().saturating_add(self.now)),
-            configuration: &self.settings.current,
-            ignored_switches: self.settings.problems(),
-            state: self.cluster.state.verified().map(|(version, at)| State {
+            build,
+            unix_milliseconds: millis(ids.since_epoch().saturating_add(*now)),
+            configuration: &settings.current,
+            ignored_switches: settings.problems(),
+            state: cluster.verified().map(|(version, at)| State {
                 version,
-                age_milliseconds: millis(self.now.saturating_sub(at)),
-                refresh_milliseconds: millis(self.settings.current.cluster_state.refresh),
-                stale: self.cluster.state.is_stale(self.now),
+                age_milliseconds: millis(now.saturating_sub(at)),
+                refresh_milliseconds: millis(settings.current.cluster_state.refresh),
+                stale: cluster.is_stale(*now),
             }),
             totals: all(totals),
-            worker: self.worker(),
-            coordinator: self.upstream(UpstreamId::COORDINATOR, totals),
+            worker: Worker {
+                uptime_milliseconds: millis(*now),
+                requests: *requests,
+                memory_bytes: memory.used(),
+                memory_peak_bytes: memory.peak(),
+                memory_limit_bytes: limits.memory,
+                vm_memory_bytes: *vm_memory,
+            },
+            coordinator: upstream(UpstreamId::COORDINATOR),
             nodes_left_out: nodes.len().saturating_sub(NODES),
-            nodes: nodes.into_iter().take(NODES).map(|(node, upstream)| self.node(node, upstream, totals)).collect(),
+            nodes: nodes
+                .into_iter()
+                .take(NODES)
+                .map(|(node, of_node)| OneNode {
+                    id: &node.id,
+                    name: &node.name,
+                    without_upstream: of_node.err().map(Unrouted::name),
+                    upstream: of_node.ok().map(upstream),
+                })
+                .collect(),
         }
     }
+}
 
-    fn nodes_by_name(&self) -> Vec<(&Node, Result<UpstreamId, Unrouted>)> {
-        let mut nodes: Vec<_> = self.cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
-        nodes.sort_unstable_by_key(|(node, _)| &node.name);
-        nodes
-    }
+/// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.
+pub fn reported_upstreams(cluster: &ClusterView) -> BTreeSet<UpstreamId> {
+    let of_nodes = nodes_by_name(cluster).into_iter().take(NODES).filter_map(|(_, upstream)| upstream.ok());
+    [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()
+}
 
-    fn pipeline_verdicts(&self) -> Vec<PipelineVerdict> {
-        let pipelines = self.cluster.table().and_then(|table| table.pipelines());
-        let names = |is_harmless: bool| {
-            let all = pipelines.into_iter().flat_map(Pipelines::verdicts);
-            all.filter(move |(_, verdict)| verdict.is_ok() == is_harmless).map(|(name, _)| name)
-        };
-        names(false).chain(names(true)).take(PIPELINES).map(|name| PipelineVerdict::of(name, pipelines)).collect()
-    }
+fn nodes_by_name(cluster: &ClusterView) -> Vec<(&Node, Result<UpstreamId, Unrouted>)> {
+    let mut nodes: Vec<_> = cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
+    nodes.sort_unstable_by_key(|(node, _)| &node.name);
+    nodes
+}
 
-    /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.
-    pub(super) fn reported_upstreams(&self) -> BTreeSet<UpstreamId> {
-        let of_nodes = self.nodes_by_name().into_iter().take(NODES).filter_map(|(_, upstream)| upstream.ok());
-        [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()
-    }
+fn pipeline_verdicts(pipelines: Option<&Pipelines>) -> Vec<PipelineVerdict> {
+    let names = |is_harmless: bool| {
+        let all = pipelines.into_iter().flat_map(Pipelines::verdicts);
+        all.filter(move |(_, verdict)| verdict.is_ok() == is_harmless).map(|(name, _)| name)
+    };
+    names(false).chain(names(true)).take(PIPELINES).map(|name| PipelineVerdict::of(name, pipelines)).collect()
+}
 
-    fn worker(&self) -> Worker {
-        Worker {
-            uptime_milliseconds: millis(self.now),
-            requests: self.requests.len(),
-            memory_bytes: self.memory.used(),
-            memory_peak_bytes: self.memory.peak(),
-            memory_limit_bytes: self.settings.current.limits.memory,
-            vm_memory_bytes: self.vm_memory,
-        }
-    }
-
-    fn node<'a>(&self, node: &'a Node, upstream: Result<UpstreamId, Unrouted>, totals: &Totals) -> OneNode<'a> {
-        OneNode {
-            id: &node.id,
-            name: &node.name,
-            without_upstream: upstream.err().map(Unrouted::name),
-            upstream: upstream.ok().map(|upstream| self.upstream(upstream, totals)),
-        }
-    }
-
-    fn upstream(&self, upstream: UpstreamId, totals: &Totals) -> Upstream {
+impl Upstream {
+    /// Returns the totals of an upstream, without its name and its health.
+    fn of(upstream: UpstreamId, totals: &Totals) -> Self {
         let counter = |counter: fn(UpstreamId) -> Counter| totals.counter(counter(upstream));
         let gauge = |gauge: fn(UpstreamId) -> Gauge| totals.gauge(gauge(upstream));
         let retried = |cause| totals.counter(Counter::BatchesRetried(cause, upstream));
-        Upstream {
-            upstream: self.cluster.upstreams.name(upstream).to_string(),
-            health: HealthTold::of(self.healths.of(upstream), self.now),
+        Self {
+            upstream: String::new(),
+            health: HealthTold::None,
             held_requests: gauge(Gauge::HeldRequests),
             held_operations: gauge(Gauge::HeldOperations),
             held_bytes: gauge(Gauge::HeldBytes),
@@ -277,7 +282,7 @@ impl Engine {
 
 fn all(totals: &Totals) -> All {
     let passed = totals.by_word(PassThrough::all(), Counter::RequestsPassedThrough, PassThrough::name);
-    let unrouted = totals.by_word(Unrouted::ALL.into_iter(), Counter::OperationsUnrouted, Unrouted::name);
+    let unrouted = totals.by_word(Unrouted::all(), Counter::OperationsUnrouted, Unrouted::name);
     let texts = PassThrough::all().map(Why::from).map(|why| (why.reason, why.text));
     let reasons = texts.filter(|(reason, _)| passed.contains_key(reason) || unrouted.contains_key(reason)).collect();
     All {

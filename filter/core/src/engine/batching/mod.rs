@@ -1,17 +1,17 @@
 //! Holds shares for each destination and caller, and decides when they leave.
 //!
-//! A request has one [`Share`] for each [`Destination`]. [`Holds`] collects the shares of one caller for one
+//! A request has one share for each [`Destination`]. [`Holds`] collects the shares of one caller for one
 //! destination, and releases them as a [`Batch`]. Each upstream has slots, which identities get in round-robin order.
 
 mod arrival_estimate;
 mod batch;
+mod destination;
+mod held_share;
 mod hold;
 mod late;
 mod queue;
 mod redirect;
 mod shards;
-mod share;
-mod share_numbers;
 mod slots;
 mod slow_shards;
 mod upstream_slots;
@@ -29,12 +29,12 @@ use crate::invariant::Count;
 use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
+pub use destination::{Destination, Scope};
+pub use held_share::{HeldShare, Selection, Waiting};
 use hold::Hold;
 pub use late::Moved;
 use queue::{QueueEntry, ReadyQueue, SlotsKey};
 pub use shards::Shards;
-pub use share::{Destination, HeldShare, Scope, Selection, Share, Waiting};
-pub use share_numbers::ShareNumbers;
 use slots::Slots;
 pub use slow_shards::Apart;
 use slow_shards::SlowShards;

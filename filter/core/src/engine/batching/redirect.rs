@@ -1,5 +1,5 @@
 use super::queue::QueueEntry;
-use super::{HeldShare, Hold, Holds, Key};
+use super::{HeldShare, Hold, Holds, Key, Moved};
 use crate::Time;
 use crate::engine::command::RequestId;
 use crate::engine::head::SlotClass;
@@ -9,7 +9,7 @@ use crate::routing::UpstreamId;
 #[derive(Debug, Default)]
 pub struct Redirected {
     /// The shares that are held for another upstream now.
-    pub shares: Vec<(RequestId, u16)>,
+    pub shares: Vec<Moved>,
     /// The minimum number of batches in which they would have left.
     pub batches: usize,
 }
@@ -28,8 +28,10 @@ impl Holds {
         for key in keys {
             let Some((class, shares)) = self.empty(key, &is_here) else { continue };
             redirected.batches = redirected.batches.saturating_add(usize::from(!shares.is_empty()));
-            redirected.shares.extend(shares.iter().map(|held| (held.request, held.share)));
-            self.join((key.0.at_coordinator(), key.1), class, shares, now);
+            let destination = key.0.at_coordinator();
+            let moved = |held: &HeldShare| Moved { request: held.request, share: held.share, destination };
+            redirected.shares.extend(shares.iter().map(moved));
+            self.join((destination, key.1), class, shares, now);
         }
         let again = self.ready.batches_mut().chain(self.delayed.values_mut());
         let batches = again.filter(|batch| batch.upstream == from);

@@ -8,7 +8,7 @@ use super::{
 use crate::bulk::{Action, ActionLine, Operation, Parameter};
 use crate::config::MissingId;
 use crate::engine::pass_through::PassThrough;
-use crate::engine::request::Request;
+use crate::engine::requests::Request;
 use crate::invariant::Count;
 use crate::routing::{Choice, Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
 

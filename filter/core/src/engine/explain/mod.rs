@@ -6,13 +6,15 @@ mod why;
 
 use std::rc::Rc;
 
-use crate::engine::Engine;
+use crate::Time;
+use crate::config::Config;
 use crate::engine::batching::Apart;
-use crate::engine::flow::{admit, room};
+use crate::engine::cluster_view::ClusterView;
 use crate::engine::head::{Callers, Head, content_length};
-use crate::engine::memory::Memory;
+use crate::engine::intake::admit;
+use crate::engine::memory::{Memory, Room};
 use crate::engine::pass_through::PassThrough;
-use crate::engine::request::Request;
+use crate::engine::requests::{IdGenerator, Request};
 use account::Account;
 pub use explanation::{
     ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, PipelineVerdict, ShardTotal, Skew, Sum, UnroutedTotal,
@@ -31,19 +33,22 @@ pub fn explained_path(rest: &str) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-impl Engine {
-    /// Explains how this request would be handled if it arrived now, without other requests. Returns `None` if it is
-    /// not a bulk request.
-    ///
-    /// The headers must include `:method` and `:path`. The body may be compressed. At most `listed` operations and
-    /// shards are listed; the sums include all of them.
-    ///
-    /// Nothing is sent, held or counted. The explanation contains no headers; of the path it contains only the index
-    /// and the routing value, and of a document only its id.
-    pub fn explain(&self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
+/// Explains requests, given what the engine knows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Explainer<'a> {
+    pub now: Time,
+    pub config: &'a Rc<Config>,
+    pub cluster: &'a ClusterView,
+    pub ids: &'a IdGenerator,
+    pub round_robin: usize,
+}
+
+impl Explainer<'_> {
+    /// Does what [`Engine::explain`](super::Engine::explain) does.
+    pub fn explain(self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
         let length = content_length(&headers);
-        let head = Head::read(headers, &self.settings.current)?;
-        let head = if self.settings.current.enabled { head } else { Err(PassThrough::Disabled) };
+        let head = Head::read(headers, self.config)?;
+        let head = if self.config.enabled { head } else { Err(PassThrough::Disabled) };
         Some(match head.and_then(|head| self.new_request(head, length, body.is_empty())) {
             Ok(request) => self.follow(request, body, listed),
             Err(why) => Explanation::unread(why),
@@ -51,18 +56,21 @@ impl Engine {
     }
 
     /// Creates the request without registering it.
-    fn new_request(&self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
-        let room = room(&self.settings.current.limits, &Memory::default(), 0);
-        let table = admit(self.cluster.fresh_table(self.now), &head, length, is_empty, room)?;
+    fn new_request(self, head: Head, length: Option<u64>, is_empty: bool) -> Result<Request, PassThrough> {
+        let table = admit(self.cluster.fresh_table(self.now), &head, length, is_empty, self.room())?;
         let head = Rc::new(head);
-        let caller = Callers::default().enter(0, &head.caller, &self.settings.current.dispatch.identity);
-        let (config, round_robin) = (Rc::clone(&self.settings.current), self.round_robin.wrapping_add(1));
+        let caller = Callers::default().enter(0, &head.caller, &self.config.dispatch.identity);
+        let (config, round_robin) = (Rc::clone(self.config), self.round_robin.wrapping_add(1));
         Ok(Request::new(head, caller, (table, Apart::default()), config, round_robin, Memory::default().charge(0)))
     }
 
-    fn follow(&self, mut request: Request, body: Vec<u8>, listed: usize) -> Explanation {
-        let room = room(&self.settings.current.limits, &Memory::default(), 0);
-        let read = request.take(body, room, &mut self.ids.clone()).and_then(|()| request.finish());
+    /// Returns the room for a request without others.
+    fn room(self) -> Room {
+        Memory::new(self.config.limits.memory).room(self.config.limits.max_request)
+    }
+
+    fn follow(self, mut request: Request, body: Vec<u8>, listed: usize) -> Explanation {
+        let read = request.take(body, self.room(), &mut self.ids.clone()).and_then(|()| request.finish());
         Account::of(&request, &self.cluster.upstreams, listed).into_explanation(read.err())
     }
 }

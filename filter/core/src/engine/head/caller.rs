@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::identity::{Identities, SlotClass};
 use crate::config::{Config, IdentityHeaders};
-use crate::invariant::Count;
+use crate::invariant::{Count, found};
 
 /// The caller of a request: method, path, query and every header on which a server could act. Operations of two
 /// requests may share a batch only if their callers are equal. The batch is sent with the caller's headers.
@@ -125,10 +125,9 @@ impl Callers {
         let key = Key { hash, caller: Rc::clone(caller) };
         if let Some((id, class)) = self.numbers.get(&key) {
             self.idle.retain(|idle| idle != id);
-            self.callers
-                .get_mut(id)
-                .into_iter()
-                .for_each(|known| known.requests = known.requests.plus(1, "memory bounds the requests"));
+            if let Some(known) = found(self.callers.get_mut(id), "each number has its caller") {
+                known.requests = known.requests.plus(1, "memory bounds the requests");
+            }
             return (*id, *class);
         }
         let id = CallerId(self.next);
@@ -141,7 +140,7 @@ impl Callers {
 
     /// Unregisters a request of this caller.
     pub fn leave(&mut self, id: CallerId) {
-        let Some(known) = self.callers.get_mut(&id) else { return };
+        let Some(known) = found(self.callers.get_mut(&id), "a caller stays while it has a request") else { return };
         known.requests = known.requests.minus(1, "a request leaves once");
         if known.requests > 0 {
             return;

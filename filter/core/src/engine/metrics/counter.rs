@@ -149,7 +149,7 @@ impl Counter {
             Self::SwitchesInvalid,
         ];
         let reasons = PassThrough::all().map(Self::RequestsPassedThrough);
-        let unrouted = Unrouted::ALL.iter().copied().map(Self::OperationsUnrouted);
+        let unrouted = Unrouted::all().map(Self::OperationsUnrouted);
         single.into_iter().chain(reasons).chain(unrouted).chain(upstreams.into_iter().flat_map(Self::of_upstream))
     }
 

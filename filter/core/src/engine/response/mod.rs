@@ -1,9 +1,12 @@
-//! Interprets a node's answer, or its absence, for the operations of a batch.
+//! Reads a node's answer, or its absence, into a [`Verdict`] on the operations of a batch.
+//!
+//! It changes nothing: it may look at the requests of the batch, and at the memory that is left.
 
 mod failure;
-mod headers;
-mod outcome;
+mod misplaced;
+mod reading;
+mod verdict;
 
 pub use failure::Failure;
-pub use headers::carried;
-pub use outcome::{ItemNumbers, NodeAnswer, Outcome, Refusal, WholeAnswer, shortened};
+pub use reading::{Reading, reveals_a_change};
+pub use verdict::{Items, Misplaced, Verdict};

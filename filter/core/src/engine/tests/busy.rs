@@ -303,9 +303,7 @@ fn operations_that_were_refused_one_by_one_are_not_sent_again() {
 fn refused_operations_stay_refused_if_there_is_no_room_for_another_answer() {
     let mut harness = quiet(json!({}));
     let ids = merged(&mut harness, [&index(&[id_of(0, 0)]), &delete(&id_of(0, 1))]);
-    let mut limits = harness.engine.settings.current.as_ref().clone();
-    limits.limits.memory = 1;
-    harness.engine.settings.current = std::rc::Rc::new(limits);
+    harness.engine.memory.set_limit(1);
     answer(&mut harness, "es-0", &[REFUSED, REFUSED]);
     assert_eq!(ids.map(|id| statuses(&harness, id)), [[403], [403]]);
     assert!(harness.engine.is_idle());

@@ -11,7 +11,7 @@ use crate::engine::command::{Call, Command, Headers, RequestId, Response};
 use crate::engine::input::Input;
 use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
-use crate::engine::request::Origin;
+use crate::engine::requests::Origin;
 use crate::routing::{Formula, Unshared, hash};
 
 /// A test harness: an engine, its pending commands, and a virtual clock.

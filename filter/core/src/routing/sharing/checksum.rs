@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
+use crate::invariant::found;
 
 /// The length of a checksum, in bytes.
 const LENGTH: usize = size_of::<u64>();
@@ -44,8 +45,8 @@ impl Checksum {
 
     /// Returns the published form of a value: the checksum, then the value.
     pub fn encode(&self, value: &impl Serialize) -> Vec<u8> {
-        // Every published value has a known length, so serialising it needs only memory.
-        let bytes = postcard::to_allocvec(value).unwrap_or_default();
+        let bytes = found(postcard::to_allocvec(value).ok(), "a value with a known length needs only memory");
+        let bytes = bytes.unwrap_or_default();
         [self.of(&bytes).as_slice(), bytes.as_slice()].concat()
     }
 

@@ -2,6 +2,8 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 
+use crate::invariant::found;
+
 /// One of Envoy's upstream clusters, by its number in [`Upstreams`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UpstreamId(u16);
@@ -49,7 +51,7 @@ impl Upstreams {
 
     /// Returns the name of an upstream.
     pub fn name(&self, upstream: UpstreamId) -> Rc<str> {
-        self.names.get(upstream.index()).cloned().unwrap_or_default()
+        found(self.names.get(upstream.index()), "each upstream has a name").cloned().unwrap_or_default()
     }
 }
 

@@ -17,8 +17,8 @@ const SHARDS: usize = 6;
 /// The name of the pipeline.
 const PIPELINE: &str = "bench";
 
-/// The default pipeline of every index. Any change to a document's place is never made, so that all targets write the
-/// same documents to the same shards.
+/// The default pipeline of every index. None moves a document, so that all targets write the same documents to the same
+/// shards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pipeline {
@@ -85,7 +85,7 @@ impl Index {
 
     /// Returns the number of its documents.
     pub async fn count(&self, client: &Client) -> Result<u64> {
-        client.post_json(&format!("{}/_refresh", self.url), &json!({})).await?.ok()?;
+        client.get_json(&format!("{}/_refresh", self.url)).await?;
         let count = client.get_json(&format!("{}/_count", self.url)).await?;
         count.get("count").and_then(Value::as_u64).context("no count")
     }

@@ -29,7 +29,8 @@ pub struct Options {
     #[arg(long, env = "PIPELINE", default_value = "none")]
     pub pipeline: Pipeline,
 
-    /// Run nodes of this release, such as `elasticsearch-9`.
+    /// Run nodes of this release, such as `elasticsearch-7.17`. Elasticsearch 8 and 9 answer in chunks, which the clients
+    /// do not read.
     #[arg(long, env = "CLUSTER", default_value = "opensearch-2")]
     #[serde(skip)]
     pub cluster: Distribution,

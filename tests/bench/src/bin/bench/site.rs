@@ -96,8 +96,10 @@ impl Site {
 
     /// Returns the nodes' product and version, and Envoy's version.
     pub async fn versions(&self, options: &Options) -> Result<(String, String)> {
-        let node = self.client.get_json(&self.base_url()?).await?;
-        let version = node.pointer("/version/number").and_then(Value::as_str);
+        // Elasticsearch's own archive lacks the module that answers `GET /`.
+        let nodes = self.client.get_json(&format!("{}/_nodes/_local", self.base_url()?)).await?;
+        let node = nodes["nodes"].as_object().and_then(|nodes| nodes.values().next());
+        let version = node.and_then(|node| node["version"].as_str());
         let product = options.cluster.title().split(' ').next().unwrap_or_default();
         let cluster = format!("{product} {}", version.context("the nodes do not report a version")?);
         let Some((_, envoy)) = self.envoys.first() else { return Ok((cluster, "none".to_owned())) };

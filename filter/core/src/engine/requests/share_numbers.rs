@@ -1,7 +1,8 @@
 use hashbrown::HashMap;
 
-use super::share::Destination;
 use super::share::Share;
+use crate::engine::batching::Destination;
+use crate::invariant::part;
 
 /// An index of a request's shares by destination.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ impl ShareNumbers {
     pub fn extend(&mut self, shares: &[Share]) {
         if shares.len() > FEW {
             let first = self.0.len();
-            let further = shares.get(first..).unwrap_or_default();
+            let further = part(shares, first.., "shares are only added");
             let numbers = u16::try_from(first).into_iter().flat_map(|first| first..=u16::MAX);
             self.0.extend(further.iter().map(|share| share.destination).zip(numbers));
         }

@@ -6,16 +6,18 @@ use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
 use super::operation_router::{Names, OperationRouter, Place, Requirements, RoutedOperation};
+use super::outcome::Outcome;
+use super::share::Share;
+use super::share_numbers::ShareNumbers;
 use crate::Time;
 use crate::bulk::{
     AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
 };
 use crate::config::Config;
-use crate::engine::batching::{Apart, Destination, Selection, Share, ShareNumbers, Waiting};
+use crate::engine::batching::{Apart, Destination, HeldShare, Selection, Waiting};
 use crate::engine::head::{CallerId, Head, SlotClass};
-use crate::engine::memory::{Charge, Scratch};
+use crate::engine::memory::{Charge, Room, Scratch};
 use crate::engine::pass_through::PassThrough;
-use crate::engine::response::Outcome;
 use crate::invariant::Count;
 use crate::routing::{RoutingTable, Unrouted, may_have_metadata};
 
@@ -108,52 +110,6 @@ const PRETTY: u64 = 3;
 
 /// About how many bytes an entry of `direct` uses, with room to grow.
 const DIRECT: usize = 512;
-
-/// The room that is left for a request, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct Room {
-    /// The room up to `limits.max_request`.
-    pub of_request: u64,
-    /// The room up to `limits.memory`.
-    pub of_memory: u64,
-    /// The part of `of_memory` that other requests need for temporary copies. This request may use it for its own
-    /// copies.
-    pub scratch: u64,
-}
-
-impl Room {
-    /// Returns how many more bytes of its body may come.
-    pub fn bytes(self) -> u64 {
-        self.of_request.min(self.free())
-    }
-
-    /// Returns the reason for passing through a request that exceeds the room.
-    pub fn beyond(self) -> PassThrough {
-        match self.of_request <= self.free() {
-            true => PassThrough::TooLarge,
-            false => PassThrough::Memory,
-        }
-    }
-
-    /// Returns the bytes that are free.
-    pub fn free(self) -> u64 {
-        self.of_memory.saturating_sub(self.scratch)
-    }
-
-    /// Returns whether a request still fits that has grown by `grown` bytes and needs `scratch` bytes of scratch.
-    fn fits(self, grown: u64, scratch: u64) -> bool {
-        grown.saturating_add(scratch.max(self.scratch)) <= self.of_memory
-    }
-
-    /// Returns the room that is left after `bytes` of the body, which use `memory`.
-    fn less(self, bytes: u64, memory: u64) -> Self {
-        Self {
-            of_request: self.of_request.saturating_sub(bytes),
-            of_memory: self.of_memory.saturating_sub(memory.max(bytes)),
-            ..self
-        }
-    }
-}
 
 impl Request {
     /// Creates a request from its headers. `round_robin` chooses a node for its operations without an id.
@@ -625,6 +581,12 @@ impl Request {
     pub fn share_operations<'a>(&'a self, share: u16, selection: &'a Selection) -> impl Iterator<Item = &'a Operation> {
         let positions = self.shares.get(usize::from(share)).map(|share| share.positions(selection));
         positions.into_iter().flatten().filter_map(|position| self.operations.get(position as usize))
+    }
+
+    /// Returns the places of the operations of a part in their share.
+    pub fn places<'a>(&self, held: &'a HeldShare) -> impl Iterator<Item = u32> + use<'a> {
+        let count = self.shares.get(usize::from(held.share)).map_or(0, |share| share.operations.len());
+        held.selection.places(count)
     }
 
     /// Appends the lines of the selected operations of a share.

@@ -1,5 +1,6 @@
 use crate::Time;
 use crate::bulk::DocumentId;
+use crate::invariant::{Count, part};
 
 /// The start time and the identity of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +72,8 @@ impl IdGenerator {
         let (vm, counter) = rest.split_at_mut(6);
         let low = |value: u64, to: &mut [u8]| {
             let all = value.to_be_bytes();
-            let from = all.len().saturating_sub(to.len());
-            to.copy_from_slice(all.get(from..).unwrap_or_default());
+            let from = all.len().minus(to.len(), "a number has eight bytes");
+            to.copy_from_slice(part(&all, from.., "a number has eight bytes"));
         };
         low(self.millis, time);
         vm.copy_from_slice(&self.origin.vm);

@@ -7,6 +7,7 @@ use super::headers::shared;
 use crate::bulk::{Answer, ErrorItem, unquoted};
 use crate::engine::command::{Headers, Response};
 use crate::engine::memory::{Charge, Memory};
+use crate::invariant::found;
 
 /// The outcome of some operations of a share.
 #[derive(Debug, Clone)]
@@ -193,7 +194,7 @@ pub fn shortened(error: &RawValue) -> Box<RawValue> {
     let beginning = |text: Option<String>, most: usize| {
         let text = text.unwrap_or_else(|| "unknown".to_owned());
         match end_within(&text, most) {
-            Some(end) => format!("{}…", text.get(..end).unwrap_or_default()),
+            Some(end) => format!("{}…", found(text.get(..end), "a character ends there").unwrap_or_default()),
             None => text,
         }
     };

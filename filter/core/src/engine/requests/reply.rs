@@ -7,10 +7,11 @@ use std::sync::LazyLock;
 use serde_json::value::RawValue;
 
 use super::bulk_request::Request;
+use super::headers::carried;
+use super::outcome::{NodeAnswer, Outcome, Refusal, WholeAnswer};
 use crate::bulk::{ActionLine, AnswerItem, ErrorItem, Operation, Reply, ReplyHead, pretty};
 use crate::engine::command::{Headers, Response};
-use crate::engine::response::{NodeAnswer, Outcome, Refusal, WholeAnswer, carried};
-use crate::invariant::{Count, part};
+use crate::invariant::{Count, found, part};
 
 /// The error for an operation without a recorded outcome.
 static NO_ANSWER: LazyLock<Box<RawValue>> =
@@ -203,8 +204,8 @@ impl Request {
     pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
         let mut scratch = Vec::new();
         let lines = self.lines(operation, &mut scratch);
-        // The line was parsed before, when the request arrived.
-        if let Ok(mut line) = ActionLine::read(lines.split(|byte| *byte == b'\n').next().unwrap_or_default()) {
+        let line = lines.split(|byte| *byte == b'\n').next().unwrap_or(lines);
+        if let Some(mut line) = found(ActionLine::read(line).ok(), "the line was parsed when the request arrived") {
             line.id = line.id.or(self.generated_id(operation).map(Cow::Borrowed));
             use_line(&line, self.head.default_index.as_deref());
         }
