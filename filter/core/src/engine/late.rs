@@ -4,6 +4,7 @@ use super::batching::Key;
 use super::calls::Calls;
 use super::metrics::Counter;
 use super::settlement::Settlement;
+use crate::invariant::found;
 
 /// The part of `hold.late_after` that passes between two checks for late batches.
 const CHECKS: u32 = 16;
@@ -19,7 +20,7 @@ pub fn keep_apart(calls: &mut Calls, settlement: &mut Settlement<'_>) {
     let before = settlement.holds.apart();
     let mut released: Vec<Key> = Vec::new();
     for call in late {
-        let Some(batch) = calls.batch_mut(call) else { continue };
+        let Some(batch) = found(calls.batch_mut(call), "a late batch is in flight") else { continue };
         let upstream = batch.upstream;
         released.extend(settlement.holds.late(batch));
         settlement.count(Counter::BatchesLate(upstream), 1);

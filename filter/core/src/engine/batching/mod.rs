@@ -25,7 +25,7 @@ use crate::Time;
 use crate::config::{Dispatch, Hold as HoldConfig};
 use crate::engine::command::RequestId;
 use crate::engine::head::{CallerId, SlotClass};
-use crate::invariant::Count;
+use crate::invariant::{Count, found};
 use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
@@ -132,7 +132,7 @@ impl Holds {
     /// Discounts the held shares of a request that is gone, all that have this destination at once. They stay in their
     /// hold for a while, where `is_here` identifies them. A hold with only such shares is dropped.
     pub fn forget(&mut self, key: Key, gone: Waiting, now: Time, is_here: impl Fn(RequestId) -> bool) {
-        let Some(hold) = self.holds.get_mut(&key) else { return };
+        let Some(hold) = found(self.holds.get_mut(&key), "the shares are held") else { return };
         if hold.forget(gone, is_here) {
             return;
         }
@@ -247,7 +247,7 @@ impl Holds {
     pub fn completed(&mut self, batch: &Batch, now: Time) {
         let Some(key) = batch.hold else { return };
         let moment = self.hold.gather.min(now.saturating_sub(batch.first_sent));
-        if let Some(hold) = self.holds.get_mut(&key) {
+        if let Some(hold) = found(self.holds.get_mut(&key), "a hold stays while its batch is in flight") {
             let end = now.saturating_add(moment);
             hold.arrival_estimate.begin(hold.shares.len(), end);
             match hold.arrival_estimate.is_enough(hold.shares.len(), now) {
@@ -261,7 +261,7 @@ impl Holds {
 
     /// Settles a batch that left this hold, so that the next one may leave.
     pub fn settled(&mut self, key: Key, now: Time) {
-        let Some(hold) = self.holds.get_mut(&key) else { return };
+        let Some(hold) = found(self.holds.get_mut(&key), "a hold stays while its batch is in flight") else { return };
         hold.in_flight = hold.in_flight.minus(1, "a batch of the hold is in flight");
         if hold.shares.is_empty() {
             // Most holds end here, so this case looks the hold up only once more.

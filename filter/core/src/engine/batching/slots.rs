@@ -6,7 +6,11 @@ use super::queue::{QueueEntry, SlotsKey, Ticket};
 use super::upstream_slots::UpstreamSlots;
 use crate::Time;
 use crate::engine::head::Identity;
+use crate::invariant::found;
 use crate::routing::UpstreamId;
+
+/// Why the slots of a batch are always found.
+const IN_FLIGHT: &str = "a batch to the upstream is in flight";
 
 /// The slots of all upstreams.
 ///
@@ -89,7 +93,7 @@ impl Slots {
 
     /// Removes a blocked entry that is no longer to be sent.
     pub fn remove(&mut self, key: SlotsKey, identity: Identity, ticket: Ticket) {
-        if let Some(slots) = self.slots.get_mut(&key) {
+        if let Some(slots) = found(self.slots.get_mut(&key), "an entry to the upstream is blocked") {
             slots.remove(identity, ticket);
         }
         self.list(key, identity);
@@ -114,10 +118,7 @@ impl Slots {
 
     /// Counts a batch as no longer in flight.
     pub fn finished(&mut self, key: SlotsKey, identity: Identity) {
-        let Some(slots) = self.slots.get_mut(&key) else {
-            debug_assert!(false, "nothing is in flight to {key:?}");
-            return;
-        };
+        let Some(slots) = found(self.slots.get_mut(&key), IN_FLIGHT) else { return };
         slots.finished(identity);
         self.opened(key, identity);
     }
@@ -125,13 +126,14 @@ impl Slots {
     /// Counts a batch in flight as late. It gives its slot back, unless as many late batches as there are slots have
     /// done so already.
     pub fn late(&mut self, key: SlotsKey, identity: Identity) {
-        self.slots.get_mut(&key).into_iter().for_each(|slots| slots.late(identity, self.most));
+        found(self.slots.get_mut(&key), IN_FLIGHT).into_iter().for_each(|slots| slots.late(identity, self.most));
         self.opened(key, identity);
     }
 
     /// Counts a late batch as no longer in flight.
     pub fn late_is_over(&mut self, key: SlotsKey, identity: Identity) {
-        let freed = self.slots.get_mut(&key).and_then(|slots| slots.late_is_over(identity, self.most));
+        let slots = found(self.slots.get_mut(&key), IN_FLIGHT);
+        let freed = slots.and_then(|slots| slots.late_is_over(identity, self.most));
         freed.into_iter().for_each(|identity| self.opened(key, identity));
     }
 

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::queue::{QueueEntry, Ticket};
 use crate::Time;
 use crate::engine::head::Identity;
-use crate::invariant::Count;
+use crate::invariant::{Count, found};
 
 /// The slots of one upstream, for all shards and callers.
 #[derive(Debug, Default)]
@@ -85,8 +85,8 @@ impl UpstreamSlots {
     /// Takes the entry that gets the next free slot: the first one of the next identity.
     pub fn take_next(&mut self) -> Option<QueueEntry> {
         let identity = *self.round_robin.first_key_value()?.1;
-        let queue = self.queues.get_mut(&identity)?;
-        let (ticket, (since, queue_entry)) = queue.blocked.pop_first()?;
+        let queue = found(self.queues.get_mut(&identity), "an identity in the order has entries")?;
+        let (ticket, (since, queue_entry)) = found(queue.blocked.pop_first(), "an identity in the order has entries")?;
         queue.ages.remove(&(since, ticket));
         self.leave_round_robin(identity);
         Some(queue_entry)
@@ -96,7 +96,7 @@ impl UpstreamSlots {
     pub fn take_oldest(&mut self, identity: Identity) -> Option<QueueEntry> {
         let queue = self.queues.get_mut(&identity)?;
         let (_, ticket) = queue.ages.pop_first()?;
-        let (_, queue_entry) = queue.blocked.remove(&ticket)?;
+        let (_, queue_entry) = found(queue.blocked.remove(&ticket), "every blocked entry is listed by age")?;
         self.leave_round_robin(identity);
         Some(queue_entry)
     }
@@ -153,10 +153,7 @@ impl UpstreamSlots {
 
     /// Counts a batch of an identity as no longer in flight.
     pub fn finished(&mut self, identity: Identity) {
-        let Some(queue) = self.queues.get_mut(&identity) else {
-            debug_assert!(false, "nothing of {identity:?} is in flight");
-            return;
-        };
+        let Some(queue) = found(self.queues.get_mut(&identity), "a batch of the identity is in flight") else { return };
         queue.in_flight = queue.in_flight.minus(1, "a batch of the identity is in flight");
         self.in_flight = self.in_flight.minus(1, "a batch to the upstream is in flight");
         self.drop_if_idle(identity);
