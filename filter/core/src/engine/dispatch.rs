@@ -36,8 +36,7 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
     let mut body = Vec::with_capacity(batch.shares.iter().map(|held| held.bytes as usize).sum());
     for held in &batch.shares {
         if let Some(request) = requests.of_mut(held) {
-            request.dispatched = true;
-            request.held = request.held.max(now.saturating_sub(held.since));
+            request.dispatch(now.saturating_sub(held.since));
             request.copy_share(held.share, &held.selection, &mut body);
         }
     }

@@ -10,7 +10,7 @@ use super::memory::Room;
 use super::metrics::Counter;
 use super::observe::access_log;
 use super::pass_through::PassThrough;
-use super::requests::{IdGenerator, Origin, Request};
+use super::requests::{Basis, IdGenerator, Origin, Request};
 use super::settlement::Settlement;
 use crate::config::Config;
 use crate::routing::{RoutingTable, Unrouted};
@@ -160,12 +160,10 @@ impl Intake {
             settlement.cluster.poll_soon(settlement.now);
         }
         let Some(request) = settlement.requests.get_mut(id) else { return };
-        if request.dispatched {
-            // Some of it may already have been carried out, so the rest is carried out too.
-            request.abandoned = true;
+        if request.abandon() {
             return;
         }
-        if request.pending > 0 {
+        if request.is_whole() {
             let (caller, held) = (request.caller, request.held());
             let requests = &*settlement.requests;
             let is_here = |other: RequestId| other != id && requests.contains(other);
@@ -180,7 +178,7 @@ impl Intake {
     /// Lets the headers of a request without a body continue, which waited for too long, so that no request waits
     /// forever.
     pub fn let_headers_go(&mut self, settlement: &mut Settlement<'_>, id: RequestId, was_suspected: bool) {
-        if settlement.requests.get(id).is_some_and(|request| request.length() == 0) {
+        if settlement.requests.get(id).is_some_and(|request| request.body().length() == 0) {
             settlement.requests.remove(id);
             settlement.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
             access_log::passed_through(settlement.outbox, settlement.config, id, PassThrough::HeaderPause);
@@ -200,8 +198,9 @@ impl Intake {
         let table = admit(settlement.cluster.fresh_table(settlement.now), &head, length, end, room)?;
         self.round_robin = self.round_robin.wrapping_add(1);
         let caller = settlement.requests.enter(&head, &settlement.config.dispatch.identity);
-        let (config, charge) = (Rc::clone(settlement.config), settlement.memory.charge(Request::least_memory(&head)));
-        Ok(Request::new(head, caller, (table, settlement.holds.apart()), config, self.round_robin, charge))
+        let charge = settlement.memory.charge(Request::least_memory(&head));
+        let (config, apart) = (Rc::clone(settlement.config), settlement.holds.apart());
+        Ok(Request::new(Basis { head, config, table, apart, round_robin: self.round_robin }, caller, charge))
     }
 
     /// Changes a request whose body has not ended, within the memory that is left.
@@ -212,8 +211,8 @@ impl Intake {
         act: impl FnOnce(&mut Request, Room, &mut IdGenerator) -> T,
     ) -> Option<T> {
         // A request whose body has ended accepts no more data.
-        let request = settlement.requests.get_mut(id).filter(|request| request.pending == 0)?;
-        let left = settlement.config.limits.max_request.saturating_sub(request.length());
+        let request = settlement.requests.get_mut(id).filter(|request| !request.is_whole())?;
+        let left = settlement.config.limits.max_request.saturating_sub(request.body().length());
         let room = settlement.memory.room(left);
         Some(act(request, room, &mut self.ids))
     }
@@ -221,7 +220,7 @@ impl Intake {
     /// Passes an accepted request through unchanged after all.
     fn give_back(&mut self, settlement: &mut Settlement<'_>, id: RequestId, why: PassThrough) {
         if let Some(request) = settlement.requests.remove(id) {
-            request.unknown.iter().for_each(|name| settlement.cluster.want(name));
+            request.routed.unknown.iter().for_each(|name| settlement.cluster.want(name));
             if why == PassThrough::Unrouted(Unrouted::NamedPipeline) {
                 settlement.cluster.want_pipelines(settlement.now);
             }
@@ -247,7 +246,7 @@ fn hold(settlement: &mut Settlement<'_>, id: RequestId) {
     settlement.requests.separate_caller(id, &settlement.config.dispatch.identity);
     let Some(request) = settlement.requests.get(id) else { return };
     let shares = request.shares.len();
-    let (operations, unrouted) = (request.operations.len(), request.unrouted.clone());
+    let (operations, unrouted) = (request.operations.len(), request.routed.unrouted.clone());
     if request.is_unproven() {
         // Its pipelines may not have been queried yet.
         settlement.cluster.want_pipelines(settlement.now);

@@ -229,8 +229,7 @@ impl Settlement<'_> {
             self.hold_part(held.request, held.share);
             return;
         }
-        request.pending = request.pending.minus(1, "a share is over once");
-        if request.pending == 0 {
+        if request.share_is_over() {
             self.answer(held.request);
         }
     }
@@ -238,7 +237,7 @@ impl Settlement<'_> {
     fn answer(&mut self, id: RequestId) {
         let request = found(self.requests.remove(id), "a request that is answered exists");
         let Some(request) = request else { return };
-        if request.abandoned {
+        if request.is_abandoned() {
             self.count(Counter::RequestsAbandoned, 1);
             return;
         }

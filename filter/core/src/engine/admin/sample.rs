@@ -86,15 +86,15 @@ fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &Action
     };
     field("_index", line.index.as_deref().or(default_index));
     // Generated ids and routing values do not come from the client.
-    let made = request.parameter(operation);
+    let made = request.body().parameter(operation);
     field("_id", line.id.as_deref().filter(|_| !matches!(made, Some(Parameter::Id(_)))));
     let routing = line.routing.as_deref().filter(|_| !matches!(made, Some(Parameter::Routing(_))));
-    field("routing", routing.or(request.head.default_routing.as_deref()));
+    field("routing", routing.or(request.head().default_routing.as_deref()));
     let name = line.action.name();
     to.extend_from_slice(json!({ name: fields }).to_string().as_bytes());
     to.push(b'\n');
     if line.action.has_source() {
-        let action_line = request.line_at(operation.start, operation.len).len();
+        let action_line = request.body().line_at(operation.start, operation.len).len();
         // Without the two newlines.
         let bytes = (operation.len as usize).saturating_sub(action_line).saturating_sub(2);
         add_filler(to, line.action, bytes);

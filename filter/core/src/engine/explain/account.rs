@@ -133,11 +133,13 @@ impl<'a> Account<'a> {
         let request = self.request;
         let name = line.index.as_deref().or(default_index);
         let target = name.and_then(|name| request.table().write_target(name).ok());
-        let routing =
-            match (line.routing.as_deref().or(request.head.default_routing.as_deref()), request.parameter(operation)) {
-                (None, Some(Parameter::Routing(value))) => Some(Cow::Owned(value.to_string())),
-                (routing, _) => routing.map(Cow::Borrowed),
-            };
+        let routing = match (
+            line.routing.as_deref().or(request.head().default_routing.as_deref()),
+            request.body().parameter(operation),
+        ) {
+            (None, Some(Parameter::Routing(value))) => Some(Cow::Owned(value.to_string())),
+            (routing, _) => routing.map(Cow::Borrowed),
+        };
         let id_hash = operation.placement.id_hash;
         let choice = target.and_then(|target| target.choice(id_hash, routing.as_deref()).ok()).flatten();
         let unrouted = target.and_then(|target| target.route(id_hash, routing.as_deref()).err());
@@ -151,7 +153,7 @@ impl<'a> Account<'a> {
             Some(choice) => target.and_then(|target| target.primary(choice.shard)),
             None => self.node_of(upstream),
         };
-        Found { target, routing, choice, unrouted, upstream, node, bytes: request.sent_bytes(operation) }
+        Found { target, routing, choice, unrouted, upstream, node, bytes: request.body().sent_bytes(operation) }
     }
 
     /// Explains a single operation.
@@ -163,7 +165,7 @@ impl<'a> Account<'a> {
         found: &Found<'_, '_>,
     ) -> ExplainedOperation {
         let Found { target, routing, choice, unrouted, upstream, node, bytes } = found;
-        let parameter = self.request.parameter(operation);
+        let parameter = self.request.body().parameter(operation);
         // The line also contains a generated id, because it is read again.
         let id = line.id.as_deref().filter(|_| !matches!(parameter, Some(Parameter::Id(_))));
         ExplainedOperation {
@@ -279,7 +281,7 @@ impl<'a> Account<'a> {
                 | PassThrough::Incomplete
                 | PassThrough::Shards
                 | PassThrough::Unrouted(_),
-            ) => Some((self.operations, self.request.line_start())),
+            ) => Some((self.operations, self.request.body().line_start())),
             _ => None,
         };
         let line = position.map(|(_, start)| {
@@ -300,18 +302,18 @@ impl<'a> Account<'a> {
 
     /// Returns the index name in the action line that starts at this position, or otherwise the one in the path.
     fn name(&self, start: u32) -> Option<String> {
-        let text = self.request.line_at(start, LINE);
+        let text = self.request.body().line_at(start, LINE);
         let line = ActionLine::read(&text).ok()?;
-        let name = line.index.as_deref().or(self.request.head.default_index.as_deref());
+        let name = line.index.as_deref().or(self.request.head().default_index.as_deref());
         name.map(str::to_owned)
     }
 
     /// Returns the verdicts on the pipelines of the operation whose action line starts at this position.
     fn verdicts(&self, start: u32) -> Vec<PipelineVerdict> {
-        let text = self.request.line_at(start, LINE);
+        let text = self.request.body().line_at(start, LINE);
         let table = self.request.table();
         let verdicts = ActionLine::read(&text).ok().and_then(|line| {
-            let name = line.index.as_deref().or(self.request.head.default_index.as_deref())?;
+            let name = line.index.as_deref().or(self.request.head().default_index.as_deref())?;
             Some(self.pipelines(table.write_target(name).ok()?, &line))
         });
         verdicts.unwrap_or_default()
@@ -319,7 +321,7 @@ impl<'a> Account<'a> {
 
     /// Returns the verdicts on the pipelines that the cluster runs for an operation.
     fn pipelines(&self, target: WriteTarget<'_>, line: &ActionLine<'_>) -> Vec<PipelineVerdict> {
-        let named = line.pipeline.or(self.request.head.default_pipeline.as_deref());
+        let named = line.pipeline.or(self.request.head().default_pipeline.as_deref());
         let verdict = |name| PipelineVerdict::of(name, self.request.table().pipelines());
         match line.action {
             Action::Delete => Vec::new(),
@@ -330,7 +332,7 @@ impl<'a> Account<'a> {
     /// Returns the number of the line that starts at this position. Positions must not decrease between calls.
     fn line_number(&mut self, start: u32) -> u32 {
         let (until, lines) = self.counted;
-        let lines = lines.saturating_add(self.request.line_ends(until..start));
+        let lines = lines.saturating_add(self.request.body().line_ends(until..start));
         self.counted = (start, lines);
         lines.saturating_add(1)
     }

@@ -14,7 +14,7 @@ use crate::engine::head::{Callers, Head, content_length};
 use crate::engine::intake::admit;
 use crate::engine::memory::{Memory, Room};
 use crate::engine::pass_through::PassThrough;
-use crate::engine::requests::{IdGenerator, Request};
+use crate::engine::requests::{Basis, IdGenerator, Request};
 use account::Account;
 pub use explanation::{
     ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, PipelineVerdict, ShardTotal, Skew, Sum, UnroutedTotal,
@@ -61,7 +61,8 @@ impl Explainer<'_> {
         let head = Rc::new(head);
         let caller = Callers::default().enter(0, &head.caller, &self.config.dispatch.identity);
         let (config, round_robin) = (Rc::clone(self.config), self.round_robin.wrapping_add(1));
-        Ok(Request::new(head, caller, (table, Apart::default()), config, round_robin, Memory::default().charge(0)))
+        let basis = Basis { head, config, table, apart: Apart::default(), round_robin };
+        Ok(Request::new(basis, caller, Memory::default().charge(0)))
     }
 
     /// Returns the room for a request without others.

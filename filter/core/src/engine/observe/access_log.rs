@@ -21,6 +21,6 @@ pub fn merged(outbox: &mut Outbox, config: &Config, id: RequestId, request: &Req
         outbox.log(id, "outcome", "merged".to_owned());
         outbox.log(id, "operations", request.operations.len().to_string());
         outbox.log(id, "shares", request.shares.len().to_string());
-        outbox.log(id, "held_microseconds", request.held.as_micros().to_string());
+        outbox.log(id, "held_microseconds", request.longest_held().as_micros().to_string());
     }
 }

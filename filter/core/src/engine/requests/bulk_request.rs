@@ -1,20 +1,16 @@
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::rc::Rc;
 
-use hashbrown::HashMap;
-
+use super::answer_room::AnswerRoom;
+use super::basis::Basis;
 use super::id_generator::IdGenerator;
-use super::operation_router::{Names, OperationRouter, Place, Requirements, RoutedOperation};
+use super::operation_router::{Names, OperationRouter, Requirements, Routed, RoutedOperation};
 use super::outcome::Outcome;
+use super::request_body::RequestBody;
 use super::share::Share;
-use super::share_numbers::ShareNumbers;
+use super::share_list::ShareList;
 use crate::Time;
-use crate::bulk::{
-    AnswerItem, Body, ERROR_ROOM, ITEM_ROOM, InflateError, Inflater, Operation, Parameter, Placement, Reader, Splices,
-};
-use crate::config::Config;
-use crate::engine::batching::{Apart, Destination, HeldShare, Selection, Waiting};
+use crate::bulk::{Body, InflateError, Inflater, Operation, Placement};
+use crate::engine::batching::{Destination, HeldShare, Selection, Waiting};
 use crate::engine::head::{CallerId, Head, SlotClass};
 use crate::engine::memory::{Charge, Room, Scratch};
 use crate::engine::pass_through::PassThrough;
@@ -28,58 +24,31 @@ pub struct Request {
     pub caller: CallerId,
     /// The slots that its batches take.
     pub class: SlotClass,
-    /// The inflated body. It is kept until the answer, because error items quote it and it may have to be sent again.
-    body: Body,
-    /// The compressed body, as long as the request may still pass through.
-    compressed: Option<Box<Compressed>>,
+    basis: Basis,
+    body: RequestBody,
     /// The operations, in the order of the request.
     pub operations: Vec<Operation>,
     /// The shares, one for each destination of an operation.
-    pub shares: Vec<Share>,
-    /// The number of shares without an outcome.
-    pub pending: usize,
-    /// Whether any share has left.
-    pub dispatched: bool,
-    /// The longest time that a share was held.
-    pub held: Time,
-    /// Whether the client has disconnected. Shares in flight continue, but no reply is sent.
-    pub abandoned: bool,
-    /// The parsed headers.
-    pub head: Rc<Head>,
-    reader: Reader,
-    /// The table that routes all operations, so that operations on one document stay together.
-    table: Rc<RoutingTable>,
-    /// The shards that may be slow, for the same reason.
-    apart: Apart,
-    share_numbers: ShareNumbers,
-    config: Rc<Config>,
-    /// The round-robin counter that chooses a node for its operations without an id.
-    round_robin: usize,
-    /// The routing value and destination of such operations by index name, in `direct` mode: see
-    /// [`direct`](crate::routing::WriteTarget::direct).
-    direct: HashMap<Box<str>, Option<(u32, Place)>>,
-    /// The number of operations that go to the coordinating upstream, by reason.
-    pub unrouted: BTreeMap<Unrouted, usize>,
-    /// Whether one of its lines has a `_type`. The cluster then adds a `warning` to the answer.
-    has_type: bool,
-    /// What all its operations require of their names; `None` before the first one.
-    requirements: Option<Requirements>,
-    /// The names that its operations are written to.
-    names: Names,
-    /// The name that is missing in the table and makes the request pass through.
-    pub unknown: Option<String>,
-    /// The parameters that are added to its lines.
-    splices: Splices,
-    /// Bytes of the longest possible items for its operations.
-    items: u64,
-    /// The number of bytes by which the items that have arrived exceed that.
-    longer: u64,
-    /// Bytes of the longest index name in an item.
-    longest_name: u64,
-    /// Bytes that are reserved for the items of operations that no node has answered yet.
-    reserved: u64,
+    pub shares: ShareList,
+    /// What is known about its operations.
+    pub routed: Routed,
+    answer_room: AnswerRoom,
+    progress: Progress,
     charge: Charge,
     scratch: Scratch,
+}
+
+/// How far a request has come after its body.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The number of shares without an outcome; 0 until the body has ended.
+    pending: usize,
+    /// Whether any share has left.
+    is_dispatched: bool,
+    /// The longest time that a share was held.
+    held: Time,
+    /// Whether the client has disconnected.
+    is_abandoned: bool,
 }
 
 /// A part of a share, which is sent in one batch.
@@ -95,64 +64,22 @@ pub struct Part {
     pub answer: u64,
 }
 
-/// A compressed body.
-#[derive(Debug)]
-struct Compressed {
-    inflater: Inflater,
-    arrived: Body,
-}
-
-/// Bytes of the record for an item.
-const ITEM: u64 = size_of::<AnswerItem>() as u64;
-
 /// The factor by which `pretty` lengthens an answer.
 const PRETTY: u64 = 3;
 
-/// About how many bytes an entry of `direct` uses, with room to grow.
-const DIRECT: usize = 512;
-
 impl Request {
-    /// Creates a request from its headers. `round_robin` chooses a node for its operations without an id.
-    pub fn new(
-        head: Rc<Head>,
-        (caller, class): (CallerId, SlotClass),
-        (table, apart): (Rc<RoutingTable>, Apart),
-        config: Rc<Config>,
-        round_robin: usize,
-        charge: Charge,
-    ) -> Self {
+    /// Creates a request, of whose body nothing has arrived.
+    pub fn new(basis: Basis, (caller, class): (CallerId, SlotClass), charge: Charge) -> Self {
         Self {
             caller,
             class,
-            body: Body::default(),
-            compressed: head
-                .gzip
-                .then(|| Box::new(Compressed { inflater: Inflater::default(), arrived: Body::default() })),
+            body: RequestBody::new(basis.head.gzip),
             operations: Vec::new(),
-            // A push would allocate room for four, but a small request needs only one.
-            shares: Vec::with_capacity(1),
-            pending: 0,
-            dispatched: false,
-            held: Time::ZERO,
-            abandoned: false,
-            head,
-            reader: Reader::default(),
-            table,
-            apart,
-            share_numbers: ShareNumbers::default(),
-            config,
-            round_robin,
-            direct: HashMap::new(),
-            unrouted: BTreeMap::new(),
-            has_type: false,
-            requirements: None,
-            names: Names::default(),
-            unknown: None,
-            splices: Splices::default(),
-            items: 0,
-            longer: 0,
-            longest_name: 0,
-            reserved: 0,
+            shares: ShareList::default(),
+            routed: Routed::default(),
+            answer_room: AnswerRoom::default(),
+            progress: Progress::default(),
+            basis,
             scratch: charge.scratch(),
             charge,
         }
@@ -164,81 +91,123 @@ impl Request {
         inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory())
     }
 
+    /// Returns the parsed headers.
+    pub fn head(&self) -> &Head {
+        &self.basis.head
+    }
+
+    /// Returns the table that routes its operations.
+    pub fn table(&self) -> &RoutingTable {
+        &self.basis.table
+    }
+
+    /// Returns the body.
+    pub fn body(&self) -> &RequestBody {
+        &self.body
+    }
+
+    /// Returns the body as it arrived.
+    pub fn into_chunks(self) -> Vec<Vec<u8>> {
+        self.body.into_chunks()
+    }
+
     /// Accepts the next chunk of the body, and reads the operations in it.
     pub fn take(&mut self, chunk: Vec<u8>, room: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
         let fits = chunk.len() as u64 <= room.bytes();
         let memory = self.charge.bytes();
-        match &mut self.compressed {
-            None => {
-                self.body.push(chunk);
-                if fits { self.read(ids, room, memory) } else { Err(room.beyond()) }
-            }
-            Some(_) => {
-                let result = if fits { self.inflate(&chunk, room, ids) } else { Err(room.beyond()) };
-                if let Some(compressed) = &mut self.compressed {
-                    compressed.arrived.push(chunk);
-                }
-                result
-            }
+        if self.body.is_compressed() {
+            let result = if fits { self.inflate(&chunk, room, ids) } else { Err(room.beyond()) };
+            self.body.push(chunk);
+            return result;
         }
+        self.body.push(chunk);
+        if fits { self.read(ids, room, memory) } else { Err(room.beyond()) }
     }
 
     fn inflate(&mut self, chunk: &[u8], all: Room, ids: &mut IdGenerator) -> Result<(), PassThrough> {
         // The compressed chunk is kept too.
-        let (length, memory) = (self.body.len(), self.charge.bytes().saturating_sub(Body::chunk_memory(chunk.len())));
-        let mut rest = chunk;
+        let memory = self.charge.bytes().saturating_sub(Body::chunk_memory(chunk.len()));
+        let (length, mut rest) = (self.body.plain_length(), chunk);
         loop {
-            let inflated = u64::from(self.body.len().saturating_sub(length));
+            let inflated = self.body.plain_length().minus(length, "a body only grows");
             let room = all.less(inflated, self.memory().saturating_sub(memory));
-            let Some(compressed) = &mut self.compressed else { return Ok(()) };
-            let more = compressed.inflater.inflate(&mut rest, room.bytes() as usize);
-            let more = more.map_err(|error| match error {
+            let is_more = self.body.inflate(&mut rest, room.bytes()).map_err(|error| match error {
                 InflateError::Malformed => PassThrough::Gzip,
                 InflateError::TooLarge => room.beyond(),
             })?;
-            if more.is_empty() {
+            if !is_more {
                 return self.check_room(all, memory);
             }
-            self.body.push(more);
             self.read(ids, all, memory)?;
         }
     }
 
     /// Ends the body. Returns the reason to pass through if the filter does not accept the whole body.
     pub fn finish(&mut self) -> Result<(), PassThrough> {
-        if let Some(compressed) = &self.compressed {
-            compressed.inflater.finish().map_err(|_| PassThrough::Gzip)?;
-        }
-        self.reader.finish::<PassThrough>(&self.body, &self.operations)?;
+        self.body.finish(&self.operations)?;
         if self.metadata_in_document().is_some() {
             return Err(PassThrough::Unrouted(Unrouted::IndexPipeline));
         }
         if self.is_unproven() {
             self.keep_together();
         }
-        if self.names.are_mixed() {
+        if self.routed.names.are_mixed() {
             return Err(PassThrough::MixedIndex);
         }
         if self.same_id().is_some() {
             return Err(PassThrough::SameId);
         }
-        self.pending = self.shares.len();
-        if self.compressed.take().is_some() {
+        self.progress.pending = self.shares.len();
+        if self.body.forget_compressed() {
             self.recharge();
         }
         Ok(())
+    }
+
+    /// Returns whether the body has ended, so that the shares are held or in flight.
+    pub fn is_whole(&self) -> bool {
+        self.progress.pending > 0
+    }
+
+    /// Notes that a share leaves, which was held for this long.
+    pub fn dispatch(&mut self, held: Time) {
+        self.progress.is_dispatched = true;
+        self.progress.held = self.progress.held.max(held);
+    }
+
+    /// Returns the longest time that a share was held.
+    pub fn longest_held(&self) -> Time {
+        self.progress.held
+    }
+
+    /// Notes that the client has disconnected. If a share has left, some of the request may already have been carried
+    /// out, so that the rest is carried out too, but no reply is sent. Returns whether a share has left.
+    pub fn abandon(&mut self) -> bool {
+        self.progress.is_abandoned = self.progress.is_dispatched;
+        self.progress.is_dispatched
+    }
+
+    /// Returns whether the client has disconnected.
+    pub fn is_abandoned(&self) -> bool {
+        self.progress.is_abandoned
+    }
+
+    /// Notes that a share has its outcome. Returns whether all have theirs.
+    pub fn share_is_over(&mut self) -> bool {
+        self.progress.pending = self.progress.pending.minus(1, "a share is over once");
+        self.progress.pending == 0
     }
 
     /// Returns the hash under which its caller is registered. It keeps the request apart from others of its caller if its
     /// lines have parameters that the query lacks and that concern a whole batch. A `_type` adds a warning to the answer.
     /// A required alias or data stream keeps the cluster from creating an index of that name.
     pub fn caller_hash(&self) -> u64 {
-        let Head { caller_hash, require_alias, require_data_stream, .. } = *self.head;
+        let Head { caller_hash, require_alias, require_data_stream, .. } = *self.basis.head;
         let by_lines = |required: fn(&Requirements) -> bool, by_query: bool| {
-            self.requirements.is_some_and(|requirements| required(&requirements) != by_query)
+            self.routed.requirements.is_some_and(|requirements| required(&requirements) != by_query)
         };
         let apart = [
-            self.has_type,
+            self.routed.has_type,
             by_lines(|required| required.alias, require_alias),
             by_lines(|required| required.data_stream, require_data_stream == Some(true)),
         ];
@@ -248,7 +217,7 @@ impl Request {
     /// Returns whether one of its operations is under a pipeline that may change where documents go. Any two of them may
     /// then write to one document.
     pub fn is_unproven(&self) -> bool {
-        self.unrouted.contains_key(&Unrouted::Unproven)
+        self.routed.unrouted.contains_key(&Unrouted::Unproven)
     }
 
     /// Moves all operations into one share for the coordinating upstream, where they keep their order.
@@ -257,29 +226,28 @@ impl Request {
         share.shards = self.shares.iter().map(|share| share.shards).collect();
         for (position, operation) in (0..).zip(&mut self.operations) {
             operation.placement.share = 0;
-            share.push(position, sent_bytes(&self.splices, operation));
+            share.push(position, self.body.sent_bytes(operation));
         }
-        self.unrouted = BTreeMap::from([(Unrouted::Unproven, self.operations.len())]);
-        self.shares = vec![share];
-        self.share_numbers = ShareNumbers::default();
+        self.routed.unrouted = BTreeMap::from([(Unrouted::Unproven, self.operations.len())]);
+        self.shares = share.into();
     }
 
     /// Returns the first operation under a pipeline whose document may replace metadata, such as the routing value, that
     /// the filter has read in its action line.
     pub fn metadata_in_document(&self) -> Option<&Operation> {
-        if !self.table.applies_metadata_in_documents() {
+        if !self.basis.table.applies_metadata_in_documents() {
             return None;
         }
         let mut under_pipeline = self.operations.iter().filter(|operation| operation.placement.under_pipeline);
-        under_pipeline.find(|operation| may_have_metadata(self.lines(operation, &mut Vec::new())))
+        under_pipeline.find(|operation| may_have_metadata(self.body.lines(operation, &mut Vec::new())))
     }
 
     /// Returns an operation that has the id of another one which goes elsewhere, if they may mean one document under two
     /// names. Their order then matters. They may mean one document if only one of them is routed, or if one name is not
     /// that of an index: since the last poll, an alias may have been moved.
     pub fn same_id(&self) -> Option<&Operation> {
-        let unrouted = self.share_numbers.find(&self.shares, Destination::COORDINATOR);
-        if self.shares.len() < 2 || unrouted.is_none() && !self.names.may_meet() {
+        let unrouted = self.shares.find(Destination::COORDINATOR);
+        if self.shares.len() < 2 || unrouted.is_none() && !self.routed.names.may_meet() {
             return None;
         }
         // Clients choose the ids and thereby these hashes. In a sorted list, no choice of them makes the search slow.
@@ -305,7 +273,7 @@ impl Request {
             let Some(operation) = self.operations.get(position as usize) else { continue };
             self.read_line(operation, |line, default_index| {
                 let name = line.index.as_deref().or(default_index);
-                name.and_then(|name| self.table.write_target(name).ok())
+                name.and_then(|name| self.basis.table.write_target(name).ok())
                     .into_iter()
                     .for_each(|target| names.add(target));
             });
@@ -313,53 +281,12 @@ impl Request {
         names.may_meet()
     }
 
-    /// Returns the body as it arrived.
-    pub fn into_chunks(self) -> Vec<Vec<u8>> {
-        self.compressed.map_or(self.body, |compressed| compressed.arrived).into_chunks()
-    }
-
-    /// Returns the bytes of the body that have arrived: compressed or inflated, whichever is more.
-    pub fn length(&self) -> u64 {
-        let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.len());
-        u64::from(self.body.len().max(arrived))
-    }
-
-    /// Returns the lines of an operation as one slice.
-    pub fn lines<'a>(&'a self, operation: &Operation, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-        self.body.contiguous(operation.range(), scratch)
-    }
-
-    /// Returns the start of the line at which reading stopped.
-    pub fn line_start(&self) -> u32 {
-        self.reader.line_start()
-    }
-
-    /// Returns how many lines end within a range of the body.
-    pub fn line_ends(&self, part: Range<u32>) -> u32 {
-        let ends = self.body.pieces(part).map(|piece| memchr::memchr_iter(b'\n', piece).count());
-        ends.fold(0, |all, ends| all.saturating_add(u32::try_from(ends).unwrap_or(u32::MAX)))
-    }
-
-    /// Returns the available part of the line that starts at this position, up to `most` bytes.
-    pub fn line_at(&self, start: u32, most: u32) -> Vec<u8> {
-        let mut line = Vec::new();
-        self.body.copy_to(start..start.saturating_add(most), &mut line);
-        let end = memchr::memchr(b'\n', &line).unwrap_or(line.len());
-        line.truncate(end);
-        line
-    }
-
-    /// Returns the table that routes its operations.
-    pub fn table(&self) -> &RoutingTable {
-        &self.table
-    }
-
     /// Returns whether an operation writes to this index, by its own name or an alias.
     pub fn writes_to(&self, operation: &Operation, index: &str) -> bool {
         let mut writes = false;
         self.read_line(operation, |line, default_index| {
             let name = line.index.as_deref().or(default_index);
-            writes = name.is_some_and(|name| self.table.writes_to(name, index));
+            writes = name.is_some_and(|name| self.basis.table.writes_to(name, index));
         });
         writes
     }
@@ -372,69 +299,31 @@ impl Request {
 
     /// Updates its charge. Fails if there is no room for its growth since `before`.
     fn check_room(&mut self, room: Room, before: u64) -> Result<(), PassThrough> {
-        let (memory, scratch) = (self.memory(), self.scratch());
-        self.charge.set(memory);
-        self.scratch.set(scratch);
-        match room.fits(memory.saturating_sub(before), scratch) {
+        self.recharge();
+        match room.fits(self.charge.bytes().saturating_sub(before), self.scratch()) {
             true => Ok(()),
             false => Err(PassThrough::Memory),
         }
     }
 
     fn read_operations(&mut self, ids: &mut IdGenerator) -> Result<(), PassThrough> {
-        let Self { reader, body, operations, shares, share_numbers, splices, items, longest_name, .. } = self;
-        let mut router = OperationRouter {
-            table: &self.table,
-            config: &self.config,
-            apart: self.apart,
-            waits: self.class.waits,
-            default_index: self.head.default_index.as_deref(),
-            default_routing: self.head.default_routing.as_deref(),
-            default_pipeline: self.head.default_pipeline.as_deref(),
-            require_alias: self.head.require_alias,
-            require_data_stream: self.head.require_data_stream,
-            lists_pipelines: self.head.lists_pipelines,
-            round_robin: self.round_robin,
-            direct: &mut self.direct,
-            ids,
-            unrouted: &mut self.unrouted,
-            unknown: &mut self.unknown,
-            names: &mut self.names,
-            last: None,
-        };
+        let Self { basis, body, operations, shares, routed, answer_room, class, .. } = self;
+        let mut router = OperationRouter { basis, waits: class.waits, routed, ids, last: None };
         let before = operations.len();
-        reader.read(body, operations, |line, start| -> Result<Placement, PassThrough> {
-            let RoutedOperation { id_hash, place, parameter, name, under_pipeline } =
-                router.place(line).map_err(PassThrough::Unrouted)?;
-            let requirements = router.requirements(line);
-            if *self.requirements.get_or_insert(requirements) != requirements {
-                return Err(PassThrough::ActionLine);
-            }
+        body.read(operations, |line| {
+            let RoutedOperation { id_hash, place, parameter, name, under_pipeline } = router.route_line(line)?;
             // An item repeats the names and the id of the line, or contains those that the cluster puts in their place.
-            let item = ITEM_ROOM.saturating_add(line.bytes()).saturating_add(name);
-            (*items, *longest_name) = (items.saturating_add(item), (*longest_name).max(name));
-            if let Some(parameter) = parameter {
-                splices.push(line.splice(start, parameter));
-            }
-            self.has_type |= line.has_type;
-            let share = match share_numbers.find(shares, place.destination) {
-                Some(share) => share,
-                None => {
-                    let share = u16::try_from(shares.len()).map_err(|_| PassThrough::Shards)?;
-                    shares.push(Share::new(place.destination));
-                    share_numbers.extend(shares);
-                    share
-                }
-            };
+            answer_room.add(line.bytes(), name);
+            let share = shares.find_or_add(place.destination).ok_or(PassThrough::Shards)?;
             shares.get_mut(usize::from(share)).into_iter().for_each(|share| share.shards.add(place.shards));
-            Ok(Placement { id_hash, share, under_pipeline })
+            Ok((Placement { id_hash, share, under_pipeline }, parameter))
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
             if let Some(share) = shares.get_mut(usize::from(operation.placement.share)) {
-                share.push(position as u32, sent_bytes(splices, operation));
+                share.push(position as u32, body.sent_bytes(operation));
             }
         }
-        self.reserved = items.saturating_add((operations.len() as u64).saturating_mul(ITEM));
+        answer_room.reserve(operations.len());
         Ok(())
     }
 
@@ -446,40 +335,38 @@ impl Request {
 
     /// Returns about how many bytes it uses, including the room for the items of its answer.
     fn memory(&self) -> u64 {
-        let arrived = self.compressed.as_ref().map_or(0, |compressed| compressed.arrived.memory());
         // A growing list has a capacity of up to twice its length.
         let per_operation = size_of::<Operation>().saturating_add(2 * size_of::<u32>());
         let operations = self.operations.capacity().saturating_mul(per_operation) as u64;
         let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
-        let direct = self.direct.len().saturating_mul(DIRECT) as u64;
-        let inflater = if self.compressed.is_some() { Inflater::MEMORY } else { 0 };
-        let least = (size_of::<Self>() as u64).saturating_add(self.head.memory()).saturating_add(inflater);
-        let parts = [least, self.body.memory(), arrived, operations, shares, direct, self.splices.memory()];
-        parts.into_iter().fold(self.reserved, u64::saturating_add)
+        let least = (size_of::<Self>() as u64).saturating_add(self.basis.head.memory());
+        let parts = [least, self.body.memory(), operations, shares, self.routed.memory()];
+        parts.into_iter().fold(self.answer_room.reserved(), u64::saturating_add)
     }
 
     /// Returns the bytes of its longest temporary copy: its lines for a batch, or its items for the reply.
     fn scratch(&self) -> u64 {
-        let sent = u64::from(self.body.len()).saturating_add(self.splices.sent());
-        sent.saturating_add(if self.config.dispatch.compress { sent } else { 0 })
-            .max(self.room_for_items().saturating_mul(if self.head.pretty { PRETTY } else { 1 }))
+        let sent = self.body.sent();
+        sent.saturating_add(if self.basis.config.dispatch.compress { sent } else { 0 })
+            .max(self.printed(self.answer_room.items()))
     }
 
-    /// Returns the bytes that are reserved for the items of this number of operations, each with an equal part.
+    /// Returns the bytes of an answer of this length as it is printed.
+    fn printed(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(if self.basis.head.pretty { PRETTY } else { 1 })
+    }
+
+    /// Returns the bytes that are reserved for the items of this number of operations.
     pub fn expected(&self, operations: u64) -> u64 {
-        let each = self.items / (self.operations.len() as u64).max(1);
-        operations.saturating_mul(each.saturating_add(ITEM))
+        self.answer_room.expected(operations)
     }
 
     /// Releases the reservation for operations that a node has answered, with items of `bytes` bytes. The answer's own
     /// charge counts the items from now on, and the reply needs room for the bytes beyond the reservation.
     pub fn answered(&mut self, operations: u64, bytes: u64) {
-        let expected = self.expected(operations);
-        let given_back = expected.min(self.reserved);
-        self.reserved = self.reserved.saturating_sub(given_back);
-        self.charge.set(self.charge.bytes().minus(given_back, "the reservation is a part of the charge"));
-        if bytes > expected {
-            self.longer = self.longer.saturating_add(bytes.minus(expected, "it is longer"));
+        let (released, is_longer) = self.answer_room.answered(operations, bytes);
+        self.charge.set(self.charge.bytes().minus(released, "the reservation is a part of the charge"));
+        if is_longer {
             self.scratch.set(self.scratch());
         }
     }
@@ -487,18 +374,17 @@ impl Request {
     /// Returns the bytes of the longest possible reply while it is assembled.
     pub fn reply_bytes(&self) -> u64 {
         let whole = self.shares.iter().filter_map(|share| share.outcomes.last()).map(|last| last.outcome.whole_bytes());
-        let reply = self.room_for_items().max(2 * whole.max().unwrap_or_default());
-        reply.saturating_mul(if self.head.pretty { PRETTY } else { 1 })
+        self.printed(self.answer_room.items().max(2 * whole.max().unwrap_or_default()))
     }
 
     /// Returns the bytes of the longest possible items for its operations.
     pub fn room_for_items(&self) -> u64 {
-        self.items.saturating_add(self.longer)
+        self.answer_room.items()
     }
 
     /// Reserves room for the items of operations that are sent again.
     pub fn expect_again(&mut self, operations: u64) {
-        self.reserved = self.reserved.saturating_add(self.expected(operations));
+        self.answer_room.expect_again(operations);
         self.recharge();
     }
 
@@ -521,7 +407,7 @@ impl Request {
         if u64::from(begin) >= count {
             return None;
         }
-        let answer = self.longest_answer(count, found.bytes);
+        let answer = self.answer_room.longest_answer(count, found.bytes);
         let part = match begin == 0 && answer <= most {
             true => Part { selection: Selection::All, operations: count, bytes: found.bytes, answer },
             false => self.part_from(found, begin, most),
@@ -537,8 +423,8 @@ impl Request {
         let (mut operations, mut bytes, mut answer) = (0_u64, 0_u64, 0_u64);
         for position in share.operations.iter().skip(begin as usize) {
             let Some(operation) = self.operations.get(*position as usize) else { break };
-            let sent = self.sent_bytes(operation);
-            let longer = answer.saturating_add(self.longest_answer(1, sent));
+            let sent = self.body.sent_bytes(operation);
+            let longer = answer.saturating_add(self.answer_room.longest_answer(1, sent));
             if operations > 0 && longer > most {
                 break;
             }
@@ -551,7 +437,7 @@ impl Request {
     /// Returns the amounts of all shares that wait for each destination, before any of them was sent.
     pub fn held(&self) -> BTreeMap<Destination, Waiting> {
         let mut held = BTreeMap::<Destination, Waiting>::new();
-        for share in &self.shares {
+        for share in self.shares.iter() {
             held.entry(share.destination).or_default().add(&self.held_part(share));
         }
         held
@@ -564,17 +450,10 @@ impl Request {
             false => {
                 let operations = share.operations.iter().take(share.next as usize);
                 let operations = operations.filter_map(|position| self.operations.get(*position as usize));
-                operations.map(|operation| self.sent_bytes(operation)).sum()
+                operations.map(|operation| self.body.sent_bytes(operation)).sum()
             }
         };
         Waiting { requests: 1, operations: u64::from(share.next), bytes }
-    }
-
-    /// Returns the bytes of the longest possible answer to operations of this number and size. Errors may quote a
-    /// document twice, and the names.
-    fn longest_answer(&self, operations: u64, bytes: u64) -> u64 {
-        let each = ERROR_ROOM.saturating_add(self.longest_name.saturating_mul(2));
-        operations.saturating_mul(each).saturating_add(bytes.saturating_mul(2))
     }
 
     /// Returns the selected operations of a share, in order.
@@ -592,40 +471,7 @@ impl Request {
     /// Appends the lines of the selected operations of a share.
     pub fn copy_share(&self, share: u16, selection: &Selection, to: &mut Vec<u8>) {
         for operation in self.share_operations(share, selection) {
-            self.copy_operation(operation, to);
+            self.body.copy_operation(operation, to);
         }
     }
-
-    /// Appends the lines of an operation, unchanged except for added parameters.
-    fn copy_operation(&self, operation: &Operation, to: &mut Vec<u8>) {
-        let lines = operation.range();
-        match self.splices.within(&lines) {
-            Some(splice) => {
-                self.body.copy_to(lines.start..splice.at, to);
-                splice.write(to);
-                self.body.copy_to(splice.end()..lines.end, to);
-            }
-            None => self.body.copy_to(lines, to),
-        }
-    }
-
-    /// Returns the bytes of an operation's lines as they are sent.
-    pub fn sent_bytes(&self, operation: &Operation) -> u64 {
-        sent_bytes(&self.splices, operation)
-    }
-
-    /// Returns the parameter that is added to an operation's action line.
-    pub fn parameter(&self, operation: &Operation) -> Option<&Parameter> {
-        self.splices.within(&operation.range()).map(|splice| &splice.parameter)
-    }
-
-    /// Returns the id that was generated for an operation.
-    pub fn generated_id(&self, operation: &Operation) -> Option<&str> {
-        self.splices.id(&operation.range())
-    }
-}
-
-fn sent_bytes(splices: &Splices, operation: &Operation) -> u64 {
-    let bytes = u64::from(operation.len);
-    splices.within(&operation.range()).map_or(bytes, |splice| splice.sent(bytes))
 }

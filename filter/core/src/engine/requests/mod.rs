@@ -4,14 +4,17 @@
 //! It may read heads and tables, and it knows what a held share is. It knows nothing of holds, calls and answers that
 //! are still to be read.
 
+mod answer_room;
+mod basis;
 mod bulk_request;
 mod headers;
 mod id_generator;
 mod operation_router;
 mod outcome;
 mod reply;
+mod request_body;
 mod share;
-mod share_numbers;
+mod share_list;
 
 use hashbrown::HashMap;
 
@@ -22,6 +25,7 @@ use crate::engine::command::{Headers, RequestId};
 use crate::engine::head::{CallerId, Callers, Head, SlotClass};
 use crate::invariant::found;
 
+pub use basis::Basis;
 pub use bulk_request::{Part, Request};
 pub use id_generator::{IdGenerator, Origin};
 pub use outcome::{ItemNumbers, NodeAnswer, Outcome, Refusal, WholeAnswer, shortened};
@@ -84,8 +88,8 @@ impl Requests {
     pub fn separate_caller(&mut self, id: RequestId, identity: &IdentityHeaders) {
         let Some(request) = self.open.get_mut(&id) else { return };
         let hash = request.caller_hash();
-        if hash != request.head.caller_hash {
-            let entered = self.callers.enter(hash, &request.head.caller, identity);
+        if hash != request.head().caller_hash {
+            let entered = self.callers.enter(hash, &request.head().caller, identity);
             self.callers.leave(request.caller);
             (request.caller, request.class) = entered;
         }

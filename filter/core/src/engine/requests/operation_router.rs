@@ -2,49 +2,55 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use super::basis::Basis;
 use super::id_generator::IdGenerator;
 use crate::bulk::{Action, ActionLine, Parameter};
-use crate::config::{Config, Level, MissingId};
-use crate::engine::batching::{Apart, Destination, Scope, Shards};
-use crate::routing::{Ingest, NameKind, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
+use crate::config::{Level, MissingId};
+use crate::engine::batching::{Destination, Scope, Shards};
+use crate::engine::pass_through::PassThrough;
+use crate::routing::{Ingest, NameKind, Route, Unrouted, UpstreamId, WriteTarget, hash};
 
 /// Routes a request's operations.
 #[derive(Debug)]
 pub struct OperationRouter<'a> {
-    /// The locations of the primary shards.
-    pub table: &'a RoutingTable,
-    /// The configuration, which determines how operations without an id are routed.
-    pub config: &'a Config,
-    /// The shards that may be slow.
-    pub apart: Apart,
+    /// What the request has from its beginning.
+    pub basis: &'a Basis,
     /// Whether the request asks the cluster to wait before it answers.
     pub waits: bool,
-    /// The index for action lines that name none.
-    pub default_index: Option<&'a str>,
-    /// The routing value for action lines that have none.
-    pub default_routing: Option<&'a str>,
-    /// The ingest pipeline for action lines that name none.
-    pub default_pipeline: Option<&'a str>,
-    /// The default of `require_alias` for action lines.
-    pub require_alias: bool,
-    /// The default of `require_data_stream` for action lines, if the query has one.
-    pub require_data_stream: Option<bool>,
-    /// Whether the items list the pipelines that the cluster has run. Their names have any length and number.
-    pub lists_pipelines: bool,
-    /// The round-robin counter that chooses a node for the request's operations without an id.
-    pub round_robin: usize,
-    /// The cached results of [`direct`](crate::routing::WriteTarget::direct).
-    pub direct: &'a mut HashMap<Box<str>, Option<(u32, Place)>>,
+    /// What is known about the operations.
+    pub routed: &'a mut Routed,
     /// The generator of ids.
     pub ids: &'a mut IdGenerator,
-    /// The number of operations that go to the coordinating upstream, by reason.
-    pub unrouted: &'a mut BTreeMap<Unrouted, usize>,
-    /// A name that is missing in the table.
-    pub unknown: &'a mut Option<String>,
-    /// The names that the operations are written to.
-    pub names: &'a mut Names,
     /// The target of the previous name, because the next name is usually the same.
     pub last: Option<Named<'a>>,
+}
+
+/// What is known about the operations of a request that were routed.
+#[derive(Debug, Default)]
+pub struct Routed {
+    /// The number of operations that go to the coordinating upstream, by reason.
+    pub unrouted: BTreeMap<Unrouted, usize>,
+    /// The name that is missing in the table and makes the request pass through.
+    pub unknown: Option<String>,
+    /// Whether a line has a `_type`. The cluster then adds a `warning` to the answer.
+    pub has_type: bool,
+    /// What all operations require of their names; `None` before the first one.
+    pub requirements: Option<Requirements>,
+    /// The names that the operations are written to.
+    pub names: Names,
+    /// The routing value and place of operations without an id, by index name, in `direct` mode: see
+    /// [`direct`](crate::routing::WriteTarget::direct).
+    direct: HashMap<Box<str>, Option<(u32, Place)>>,
+}
+
+/// About how many bytes an entry of [`Routed::direct`] uses, with room to grow.
+const DIRECT: usize = 512;
+
+impl Routed {
+    /// Returns the approximate memory use, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.direct.len().saturating_mul(DIRECT) as u64
+    }
 }
 
 /// What the names that a request's operations are written to have in common.
@@ -111,9 +117,19 @@ const LONGEST_ID: u64 = 512;
 
 impl<'a> OperationRouter<'a> {
     /// Routes the operation of this line.
-    pub fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
-        let name = line.index.as_deref().or(self.default_index).ok_or(Unrouted::NoIndex)?;
-        self.names.in_line(line.index.is_some());
+    pub fn route_line(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, PassThrough> {
+        let routed = self.place(line).map_err(PassThrough::Unrouted)?;
+        let requirements = self.requirements(line);
+        if *self.routed.requirements.get_or_insert(requirements) != requirements {
+            return Err(PassThrough::ActionLine);
+        }
+        self.routed.has_type |= line.has_type;
+        Ok(routed)
+    }
+
+    fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
+        let name = line.index.as_deref().or(self.default_index()).ok_or(Unrouted::NoIndex)?;
+        self.routed.names.in_line(line.index.is_some());
         let named = match self.last {
             Some(last) if last.target.name() == name => last,
             _ => self.named(name)?,
@@ -133,7 +149,7 @@ impl<'a> OperationRouter<'a> {
         why: Unrouted,
     ) -> Result<RoutedOperation, Unrouted> {
         let ingest = self.ingest(named, line)?;
-        let count = self.unrouted.entry(why).or_default();
+        let count = self.routed.unrouted.entry(why).or_default();
         *count = count.saturating_add(1);
         // A pipeline may put another id in place of the given one.
         let (id, name) = match ingest {
@@ -153,50 +169,50 @@ impl<'a> OperationRouter<'a> {
         let named = self.find(name);
         match named {
             Ok(named) => {
-                self.names.add(named.target);
+                self.routed.names.add(named.target);
                 self.last = Some(named);
             }
-            Err(Unrouted::UnknownIndex) => *self.unknown = Some(name.to_owned()),
+            Err(Unrouted::UnknownIndex) => self.routed.unknown = Some(name.to_owned()),
             Err(_) => {}
         }
         named
     }
 
     fn find(&self, name: &str) -> Result<Named<'a>, Unrouted> {
-        if self.config.is_index_disabled(name) {
+        if self.basis.config.is_index_disabled(name) {
             return Err(Unrouted::Disabled);
         }
-        let target = self.table.write_target(name)?;
+        let target = self.basis.table.write_target(name)?;
         let overrides = target.overrides();
         if overrides.enabled == Some(false) {
             return Err(Unrouted::Disabled);
         }
-        let missing_id = match overrides.missing_id.unwrap_or_else(|| self.config.missing_id(name)) {
+        let missing_id = match overrides.missing_id.unwrap_or_else(|| self.basis.config.missing_id(name)) {
             // The cluster refuses an operation on a backing index of a data stream before it generates an id.
             _ if name.starts_with(".ds-") => MissingId::Pass,
             MissingId::Direct if target.kind().is_data_stream() => MissingId::Pass,
             missing_id => missing_id,
         };
-        Ok(Named { target, missing_id, ingest: target.ingest(self.default_pipeline) })
+        Ok(Named { target, missing_id, ingest: target.ingest(self.basis.head.default_pipeline.as_deref()) })
     }
 
     fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
         if let Some(required) = self.require_data_stream(line)
-            && (required && line.action == Action::Update || !self.table.knows_require_data_stream())
+            && (required && line.action == Action::Update || !self.basis.table.knows_require_data_stream())
         {
             return Err(Unrouted::RequireDataStream);
         }
-        if line.has_dynamic_templates && !self.table.knows_dynamic_templates() {
+        if line.has_dynamic_templates && !self.basis.table.knows_dynamic_templates() {
             return Err(Unrouted::DynamicTemplates);
         }
-        if line.has_type && !self.table.knows_types() {
+        if line.has_type && !self.basis.table.knows_types() {
             return Err(Unrouted::Type);
         }
         if line.action != Action::Create && named.target.kind().is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
         let ingest = self.ingest(named, line)?;
-        let routing = line.routing.as_deref().or(self.default_routing);
+        let routing = line.routing.as_deref().or(self.basis.head.default_routing.as_deref());
         if ingest == Ingest::Unproven {
             return match named.target.route(line.id.as_deref().map(hash), routing) {
                 // The index may refuse or delay the whole batch.
@@ -223,20 +239,24 @@ impl<'a> OperationRouter<'a> {
         }
     }
 
+    fn default_index(&self) -> Option<&'a str> {
+        self.basis.head.default_index.as_deref()
+    }
+
     fn longest_name(&self, target: WriteTarget<'_>) -> u64 {
-        target.index().len().max(self.default_index.map_or(0, str::len)) as u64
+        target.index().len().max(self.default_index().map_or(0, str::len)) as u64
     }
 
     /// Returns what the operation of this line requires of its name.
-    pub fn requirements(&self, line: &ActionLine<'_>) -> Requirements {
+    fn requirements(&self, line: &ActionLine<'_>) -> Requirements {
         Requirements {
-            alias: line.require_alias.unwrap_or(self.require_alias),
+            alias: line.require_alias.unwrap_or(self.basis.head.require_alias),
             data_stream: self.require_data_stream(line) == Some(true),
         }
     }
 
     fn require_data_stream(&self, line: &ActionLine<'_>) -> Option<bool> {
-        line.require_data_stream.or(self.require_data_stream)
+        line.require_data_stream.or(self.basis.head.require_data_stream)
     }
 
     /// Returns how to handle an operation without an id. An operation that the cluster refuses before it generates an
@@ -261,11 +281,11 @@ impl<'a> OperationRouter<'a> {
 
     /// Routes all operations without an id to one shard, by adding a routing value.
     fn direct(&mut self, target: WriteTarget<'_>) -> Result<RoutedOperation, Unrouted> {
-        let found = match self.direct.get(target.name()) {
+        let found = match self.routed.direct.get(target.name()) {
             Some(found) => *found,
             None => {
                 let found = self.directed(target);
-                *self.direct.entry(target.name().into()).or_insert(found)
+                *self.routed.direct.entry(target.name().into()).or_insert(found)
             }
         };
         match found {
@@ -285,7 +305,7 @@ impl<'a> OperationRouter<'a> {
 
     /// Returns a routing value that leads to the next shard in round-robin order, and the destination of that shard.
     fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Place)> {
-        match target.direct(self.round_robin)? {
+        match target.direct(self.basis.round_robin)? {
             (value, Route::Primary { shard, upstream, .. }) => {
                 Some((value, self.place_on(target, upstream, Some(shard))))
             }
@@ -297,10 +317,10 @@ impl<'a> OperationRouter<'a> {
     fn any_node(&self, target: WriteTarget<'_>, ingest: Ingest) -> Result<RoutedOperation, Unrouted> {
         let under_pipeline = ingest != Ingest::None;
         let (nodes, none): (&[UpstreamId], _) = match under_pipeline {
-            true => (self.table.ingest_upstreams(), Unrouted::IngestRole),
-            false => (self.table.upstreams(), Unrouted::Primary),
+            true => (self.basis.table.ingest_upstreams(), Unrouted::IngestRole),
+            false => (self.basis.table.upstreams(), Unrouted::Primary),
         };
-        let node = self.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
+        let node = self.basis.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
         let place = self.place_on(target, *node.ok_or(none)?, None);
         let name = self.longest_name(target);
         Ok(RoutedOperation { id_hash: None, place, parameter: None, name, under_pipeline })
@@ -310,8 +330,8 @@ impl<'a> OperationRouter<'a> {
     fn place_on(&self, target: WriteTarget<'_>, upstream: UpstreamId, shard: Option<u32>) -> Place {
         let (index, waits) = (target.number(), target.waits());
         let shards = Shards::of(index, shard);
-        let is_apart = self.apart.of(self.waits || waits).meets(shards);
-        let scope = match is_apart || shard.is_some() && self.config.dispatch.level == Level::Shard {
+        let is_apart = self.basis.apart.of(self.waits || waits).meets(shards);
+        let scope = match is_apart || shard.is_some() && self.basis.config.dispatch.level == Level::Shard {
             true => Scope::shard(index, shard),
             false => Scope::NODE,
         };
@@ -330,7 +350,7 @@ impl<'a> OperationRouter<'a> {
             // do not heed `_none`.
             Action::Update => (ingest, named.target.ingest(None)?) != (Ingest::None, Ingest::None),
             // No room can be reserved for items of any length.
-            _ => self.lists_pipelines && ingest != Ingest::None,
+            _ => self.basis.head.lists_pipelines && ingest != Ingest::None,
         };
         if is_refused { Err(Unrouted::IndexPipeline) } else { Ok(ingest) }
     }

@@ -34,7 +34,7 @@ impl Request {
             }
             None => self.merged(),
         };
-        if let Some(printed) = self.head.pretty.then(|| pretty(&response.body)).flatten() {
+        if let Some(printed) = self.head().pretty.then(|| pretty(&response.body)).flatten() {
             response.body = printed;
         }
         response
@@ -68,7 +68,7 @@ impl Request {
     /// Applies the client's filter to a response. Refusals are not filtered, as in a cluster.
     fn selected(&self, status: u16, body: Vec<u8>) -> Vec<u8> {
         let filtered = match status {
-            200 if !self.head.filter_path.is_empty() => self.head.filter_path.apply(&body),
+            200 if !self.head().filter_path.is_empty() => self.head().filter_path.apply(&body),
             _ => None,
         };
         filtered.unwrap_or(body)
@@ -86,7 +86,7 @@ impl Request {
     /// consecutive, as they usually are.
     fn rows(&self) -> Option<Vec<(&NodeAnswer, usize)>> {
         let mut rows = Vec::with_capacity(self.shares.len());
-        for share in &self.shares {
+        for share in self.shares.iter() {
             rows.push(share.row()?);
         }
         Some(rows)
@@ -95,7 +95,7 @@ impl Request {
     fn merged_rows(&self, mut rows: Vec<(&NodeAnswer, usize)>) -> Response {
         const WHY: &str = "an answer has an item for each operation";
         let (mut failed, mut bytes) = (false, 0_usize);
-        for ((answer, first), share) in rows.iter().zip(&self.shares) {
+        for ((answer, first), share) in rows.iter().zip(self.shares.iter()) {
             let count = share.operations.len();
             let items = part(&answer.answer.items, *first..first.plus(count, WHY), WHY);
             failed |= items.iter().any(|item| item.failed);
@@ -135,7 +135,7 @@ impl Request {
             errors,
             errors_first: answers.first().is_some_and(|answer| answer.answer.errors_first),
         };
-        Reply::new(head, &self.head.filter_path, self.operations.len(), bytes)
+        Reply::new(head, &self.head().filter_path, self.operations.len(), bytes)
     }
 
     /// Returns whether any item reports an error, the bytes of all items, and whether errors have to be shortened: a
@@ -203,11 +203,11 @@ impl Request {
     /// Parses an operation's action line again, with the id that was generated for it.
     pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
         let mut scratch = Vec::new();
-        let lines = self.lines(operation, &mut scratch);
+        let lines = self.body().lines(operation, &mut scratch);
         let line = lines.split(|byte| *byte == b'\n').next().unwrap_or(lines);
         if let Some(mut line) = found(ActionLine::read(line).ok(), "the line was parsed when the request arrived") {
-            line.id = line.id.or(self.generated_id(operation).map(Cow::Borrowed));
-            use_line(&line, self.head.default_index.as_deref());
+            line.id = line.id.or(self.body().generated_id(operation).map(Cow::Borrowed));
+            use_line(&line, self.head().default_index.as_deref());
         }
     }
 }

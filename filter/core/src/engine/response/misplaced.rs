@@ -51,8 +51,8 @@ fn by_mark(requests: &Requests, batch: &Batch, answer: &Answer) -> Vec<Option<u3
 /// may be newer than the last poll.
 ///
 /// An item with the id of an operation at another position would show another order. Without such an item, some releases
-/// always keep the order. The others do unless a pipeline drops or fails a document, and then one item is no success, or
-/// comes without a new document.
+/// always keep the order. The others do unless a pipeline drops or fails a document, and then one item is not a success,
+/// or comes without a new document.
 fn is_in_order(requests: &Requests, orders_items: bool, batch: &Batch, items: &[AnswerItem]) -> bool {
     let sent: BTreeSet<Mark> =
         requests.operations(batch).filter_map(|(_, operation)| mark_of_operation(operation)).collect();

@@ -150,7 +150,7 @@ fn wanted_again(
         let document = if is_unproven { Some(0) } else { operation.placement.id_hash };
         if is_wanted(item) && document.is_none_or(|document| !overtaking.contains(&document)) {
             again.push_front(place);
-            bytes = bytes.plus(request.sent_bytes(operation), "memory bounds a request");
+            bytes = bytes.plus(request.body().sent_bytes(operation), "memory bounds a request");
         } else {
             overtaking.extend(document);
         }
