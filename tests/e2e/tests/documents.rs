@@ -42,15 +42,28 @@ fn the_configuration_table_has_every_field_with_its_default() {
     for name in TRANSPORT_HEADERS {
         assert!(page.contains(&format!("`{name}`")), "the page lacks {name}");
     }
-    // Errors about unknown fields list the known ones.
-    for section in ["", "nodes", "cluster_state", "hold", "dispatch", "limits"] {
-        let unknown = if section.is_empty() { json!({"?": 1}) } else { json!({section: {"?": 1}}) };
-        let problem = Config::read(unknown.to_string().as_bytes()).unwrap_err().problem;
-        for field in problem.split('`').skip(3).step_by(2) {
-            let path = if section.is_empty() { field.to_owned() } else { format!("{section}.{field}") };
+    for field in fields("").expect("the configuration has fields") {
+        let paths = match fields(&field) {
+            Some(inner) => inner.iter().map(|inner| format!("{field}.{inner}")).collect(),
+            None => vec![field],
+        };
+        for path in paths {
             assert!(rows.iter().any(|row| row[0].starts_with(&path)), "the table lacks {path}");
         }
     }
+}
+
+/// Returns the fields of a section of the configuration, or of the whole; `None` if it is a single field. An error about
+/// an unknown field lists the known ones.
+fn fields(section: &str) -> Option<Vec<String>> {
+    let mut unknown = json!({"coordinator": "es", "?": 1});
+    if !section.is_empty() {
+        unknown = json!({"coordinator": "es"});
+        unknown[section] = json!({"?": 1});
+    }
+    let problem = Config::read(unknown.to_string().as_bytes()).err()?.problem;
+    let known = problem.strip_prefix("unknown field `?`, expected ")?;
+    Some(known.split('`').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
 /// Returns the row of a metric.
