@@ -1,6 +1,6 @@
 //! The pages and the shipped configurations are correct.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::metrics::{Counter, Families, Family, Kind, Label, Workers};
@@ -138,7 +138,15 @@ fn the_table_of_writers_has_the_recorded_outcomes() {
     let rows: String = lines.chunk_by(|one, other| one[..2] == other[..2]).map(row).collect();
     let titles = RELEASES.map(Distribution::title).join(" | ");
     let head = format!("| writer | configuration | {titles} |\n|{}\n", "---|".repeat(2 + RELEASES.len()));
-    check_table("README.md", "writers", &(head + &rows));
+    check_table("examples/writers.md", "writers", &(head + &rows));
+    let configurations: Vec<&[Vec<&str>]> = lines.chunk_by(|one, other| one[..2] == other[..2]).collect();
+    let split = configurations.iter().filter(|lines| lines.iter().all(|line| line[3] == "split")).count();
+    let writers: BTreeSet<&str> = lines.iter().map(|line| line[0]).collect();
+    let (all, writers) = (configurations.len(), writers.len());
+    let sentence = format!(
+        "Of {all} tested configurations of {writers} [writers](examples/writers.md), {split} are split on every release.\n"
+    );
+    check_table("README.md", "writers", &sentence);
 }
 
 /// Formats a count of instructions, with a comma after the thousands.
