@@ -1,7 +1,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use super::cycle::{Cycle, Search, Todo};
+use super::cycle::{Cycle, Plan, Search, Todo};
+use super::schedule::Schedule;
 use super::state_query::{RefreshError, StateQuery};
 use super::wanted::Wanted;
 use crate::Time;
@@ -19,7 +20,7 @@ use crate::routing::table::{Entry, RoutingTable, Unrouted, UpstreamId, Upstreams
 #[derive(Debug)]
 pub struct StateCache {
     store: SharedStore,
-    interval: Time,
+    schedule: Schedule,
     /// The time after which an unchanged lease is free.
     patience: Time,
     template: UpstreamTemplate,
@@ -28,26 +29,13 @@ pub struct StateCache {
     known: Option<Version>,
     /// The state that was the latest at the end of the last cycle, and the time of that.
     verified: Option<(Version, Time)>,
-    /// The time when the state was last known to be the latest; before that, the time of the first bulk request.
-    fresh_at: Time,
-    stale_after: Time,
     /// Whether a whole state was read, and the others do not know yet.
     has_succeeded: bool,
     step: Step,
-    cycle_due: Time,
-    look_due: Time,
-    /// The earliest time at which a hint may start a cycle again.
-    next_early_poll: Time,
-    /// Whether a hint of a change has arrived since the last cycle began.
-    is_hinted: bool,
     cycles: u32,
     wanted: Wanted,
     /// Whether a request has named a pipeline.
     wants_pipelines: bool,
-    /// The number of consecutive searches that found none of the wanted names.
-    misses: u32,
-    /// The time of the next search for the wanted names if the state does not change.
-    next_search: Time,
     /// The upstreams that Envoy does not have.
     missing: BTreeSet<UpstreamId>,
     /// The settings that [`new_settings`](Self::new_settings) returned last.
@@ -89,19 +77,8 @@ enum Step {
     Publish(Option<Box<Cycle>>),
 }
 
-/// The divisor of the interval that gives the shortest time between two cycles caused by hints, and its upper limit.
-const HURRY: u32 = 5;
-const LONGEST_HURRY: Time = Time::from_secs(1);
-
-/// How many times in an interval a worker checks what the others have published.
-const LOOKS: u32 = 10;
-
 /// The number of parts that are applied or published in one step: about a millisecond with 10,000 indices.
 const PARTS: usize = 32;
-
-/// The longest time between searches for wanted names while the state does not change and none is found. Each search
-/// reads an overview of a very large number of indices.
-const LONGEST_SEARCH: Time = Time::from_secs(300);
 
 impl StateCache {
     /// Creates a cache that sleeps until the first bulk request. Each worker needs a different number in `worker`.
@@ -109,26 +86,18 @@ impl StateCache {
         let timing = &config.cluster_state;
         Self {
             store: SharedStore::new(config, worker, shared),
-            interval: timing.refresh,
+            schedule: Schedule::new(timing),
             patience: timing.timeout.saturating_mul(2),
             template: config.nodes.template.clone(),
             content: Content::default(),
             watch: Watch::default(),
             known: None,
             verified: None,
-            fresh_at: Time::ZERO,
-            stale_after: timing.stale_after,
             has_succeeded: false,
             step: Step::Asleep,
-            cycle_due: Time::ZERO,
-            look_due: Time::ZERO,
-            next_early_poll: Time::ZERO,
-            is_hinted: false,
             cycles: 0,
             wanted: Wanted::default(),
             wants_pipelines: false,
-            misses: 0,
-            next_search: Time::ZERO,
             missing: BTreeSet::new(),
             last_settings: Vec::new(),
             table: None,
@@ -141,16 +110,13 @@ impl StateCache {
     pub fn wake(&mut self, now: Time) {
         if let Step::Asleep = self.step {
             self.step = Step::Rest;
-            (self.cycle_due, self.look_due, self.fresh_at) = (now, now, now);
+            self.schedule.wake(now);
         }
     }
 
     /// Starts the next cycle soon, because of a hint of a change. The rate of such cycles is limited.
     pub fn poll_soon(&mut self, now: Time) {
-        if !self.is_hinted {
-            self.is_hinted = true;
-            self.cycle_due = self.cycle_due.min(now.max(self.next_early_poll));
-        }
+        self.schedule.hint(now);
     }
 
     /// Records that an operation used this name, which the table does not know.
@@ -174,7 +140,7 @@ impl StateCache {
     pub fn due(&self) -> Option<Time> {
         match &self.step {
             Step::Asleep => None,
-            Step::Rest => Some(self.cycle_due.min(self.look_due)),
+            Step::Rest => Some(self.schedule.due()),
             Step::Cycle(cycle) if cycle.query().is_some() => None,
             _ => Some(Time::ZERO),
         }
@@ -225,7 +191,7 @@ impl StateCache {
     /// Returns whether polls have failed for `cluster_state.stale_after`. What costs only speed when it is wrong would
     /// still do, but not what decides order, ids and statuses: aliases, pipelines and settings.
     pub fn is_stale(&self, now: Time) -> bool {
-        now >= self.fresh_at.saturating_add(self.interval).saturating_add(self.stale_after)
+        self.schedule.is_stale(now)
     }
 
     /// Returns the next event.
@@ -278,7 +244,7 @@ impl StateCache {
             self.step = Step::TakeOver(parts, Rc::clone(lease));
             return Some(PollAction::Pause);
         }
-        self.look_due = now.saturating_add(self.interval / LOOKS);
+        self.schedule.checked(now);
         let age = self.watch.look(lease, now);
         let is_others = !self.store.is_own(lease);
         let is_published = lease.known.is_some() && lease.parts.contains_key(&Part::Cluster);
@@ -294,19 +260,18 @@ impl StateCache {
             if has_succeeded {
                 self.succeeded(now);
             }
-            self.plan_cycle(now);
+            self.schedule.plan(now);
         }
         let is_taken = is_others && lease.is_held && age.is_none_or(|age| age < self.patience);
         if is_taken {
-            // The cycle waits at least until the next check.
-            self.cycle_due = self.cycle_due.max(self.look_due);
+            self.schedule.wait_for_other();
         }
-        if self.cycle_due > now {
+        if !self.schedule.is_cycle_due(now) {
             return None;
         }
         if !self.store.take(&found) {
             // Another worker has just taken it.
-            self.cycle_due = self.look_due;
+            self.schedule.wait_for_other();
             return None;
         }
         self.begin_cycle(now)
@@ -323,15 +288,19 @@ impl StateCache {
     }
 
     fn begin_cycle(&mut self, now: Time) -> Option<PollAction> {
-        if std::mem::take(&mut self.is_hinted) {
-            self.next_early_poll = now.saturating_add(self.gap());
-        }
+        self.schedule.begin(now, self.content.cluster.is_partial);
         self.cycles = self.cycles.wrapping_add(1).max(1);
         let mut wanted = self.wanted.take();
         wanted.retain(|name| self.content.cluster.is_partial && !self.is_known(name));
-        let wanted = (wanted, self.next_search <= now);
-        let needs = (self.template.needs_http(), self.wants_pipelines);
-        let cycle = Cycle::new((self.cycles, self.store.tag()), self.known.clone(), needs, wanted);
+        let cycle = Cycle::new(Plan {
+            number: self.cycles,
+            numbering: self.store.tag(),
+            known: self.known.clone(),
+            needs_http: self.template.needs_http(),
+            needs_pipelines: self.wants_pipelines,
+            wanted,
+            looks_for_wanted: self.schedule.is_search_due(now),
+        });
         self.go_on(Box::new(cycle), now)
     }
 
@@ -345,23 +314,13 @@ impl StateCache {
         }
     }
 
-    /// Records the outcome of a cycle's search for the wanted names. Clients choose these names, so searches that find
-    /// none become rarer. A new index is still found at once, because its creation changes the state.
+    /// Records the outcome of a cycle's search for the wanted names.
     fn record_search(&mut self, cycle: &mut Cycle, now: Time) {
         match cycle.search() {
             Search::None => cycle.take_wanted().iter().for_each(|name| self.wanted.insert(name)),
-            Search::Found => (self.misses, self.next_search) = (0, now),
-            Search::Missed => {
-                self.misses = self.misses.saturating_add(1);
-                self.next_search = now.saturating_add(self.backed_off(LONGEST_SEARCH));
-            }
+            Search::Found => self.schedule.searched(true, now),
+            Search::Missed => self.schedule.searched(false, now),
         }
-    }
-
-    /// Returns the pause between searches. It doubles with each search that found none of the wanted names.
-    fn backed_off(&self, most: Time) -> Time {
-        let gap = (self.interval / HURRY).min(LONGEST_HURRY);
-        gap.saturating_mul(2_u32.saturating_pow(self.misses)).min(most)
     }
 
     fn go_on(&mut self, mut cycle: Box<Cycle>, now: Time) -> Option<PollAction> {
@@ -391,11 +350,7 @@ impl StateCache {
                 }
                 self.has_succeeded = true;
                 self.succeeded(now);
-                self.plan_cycle(now);
-                if self.is_hinted {
-                    // Other workers may be waiting for the lease.
-                    self.cycle_due = self.cycle_due.max(now.saturating_add(self.gap()));
-                }
+                self.schedule.plan_after_own(now, self.content.cluster.is_partial);
                 self.publish(None)
             }
             Err(error) => {
@@ -418,40 +373,20 @@ impl StateCache {
         self.events.push_back(PollEvent::Failed(error));
         if !goes_on {
             self.is_table_old |= self.table.is_some();
-            self.cycle_due =
-                if self.is_hinted { self.next_early_poll.max(now) } else { now.saturating_add(self.interval) };
+            self.schedule.plan_after_failure(now);
             self.step = Step::Publish(None);
-        }
-    }
-
-    /// Returns the shortest time between two cycles caused by hints. With very many indices each cycle may read an
-    /// overview of all of them. Hints from nonexistent names therefore cause cycles ever more rarely, and finally none.
-    fn gap(&self) -> Time {
-        match self.content.cluster.is_partial {
-            true => self.backed_off(self.interval),
-            false => (self.interval / HURRY).min(LONGEST_HURRY),
         }
     }
 
     /// Records that this or another worker has read the whole state.
     fn succeeded(&mut self, now: Time) {
-        self.fresh_at = now;
+        self.schedule.succeeded(now);
         if let Some(known) = &self.known {
             self.verified = Some((known.clone(), now));
         }
         self.is_table_old |= !std::mem::take(&mut self.missing).is_empty();
         if let Some(table) = &self.table {
             table.trust();
-        }
-    }
-
-    /// Plans the next cycle after one of this or another worker.
-    fn plan_cycle(&mut self, now: Time) {
-        if !self.is_hinted {
-            // Workers that must find a change in the shared data thus also see it within the interval.
-            self.cycle_due = now.saturating_add(self.interval.saturating_sub(self.interval / LOOKS));
-        } else {
-            self.cycle_due = now.max(self.next_early_poll);
         }
     }
 
@@ -479,7 +414,7 @@ impl StateCache {
             true => {
                 self.is_table_old = true;
                 self.events.push_back(PollEvent::TakenOver);
-                self.look_due = now;
+                self.schedule.check_now(now);
             }
             false => self.step = Step::TakeOver(parts, lease),
         }

@@ -20,37 +20,50 @@ use crate::routing::table::{BUCKETS, Buckets, Entry, NameKind, Target, Unrouted,
 /// Answers are read in steps, so that requests do not wait long.
 #[derive(Debug)]
 pub(crate) struct Cycle {
-    /// The number of this cycle.
-    number: u32,
-    /// The last state that was read completely.
-    known: Option<Version>,
+    plan: Plan,
     /// Whether some of the known content may be missing, because the worker that published it may not have finished.
     may_lack: bool,
-    needs_http: bool,
-    /// Whether a request has named a pipeline.
-    needs_pipelines: bool,
-    /// The number for a new numbering of the nodes, if one is needed.
-    numbering: u64,
     /// Whether the state is older than the previous one, or is another cluster's. Nothing known is then certain.
     is_older: bool,
-    /// The names that operations used and the table does not know. With very many indices only these are loaded.
-    wanted: BTreeSet<Rc<str>>,
-    /// Whether the cycle searches for them even if the state has not changed.
-    looks_for_wanted: bool,
-    /// The outcome of that search.
+    /// The outcome of the search for the wanted names.
     search: Search,
-    /// The maximum number of indices in a query for details.
-    most: usize,
     /// How often the last query has failed.
     failures: u8,
     stage: Stage,
     overview: Overview,
     aliases: Option<Aliases>,
-    /// The indices that still need a query for details.
-    left: Vec<String>,
+    left: Left,
     /// The number of answers with details that are not published yet.
     unpublished: usize,
     has_changed: bool,
+}
+
+/// What a cycle knows and has to find.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The number of the cycle.
+    pub number: u32,
+    /// An unused number, for a new numbering of the nodes.
+    pub numbering: u64,
+    /// The last state that was read completely. If there is one, the cycle begins with a query of the version.
+    pub known: Option<Version>,
+    /// Whether the nodes' HTTP addresses are needed.
+    pub needs_http: bool,
+    /// Whether a request has named a pipeline.
+    pub needs_pipelines: bool,
+    /// The names that operations used and the table does not know. With very many indices only these are loaded.
+    pub wanted: BTreeSet<Rc<str>>,
+    /// Whether the cycle searches for them even if the state has not changed.
+    pub looks_for_wanted: bool,
+}
+
+/// The indices that still need a query for details.
+#[derive(Debug)]
+struct Left {
+    /// Their names. They are taken from the end.
+    names: Vec<String>,
+    /// The maximum number of them in a query.
+    most: usize,
 }
 
 /// The outcome of a cycle's search for the wanted names.
@@ -122,34 +135,19 @@ struct NodesAnswer {
 }
 
 impl Cycle {
-    /// Creates a cycle with a number, and an unused number for a new numbering of the nodes. The next pair says whether
-    /// the nodes' HTTP addresses are needed, and whether a request has named a pipeline. It begins with the version if a
-    /// state is known. It searches for the wanted names if the state has changed, or in any case if the second of
-    /// the pair is true.
-    pub fn new(
-        (number, numbering): (u32, u64),
-        known: Option<Version>,
-        (needs_http, needs_pipelines): (bool, bool),
-        (wanted, looks_for_wanted): (BTreeSet<Rc<str>>, bool),
-    ) -> Self {
-        let first = if known.is_some() { StateQuery::Version } else { StateQuery::Overview };
+    /// Creates a cycle.
+    pub fn new(plan: Plan) -> Self {
+        let first = if plan.known.is_some() { StateQuery::Version } else { StateQuery::Overview };
         Self {
-            number,
-            may_lack: known.is_none(),
-            known,
-            needs_http,
-            needs_pipelines,
-            numbering,
+            may_lack: plan.known.is_none(),
+            plan,
             is_older: false,
-            wanted,
-            looks_for_wanted,
             search: Search::None,
-            most: MOST,
             failures: 0,
             stage: Stage::Ask(first),
             overview: Overview::default(),
             aliases: None,
-            left: Vec::new(),
+            left: Left { names: Vec::new(), most: MOST },
             unpublished: 0,
             has_changed: false,
         }
@@ -157,7 +155,7 @@ impl Cycle {
 
     /// Returns the state if it was read completely.
     pub fn known(&self) -> Option<&Version> {
-        self.known.as_ref().filter(|_| matches!(self.stage, Stage::Done))
+        self.plan.known.as_ref().filter(|_| matches!(self.stage, Stage::Done))
     }
 
     /// Returns whether the state has changed.
@@ -173,7 +171,7 @@ impl Cycle {
     /// Takes the wanted names if no search took place.
     pub fn take_wanted(&mut self) -> BTreeSet<Rc<str>> {
         let was_searched = self.search != Search::None;
-        std::mem::take(&mut self.wanted).into_iter().filter(|_| !was_searched).collect()
+        std::mem::take(&mut self.plan.wanted).into_iter().filter(|_| !was_searched).collect()
     }
 
     /// Returns the last query, if it is still unanswered.
@@ -196,9 +194,9 @@ impl Cycle {
         self.stage = match query {
             // The answer may have been too large.
             StateQuery::Details(mut names) if was_sent && names.len() > 1 => {
-                self.most = names.len() / 2;
+                self.left.most = names.len() / 2;
                 names.reverse();
-                self.left.append(&mut names);
+                self.left.names.append(&mut names);
                 self.failures = 0;
                 Stage::Details
             }
@@ -211,7 +209,7 @@ impl Cycle {
     pub fn skips(&mut self, query: &StateQuery) -> bool {
         self.stage = match query {
             StateQuery::Settings => Stage::Nodes,
-            StateQuery::Nodes if !self.needs_http => Stage::Aliases,
+            StateQuery::Nodes if !self.plan.needs_http => Stage::Aliases,
             StateQuery::Pipelines => Stage::Done,
             _ => return false,
         };
@@ -232,7 +230,7 @@ impl Cycle {
                     return Ok(Todo::Pause);
                 }
                 Stage::Settings => Stage::Ask(StateQuery::Settings),
-                Stage::Nodes => match content.cluster.nodes.lack_info(self.needs_http) {
+                Stage::Nodes => match content.cluster.nodes.lack_info(self.plan.needs_http) {
                     true => Stage::Ask(StateQuery::Nodes),
                     false => Stage::Aliases,
                 },
@@ -253,11 +251,11 @@ impl Cycle {
                 Stage::Prune(from) => {
                     // The range ends at the last bucket.
                     let until = from.saturating_add(PRUNED);
-                    (from..until).for_each(|bucket| content.prune(bucket, self.number));
+                    (from..until).for_each(|bucket| content.prune(bucket, self.plan.number));
                     self.stage = if until < BUCKETS { Stage::Prune(until) } else { Stage::Details };
                     return Ok(Todo::Pause);
                 }
-                Stage::Details => match self.next_names() {
+                Stage::Details => match self.left.next() {
                     names if names.is_empty() => Stage::Pipelines,
                     names => Stage::Ask(StateQuery::Details(names)),
                 },
@@ -269,7 +267,7 @@ impl Cycle {
                 }
                 Stage::Pipelines => {
                     let is_needed =
-                        self.needs_pipelines || content.pipelines.is_some() || content.buckets.have_pipelines();
+                        self.plan.needs_pipelines || content.pipelines.is_some() || content.buckets.have_pipelines();
                     if is_needed { Stage::Ask(StateQuery::Pipelines) } else { Stage::Done }
                 }
                 Stage::ReadPipelines(cursor, definitions) => {
@@ -298,10 +296,10 @@ impl Cycle {
         self.stage = match &query {
             StateQuery::Version => {
                 let version = Version::read(&body).map_err(json)?;
-                self.is_older = self.known.as_ref().is_some_and(|known| version.is_before(known));
+                self.is_older = self.plan.known.as_ref().is_some_and(|known| version.is_before(known));
                 // With very many indices the table may lack existing ones although the state has not changed.
-                let is_searched = self.looks_for_wanted && !self.wanted.is_empty();
-                let is_known = self.known.as_ref() == Some(&version) && !is_searched;
+                let is_searched = self.plan.looks_for_wanted && !self.plan.wanted.is_empty();
+                let is_known = self.plan.known.as_ref() == Some(&version) && !is_searched;
                 match is_known {
                     true if content.pipelines.is_none() => Stage::Pipelines,
                     true => Stage::Done,
@@ -331,16 +329,16 @@ impl Cycle {
     fn read_overview(&mut self, mut cursor: JsonCursor, content: &mut Content) -> Result<Stage, CursorError> {
         let is_found = Cell::new(false);
         let wanted = |name: &str, count: usize| {
-            let is_wanted = self.wanted.contains(name);
+            let is_wanted = self.plan.wanted.contains(name);
             is_found.set(is_found.get() || is_wanted);
             count <= MANY || is_wanted
         };
         let nothing_known = Buckets::default();
         let known = if self.is_older { &nothing_known } else { &content.buckets };
-        let is_all = self.overview.read(&mut cursor, STEP, (known, self.number), wanted)?;
+        let is_all = self.overview.read(&mut cursor, STEP, (known, self.plan.number), wanted)?;
         match is_found.get() {
             true => self.search = Search::Found,
-            false if self.search == Search::None && !self.wanted.is_empty() => self.search = Search::Missed,
+            false if self.search == Search::None && !self.plan.wanted.is_empty() => self.search = Search::Missed,
             false => {}
         }
         if !is_all {
@@ -348,19 +346,18 @@ impl Cycle {
         }
         let version = self.overview.version();
         let nothing = || CursorError { at: cursor.position(), problem: "the state has no version".to_owned() };
-        self.known = Some(version.ok_or_else(nothing)?);
+        self.plan.known = Some(version.ok_or_else(nothing)?);
         self.has_changed = true;
         if self.is_older {
-            content.restart(self.numbering);
+            content.restart(self.plan.numbering);
         }
-        content.set_nodes(std::mem::take(&mut self.overview.nodes), self.numbering);
+        content.set_nodes(std::mem::take(&mut self.overview.nodes), self.plan.numbering);
         let is_partial = self.overview.indices > MANY;
         if content.cluster.is_partial != is_partial {
             content.change_cluster(|cluster| cluster.is_partial = is_partial);
         }
-        self.left = std::mem::take(&mut self.overview.changed).into_values().flatten().collect();
-        // Names are taken from the end.
-        self.left.reverse();
+        self.left.names = std::mem::take(&mut self.overview.changed).into_values().flatten().collect();
+        self.left.names.reverse();
         Ok(Stage::Settings)
     }
 
@@ -398,7 +395,7 @@ impl Cycle {
             // The target is unchanged.
             (None, entry) => {
                 let index = entry.and_then(|entry| {
-                    entry.seen().set(self.number);
+                    entry.seen().set(self.plan.number);
                     entry.target()?.index.as_deref().ok()
                 });
                 self.want_too(alias, index, content);
@@ -414,10 +411,10 @@ impl Cycle {
     }
 
     fn set_target(&mut self, name: &str, target: Target, content: &mut Content) {
-        target.seen.set(self.number);
+        target.seen.set(self.plan.number);
         self.want_too(name, target.index.as_deref().ok(), content);
         match content.buckets.get(name) {
-            Some(Entry::Target(known)) if known.is_like(&target) => known.seen.set(self.number),
+            Some(Entry::Target(known)) if known.is_like(&target) => known.seen.set(self.plan.number),
             _ => content.set_target(name, target),
         }
     }
@@ -425,32 +422,13 @@ impl Cycle {
     /// If the alias is wanted, also wants the index that it leads to.
     fn want_too(&mut self, name: &str, index: Option<&str>, content: &Content) {
         if let Some(index) = index
-            && self.wanted.contains(name)
+            && self.plan.wanted.contains(name)
             && content.buckets.index(index).is_none()
-            && !self.left.iter().any(|left| left == index)
+            && !self.left.names.iter().any(|left| left == index)
         {
             self.search = Search::Found;
-            self.left.push(index.to_owned());
+            self.left.names.push(index.to_owned());
         }
-    }
-
-    /// Takes the names for the next query, as many as fit.
-    fn next_names(&mut self) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut room = LONGEST_PATH.saturating_sub(Details::path([]).len());
-        while names.len() < self.most {
-            let Some(name) = self.left.pop() else { break };
-            let length = encoded(&name).map(str::len).sum::<usize>().saturating_add(1);
-            if length <= room {
-                room = room.saturating_sub(length);
-                names.push(name);
-            } else if !names.is_empty() {
-                self.left.push(name);
-                break;
-            }
-            // A name that is too long for any query cannot be an index.
-        }
-        names
     }
 
     fn read_details(
@@ -501,6 +479,27 @@ impl Cycle {
         }
         self.unpublished = 0;
         Todo::Publish
+    }
+}
+
+impl Left {
+    /// Takes the names for the next query, as many as fit.
+    fn next(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut room = LONGEST_PATH.saturating_sub(Details::path([]).len());
+        while names.len() < self.most {
+            let Some(name) = self.names.pop() else { break };
+            let length = encoded(&name).map(str::len).sum::<usize>().saturating_add(1);
+            if length <= room {
+                room = room.saturating_sub(length);
+                names.push(name);
+            } else if !names.is_empty() {
+                self.names.push(name);
+                break;
+            }
+            // A name that is too long for any query cannot be an index.
+        }
+        names
     }
 }
 

@@ -9,6 +9,7 @@ mod cache;
 mod cycle;
 mod details;
 mod overview;
+mod schedule;
 mod state_query;
 mod wanted;
 
