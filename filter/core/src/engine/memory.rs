@@ -67,6 +67,12 @@ impl Memory {
         used.saturating_add(self.scratch()).saturating_add(more) <= self.0.limit.get()
     }
 
+    /// Returns whether there is room for this many bytes more that are gone before the next copy is made, so that they may
+    /// take the room for copies.
+    pub fn has_room_meanwhile(&self, more: u64) -> bool {
+        more == 0 || self.used().saturating_add(more) <= self.0.limit.get()
+    }
+
     /// Returns the room for more of a request, of whose body `of_request` more bytes are allowed.
     pub fn room(&self, of_request: u64) -> Room {
         Room { of_request, of_memory: self.0.limit.get().saturating_sub(self.used()), scratch: self.scratch() }

@@ -318,7 +318,7 @@ impl Engine {
     pub fn has_room(&self, call: CallId, bytes: usize) -> bool {
         let Some(batch) = self.calls.batch(call) else { return true };
         let expected = self.requests.expected(&batch.shares);
-        self.memory.has_room((bytes as u64).saturating_sub(expected), 0)
+        self.memory.has_room_meanwhile((bytes as u64).saturating_sub(expected))
     }
 
     fn request_head(&mut self, id: RequestId, headers: Vec<(String, Vec<u8>)>, route: Option<&[u8]>, end: bool) {

@@ -154,6 +154,9 @@ fn an_answer_without_room_is_not_read() {
     let call = harness.calls[0].id;
     assert!(harness.engine.has_room(call, 1 << 20));
     assert!(!harness.engine.has_room(call, 9 << 20));
+    // Room for an answer of the usual length was reserved, whatever the limit is now.
+    harness.engine.memory.set_limit(1);
+    assert!(harness.engine.has_room(call, 300) && !harness.engine.has_room(call, 1 << 20));
 }
 
 #[test]
