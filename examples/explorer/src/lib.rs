@@ -4,6 +4,7 @@
 //! [`Cluster`](cluster::Cluster) explains requests, [`forwarding`] computes what is forwarded between the nodes, and
 //! [`simulation`] simulates many requests.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
+#![warn(missing_docs)]
 
 pub mod cluster;
 pub mod forwarding;

@@ -93,6 +93,7 @@
 //! [`RoutingTable`](routing::RoutingTable) locates each operation's primary shard, and [`Answer`](bulk::Answer) holds
 //! the items of a node's answer. Read on in [`engine`], then [`bulk`], [`routing`] and [`config`].
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
+#![warn(missing_docs)]
 
 #[macro_use]
 mod reason;

@@ -8,7 +8,7 @@
 //! Envoy's instructions.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::unreachable)]
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
-#![allow(unsafe_code, missing_docs)]
+#![allow(unsafe_code)]
 
 mod build;
 #[cfg(feature = "forced-trap")]

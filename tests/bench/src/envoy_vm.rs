@@ -3,7 +3,7 @@
 //! Each tick measures one of them, so that no callback blocks Envoy for long.
 
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
-#![allow(unsafe_code, missing_docs)]
+#![allow(unsafe_code)]
 
 use std::time::Duration;
 

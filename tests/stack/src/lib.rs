@@ -19,6 +19,7 @@
 //!
 //! A child process ends when its value is dropped, and when this process ends in any way. The exception is a process
 //! that was started with [`Lifetime::Independent`] and left running: [`stop_left_running`] stops it.
+#![warn(missing_docs)]
 
 mod account;
 mod client;
