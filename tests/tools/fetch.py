@@ -62,7 +62,6 @@ VALGRIND = ("valgrind",)
 SYSLOG_NG = ("syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl")
 OTEL_COLLECTOR = CLIENTS / "otel-collector"
 PINO = CLIENTS / "pino"
-GO_CACHE = TOOLS_FOLDER / "go-cache"  # Go's build cache: all programs share its library, some share much more
 # Disables optimizations, which saves a third of the compile time, and data for debuggers, a tenth. No test needs fast
 # programs, except k6, which sends load.
 GO_FLAGS = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-N -l -dwarf=false"]
@@ -559,8 +558,10 @@ def go():
 
 
 def go_environment(modules):
-    return dict(GOMODCACHE=str(modules), GOCACHE=str(GO_CACHE), GOFLAGS="-modcacherw", GOTOOLCHAIN="local", GOWORK="off",
-                CGO_ENABLED="0", GOGC=GO_COMPILER_GARBAGE)
+    """Returns the settings of all compilers. Go's build cache is the user's, so that the programs share Go's library, and
+    another checkout compiles nothing again."""
+    return dict(GOMODCACHE=str(modules), GOFLAGS="-modcacherw", GOTOOLCHAIN="local", GOWORK="off", CGO_ENABLED="0",
+                GOGC=GO_COMPILER_GARBAGE)
 
 
 def build_go(module, version, checksum, packages, output, target, flags=(), **environment):
