@@ -147,8 +147,8 @@ impl Cluster {
         let target = table.write_target(name).map_err(unrouted)?;
         let choice = target.choice(id.map(hash), routing).map_err(unrouted)?.ok_or(Unusable::NoId)?;
         Ok(Place {
-            index: target.index().to_owned(),
-            kind: target.kind(),
+            index: target.index.to_owned(),
+            kind: target.kind,
             shard: choice.shard,
             node: target.primary(choice.shard).map(NodeName::from),
             choice,

@@ -1,14 +1,14 @@
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, Visitor};
 
+use super::operation::OfAction;
 use super::splice::NULL;
 use super::{Action, Gap, Parameter, Splice};
 use crate::invariant::{Count, found, part};
-use crate::json::{FastReader, Object, present};
+use crate::json::{Distinct, FastReader, present};
 
 /// The longest document id that a cluster takes, in bytes of UTF-8.
 const MAX_ID: usize = 512;
@@ -212,27 +212,12 @@ impl<'a> Parsed<'a> {
 
     /// Parses a line in any JSON notation.
     fn json(line: &'a [u8]) -> Result<Self, LineError> {
-        let (action, parameters) = match serde_json::from_slice(line).map_err(|_| LineError)? {
-            Line::Index(Object(parameters)) => (Action::Index, parameters),
-            Line::Create(Object(parameters)) => (Action::Create, parameters),
-            Line::Update(Object(parameters)) => (Action::Update, parameters),
-            Line::Delete(Object(parameters)) => (Action::Delete, parameters),
-        };
+        let line: OfAction<Parameters<'_>> = serde_json::from_slice(line).map_err(|_| LineError)?;
+        let (action, parameters) = line.into_parts();
         let extra = parameters.extra(action)?;
         let Parameters { index, id, routing, .. } = parameters;
         Ok(Self { action, names: Names { index, id, routing }, extra })
     }
-}
-
-/// `{"index": {…}}`: an object with exactly one key, the action.
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Line<'a> {
-    #[serde(borrow)]
-    Index(Object<Parameters<'a>>),
-    Create(Object<Parameters<'a>>),
-    Update(Object<Parameters<'a>>),
-    Delete(Object<Parameters<'a>>),
 }
 
 /// The versions of its document at which an operation is carried out.
@@ -273,7 +258,8 @@ struct Parameters<'a> {
     if_seq_no: Option<Integer>,
     if_primary_term: Option<Integer>,
     _type: Option<Type>,
-    dynamic_templates: Option<Templates>,
+    /// The names of dynamic templates, by the fields that they apply to.
+    dynamic_templates: Option<Distinct<String>>,
 }
 
 impl<'a> Parameters<'a> {
@@ -332,36 +318,6 @@ enum VersionType {
     External,
     ExternalGt,
     ExternalGte,
-}
-
-/// The names of dynamic templates, by the fields that they apply to.
-#[derive(Debug, PartialEq)]
-struct Templates;
-
-impl<'de> Deserialize<'de> for Templates {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(TemplatesVisitor)
-    }
-}
-
-struct TemplatesVisitor;
-
-impl<'de> Visitor<'de> for TemplatesVisitor {
-    type Value = Templates;
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("an object of strings, each with a different key")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = BTreeSet::new();
-        while let Some((field, _)) = map.next_entry::<String, String>()? {
-            if !fields.insert(field) {
-                return Err(A::Error::custom("duplicate key"));
-            }
-        }
-        Ok(Templates)
-    }
 }
 
 /// The only type of documents that Elasticsearch 7 and OpenSearch 1 create.

@@ -1,15 +1,14 @@
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::operation::OfAction;
 use super::{Action, ErrorItem, quotation};
 use crate::hash::hash;
 use crate::invariant::{Count, part};
-use crate::json::{FastReader, Object, shallow_value};
+use crate::json::{FastReader, Text, each_element, each_field, shallow_value};
 
 /// A node's answer to a batch, split into its items without re-serialising them.
 ///
@@ -377,26 +376,8 @@ fn position(text: &str, body: &[u8]) -> Option<Range<u32>> {
     (end <= body.len()).then_some(start as u32..end as u32)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Item<'a> {
-    #[serde(borrow)]
-    Index(Object<ItemFields<'a>>),
-    Create(Object<ItemFields<'a>>),
-    Update(Object<ItemFields<'a>>),
-    Delete(Object<ItemFields<'a>>),
-}
-
-impl<'a> Item<'a> {
-    fn into_parts(self) -> (Action, ItemFields<'a>) {
-        match self {
-            Self::Index(Object(fields)) => (Action::Index, fields),
-            Self::Create(Object(fields)) => (Action::Create, fields),
-            Self::Update(Object(fields)) => (Action::Update, fields),
-            Self::Delete(Object(fields)) => (Action::Delete, fields),
-        }
-    }
-}
+/// An item in any notation.
+type Item<'a> = OfAction<ItemFields<'a>>;
 
 #[derive(Deserialize)]
 struct ItemFields<'a> {
@@ -421,76 +402,38 @@ impl<'a> Parsed<'a> {
     fn read(body: &'a [u8], most: usize) -> Result<Self, AnswerError> {
         // Parsing nested values takes a byte for each level.
         shallow_value(body).ok_or(AnswerError)?;
-        let mut from = serde_json::Deserializer::from_slice(body);
-        let parsed = from.deserialize_map(ParsedVisitor { most }).map_err(|_| AnswerError)?;
-        from.end().map_err(|_| AnswerError)?;
-        Ok(parsed)
-    }
-}
-
-struct ParsedVisitor {
-    most: usize,
-}
-
-impl<'de> Visitor<'de> for ParsedVisitor {
-    type Value = Parsed<'de>;
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("an answer to a bulk request")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parsed<'de>, A::Error> {
+        let text: &RawValue = serde_json::from_slice(body).map_err(|_| AnswerError)?;
         let (mut took, mut ingest_took, mut errors_first, mut items) = (None, None, false, None);
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            match key.as_ref() {
-                "took" => took = Some(map.next_value()?),
-                "ingest_took" => ingest_took = Some(map.next_value()?),
-                "items" if items.is_some() => return Err(A::Error::duplicate_field("items")),
-                "items" => items = Some(map.next_value_seed(Items { most: self.most })?),
+        let number = |value: &RawValue| serde_json::from_str::<u64>(value.get()).ok();
+        let is_read = each_field(text, |key, value| {
+            let Ok(Text(key)) = serde_json::from_str(key.get()) else { return false };
+            let read = match key.as_ref() {
+                "took" => number(value).map(|time| took = Some(time)),
+                "ingest_took" => number(value).map(|time| ingest_took = Some(time)),
                 "errors" => {
                     errors_first = took.is_none();
-                    map.next_value::<IgnoredAny>()?;
+                    Some(())
                 }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        let items = items.ok_or_else(|| A::Error::missing_field("items"))?;
-        Ok(Parsed { head: Head { took: took.unwrap_or_default(), ingest_took, errors_first }, items })
+                "items" if items.is_some() => None,
+                "items" => listed(value, most).map(|list| items = Some(list)),
+                _ => Some(()),
+            };
+            read.is_some()
+        });
+        let items = items.filter(|_| is_read).ok_or(AnswerError)?;
+        Ok(Self { head: Head { took: took.unwrap_or_default(), ingest_took, errors_first }, items })
     }
 }
 
-/// The texts of at most `most` items.
-struct Items {
-    most: usize,
-}
-
-impl<'de> DeserializeSeed<'de> for Items {
-    type Value = Vec<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Items {
-    type Value = Vec<&'de RawValue>;
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "at most {} items", self.most)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = from.next_element()? {
-            if items.len() >= self.most {
-                return Err(A::Error::invalid_length(items.len(), &self));
-            }
-            items.push(item);
-        }
-        Ok(items)
-    }
+/// Returns the texts of the items in an array, if there are at most `most`.
+fn listed(array: &RawValue, most: usize) -> Option<Vec<&RawValue>> {
+    let mut items = Vec::new();
+    let is_all = each_element(array, |item| {
+        let fits = items.len() < most;
+        items.extend(fits.then_some(item));
+        fits
+    });
+    is_all.then_some(items)
 }
 
 #[cfg(test)]

@@ -1,12 +1,7 @@
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::filter_path::{FilterPath, Selection, Verdict};
-use crate::json::shallow_value;
+use crate::json::{Text, each_element, each_field, shallow_value};
 
 impl FilterPath {
     /// Returns the selected part of an answer. Returns `None` if the answer is not JSON or is nested too deeply.
@@ -45,10 +40,11 @@ fn write_object(text: &RawValue, inside: &Selection<'_>, to: &mut Vec<u8>) -> bo
         to.push(if before == start { b'{' } else { b',' });
         append(key, to);
         to.push(b':');
-        let name: Option<Name<'_>> = serde_json::from_str(key.get()).ok();
-        if !name.is_some_and(|Name(name)| write(value, inside.field(&name), to)) {
+        let name: Option<Text<'_>> = serde_json::from_str(key.get()).ok();
+        if !name.is_some_and(|Text(name)| write(value, inside.field(&name), to)) {
             to.truncate(before);
         }
+        true
     });
     is_read && close(b'}', start, to)
 }
@@ -61,6 +57,7 @@ fn write_array(text: &RawValue, inside: &Selection<'_>, to: &mut Vec<u8>) -> boo
         if !write(element, inside.clone().verdict(), to) {
             to.truncate(before);
         }
+        true
     });
     is_read && close(b']', start, to)
 }
@@ -77,47 +74,6 @@ fn close(with: u8, start: usize, to: &mut Vec<u8>) -> bool {
 fn append(text: &RawValue, to: &mut Vec<u8>) -> bool {
     to.extend_from_slice(text.get().as_bytes());
     true
-}
-
-/// A key with its escapes resolved.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Calls `act` with each key and value of an object, in order and unparsed. A list of them would take many times the
-/// length of the text. Returns whether the text is an object.
-fn each_field<'a>(text: &'a RawValue, act: impl FnMut(&'a RawValue, &'a RawValue)) -> bool {
-    serde_json::Deserializer::from_str(text.get()).deserialize_map(Each(act)).is_ok()
-}
-
-/// Calls `act` with each element of an array. Returns whether the text is an array.
-fn each_element<'a>(text: &'a RawValue, mut act: impl FnMut(&'a RawValue)) -> bool {
-    let act = |element: &'a RawValue, _: &'a RawValue| act(element);
-    serde_json::Deserializer::from_str(text.get()).deserialize_seq(Each(act)).is_ok()
-}
-
-/// A callback for each field of an object, or for each element of an array, which it gets twice.
-struct Each<F>(F);
-
-impl<'de, F: FnMut(&'de RawValue, &'de RawValue)> Visitor<'de> for Each<F> {
-    type Value = ();
-
-    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("an object or an array")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((key, value)) = map.next_entry()? {
-            (self.0)(key, value);
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
-        while let Some(element) = elements.next_element()? {
-            (self.0)(element, element);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

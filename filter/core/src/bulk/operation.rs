@@ -3,7 +3,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::invariant::Count;
-use crate::json::FastReader;
+use crate::json::{FastReader, Object};
 
 /// One operation of a request: its position in the body, and its destination. It is small, because a request may have a
 /// million of them.
@@ -59,6 +59,27 @@ pub enum Action {
     Update,
     /// Removes the document.
     Delete,
+}
+
+/// A JSON object with exactly one key, an action: `{"index": {…}}`.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OfAction<T> {
+    Index(Object<T>),
+    Create(Object<T>),
+    Update(Object<T>),
+    Delete(Object<T>),
+}
+
+impl<T> OfAction<T> {
+    pub fn into_parts(self) -> (Action, T) {
+        match self {
+            Self::Index(Object(value)) => (Action::Index, value),
+            Self::Create(Object(value)) => (Action::Create, value),
+            Self::Update(Object(value)) => (Action::Update, value),
+            Self::Delete(Object(value)) => (Action::Delete, value),
+        }
+    }
 }
 
 impl Action {

@@ -1,7 +1,7 @@
 use serde_json::value::RawValue;
 
 use crate::invariant::Count;
-use crate::json::shallow_value;
+use crate::json::{end_of_string, shallow_value};
 
 /// The maximum growth of a printed JSON text. A cluster's answer grows 2.4 times. A text of brackets only would grow
 /// two hundred times, which no client needs.
@@ -72,21 +72,10 @@ fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let end = match text.first()? {
         b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
-        b'"' => end_of_string(text),
+        b'"' => end_of_string(text.get(1..)?).map_or(text.len(), |end| end.saturating_add(2)),
         _ => text.iter().position(|byte| b",:]} \t\r\n".contains(byte)).unwrap_or(text.len()),
     };
     text.split_at_checked(end)
-}
-
-/// Returns the end of the string with which the text begins.
-fn end_of_string(text: &[u8]) -> usize {
-    let mut is_escaped = false;
-    let closes = |byte: &u8| {
-        let closes = *byte == b'"' && !is_escaped;
-        is_escaped = *byte == b'\\' && !is_escaped;
-        closes
-    };
-    text.iter().skip(1).position(closes).map_or(text.len(), |end| end.saturating_add(2))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use crate::invariant::found;
+use crate::json::end_of_string;
 
 /// The beginning of a quotation.
 const START: &str = "[Source: (byte[])";
@@ -39,26 +40,12 @@ pub(super) fn write_unquoted(json: &str, to: &mut Vec<u8>) {
         to.extend_from_slice(before.as_bytes());
         to.extend_from_slice(REDACTED.as_bytes());
         // The quoted text may itself contain the end marker, but not the end of the string.
-        let (string, _) = quotation.split_at_checked(end_of_string(quotation)).unwrap_or((quotation, ""));
+        let end = end_of_string(quotation.as_bytes());
+        let (string, _) = end.and_then(|end| quotation.split_at_checked(end)).unwrap_or((quotation, ""));
         let end = string.rfind(END).unwrap_or(string.len());
         rest = found(quotation.get(end..), "a string ends within its text").unwrap_or_default();
     }
     to.extend_from_slice(rest.as_bytes());
-}
-
-/// Returns the end of the string in which the text begins.
-fn end_of_string(text: &str) -> usize {
-    let mut bytes = text.bytes().enumerate();
-    while let Some((place, byte)) = bytes.next() {
-        match byte {
-            b'"' => return place,
-            b'\\' => {
-                bytes.next();
-            }
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]

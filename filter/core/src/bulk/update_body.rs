@@ -1,16 +1,13 @@
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::json::{Object, present};
+use crate::json::{Distinct, Object, present};
 
 /// The longest run of characters that may be a number. Newer versions refuse numbers of more than 1,000 characters.
 const MAX_NUMBER: usize = 100;
-
-/// The longest key that all versions accept, in bytes of UTF-8. OpenSearch 3 refuses longer ones.
-const MAX_KEY: usize = 50_000;
 
 /// The longest body, in bytes. It bounds strings, of which some JSON readers refuse longer ones.
 const MAX_BODY: usize = 20_000_000;
@@ -85,13 +82,7 @@ impl Script {
 }
 
 /// A JSON object in which no object, at any depth, has a duplicate key.
-struct StrictObject;
-
-impl<'de> Deserialize<'de> for StrictObject {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(StrictVisitor).map(|()| Self)
-    }
-}
+type StrictObject = Distinct<StrictValue>;
 
 struct StrictValue;
 
@@ -110,15 +101,8 @@ impl<'de> Visitor<'de> for StrictVisitor {
         to.write_str("JSON without duplicate keys")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut keys = BTreeSet::new();
-        while let Some(key) = map.next_key::<String>()? {
-            map.next_value::<StrictValue>()?;
-            if key.len() > MAX_KEY || !keys.insert(key) {
-                return Err(A::Error::custom("duplicate or too long key"));
-            }
-        }
-        Ok(())
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        StrictObject::deserialize(MapAccessDeserializer::new(map)).map(|_| ())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
@@ -159,6 +143,7 @@ fn has_long_number(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::MAX_KEY;
 
     #[test]
     fn vouches_for_documents_and_scripts() {

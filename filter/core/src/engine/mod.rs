@@ -65,10 +65,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use hashbrown::HashMap;
+
 use crate::Time;
 use crate::config::{Config, RuntimeSettings};
 use crate::routing::{PollEvent, RoutingTable, SharedData, UpstreamId, Upstreams};
-use admin::{Admin, Healths, Taken, View};
+use admin::{Admin, Health, Taken, View};
 use batching::{Batch, Holds};
 use calls::{Calls, Purpose};
 use cluster_view::ClusterView;
@@ -118,7 +120,8 @@ pub struct Engine {
     /// The last reported memory size of the VM, in bytes.
     vm_memory: u64,
     admin: Admin,
-    healths: Healths,
+    /// The outcome of the last batch to each upstream.
+    healths: HashMap<UpstreamId, Health>,
     build: Build,
 }
 
@@ -138,7 +141,7 @@ impl Engine {
             metrics: Metrics::default(),
             vm_memory: 0,
             admin: Admin::default(),
-            healths: Healths::default(),
+            healths: HashMap::new(),
             build: Build::default(),
             intake: Intake::new(&config, origin),
             settings: Settings::new(config),
@@ -204,24 +207,16 @@ impl Engine {
 
     /// Returns the next command for a root callback: a call, a reply, or a timer.
     pub fn poll_root(&mut self) -> Option<Command> {
-        if let Some(command) = self.outbox.pop_for_root() {
-            return Some(command);
-        }
-        if let Some(call) = self.next_state_query().or_else(|| self.next_batch()) {
-            return Some(Command::Call(call));
-        }
-        if let Some(measurement) = self.admin.next_measurement(&self.cluster) {
-            return Some(measurement);
-        }
-        if let Some(reply) = self.outbox.pop_reply(&self.memory) {
-            return Some(reply);
-        }
-        if (self.cluster.is_paused() || self.outbox.has_replies())
-            && let Some(wake) = self.outbox.wake()
-        {
-            return Some(wake);
-        }
-        self.outbox.set_timer(self.next_deadline(), self.now)
+        self.outbox
+            .pop_for_root()
+            .or_else(|| self.next_state_query().or_else(|| self.next_batch()).map(Command::Call))
+            .or_else(|| self.admin.next_measurement(&self.cluster))
+            .or_else(|| self.outbox.pop_reply(&self.memory))
+            .or_else(|| {
+                let is_wake_needed = self.cluster.is_paused || self.outbox.has_replies();
+                if is_wake_needed { self.outbox.wake() } else { None }
+            })
+            .or_else(|| self.outbox.set_timer(self.next_deadline(), self.now))
     }
 
     /// Returns whether the engine has worked on the cluster state since the last call, so that the shell can measure
@@ -242,7 +237,7 @@ impl Engine {
 
     /// Returns the routing table, once the cluster state is known.
     pub fn table(&self) -> Option<&RoutingTable> {
-        self.cluster.table().map(Rc::as_ref)
+        self.cluster.state.table().map(Rc::as_ref)
     }
 
     /// Returns the routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that
@@ -378,7 +373,7 @@ impl Engine {
                 self.incoming.set(response.body.capacity() as u64);
                 self.batch_returned(&mut batch, None, response.status == 200);
                 if reveals_a_change(&response.body) {
-                    self.cluster.poll_soon(self.now);
+                    self.cluster.state.poll_soon(self.now);
                 }
                 let verdict = self.reading().read(&batch, response);
                 self.apply(batch, verdict);
@@ -393,7 +388,7 @@ impl Engine {
         if let Some(batch) = self.calls.batch(call)
             && batch.upstream != UpstreamId::COORDINATOR
         {
-            self.cluster.miss(batch.upstream);
+            self.cluster.state.miss(batch.upstream);
             self.follow_state();
         }
         self.call_ended(call, Failure::NotSent);
@@ -403,13 +398,13 @@ impl Engine {
     fn call_ended(&mut self, call: CallId, failure: Failure) {
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => {
-                self.cluster.failed(failure != Failure::NotSent, self.now);
+                self.cluster.state.failed(failure != Failure::NotSent, self.now);
                 self.follow_state();
             }
             Some(Purpose::Batch(mut batch)) => {
                 self.batch_returned(&mut batch, Some(failure), false);
                 // Whatever happened to the node, the table may be out of date.
-                self.cluster.poll_soon(self.now);
+                self.cluster.state.poll_soon(self.now);
                 let verdict = self.reading().failed(&batch, failure);
                 self.apply(batch, verdict);
             }
@@ -419,7 +414,7 @@ impl Engine {
 
     /// Notes that a call with a batch has ended.
     fn batch_returned(&mut self, batch: &mut Batch, failure: Option<Failure>, is_answered: bool) {
-        self.healths.note(batch.upstream, failure, self.now);
+        self.healths.insert(batch.upstream, Health { at: self.now, failure });
         batches::returned(&mut self.metrics, batch, self.now);
         self.holds.finished(batch, is_answered, self.now);
     }
@@ -427,7 +422,7 @@ impl Engine {
     fn reading(&self) -> Reading<'_> {
         Reading {
             requests: &self.requests,
-            orders_items: self.cluster.table().is_some_and(|table| table.orders_items()),
+            orders_items: self.cluster.state.table().is_some_and(|table| table.orders_items),
             memory: &self.memory,
         }
     }
@@ -451,7 +446,7 @@ impl Engine {
 
     /// Handles new cluster events, a new routing table and new run-time settings.
     fn follow_state(&mut self) {
-        while let Some(event) = self.cluster.next_event() {
+        while let Some(event) = self.cluster.state.next_event() {
             match event {
                 PollEvent::Loaded => self.count(Counter::StateLoads, 1),
                 PollEvent::TakenOver => self.count(Counter::StateTakeovers, 1),
@@ -523,7 +518,7 @@ impl Engine {
     /// Returns the gauges. A gauge that is missing is zero.
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = batches::gauges(&self.holds, &self.calls);
-        if self.cluster.is_awake() {
+        if self.cluster.state.is_awake() {
             let of_worker = [
                 (Gauge::Memory, self.memory.used()),
                 (Gauge::MemoryLimit, self.settings.current.limits.memory),
@@ -532,7 +527,7 @@ impl Engine {
             ];
             gauges.extend(of_worker);
         }
-        if let Some((version, at)) = self.cluster.verified() {
+        if let Some((version, at)) = self.cluster.state.verified() {
             let verified = self.intake.ids.since_epoch().saturating_add(at).as_secs();
             gauges.extend([(Gauge::StateVersion, version.version), (Gauge::StateVerified, verified)]);
         }
@@ -553,7 +548,7 @@ impl Engine {
 
     fn woken(&mut self) {
         self.outbox.woken();
-        self.cluster.woken();
+        self.cluster.is_paused = false;
     }
 
     /// Returns the earliest time at which work is due that no call or request triggers.

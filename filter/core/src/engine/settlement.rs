@@ -10,7 +10,7 @@ use super::cluster_view::ClusterView;
 use super::command::{RequestId, Response};
 use super::head::SlotClass;
 use super::memory::Memory;
-use super::metrics::{Counter, Metrics, RetryCause};
+use super::metrics::{Counter, Metrics};
 use super::observe::access_log;
 use super::outbox::{Outbox, Reply};
 use super::requests::{ItemNumbers, NodeAnswer, Outcome, Part, Refusal, Requests, WholeAnswer};
@@ -48,7 +48,7 @@ impl Settlement<'_> {
         let (caller, class) = (request.caller, request.class);
         let Some(found) = found(request.shares.get_mut(usize::from(share)), "it has a part") else { return };
         let upstream = found.destination.upstream;
-        let is_gone = self.cluster.is_gone(upstream);
+        let is_gone = self.cluster.gone.contains(&upstream);
         if is_gone {
             found.destination = found.destination.at_coordinator();
         }
@@ -74,7 +74,7 @@ impl Settlement<'_> {
             Verdict::Items(items) => self.settle_items(&batch, items),
             Verdict::Misplaced(misplaced) => self.settle_misplaced(&batch, misplaced),
             Verdict::Busy(response) => {
-                if let Err(batch) = self.send_later(batch, RetryCause::Busy) {
+                if let Err(batch) = self.send_later(batch, Counter::BatchesRetriedBusy) {
                     self.settle_refused(&batch, response);
                 }
             }
@@ -82,7 +82,7 @@ impl Settlement<'_> {
             Verdict::Separate => self.separate(batch),
             Verdict::NotSent => self.offer_again(batch),
             Verdict::Lost => {
-                if let Err(batch) = self.send_later(Batch { lost: true, ..batch }, RetryCause::Lost) {
+                if let Err(batch) = self.send_later(Batch { lost: true, ..batch }, Counter::BatchesRetriedLost) {
                     self.settle_unknown(&batch, Failure::Lost);
                 }
             }
@@ -96,7 +96,7 @@ impl Settlement<'_> {
     /// Call it for each new routing table, with all known upstreams that have no node in the table.
     pub fn redirect_from(&mut self, gone: &[UpstreamId]) {
         let nodes = gone.iter().copied().filter(|upstream| *upstream != UpstreamId::COORDINATOR);
-        self.cluster.set_gone(nodes.clone());
+        self.cluster.gone = nodes.clone().collect();
         for upstream in nodes {
             let requests = &*self.requests;
             let redirected = self.holds.redirect(upstream, self.now, |id| requests.contains(id));
@@ -147,7 +147,7 @@ impl Settlement<'_> {
         let Misplaced { headers, answer, found, names } = misplaced;
         self.count(Counter::AnswersMismatched(batch.upstream), 1);
         names.iter().for_each(|name| self.cluster.distrust(name));
-        self.cluster.poll_soon(self.now);
+        self.cluster.state.poll_soon(self.now);
         let answer = Rc::new(NodeAnswer::new(&headers, answer, self.memory));
         let unknown = self.unknown(batch.upstream, Failure::Mismatch);
         let mut found = found.into_iter();
@@ -268,7 +268,7 @@ impl Settlement<'_> {
         let rest = Batch { shares: again.clone(), ..batch.clone() };
         if are_separate {
             self.separate(rest);
-        } else if self.send_later(rest, RetryCause::Busy).is_err() {
+        } else if self.send_later(rest, Counter::BatchesRetriedBusy).is_err() {
             return false;
         }
         for held in &again {
@@ -287,17 +287,17 @@ impl Settlement<'_> {
         }
     }
 
-    /// Schedules a batch to be sent again, after a delay that doubles each time. Returns the batch if it has used up
-    /// its attempts, or would be sent after its timeout.
+    /// Schedules a batch to be sent again, after a delay that doubles each time, and counts it. Returns the batch if it
+    /// has used up its attempts, or would be sent after its timeout.
     ///
     /// The caller must have checked that there is room for another answer to operations that were already answered.
-    fn send_later(&mut self, batch: Batch, cause: RetryCause) -> Result<(), Box<Batch>> {
+    fn send_later(&mut self, batch: Batch, counter: fn(UpstreamId) -> Counter) -> Result<(), Box<Batch>> {
         let at = self.now.saturating_add(self.config.retry.backoff(batch.retries, self.calls_begun));
         let in_time = at < batch.first_sent.saturating_add(self.config.dispatch.timeout);
         if batch.retries >= self.config.retry.attempts || !in_time {
             return Err(Box::new(batch));
         }
-        self.count(Counter::BatchesRetried(cause, batch.upstream), 1);
+        self.count(counter(batch.upstream), 1);
         let batch = self.redirected(batch);
         self.holds.add_later(Batch { retries: batch.retries.saturating_add(1), ..batch }, at);
         Ok(())
@@ -305,7 +305,7 @@ impl Settlement<'_> {
 
     /// Returns a batch that is to be sent again, redirected if its upstream has no node.
     fn redirected(&mut self, mut batch: Batch) -> Batch {
-        if self.cluster.is_gone(batch.upstream) {
+        if self.cluster.gone.contains(&batch.upstream) {
             self.count_redirected(batch.upstream, 1);
             self.release(batch.hold.take());
             batch.upstream = UpstreamId::COORDINATOR;

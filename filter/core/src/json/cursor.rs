@@ -63,6 +63,21 @@ impl JsonCursor {
         Ok(Some(&self.key))
     }
 
+    /// Calls `read` with each of the next keys, to read, skip or enter its value, for about `bytes` more bytes. Returns
+    /// whether the text has ended.
+    pub fn each_key(
+        &mut self,
+        bytes: usize,
+        mut read: impl FnMut(&mut Self, String) -> Result<(), CursorError>,
+    ) -> Result<bool, CursorError> {
+        let until = self.at.saturating_add(bytes);
+        while self.at < until {
+            let Some(key) = self.key()?.map(str::to_owned) else { return Ok(true) };
+            read(self, key)?;
+        }
+        Ok(false)
+    }
+
     /// Returns whether the current object is at this path of keys.
     pub fn is_in(&self, path: &[&str]) -> bool {
         self.path.iter().map(String::as_str).eq(path.iter().copied())

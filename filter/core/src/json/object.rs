@@ -1,9 +1,10 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 /// A JSON object, read as `T`. A derived reader alone would also accept an array with the fields in their order.
 #[derive(Debug, Clone)]
@@ -37,4 +38,36 @@ pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Resul
 /// Reads a field whose value must be an object.
 pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Object::deserialize(from).map(|Object(value)| value)
+}
+
+/// The longest key that all versions of Elasticsearch and OpenSearch accept, in bytes of UTF-8. OpenSearch 3 refuses longer
+/// ones.
+pub const MAX_KEY: usize = 50_000;
+
+/// A JSON object whose keys differ, with values that can be read as `V`.
+#[derive(Debug, PartialEq)]
+pub struct Distinct<V>(PhantomData<V>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Distinct<V> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Self(PhantomData))
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for Distinct<V> {
+    type Value = Self;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("an object, each key a different one")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some((key, _)) = map.next_entry::<String, V>()? {
+            if key.len() > MAX_KEY || !keys.insert(key) {
+                return Err(A::Error::custom("duplicate or too long key"));
+            }
+        }
+        Ok(self)
+    }
 }

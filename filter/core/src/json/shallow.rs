@@ -36,6 +36,16 @@ pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
+/// Returns the position of the quote that ends a string, in a text that begins inside the string.
+pub fn end_of_string(text: &[u8]) -> Option<usize> {
+    let mut is_escaped = false;
+    text.iter().position(|byte| {
+        let ends = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

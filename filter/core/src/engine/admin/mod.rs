@@ -3,7 +3,6 @@
 
 mod asset;
 mod build;
-mod health;
 mod route;
 mod sample;
 mod status;
@@ -20,13 +19,14 @@ use crate::engine::memory::{Charge, Memory};
 use crate::engine::metrics::{Counter, Gauge};
 use crate::engine::outbox::{Outbox, Reply};
 use crate::engine::requests::IdGenerator;
+use crate::engine::response::Failure;
 use crate::engine::settings::Settings;
+use crate::routing::UpstreamId;
 use route::{Refusal, Route};
 use sample::Samplers;
 use status::{Status, Totals};
 
 pub use build::Build;
-pub(super) use health::Healths;
 
 /// The maximum number of bytes of a bulk request to explain. It is read in one callback, at about a gigabyte a second,
 /// while the worker does nothing else.
@@ -81,9 +81,7 @@ impl Admin {
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.statuses.is_empty() && self.samplers.is_empty()
     }
-}
 
-impl Admin {
     /// Returns whether a status request waits for its measurement.
     pub fn has_measurement(&self) -> bool {
         !self.statuses.is_empty()
@@ -107,7 +105,7 @@ impl Admin {
             Ok(Route::Status) => self.statuses.push_back(id),
             Ok(Route::State { pattern, most }) => {
                 let state = view.cluster.export(&pattern, most);
-                view.cluster.wake(view.now);
+                view.cluster.state.wake(view.now);
                 view.tell(id, state.map_or_else(no_state, Response::json));
             }
             Ok(Route::Sample) => self.samplers.enter(id, view.now),
@@ -124,7 +122,7 @@ impl Admin {
     }
 
     fn begin_explanation(&mut self, view: &mut View<'_>, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str) {
-        view.cluster.wake(view.now);
+        view.cluster.state.wake(view.now);
         let path = explained_path(rest).into_bytes();
         let with_path = |(name, value): &(String, Vec<u8>)| {
             (name.clone(), if name == ":path" { path.clone() } else { value.clone() })
@@ -193,6 +191,15 @@ impl Admin {
     }
 }
 
+/// The outcome of this worker's last batch to an upstream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Health {
+    /// The time of the outcome.
+    pub at: Time,
+    /// The reason why there was no answer, if there was none.
+    pub failure: Option<Failure>,
+}
+
 /// What the engine lends to the admin requests: what they report, and where their responses go.
 #[derive(Debug)]
 pub(super) struct View<'a> {
@@ -204,7 +211,7 @@ pub(super) struct View<'a> {
     pub memory: &'a Memory,
     pub outbox: &'a mut Outbox,
     pub build: &'a Build,
-    pub healths: &'a Healths,
+    pub healths: &'a HashMap<UpstreamId, Health>,
     /// The number of requests.
     pub requests: usize,
     /// The last reported memory size of the VM, in bytes.
@@ -236,7 +243,7 @@ fn explain_or_refuse(view: &View<'_>, headers: Vec<(String, Vec<u8>)>, body: Vec
     }
     let View { now, settings, cluster, ids, round_robin, .. } = view;
     let explainer = Explainer { now: *now, config: &settings.current, cluster, ids, round_robin: *round_robin };
-    match (cluster.table(), explainer.explain(headers, body, LISTED)) {
+    match (cluster.state.table(), explainer.explain(headers, body, LISTED)) {
         (None, Some(_)) => no_state(),
         (_, Some(explanation)) => Response::of(&explanation),
         (_, None) => Response::problem(404, "the path after `explain` is not the path of a bulk request"),
@@ -258,9 +265,7 @@ impl From<Refusal> for Response {
                 Self::problem(400, "invalid query: expected `indices`, a pattern, or `most`, a number from 1 to 1000")
             }
             Refusal::Method(allowed) => {
-                let mut response = Self::problem(405, &format!("method not allowed; use {allowed}"));
-                response.headers = response.headers.iter().cloned().chain([header("allow", allowed)]).collect();
-                response
+                Self::problem(405, &format!("method not allowed; use {allowed}")).with("allow", allowed)
             }
         }
     }
@@ -305,9 +310,12 @@ impl Response {
     }
 
     fn see(path: &str) -> Self {
-        let mut response = Self::told(308, "text/plain", Vec::new());
-        response.headers = response.headers.iter().cloned().chain([header("location", path)]).collect();
-        response
+        Self::told(308, "text/plain", Vec::new()).with("location", path)
+    }
+
+    /// Appends a header.
+    fn with(self, name: &str, value: &str) -> Self {
+        Self { headers: self.headers.iter().cloned().chain([header(name, value)]).collect(), ..self }
     }
 
     fn too_large() -> Self {

@@ -1,14 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::health::Health;
-use super::{Build, View};
+use super::{Build, Health, View};
 use crate::Time;
 use crate::config::Config;
 use crate::engine::cluster_view::ClusterView;
 use crate::engine::explain::{PipelineVerdict, Why};
-use crate::engine::metrics::{Counter, Gauge, RetryCause};
+use crate::engine::metrics::{Counter, Gauge};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Node, Pipelines, Unrouted, UpstreamId, Version};
 
@@ -96,15 +95,8 @@ struct All {
     unrouted_by_reason: BTreeMap<&'static str, u64>,
     /// The meanings of these reasons.
     reasons: BTreeMap<&'static str, &'static str>,
-    state_loads: u64,
-    state_takeovers: u64,
-    state_errors: u64,
-    state_busy_microseconds: u64,
-    switches_invalid: u64,
-    memory_bytes: u64,
-    memory_limit_bytes: u64,
-    memory_peak_bytes: u64,
-    vm_memory_peak_bytes: u64,
+    #[serde(flatten, serialize_with = "by_name")]
+    figures: Vec<(&'static str, u64)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -133,24 +125,8 @@ struct OneNode<'a> {
 struct Upstream {
     upstream: String,
     health: HealthTold,
-    held_requests: u64,
-    held_operations: u64,
-    held_bytes: u64,
-    in_flight_batches: u64,
-    in_flight_operations: u64,
-    in_flight_bytes: u64,
-    batches: u64,
-    batch_requests: u64,
-    batch_operations: u64,
-    batch_bytes: u64,
-    hold_microseconds: u64,
-    upstream_microseconds: u64,
-    batches_redirected: u64,
-    batches_retried_busy: u64,
-    batches_retried_lost: u64,
-    batches_separated: u64,
-    answers_mismatched: u64,
-    operations_unknown: u64,
+    #[serde(flatten, serialize_with = "by_name")]
+    figures: Vec<(&'static str, u64)>,
 }
 
 /// The outcome of the last batch from the worker that answers.
@@ -169,9 +145,9 @@ enum HealthTold {
 }
 
 impl HealthTold {
-    fn of(health: Option<Health>, now: Time) -> Self {
+    fn of(health: Option<&Health>, now: Time) -> Self {
         let Some(Health { at, failure }) = health else { return Self::None };
-        let age_milliseconds = millis(now.saturating_sub(at));
+        let age_milliseconds = millis(now.saturating_sub(*at));
         match failure {
             None => Self::Answered { age_milliseconds },
             Some(failure) => Self::Failed { age_milliseconds, failure: failure.to_string() },
@@ -184,11 +160,11 @@ impl<'a> Status<'a> {
     pub fn of(view: &'a View<'_>, totals: &Totals) -> Self {
         let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, .. } = view;
         let nodes = nodes_by_name(cluster);
-        let pipelines = cluster.table().and_then(|table| table.pipelines());
+        let pipelines = cluster.state.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
             upstream: cluster.upstreams.name(upstream).to_string(),
-            health: HealthTold::of(healths.of(upstream), *now),
-            ..Upstream::of(upstream, totals)
+            health: HealthTold::of(healths.get(&upstream), *now),
+            figures: figures(upstream, totals),
         };
         let limits = &settings.current.limits;
         Self {
@@ -198,11 +174,11 @@ impl<'a> Status<'a> {
             unix_milliseconds: millis(ids.since_epoch().saturating_add(*now)),
             configuration: &settings.current,
             ignored_switches: settings.problems(),
-            state: cluster.verified().map(|(version, at)| State {
+            state: cluster.state.verified().map(|(version, at)| State {
                 version,
                 age_milliseconds: millis(now.saturating_sub(at)),
                 refresh_milliseconds: millis(settings.current.cluster_state.refresh),
-                stale: cluster.is_stale(*now),
+                stale: cluster.state.is_stale(*now),
             }),
             totals: all(totals),
             worker: Worker {
@@ -236,7 +212,7 @@ pub fn reported_upstreams(cluster: &ClusterView) -> BTreeSet<UpstreamId> {
 }
 
 fn nodes_by_name(cluster: &ClusterView) -> Vec<(&Node, Result<UpstreamId, Unrouted>)> {
-    let mut nodes: Vec<_> = cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
+    let mut nodes: Vec<_> = cluster.state.table().into_iter().flat_map(|table| table.nodes()).collect();
     nodes.sort_unstable_by_key(|(node, _)| &node.name);
     nodes
 }
@@ -249,35 +225,30 @@ fn pipeline_verdicts(pipelines: Option<&Pipelines>) -> Vec<PipelineVerdict> {
     names(false).chain(names(true)).take(PIPELINES).map(|name| PipelineVerdict::of(name, pipelines)).collect()
 }
 
-impl Upstream {
-    /// Returns the totals of an upstream, without its name and its health.
-    fn of(upstream: UpstreamId, totals: &Totals) -> Self {
-        let counter = |counter: fn(UpstreamId) -> Counter| totals.counter(counter(upstream));
-        let gauge = |gauge: fn(UpstreamId) -> Gauge| totals.gauge(gauge(upstream));
-        let retried = |cause| totals.counter(Counter::BatchesRetried(cause, upstream));
-        Self {
-            upstream: String::new(),
-            health: HealthTold::None,
-            held_requests: gauge(Gauge::HeldRequests),
-            held_operations: gauge(Gauge::HeldOperations),
-            held_bytes: gauge(Gauge::HeldBytes),
-            in_flight_batches: gauge(Gauge::InFlightBatches),
-            in_flight_operations: gauge(Gauge::InFlightOperations),
-            in_flight_bytes: gauge(Gauge::InFlightBytes),
-            batches: counter(Counter::Batches),
-            batch_requests: counter(Counter::BatchRequests),
-            batch_operations: counter(Counter::BatchOperations),
-            batch_bytes: counter(Counter::BatchBytes),
-            hold_microseconds: counter(Counter::HoldMicroseconds),
-            upstream_microseconds: counter(Counter::UpstreamMicroseconds),
-            batches_redirected: counter(Counter::BatchesRedirected),
-            batches_retried_busy: retried(RetryCause::Busy),
-            batches_retried_lost: retried(RetryCause::Lost),
-            batches_separated: counter(Counter::BatchesSeparated),
-            answers_mismatched: counter(Counter::AnswersMismatched),
-            operations_unknown: counter(Counter::OperationsUnknown),
-        }
-    }
+/// Returns the totals of an upstream.
+fn figures(upstream: UpstreamId, totals: &Totals) -> Vec<(&'static str, u64)> {
+    let counter = |counter: fn(UpstreamId) -> Counter| totals.counter(counter(upstream));
+    let gauge = |gauge: fn(UpstreamId) -> Gauge| totals.gauge(gauge(upstream));
+    vec![
+        ("held_requests", gauge(Gauge::HeldRequests)),
+        ("held_operations", gauge(Gauge::HeldOperations)),
+        ("held_bytes", gauge(Gauge::HeldBytes)),
+        ("in_flight_batches", gauge(Gauge::InFlightBatches)),
+        ("in_flight_operations", gauge(Gauge::InFlightOperations)),
+        ("in_flight_bytes", gauge(Gauge::InFlightBytes)),
+        ("batches", counter(Counter::Batches)),
+        ("batch_requests", counter(Counter::BatchRequests)),
+        ("batch_operations", counter(Counter::BatchOperations)),
+        ("batch_bytes", counter(Counter::BatchBytes)),
+        ("hold_microseconds", counter(Counter::HoldMicroseconds)),
+        ("upstream_microseconds", counter(Counter::UpstreamMicroseconds)),
+        ("batches_redirected", counter(Counter::BatchesRedirected)),
+        ("batches_retried_busy", counter(Counter::BatchesRetriedBusy)),
+        ("batches_retried_lost", counter(Counter::BatchesRetriedLost)),
+        ("batches_separated", counter(Counter::BatchesSeparated)),
+        ("answers_mismatched", counter(Counter::AnswersMismatched)),
+        ("operations_unknown", counter(Counter::OperationsUnknown)),
+    ]
 }
 
 fn all(totals: &Totals) -> All {
@@ -294,16 +265,23 @@ fn all(totals: &Totals) -> All {
         operations: totals.counter(Counter::Operations),
         operations_unrouted: unrouted.values().sum(),
         unrouted_by_reason: unrouted,
-        state_loads: totals.counter(Counter::StateLoads),
-        state_takeovers: totals.counter(Counter::StateTakeovers),
-        state_errors: totals.counter(Counter::StateErrors),
-        state_busy_microseconds: totals.counter(Counter::StateBusyMicroseconds),
-        switches_invalid: totals.counter(Counter::SwitchesInvalid),
-        memory_bytes: totals.gauge(Gauge::Memory),
-        memory_limit_bytes: totals.gauge(Gauge::MemoryLimit),
-        memory_peak_bytes: totals.gauge(Gauge::MemoryPeak),
-        vm_memory_peak_bytes: totals.gauge(Gauge::VmMemoryPeak),
+        figures: vec![
+            ("state_loads", totals.counter(Counter::StateLoads)),
+            ("state_takeovers", totals.counter(Counter::StateTakeovers)),
+            ("state_errors", totals.counter(Counter::StateErrors)),
+            ("state_busy_microseconds", totals.counter(Counter::StateBusyMicroseconds)),
+            ("switches_invalid", totals.counter(Counter::SwitchesInvalid)),
+            ("memory_bytes", totals.gauge(Gauge::Memory)),
+            ("memory_limit_bytes", totals.gauge(Gauge::MemoryLimit)),
+            ("memory_peak_bytes", totals.gauge(Gauge::MemoryPeak)),
+            ("vm_memory_peak_bytes", totals.gauge(Gauge::VmMemoryPeak)),
+        ],
     }
+}
+
+/// Writes figures as fields, in this order.
+fn by_name<S: Serializer>(figures: &[(&'static str, u64)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(figures.iter().copied())
 }
 
 fn millis(time: Time) -> u64 {

@@ -173,8 +173,8 @@ impl<'a> Account<'a> {
             line: self.line_number(operation.start),
             action: operation.action,
             name: line.index.as_deref().or(default_index).map(str::to_owned),
-            kind: target.map(|target| target.kind()),
-            index: target.map(|target| target.index().to_owned()),
+            kind: target.map(|target| target.kind),
+            index: target.map(|target| target.index.to_owned()),
             missing_id: id.is_none().then_some(match parameter {
                 Some(Parameter::Id(_)) => MissingId::Generate,
                 Some(Parameter::Routing(_)) => MissingId::Direct,
@@ -182,7 +182,7 @@ impl<'a> Account<'a> {
             }),
             id: id.map(str::to_owned),
             pipelines: target.map(|target| self.pipelines(target, line)).unwrap_or_default(),
-            routing: target.and_then(|target| target.added_routing()).or(routing.as_deref()).map(str::to_owned),
+            routing: target.and_then(|target| target.added_routing).or(routing.as_deref()).map(str::to_owned),
             choice: *choice,
             node: node.map(NodeName::from),
             upstream: self.upstreams.name(*upstream).to_string(),
@@ -196,7 +196,7 @@ impl<'a> Account<'a> {
         let Found { target, choice, unrouted, upstream, bytes, .. } = *found;
         let shard = target.zip(choice.map(|choice| choice.shard));
         if let Some((target, _)) = shard
-            && self.indices.insert(target.index())
+            && self.indices.insert(target.index)
         {
             self.list(target);
         }
@@ -206,7 +206,7 @@ impl<'a> Account<'a> {
         total.operations = total.operations.plus(1, WHY);
         total.bytes = total.bytes.plus(bytes, WHY);
         if let Some((target, shard)) = shard
-            && let Some(total) = self.shards.get_mut(&(target.index(), shard))
+            && let Some(total) = self.shards.get_mut(&(target.index, shard))
         {
             total.operations = total.operations.plus(1, WHY);
             total.bytes = total.bytes.plus(bytes, WHY);
@@ -230,13 +230,13 @@ impl<'a> Account<'a> {
         for shard in 0..target.shards() {
             let node = target.primary(shard);
             let total = ShardTotal {
-                index: target.index().to_owned(),
+                index: target.index.to_owned(),
                 shard,
                 node: node.map(NodeName::from),
                 operations: 0,
                 bytes: 0,
             };
-            self.shards.insert((target.index(), shard), total);
+            self.shards.insert((target.index, shard), total);
             if let Some(node) = node
                 && let Some(upstream) = self.upstreams_by_node.get(node.id.as_str()).copied()
             {

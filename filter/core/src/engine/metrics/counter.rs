@@ -1,182 +1,63 @@
-use super::family::{self, Family};
-use super::{Label, metric_name};
 use crate::engine::pass_through::PassThrough;
-use crate::routing::{Unrouted, UpstreamId, Upstreams};
+use crate::routing::{Unrouted, UpstreamId};
 
-/// A metric that only grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Counter {
+metrics! {
+    /// A metric that only grows.
+    Counter;
     /// Bulk requests that were split and answered here.
-    RequestsMerged,
+    RequestsMerged = REQUESTS, Outcome "merged";
     /// Bulk requests that passed through unchanged, by reason.
-    RequestsPassedThrough(PassThrough),
+    RequestsPassedThrough(why: PassThrough) = REQUESTS, Outcome "passed_through";
     /// Bulk requests whose client disconnected before the answer.
-    RequestsAbandoned,
+    RequestsAbandoned = REQUESTS, Outcome "abandoned";
     /// Operations in the requests that were split.
-    Operations,
+    Operations = OPERATIONS;
     /// Operations in split requests that went to the coordinating upstream because their node is not known, by reason.
-    OperationsUnrouted(Unrouted),
+    OperationsUnrouted(why: Unrouted) = OPERATIONS_UNROUTED;
     /// Batches sent, by upstream.
-    Batches(UpstreamId),
+    Batches(to: UpstreamId) = BATCHES;
     /// Operations in these batches.
-    BatchOperations(UpstreamId),
+    BatchOperations(to: UpstreamId) = BATCH_OPERATIONS_TOTAL;
     /// Requests with operations in these batches.
-    BatchRequests(UpstreamId),
+    BatchRequests(to: UpstreamId) = BATCH_REQUESTS_TOTAL;
     /// Bytes of the bodies of these batches, before compression.
-    BatchBytes(UpstreamId),
+    BatchBytes(to: UpstreamId) = BATCH_BYTES_TOTAL;
     /// Microseconds that the first request of each batch was held.
-    HoldMicroseconds(UpstreamId),
+    HoldMicroseconds(to: UpstreamId) = HOLD_MICROSECONDS_TOTAL;
     /// Microseconds from sending each batch to its answer, or to the end of the call without one.
-    UpstreamMicroseconds(UpstreamId),
+    UpstreamMicroseconds(to: UpstreamId) = UPSTREAM_MICROSECONDS_TOTAL;
     /// Batches that were out for much longer than usual, so that nothing else waited for them, by upstream.
-    BatchesLate(UpstreamId),
+    BatchesLate(to: UpstreamId) = BATCHES_LATE;
     /// Batches that could not be sent to this upstream and went to the coordinating upstream.
-    BatchesRedirected(UpstreamId),
-    /// Batches that were sent again.
-    BatchesRetried(RetryCause, UpstreamId),
+    BatchesRedirected(to: UpstreamId) = BATCHES_REDIRECTED;
+    /// Batches that were sent again because the node refused them, or some of their operations, with 429.
+    BatchesRetriedBusy(to: UpstreamId) = BATCHES_RETRIED, Reason "busy";
+    /// Batches that were sent again because the connection broke before the answer.
+    BatchesRetriedLost(to: UpstreamId) = BATCHES_RETRIED, Reason "lost";
     /// Batches of several requests that were refused together, as a whole or on one shard, and whose requests were sent
     /// again separately.
-    BatchesSeparated(UpstreamId),
+    BatchesSeparated(to: UpstreamId) = BATCHES_SEPARATED;
     /// Answers with items that were not at the positions of their operations, by upstream.
-    AnswersMismatched(UpstreamId),
+    AnswersMismatched(to: UpstreamId) = ANSWERS_MISMATCHED;
     /// Operations that were answered with an unknown outcome, by upstream.
-    OperationsUnknown(UpstreamId),
+    OperationsUnknown(to: UpstreamId) = OPERATIONS_UNKNOWN;
     /// New cluster states that were read.
-    StateLoads,
+    StateLoads = STATE_LOADS;
     /// New cluster states that were taken over from another worker.
-    StateTakeovers,
+    StateTakeovers = STATE_TAKEOVERS;
     /// Cluster-state polls that failed.
-    StateErrors,
+    StateErrors = STATE_ERRORS;
     /// Microseconds of work on the cluster state.
-    StateBusyMicroseconds,
+    StateBusyMicroseconds = STATE_BUSY;
     /// Run-time settings that were ignored, counted each time they change.
-    SwitchesInvalid,
-}
-
-/// The reason why a batch was sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RetryCause {
-    /// The node refused it, or some of its operations, with 429.
-    Busy,
-    /// The connection broke before the answer.
-    Lost,
-}
-
-impl RetryCause {
-    /// All causes.
-    pub const ALL: [Self; 2] = [Self::Busy, Self::Lost];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Lost => "lost",
-        }
-    }
-}
-
-impl Counter {
-    /// Returns its name, including its labels: `bulk_reshuffle_…_total.reason.X.upstream.Y`.
-    pub fn name(self, upstreams: &Upstreams) -> String {
-        metric_name(self.family(), &self.labels(upstreams))
-    }
-
-    /// Returns its family: the counters that differ only in their label values.
-    pub fn family(self) -> &'static Family {
-        match self {
-            Self::RequestsMerged | Self::RequestsPassedThrough(_) | Self::RequestsAbandoned => &family::REQUESTS,
-            Self::Operations => &family::OPERATIONS,
-            Self::OperationsUnrouted(_) => &family::OPERATIONS_UNROUTED,
-            Self::Batches(_) => &family::BATCHES,
-            Self::BatchOperations(_) => &family::BATCH_OPERATIONS_TOTAL,
-            Self::BatchRequests(_) => &family::BATCH_REQUESTS_TOTAL,
-            Self::BatchBytes(_) => &family::BATCH_BYTES_TOTAL,
-            Self::HoldMicroseconds(_) => &family::HOLD_MICROSECONDS_TOTAL,
-            Self::UpstreamMicroseconds(_) => &family::UPSTREAM_MICROSECONDS_TOTAL,
-            Self::BatchesLate(_) => &family::BATCHES_LATE,
-            Self::BatchesRedirected(_) => &family::BATCHES_REDIRECTED,
-            Self::BatchesRetried(..) => &family::BATCHES_RETRIED,
-            Self::BatchesSeparated(_) => &family::BATCHES_SEPARATED,
-            Self::AnswersMismatched(_) => &family::ANSWERS_MISMATCHED,
-            Self::OperationsUnknown(_) => &family::OPERATIONS_UNKNOWN,
-            Self::StateLoads => &family::STATE_LOADS,
-            Self::StateTakeovers => &family::STATE_TAKEOVERS,
-            Self::StateErrors => &family::STATE_ERRORS,
-            Self::StateBusyMicroseconds => &family::STATE_BUSY,
-            Self::SwitchesInvalid => &family::SWITCHES_INVALID,
-        }
-    }
-
-    fn labels(self, upstreams: &Upstreams) -> Vec<(Label, String)> {
-        let outcome = |outcome: &str| (Label::Outcome, outcome.to_owned());
-        let reason = |reason: &str| (Label::Reason, reason.to_owned());
-        let upstream = |upstream| (Label::Upstream, upstreams.name(upstream).to_string());
-        match self {
-            Self::RequestsMerged => vec![outcome("merged")],
-            Self::RequestsPassedThrough(why) => vec![outcome("passed_through"), reason(why.name())],
-            Self::RequestsAbandoned => vec![outcome("abandoned")],
-            Self::OperationsUnrouted(why) => vec![reason(why.name())],
-            Self::BatchesRetried(cause, to) => vec![reason(cause.name()), upstream(to)],
-            Self::Batches(to)
-            | Self::BatchOperations(to)
-            | Self::BatchRequests(to)
-            | Self::BatchBytes(to)
-            | Self::HoldMicroseconds(to)
-            | Self::UpstreamMicroseconds(to)
-            | Self::BatchesLate(to)
-            | Self::BatchesRedirected(to)
-            | Self::BatchesSeparated(to)
-            | Self::AnswersMismatched(to)
-            | Self::OperationsUnknown(to) => vec![upstream(to)],
-            Self::Operations
-            | Self::StateLoads
-            | Self::StateTakeovers
-            | Self::StateErrors
-            | Self::StateBusyMicroseconds
-            | Self::SwitchesInvalid => vec![],
-        }
-    }
-
-    /// Returns all possible counters for these upstreams.
-    pub fn all(upstreams: impl IntoIterator<Item = UpstreamId>) -> impl Iterator<Item = Self> {
-        let single = [
-            Self::RequestsMerged,
-            Self::RequestsAbandoned,
-            Self::Operations,
-            Self::StateLoads,
-            Self::StateTakeovers,
-            Self::StateErrors,
-            Self::StateBusyMicroseconds,
-            Self::SwitchesInvalid,
-        ];
-        let reasons = PassThrough::all().map(Self::RequestsPassedThrough);
-        let unrouted = Unrouted::all().map(Self::OperationsUnrouted);
-        single.into_iter().chain(reasons).chain(unrouted).chain(upstreams.into_iter().flat_map(Self::of_upstream))
-    }
-
-    /// Returns all counters of an upstream.
-    fn of_upstream(upstream: UpstreamId) -> impl Iterator<Item = Self> {
-        let counters: [fn(UpstreamId) -> Self; 11] = [
-            Self::Batches,
-            Self::BatchOperations,
-            Self::BatchRequests,
-            Self::BatchBytes,
-            Self::HoldMicroseconds,
-            Self::UpstreamMicroseconds,
-            Self::BatchesLate,
-            Self::BatchesRedirected,
-            Self::BatchesSeparated,
-            Self::AnswersMismatched,
-            Self::OperationsUnknown,
-        ];
-        let retried = RetryCause::ALL.into_iter().map(move |cause| Self::BatchesRetried(cause, upstream));
-        counters.into_iter().map(move |counter| counter(upstream)).chain(retried)
-    }
+    SwitchesInvalid = SWITCHES_INVALID;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::metrics::{Families, Kind};
+    use crate::routing::Upstreams;
 
     fn upstreams() -> Upstreams {
         let mut upstreams = Upstreams::new("es");
@@ -194,7 +75,7 @@ mod tests {
             "bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state"
         );
         assert_eq!(
-            name(Counter::BatchesRetried(RetryCause::Busy, UpstreamId::COORDINATOR)),
+            name(Counter::BatchesRetriedBusy(UpstreamId::COORDINATOR)),
             "bulk_reshuffle_batches_retried_total.reason.busy.upstream.es"
         );
     }

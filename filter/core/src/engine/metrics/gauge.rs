@@ -1,100 +1,39 @@
-use super::family::{self, Family};
-use super::{Label, metric_name};
-use crate::routing::{UpstreamId, Upstreams};
+use crate::routing::UpstreamId;
 
-/// A metric with a current value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Gauge {
+metrics! {
+    /// A metric with a current value.
+    Gauge;
     /// Shares of requests that wait to be sent, by upstream.
-    HeldRequests(UpstreamId),
+    HeldRequests(to: UpstreamId) = HELD_REQUESTS;
     /// Operations in these shares.
-    HeldOperations(UpstreamId),
+    HeldOperations(to: UpstreamId) = HELD_OPERATIONS;
     /// Bytes of these operations.
-    HeldBytes(UpstreamId),
+    HeldBytes(to: UpstreamId) = HELD_BYTES;
     /// Batches in flight, by upstream.
-    InFlightBatches(UpstreamId),
+    InFlightBatches(to: UpstreamId) = IN_FLIGHT_BATCHES;
     /// Operations in these batches.
-    InFlightOperations(UpstreamId),
+    InFlightOperations(to: UpstreamId) = IN_FLIGHT_OPERATIONS;
     /// Bytes of these operations.
-    InFlightBytes(UpstreamId),
+    InFlightBytes(to: UpstreamId) = IN_FLIGHT_BYTES;
     /// Bytes of requests and answers in memory.
-    Memory,
+    Memory = MEMORY;
     /// `limits.memory`.
-    MemoryLimit,
+    MemoryLimit = MEMORY_LIMIT;
     /// The peak of these bytes.
-    MemoryPeak,
+    MemoryPeak = MEMORY_PEAK;
     /// The peak of the VM's memory, in bytes.
-    VmMemoryPeak,
+    VmMemoryPeak = VM_MEMORY_PEAK;
     /// The cluster's version number of the known state.
-    StateVersion,
+    StateVersion = STATE_VERSION;
     /// The last time at which this state was known to be the newest, in seconds since 1970.
-    StateVerified,
-}
-
-impl Gauge {
-    /// Returns its name, including its labels.
-    pub fn name(self, upstreams: &Upstreams) -> String {
-        let upstream = self.upstream().map(|upstream| (Label::Upstream, upstreams.name(upstream).to_string()));
-        metric_name(self.family(), upstream.as_slice())
-    }
-
-    /// Returns its family: the gauges that differ only in the upstream.
-    pub fn family(self) -> &'static Family {
-        match self {
-            Self::HeldRequests(_) => &family::HELD_REQUESTS,
-            Self::HeldOperations(_) => &family::HELD_OPERATIONS,
-            Self::HeldBytes(_) => &family::HELD_BYTES,
-            Self::InFlightBatches(_) => &family::IN_FLIGHT_BATCHES,
-            Self::InFlightOperations(_) => &family::IN_FLIGHT_OPERATIONS,
-            Self::InFlightBytes(_) => &family::IN_FLIGHT_BYTES,
-            Self::Memory => &family::MEMORY,
-            Self::MemoryLimit => &family::MEMORY_LIMIT,
-            Self::MemoryPeak => &family::MEMORY_PEAK,
-            Self::VmMemoryPeak => &family::VM_MEMORY_PEAK,
-            Self::StateVersion => &family::STATE_VERSION,
-            Self::StateVerified => &family::STATE_VERIFIED,
-        }
-    }
-
-    fn upstream(self) -> Option<UpstreamId> {
-        match self {
-            Self::HeldRequests(upstream)
-            | Self::HeldOperations(upstream)
-            | Self::HeldBytes(upstream)
-            | Self::InFlightBatches(upstream)
-            | Self::InFlightOperations(upstream)
-            | Self::InFlightBytes(upstream) => Some(upstream),
-            _ => None,
-        }
-    }
-
-    /// Returns all possible gauges for these upstreams.
-    pub fn all(upstreams: impl IntoIterator<Item = UpstreamId>) -> impl Iterator<Item = Self> {
-        let of_upstream: [fn(UpstreamId) -> Self; 6] = [
-            Self::HeldRequests,
-            Self::HeldOperations,
-            Self::HeldBytes,
-            Self::InFlightBatches,
-            Self::InFlightOperations,
-            Self::InFlightBytes,
-        ];
-        let single = [
-            Self::Memory,
-            Self::MemoryLimit,
-            Self::MemoryPeak,
-            Self::VmMemoryPeak,
-            Self::StateVersion,
-            Self::StateVerified,
-        ];
-        let by_upstream = upstreams.into_iter().flat_map(move |upstream| of_upstream.map(|gauge| gauge(upstream)));
-        single.into_iter().chain(by_upstream)
-    }
+    StateVerified = STATE_VERIFIED;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::metrics::{Families, Kind};
+    use crate::engine::metrics::{Families, Kind, Label};
+    use crate::routing::Upstreams;
 
     #[test]
     fn every_gauge_belongs_to_a_family_with_its_labels() {
@@ -102,7 +41,11 @@ mod tests {
         let gauges: Vec<Gauge> = Gauge::all(upstreams.ids()).collect();
         for gauge in &gauges {
             assert!(matches!(gauge.family().kind, Kind::Gauge(_)), "{gauge:?}");
-            assert_eq!(gauge.family().labels.contains(&Label::Upstream), gauge.upstream().is_some(), "{gauge:?}");
+            assert_eq!(
+                gauge.family().labels.contains(&Label::Upstream),
+                !gauge.labels(&upstreams).is_empty(),
+                "{gauge:?}"
+            );
         }
         for family in Families::all().filter(|family| matches!(family.kind, Kind::Gauge(_))) {
             assert!(gauges.iter().any(|gauge| gauge.family().name == family.name), "{}", family.name);

@@ -3,10 +3,12 @@
 //! Events are collected here and published together, because each metric that changes costs a call to Envoy: at once
 //! while no request is pending, otherwise ten times a second.
 
+#[macro_use]
+mod metric;
+
 mod counter;
 mod family;
 mod gauge;
-mod histogram;
 
 use std::time::Duration;
 
@@ -14,10 +16,26 @@ use hashbrown::HashMap;
 
 use crate::Time;
 
-pub use counter::{Counter, RetryCause};
+pub use counter::Counter;
 pub use family::{Families, Family, Kind, Label, Workers};
 pub use gauge::Gauge;
-pub use histogram::Histogram;
+
+metrics! {
+    /// A metric with a distribution of values.
+    Histogram;
+    /// Microseconds that the first request of a batch was held.
+    HoldMicroseconds = HOLD_MICROSECONDS;
+    /// Microseconds from sending a batch to its answer.
+    UpstreamMicroseconds = UPSTREAM_MICROSECONDS;
+    /// Requests with operations in a batch.
+    BatchRequests = BATCH_REQUESTS;
+    /// Operations in a batch.
+    BatchOperations = BATCH_OPERATIONS;
+    /// Bytes of a batch's body.
+    BatchBytes = BATCH_BYTES;
+    /// Microseconds that one step of work on the cluster state took.
+    StateStepMicroseconds = STATE_STEP;
+}
 
 /// The interval at which events are published while requests are pending.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -80,9 +98,4 @@ impl Metrics {
 /// Converts a duration to microseconds, the unit of the metrics.
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Returns a metric's name followed by its labels, in the order of the family. Envoy's `stats_tags` extract them again.
-fn metric_name(family: &Family, labels: &[(Label, String)]) -> String {
-    labels.iter().fold(family.name.to_owned(), |name, (label, value)| format!("{name}.{}.{value}", label.name()))
 }

@@ -131,7 +131,7 @@ impl<'a> OperationRouter<'a> {
         let name = line.index.as_deref().or(self.default_index()).ok_or(Unrouted::NoIndex)?;
         self.routed.names.in_line(line.index.is_some());
         let named = match self.last {
-            Some(last) if last.target.name() == name => last,
+            Some(last) if last.target.name == name => last,
             _ => self.named(name)?,
         };
         match self.route(named, line) {
@@ -190,7 +190,7 @@ impl<'a> OperationRouter<'a> {
         let missing_id = match overrides.missing_id.unwrap_or_else(|| self.basis.config.missing_id(name)) {
             // The cluster refuses an operation on a backing index of a data stream before it generates an id.
             _ if name.starts_with(".ds-") => MissingId::Pass,
-            MissingId::Direct if target.kind().is_data_stream() => MissingId::Pass,
+            MissingId::Direct if target.kind.is_data_stream() => MissingId::Pass,
             missing_id => missing_id,
         };
         Ok(Named { target, missing_id, ingest: target.ingest(self.basis.head.default_pipeline.as_deref()) })
@@ -205,10 +205,10 @@ impl<'a> OperationRouter<'a> {
         if line.has_dynamic_templates && !self.basis.table.knows_dynamic_templates() {
             return Err(Unrouted::DynamicTemplates);
         }
-        if line.has_type && !self.basis.table.knows_types() {
+        if line.has_type && !self.basis.table.knows_types {
             return Err(Unrouted::Type);
         }
-        if line.action != Action::Create && named.target.kind().is_data_stream() {
+        if line.action != Action::Create && named.target.kind.is_data_stream() {
             return Err(Unrouted::CreateOnly);
         }
         let ingest = self.ingest(named, line)?;
@@ -244,7 +244,7 @@ impl<'a> OperationRouter<'a> {
     }
 
     fn longest_name(&self, target: WriteTarget<'_>) -> u64 {
-        target.index().len().max(self.default_index().map_or(0, str::len)) as u64
+        target.index.len().max(self.default_index().map_or(0, str::len)) as u64
     }
 
     /// Returns what the operation of this line requires of its name.
@@ -269,7 +269,7 @@ impl<'a> OperationRouter<'a> {
             Ingest::Harmless(_) if named.missing_id == MissingId::Direct => return MissingId::Pass,
             _ => {}
         }
-        let kind = named.target.kind();
+        let kind = named.target.kind;
         let Requirements { alias, data_stream } = self.requirements(line);
         let lacks_alias = alias && !kind.is_alias();
         let lacks_stream = data_stream && !kind.is_data_stream();
@@ -281,11 +281,11 @@ impl<'a> OperationRouter<'a> {
 
     /// Routes all operations without an id to one shard, by adding a routing value.
     fn direct(&mut self, target: WriteTarget<'_>) -> Result<RoutedOperation, Unrouted> {
-        let found = match self.routed.direct.get(target.name()) {
+        let found = match self.routed.direct.get(target.name) {
             Some(found) => *found,
             None => {
                 let found = self.directed(target);
-                *self.routed.direct.entry(target.name().into()).or_insert(found)
+                *self.routed.direct.entry(target.name.into()).or_insert(found)
             }
         };
         match found {
@@ -317,7 +317,7 @@ impl<'a> OperationRouter<'a> {
     fn any_node(&self, target: WriteTarget<'_>, ingest: Ingest) -> Result<RoutedOperation, Unrouted> {
         let under_pipeline = ingest != Ingest::None;
         let (nodes, none): (&[UpstreamId], _) = match under_pipeline {
-            true => (self.basis.table.ingest_upstreams(), Unrouted::IngestRole),
+            true => (&self.basis.table.ingest_upstreams, Unrouted::IngestRole),
             false => (self.basis.table.upstreams(), Unrouted::Primary),
         };
         let node = self.basis.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
@@ -360,9 +360,9 @@ impl Names {
     /// Adds the name of a target.
     pub fn add(&mut self, target: WriteTarget<'_>) {
         // A request keeps its table, so each name has one address.
-        let name = target.name().as_ptr().addr();
+        let name = target.name.as_ptr().addr();
         self.are_several |= *self.first.get_or_insert(name) != name;
-        self.may_lead_elsewhere |= target.kind() != NameKind::Index;
+        self.may_lead_elsewhere |= target.kind != NameKind::Index;
     }
 
     #[inline]

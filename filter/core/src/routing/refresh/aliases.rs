@@ -29,13 +29,11 @@ impl Aliases {
 
     /// Reads about `bytes` more bytes of a cluster's answer. Returns whether the answer is complete.
     pub fn read(&mut self, cursor: &mut JsonCursor, bytes: usize) -> Result<bool, CursorError> {
-        let until = cursor.position().saturating_add(bytes);
-        while cursor.position() < until {
-            let Some(index) = cursor.key()?.map(str::to_owned) else { return Ok(true) };
+        cursor.each_key(bytes, |cursor, index| {
             let IndexAliases { aliases } = cursor.value()?;
             self.indices.insert(index, aliases);
-        }
-        Ok(false)
+            Ok(())
+        })
     }
 
     /// Returns the index that an alias of these writes to, and the routing value that it adds: the index marked

@@ -1,15 +1,15 @@
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::cycle::{Cycle, Plan, Search, Todo};
 use super::schedule::Schedule;
 use super::state_query::{RefreshError, StateQuery};
+use super::tables::Tables;
 use super::wanted::Wanted;
 use crate::Time;
-use crate::config::{Config, UpstreamTemplate};
-use crate::node::Node;
+use crate::config::Config;
 use crate::routing::sharing::{Content, Lease, Part, SharedData, SharedStore, Watch};
-use crate::routing::table::{Entry, RoutingTable, Unrouted, UpstreamId, Upstreams, Version};
+use crate::routing::table::{Entry, RoutingTable, UpstreamId, Upstreams, Version};
 
 /// The cache that keeps the routing table fresh, together with the other workers. It decides when to send which query
 /// to the cluster, and builds tables from the answers.
@@ -21,28 +21,27 @@ use crate::routing::table::{Entry, RoutingTable, Unrouted, UpstreamId, Upstreams
 pub struct StateCache {
     store: SharedStore,
     schedule: Schedule,
-    /// The time after which an unchanged lease is free.
-    patience: Time,
-    template: UpstreamTemplate,
     content: Content,
     watch: Watch,
+    latest: Latest,
+    step: Step,
+    cycles: u32,
+    wanted: Wanted,
+    tables: Tables,
+    /// The settings that [`new_settings`](Self::new_settings) returned last.
+    last_settings: Vec<u8>,
+    events: VecDeque<PollEvent>,
+}
+
+/// The latest states.
+#[derive(Debug, Default)]
+struct Latest {
+    /// The last state that was read completely; `None` while parts of a later one may be known.
     known: Option<Version>,
     /// The state that was the latest at the end of the last cycle, and the time of that.
     verified: Option<(Version, Time)>,
     /// Whether a whole state was read, and the others do not know yet.
-    has_succeeded: bool,
-    step: Step,
-    cycles: u32,
-    wanted: Wanted,
-    /// Whether a request has named a pipeline.
-    wants_pipelines: bool,
-    /// The upstreams that Envoy does not have.
-    missing: BTreeSet<UpstreamId>,
-    /// The settings that [`new_settings`](Self::new_settings) returned last.
-    last_settings: Vec<u8>,
-    table: Option<Rc<RoutingTable>>,
-    is_table_old: bool,
-    events: VecDeque<PollEvent>,
+    is_news: bool,
 }
 
 /// An action that the cache needs in order to continue.
@@ -83,25 +82,17 @@ const PARTS: usize = 32;
 impl StateCache {
     /// Creates a cache that sleeps until the first bulk request. Each worker needs a different number in `worker`.
     pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
-        let timing = &config.cluster_state;
         Self {
             store: SharedStore::new(config, worker, shared),
-            schedule: Schedule::new(timing),
-            patience: timing.timeout.saturating_mul(2),
-            template: config.nodes.template.clone(),
+            schedule: Schedule::new(&config.cluster_state),
             content: Content::default(),
             watch: Watch::default(),
-            known: None,
-            verified: None,
-            has_succeeded: false,
+            latest: Latest::default(),
             step: Step::Asleep,
             cycles: 0,
             wanted: Wanted::default(),
-            wants_pipelines: false,
-            missing: BTreeSet::new(),
+            tables: Tables::new(config.nodes.template.clone()),
             last_settings: Vec::new(),
-            table: None,
-            is_table_old: false,
             events: VecDeque::new(),
         }
     }
@@ -126,14 +117,14 @@ impl StateCache {
 
     /// Records that an operation named a pipeline. From the next cycle on, the cache also queries the pipelines.
     pub fn want_pipelines(&mut self, now: Time) {
-        if self.content.pipelines.is_none() && !std::mem::replace(&mut self.wants_pipelines, true) {
+        if self.content.pipelines.is_none() && !std::mem::replace(&mut self.wanted.pipelines, true) {
             self.poll_soon(now);
         }
     }
 
     /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
     pub fn miss(&mut self, upstream: UpstreamId) {
-        self.is_table_old |= self.missing.insert(upstream);
+        self.tables.miss(upstream);
     }
 
     /// Returns when [`next`](Self::next) will have an action.
@@ -185,7 +176,7 @@ impl StateCache {
 
     /// Returns the state that was last known to be the latest, and the time of that.
     pub fn verified(&self) -> Option<(&Version, Time)> {
-        self.verified.as_ref().map(|(version, at)| (version, *at))
+        self.latest.verified.as_ref().map(|(version, at)| (version, *at))
     }
 
     /// Returns whether polls have failed for `cluster_state.stale_after`. What costs only speed when it is wrong would
@@ -214,23 +205,16 @@ impl StateCache {
         Some(&self.last_settings)
     }
 
+    /// Returns the last table.
+    pub fn table(&self) -> Option<&Rc<RoutingTable>> {
+        self.tables.last()
+    }
+
     /// Returns the table if it has changed since the last call.
     pub fn new_table(&mut self, upstreams: &mut Upstreams) -> Option<Rc<RoutingTable>> {
         // A table needs parts that match each other.
         let is_torn = matches!(self.step, Step::TakeOver(..)) || !self.content.lacking.is_empty();
-        if is_torn || !std::mem::take(&mut self.is_table_old) {
-            return None;
-        }
-        let upstream = |node: &Node| {
-            let name = if node.present { self.template.upstream(node) } else { return Err(Unrouted::Primary) };
-            let upstream = name.and_then(|name| upstreams.intern(&name)).ok_or(Unrouted::Upstream)?;
-            if self.missing.contains(&upstream) { Err(Unrouted::Upstream) } else { Ok(upstream) }
-        };
-        let nodes = self.content.cluster.nodes.list();
-        let by_node = nodes.iter().map(upstream).collect();
-        let pipelines = self.content.pipelines.clone();
-        self.table = Some(Rc::new(RoutingTable::new(self.content.buckets.clone(), nodes.into(), by_node, pipelines)));
-        self.table.clone()
+        if is_torn { None } else { self.tables.build(&self.content, upstreams) }
     }
 
     /// Checks what other workers have published, and takes the lease if a cycle is due.
@@ -240,7 +224,7 @@ impl StateCache {
         let parts = self.others(lease);
         if !parts.is_empty() {
             // The version is unknown until the cycle that found these parts has ended.
-            self.known = None;
+            self.latest.known = None;
             self.step = Step::TakeOver(parts, Rc::clone(lease));
             return Some(PollAction::Pause);
         }
@@ -255,15 +239,14 @@ impl StateCache {
         if was_returned && is_others && is_whole {
             // The next cycle may not have published all that it has read.
             if !lease.is_held {
-                self.known.clone_from(&lease.known);
+                self.latest.known.clone_from(&lease.known);
             }
             if has_succeeded {
                 self.succeeded(now);
             }
             self.schedule.plan(now);
         }
-        let is_taken = is_others && lease.is_held && age.is_none_or(|age| age < self.patience);
-        if is_taken {
+        if is_others && lease.is_held && self.schedule.is_patient(age) {
             self.schedule.wait_for_other();
         }
         if !self.schedule.is_cycle_due(now) {
@@ -295,9 +278,9 @@ impl StateCache {
         let cycle = Cycle::new(Plan {
             number: self.cycles,
             numbering: self.store.tag(),
-            known: self.known.clone(),
-            needs_http: self.template.needs_http(),
-            needs_pipelines: self.wants_pipelines,
+            known: self.latest.known.clone(),
+            needs_http: self.tables.need_http(),
+            needs_pipelines: self.wanted.pipelines,
             wanted,
             looks_for_wanted: self.schedule.is_search_due(now),
         });
@@ -335,20 +318,20 @@ impl StateCache {
                 Some(PollAction::Pause)
             }
             Ok(Todo::Publish) => {
-                self.is_table_old = true;
+                self.tables.outdate();
                 self.step = Step::Publish(Some(cycle));
                 Some(PollAction::Pause)
             }
             Ok(Todo::Finish) => {
-                self.known = cycle.known().cloned();
+                self.latest.known = cycle.known().cloned();
                 self.record_search(&mut cycle, now);
                 if cycle.has_changed() {
                     // Other workers may lack these parts too.
                     self.content.unpublished.append(&mut self.content.lacking);
-                    self.is_table_old = true;
+                    self.tables.outdate();
                     self.events.push_back(PollEvent::Loaded);
                 }
-                self.has_succeeded = true;
+                self.latest.is_news = true;
                 self.succeeded(now);
                 self.schedule.plan_after_own(now, self.content.cluster.is_partial);
                 self.publish(None)
@@ -372,7 +355,9 @@ impl StateCache {
         };
         self.events.push_back(PollEvent::Failed(error));
         if !goes_on {
-            self.is_table_old |= self.table.is_some();
+            if self.tables.last().is_some() {
+                self.tables.outdate();
+            }
             self.schedule.plan_after_failure(now);
             self.step = Step::Publish(None);
         }
@@ -381,13 +366,10 @@ impl StateCache {
     /// Records that this or another worker has read the whole state.
     fn succeeded(&mut self, now: Time) {
         self.schedule.succeeded(now);
-        if let Some(known) = &self.known {
-            self.verified = Some((known.clone(), now));
+        if let Some(known) = &self.latest.known {
+            self.latest.verified = Some((known.clone(), now));
         }
-        self.is_table_old |= !std::mem::take(&mut self.missing).is_empty();
-        if let Some(table) = &self.table {
-            table.trust();
-        }
+        self.tables.verify();
     }
 
     fn take_over(&mut self, mut parts: Vec<Part>, lease: Rc<Lease>, now: Time) -> Option<PollAction> {
@@ -412,7 +394,7 @@ impl StateCache {
         }
         match parts.is_empty() {
             true => {
-                self.is_table_old = true;
+                self.tables.outdate();
                 self.events.push_back(PollEvent::TakenOver);
                 self.schedule.check_now(now);
             }
@@ -434,8 +416,8 @@ impl StateCache {
             }
             let is_all = self.content.unpublished.is_empty();
             let is_held = cycle.is_some() || !is_all;
-            let has_succeeded = !is_held && std::mem::take(&mut self.has_succeeded);
-            self.store.tell(&found, is_held, self.known.as_ref(), has_succeeded);
+            let has_succeeded = !is_held && std::mem::take(&mut self.latest.is_news);
+            self.store.tell(&found, is_held, self.latest.known.as_ref(), has_succeeded);
             if !is_all {
                 self.step = Step::Publish(cycle);
                 return Some(PollAction::Pause);

@@ -219,69 +219,63 @@ impl Cycle {
     /// Continues the cycle up to the next action.
     pub fn next(&mut self, content: &mut Content) -> Result<Todo, RefreshError> {
         loop {
-            self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-                Stage::Ask(query) => {
-                    self.stage = Stage::Asked(query.clone());
-                    return Ok(Todo::Ask(query));
-                }
-                Stage::Overview(cursor) => {
-                    self.stage =
-                        self.read_overview(cursor, content).map_err(|error| form(StateQuery::Overview, error))?;
-                    return Ok(Todo::Pause);
-                }
-                Stage::Settings => Stage::Ask(StateQuery::Settings),
-                Stage::Nodes => match content.cluster.nodes.lack_info(self.plan.needs_http) {
-                    true => Stage::Ask(StateQuery::Nodes),
-                    false => Stage::Aliases,
-                },
-                Stage::Aliases => {
-                    let same = self.overview.alias_signature == content.cluster.alias_signature;
-                    let is_known = same && !self.may_lack;
-                    let none = is_known || self.overview.aliases.is_empty();
-                    if none { Stage::Targets } else { Stage::Ask(StateQuery::Aliases) }
-                }
-                Stage::ReadAliases(cursor) => {
-                    self.stage = self.read_aliases(cursor).map_err(|error| form(StateQuery::Aliases, error))?;
-                    return Ok(Todo::Pause);
-                }
-                Stage::Targets => {
-                    self.stage = self.follow_aliases(content);
-                    return Ok(Todo::Pause);
-                }
-                Stage::Prune(from) => {
-                    // The range ends at the last bucket.
-                    let until = from.saturating_add(PRUNED);
-                    (from..until).for_each(|bucket| content.prune(bucket, self.plan.number));
-                    self.stage = if until < BUCKETS { Stage::Prune(until) } else { Stage::Details };
-                    return Ok(Todo::Pause);
-                }
-                Stage::Details => match self.left.next() {
-                    names if names.is_empty() => Stage::Pipelines,
-                    names => Stage::Ask(StateQuery::Details(names)),
-                },
-                Stage::ReadDetails(cursor, details, names) => {
-                    let query = StateQuery::Details(Vec::new());
-                    self.stage =
-                        self.read_details(cursor, details, names, content).map_err(|error| form(query, error))?;
-                    return Ok(self.after_details());
-                }
-                Stage::Pipelines => {
-                    let is_needed =
-                        self.plan.needs_pipelines || content.pipelines.is_some() || content.buckets.have_pipelines();
-                    if is_needed { Stage::Ask(StateQuery::Pipelines) } else { Stage::Done }
-                }
-                Stage::ReadPipelines(cursor, definitions) => {
-                    let read = self.read_pipelines(cursor, definitions, content);
-                    self.stage = read.map_err(|error| form(StateQuery::Pipelines, error))?;
-                    return Ok(Todo::Pause);
-                }
-                Stage::Done => return Ok(Todo::Finish),
-                Stage::Asked(query) => {
-                    self.stage = Stage::Asked(query);
-                    return Ok(Todo::Pause);
-                }
-            };
+            let stage = std::mem::replace(&mut self.stage, Stage::Done);
+            let (stage, todo) = self.step(stage, content)?;
+            self.stage = stage;
+            if let Some(todo) = todo {
+                return Ok(todo);
+            }
         }
+    }
+
+    /// Returns the stage after this one, and the action before it, if there is one.
+    fn step(&mut self, stage: Stage, content: &mut Content) -> Result<(Stage, Option<Todo>), RefreshError> {
+        let pause = Some(Todo::Pause);
+        Ok(match stage {
+            Stage::Ask(query) => (Stage::Asked(query.clone()), Some(Todo::Ask(query))),
+            Stage::Asked(query) => (Stage::Asked(query), pause),
+            Stage::Overview(cursor) => {
+                (self.read_overview(cursor, content).map_err(form(&StateQuery::Overview))?, pause)
+            }
+            Stage::Settings => (Stage::Ask(StateQuery::Settings), None),
+            Stage::Nodes => match content.cluster.nodes.lack_info(self.plan.needs_http) {
+                true => (Stage::Ask(StateQuery::Nodes), None),
+                false => (Stage::Aliases, None),
+            },
+            Stage::Aliases => {
+                let same = self.overview.alias_signature == content.cluster.alias_signature;
+                let is_known = same && !self.may_lack;
+                let none = is_known || self.overview.aliases.is_empty();
+                (if none { Stage::Targets } else { Stage::Ask(StateQuery::Aliases) }, None)
+            }
+            Stage::ReadAliases(cursor) => (self.read_aliases(cursor).map_err(form(&StateQuery::Aliases))?, pause),
+            Stage::Targets => (self.follow_aliases(content), pause),
+            Stage::Prune(from) => {
+                // The range ends at the last bucket.
+                let until = from.saturating_add(PRUNED);
+                (from..until).for_each(|bucket| content.prune(bucket, self.plan.number));
+                (if until < BUCKETS { Stage::Prune(until) } else { Stage::Details }, pause)
+            }
+            Stage::Details => match self.left.next() {
+                names if names.is_empty() => (Stage::Pipelines, None),
+                names => (Stage::Ask(StateQuery::Details(names)), None),
+            },
+            Stage::ReadDetails(cursor, details, names) => {
+                let query = StateQuery::Details(Vec::new());
+                let stage = self.read_details(cursor, details, names, content).map_err(form(&query))?;
+                (stage, Some(self.after_details()))
+            }
+            Stage::Pipelines => {
+                let is_needed =
+                    self.plan.needs_pipelines || content.pipelines.is_some() || content.buckets.have_pipelines();
+                (if is_needed { Stage::Ask(StateQuery::Pipelines) } else { Stage::Done }, None)
+            }
+            Stage::ReadPipelines(cursor, definitions) => {
+                let read = self.read_pipelines(cursor, definitions, content);
+                (read.map_err(form(&StateQuery::Pipelines))?, pause)
+            }
+            Stage::Done => (Stage::Done, Some(Todo::Finish)),
+        })
     }
 
     /// Processes the cluster's answer to the last query.
@@ -291,11 +285,10 @@ impl Cycle {
         if status != 200 {
             return Err(RefreshError::Status { query, status });
         }
-        let cursor = |body| JsonCursor::new(body).map_err(|error| form(query.clone(), error));
-        let json = |error: serde_json::Error| form_of_json(&query, &error);
+        let cursor = |body| JsonCursor::new(body).map_err(form(&query));
         self.stage = match &query {
             StateQuery::Version => {
-                let version = Version::read(&body).map_err(json)?;
+                let version = Version::read(&body).map_err(form(&query))?;
                 self.is_older = self.plan.known.as_ref().is_some_and(|known| version.is_before(known));
                 // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.plan.looks_for_wanted && !self.plan.wanted.is_empty();
@@ -308,11 +301,11 @@ impl Cycle {
             }
             StateQuery::Overview => Stage::Overview(cursor(body)?),
             StateQuery::Settings => {
-                content.set_settings(&body).map_err(json)?;
+                content.set_settings(&body).map_err(form(&query))?;
                 Stage::Nodes
             }
             StateQuery::Nodes => {
-                let NodesAnswer { mut nodes } = serde_json::from_slice(&body).map_err(json)?;
+                let NodesAnswer { mut nodes } = serde_json::from_slice(&body).map_err(form(&query))?;
                 content.change_cluster(|cluster| cluster.nodes.set_info(&mut nodes));
                 Stage::Aliases
             }
@@ -503,10 +496,7 @@ impl Left {
     }
 }
 
-fn form(query: StateQuery, error: CursorError) -> RefreshError {
-    RefreshError::Form { query, problem: error.to_string() }
-}
-
-fn form_of_json(query: &StateQuery, error: &serde_json::Error) -> RefreshError {
-    RefreshError::Form { query: query.clone(), problem: error.to_string() }
+/// Returns the error of an answer that does not have the expected format.
+fn form<E: ToString>(query: &StateQuery) -> impl Fn(E) -> RefreshError {
+    move |error| RefreshError::Form { query: query.clone(), problem: error.to_string() }
 }

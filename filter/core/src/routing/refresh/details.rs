@@ -51,9 +51,7 @@ impl Details {
 
     /// Reads about `bytes` more bytes of a cluster's answer. Returns whether the answer is complete.
     pub fn read(&mut self, cursor: &mut JsonCursor, bytes: usize, nodes: &Nodes) -> Result<bool, CursorError> {
-        let until = cursor.position().saturating_add(bytes);
-        while cursor.position() < until {
-            let Some(key) = cursor.key()?.map(str::to_owned) else { return Ok(true) };
+        cursor.each_key(bytes, |cursor, key| {
             if cursor.is_in(&["metadata", "indices"]) {
                 let metadata = cursor.value_if_fits()?;
                 self.metadata.insert(key, metadata);
@@ -67,8 +65,8 @@ impl Details {
                     _ => cursor.skip()?,
                 }
             }
-        }
-        Ok(false)
+            Ok(())
+        })
     }
 
     /// Returns the index of this name, or `None` if the cluster does not have it.

@@ -11,6 +11,7 @@ mod details;
 mod overview;
 mod schedule;
 mod state_query;
+mod tables;
 mod wanted;
 
 pub use cache::{PollAction, PollEvent, StateCache};

@@ -1,10 +1,9 @@
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
 
-use crate::json::{CursorError, JsonCursor};
+use crate::json::{CursorError, JsonCursor, Text};
 use crate::node::{Node, runs_pipelines};
 use crate::routing::table::{Buckets, Unrouted, Version, identity};
 
@@ -52,10 +51,6 @@ struct IndexSettings<'a> {
     #[serde(borrow)]
     uuid: Option<Text<'a>>,
 }
-
-/// A text that is borrowed if it has no escapes. Within an `Option` or a `Vec` a bare `Cow` is always copied.
-#[derive(Debug, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Debug, Deserialize)]
 struct NodeOverview {
@@ -115,9 +110,7 @@ impl Overview {
         (known, cycle): (&Buckets, u32),
         wanted: impl Fn(&str, usize) -> bool,
     ) -> Result<bool, CursorError> {
-        let until = cursor.position().saturating_add(bytes);
-        while cursor.position() < until {
-            let Some(key) = cursor.key()?.map(str::to_owned) else { return Ok(true) };
+        cursor.each_key(bytes, |cursor, key| {
             if cursor.is_in(&["metadata", "indices"]) {
                 self.read_index(key, cursor.value()?, (known, cycle), &wanted);
             } else if cursor.is_in(&["nodes"]) {
@@ -137,8 +130,8 @@ impl Overview {
             } else {
                 self.read_rest(cursor, &key)?;
             }
-        }
-        Ok(false)
+            Ok(())
+        })
     }
 
     fn read_rest(&mut self, cursor: &mut JsonCursor, key: &str) -> Result<(), CursorError> {

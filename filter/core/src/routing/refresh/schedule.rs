@@ -7,6 +7,8 @@ pub(crate) struct Schedule {
     /// `cluster_state.refresh`.
     interval: Time,
     stale_after: Time,
+    /// The time after which the unchanged lease of another worker is free.
+    patience: Time,
     /// The time when the state was last known to be the latest; before that, the time of the first bulk request.
     fresh_at: Time,
     cycle_due: Time,
@@ -38,6 +40,7 @@ impl Schedule {
         Self {
             interval: config.refresh,
             stale_after: config.stale_after,
+            patience: config.timeout.saturating_mul(2),
             fresh_at: Time::ZERO,
             cycle_due: Time::ZERO,
             check_due: Time::ZERO,
@@ -84,6 +87,11 @@ impl Schedule {
     /// Checks again at once, after the parts that others had published were taken over.
     pub fn check_now(&mut self, now: Time) {
         self.check_due = now;
+    }
+
+    /// Returns whether another worker that has the lease is still polling, given how long the lease has been unchanged.
+    pub fn is_patient(&self, age: Option<Time>) -> bool {
+        age.is_none_or(|age| age < self.patience)
     }
 
     /// Lets the cycle wait at least until the next check, because another worker polls.

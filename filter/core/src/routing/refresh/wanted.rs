@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The latest names that operations used and the table does not know.
+/// What operations used and the table does not know: the latest names, and whether any pipeline was named.
 ///
 /// Clients choose the names. A repeated name counts as new, so that many names that are used only once cannot displace
 /// it for long.
@@ -11,6 +11,8 @@ pub(crate) struct Wanted {
     ages: BTreeMap<Rc<str>, u64>,
     by_age: BTreeMap<u64, Rc<str>>,
     next: u64,
+    /// Whether a request has named a pipeline.
+    pub pipelines: bool,
 }
 
 /// The maximum number of names.

@@ -26,13 +26,15 @@ pub struct RoutingTable {
     /// The upstreams whose nodes hold a started primary.
     upstreams: Vec<UpstreamId>,
     /// The upstreams among them whose nodes run ingest pipelines.
-    ingest_upstreams: Vec<UpstreamId>,
+    pub(crate) ingest_upstreams: Vec<UpstreamId>,
     /// The oldest release of a node, if all are known.
     oldest_release: Option<[u32; 3]>,
-    /// Whether all nodes return the items of operations under a pipeline in the order of the request.
-    orders_items: bool,
-    /// Whether all nodes accept the parameter `_type` of operations.
-    knows_types: bool,
+    /// Whether all nodes return the items of operations under a pipeline in the order of the request, even if the
+    /// pipeline drops or fails some.
+    pub(crate) orders_items: bool,
+    /// Whether all nodes accept the parameter `_type` of operations: Elasticsearch 7 and OpenSearch 1 do. Other nodes
+    /// refuse a whole request that has it.
+    pub(crate) knows_types: bool,
     pipelines: Option<Rc<Pipelines>>,
 }
 
@@ -87,15 +89,16 @@ impl RoutingTable {
     pub fn write_target(&self, name: &str) -> Result<WriteTarget<'_>, Unrouted> {
         let unknown = if name.starts_with('<') { Unrouted::DateMath } else { Unrouted::UnknownIndex };
         let (name, entry) = self.buckets.named(name).ok_or(unknown)?;
-        let (index_name, index, kind, added_routing) = match entry {
-            Entry::Index(index) => (name, index, NameKind::Index, None),
-            Entry::Target(Target { index: index_name, kind, routing, .. }) => {
-                let index_name = index_name.as_deref().map_err(|why| *why)?;
-                let index = self.buckets.index(index_name).ok_or(Unrouted::UnknownIndex)?;
-                (index_name, index, *kind, routing.as_deref())
+        Ok(match entry {
+            Entry::Index(entry) => {
+                WriteTarget { table: self, entry, name, kind: NameKind::Index, index: name, added_routing: None }
             }
-        };
-        Ok(WriteTarget { table: self, name, index_name, index, kind, added_routing })
+            Entry::Target(Target { index, kind, routing, .. }) => {
+                let index = index.as_deref().map_err(|why| *why)?;
+                let entry = self.buckets.index(index).ok_or(Unrouted::UnknownIndex)?;
+                WriteTarget { table: self, entry, name, kind: *kind, index, added_routing: routing.as_deref() }
+            }
+        })
     }
 
     /// Returns the destination of an operation on a name, given the hash of its id and its routing value. Fails if it
@@ -117,7 +120,7 @@ impl RoutingTable {
     /// Stops routing to the index of this name until [`trust`](Self::trust) is called.
     pub fn distrust(&self, name: &str) {
         if let Ok(target) = self.write_target(name) {
-            target.index.distrusted.set(true);
+            target.entry.distrusted.set(true);
         }
     }
 
@@ -132,12 +135,6 @@ impl RoutingTable {
         self.oldest_release >= Some([8, 13, 0])
     }
 
-    /// Returns whether all nodes accept the parameter `_type` of operations: Elasticsearch 7 and OpenSearch 1 do. Other
-    /// nodes refuse a whole request that has it.
-    pub fn knows_types(&self) -> bool {
-        self.knows_types
-    }
-
     /// Returns whether all nodes know the parameter `dynamic_templates` of operations: Elasticsearch does from 7.13 on.
     /// Other nodes refuse a whole request that has it.
     pub fn knows_dynamic_templates(&self) -> bool {
@@ -147,17 +144,6 @@ impl RoutingTable {
     /// Returns all upstreams whose nodes hold a started primary, in a fixed order.
     pub fn upstreams(&self) -> &[UpstreamId] {
         &self.upstreams
-    }
-
-    /// Returns those among them whose nodes run ingest pipelines.
-    pub fn ingest_upstreams(&self) -> &[UpstreamId] {
-        &self.ingest_upstreams
-    }
-
-    /// Returns whether all nodes return the items of operations under a pipeline in the order of the request, even if
-    /// the pipeline drops or fails some.
-    pub fn orders_items(&self) -> bool {
-        self.orders_items
     }
 
     /// Returns whether a node may apply a document's own field `_routing`, or other metadata in it, to an operation under
@@ -214,71 +200,54 @@ pub enum Ingest {
 #[derive(Debug, Clone, Copy)]
 pub struct WriteTarget<'a> {
     table: &'a RoutingTable,
-    name: &'a str,
-    index_name: &'a str,
-    index: &'a Index,
-    kind: NameKind,
-    /// The routing value that an alias adds.
-    added_routing: Option<&'a str>,
+    entry: &'a Index,
+    /// The name.
+    pub name: &'a str,
+    /// The kind of the name.
+    pub kind: NameKind,
+    /// The name of the index itself.
+    pub index: &'a str,
+    /// The routing value that operations without one get.
+    pub added_routing: Option<&'a str>,
 }
 
 impl<'a> WriteTarget<'a> {
-    /// Returns the name.
-    pub fn name(&self) -> &'a str {
-        self.name
-    }
-
-    /// Returns the name of the index itself.
-    pub fn index(&self) -> &'a str {
-        self.index_name
-    }
-
     /// Returns the number of the index, the same for all its aliases.
     pub fn number(&self) -> u32 {
-        self.index.number()
+        self.entry.number()
     }
 
     /// Returns whether the index asks the cluster to wait for copies of a shard before it writes.
     pub fn waits(&self) -> bool {
-        self.index.waits
-    }
-
-    /// Returns the routing value that operations without one get.
-    pub fn added_routing(&self) -> Option<&'a str> {
-        self.added_routing
+        self.entry.waits
     }
 
     /// Returns the computation of an operation's shard, whether its primary is started or not. Returns `None` if the
     /// cluster chooses the shard. Fails if the index is unrouted.
     pub fn choice(&self, id_hash: Option<u32>, routing: Option<&str>) -> Result<Option<Choice>, Unrouted> {
-        self.index.choice(id_hash, self.added_routing.or(routing).map(hash))
+        self.entry.choice(id_hash, self.added_routing.or(routing).map(hash))
     }
 
     /// Returns the index's number of shards, or zero if it is unknown.
     pub fn shards(&self) -> u32 {
-        self.index.primaries().len() as u32
+        self.entry.primaries().len() as u32
     }
 
     /// Returns the node that holds a shard's started primary. Returns `None` if no primary is started, or if the
     /// cluster does not report the node.
     pub fn primary(&self, shard: u32) -> Option<&'a Node> {
-        self.table.node(self.index.primaries().get(shard as usize)?.node()?)
-    }
-
-    /// Returns the kind of the name.
-    pub fn kind(&self) -> NameKind {
-        self.kind
+        self.table.node(self.entry.primaries().get(shard as usize)?.node()?)
     }
 
     /// Returns the settings that the index itself makes for its operations.
     pub fn overrides(&self) -> Overrides {
-        self.index.overrides
+        self.entry.overrides
     }
 
     /// Returns the names of the pipelines that the cluster runs for an operation that names this one: instead of the
     /// index's default pipeline, and before its final one.
     pub fn pipeline_names(&self, named: Option<&'a str>) -> impl Iterator<Item = &'a str> {
-        let of_index = self.index.pipelines.as_deref();
+        let of_index = self.entry.pipelines.as_deref();
         let first = named.or(of_index.and_then(|IndexPipelines { default, .. }| default.as_deref()));
         let last = of_index.and_then(|IndexPipelines { last, .. }| last.as_deref());
         first.filter(|name| *name != NO_PIPELINE).into_iter().chain(last)
@@ -287,7 +256,7 @@ impl<'a> WriteTarget<'a> {
     /// Returns the pipelines that the cluster runs for an operation other than a deletion, which may name one. Fails if
     /// there are any and nodes do not return the items in order.
     pub fn ingest(&self, named: Option<&str>) -> Result<Ingest, Unrouted> {
-        if self.index.pipelines.is_none() && named.is_none_or(|name| name == NO_PIPELINE) {
+        if self.entry.pipelines.is_none() && named.is_none_or(|name| name == NO_PIPELINE) {
             return Ok(Ingest::None);
         }
         let mut ingest = Ingest::None;
@@ -317,7 +286,7 @@ impl<'a> WriteTarget<'a> {
         if added.is_some() && routing.is_some() && added != routing {
             return Err(Unrouted::AliasRouting);
         }
-        match self.index.route(id_hash, added.or(routing).map(hash))? {
+        match self.entry.route(id_hash, added.or(routing).map(hash))? {
             Some(route) => self.route_to(route),
             None => Ok(Route::AnyNode),
         }
@@ -330,7 +299,7 @@ impl<'a> WriteTarget<'a> {
         if self.added_routing.is_some() {
             return None;
         }
-        let (value, route) = self.index.direct(ticket, |node| self.table.upstream(node).is_ok())?;
+        let (value, route) = self.entry.direct(ticket, |node| self.table.upstream(node).is_ok())?;
         Some((value, self.route_to(route).ok()?))
     }
 

@@ -139,7 +139,7 @@ fn routes((table, upstreams, _): &(Rc<RoutingTable>, Upstreams, StateCache), nam
     let target = table.write_target(name);
     let about = target.map(|target| {
         let ingest = [None, Some("_none"), Some("reader")].map(|pipeline| target.ingest(pipeline));
-        (target.index(), target.kind(), target.overrides(), target.added_routing(), target.direct(1), ingest)
+        (target.index, target.kind, target.overrides(), target.added_routing, target.direct(1), ingest)
     });
     let upstreams = upstreams.ids().map(|upstream| upstreams.name(upstream)).collect::<Vec<_>>();
     format!("{about:?} {upstreams:?} {:?}", ids.map(of_id).collect::<Vec<_>>())

@@ -1,0 +1,69 @@
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::config::UpstreamTemplate;
+use crate::node::Node;
+use crate::routing::sharing::Content;
+use crate::routing::table::{RoutingTable, Unrouted, UpstreamId, Upstreams};
+
+/// The tables that are built from the known content: the last one, and whether the content has changed since.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    template: UpstreamTemplate,
+    /// The upstreams that Envoy does not have.
+    missing: BTreeSet<UpstreamId>,
+    last: Option<Rc<RoutingTable>>,
+    is_old: bool,
+}
+
+impl Tables {
+    /// Starts without a table.
+    pub fn new(template: UpstreamTemplate) -> Self {
+        Self { template, missing: BTreeSet::new(), last: None, is_old: false }
+    }
+
+    /// Returns the last table.
+    pub fn last(&self) -> Option<&Rc<RoutingTable>> {
+        self.last.as_ref()
+    }
+
+    /// Returns whether tables need the nodes' HTTP addresses.
+    pub fn need_http(&self) -> bool {
+        self.template.needs_http()
+    }
+
+    /// Records that the content has changed.
+    pub fn outdate(&mut self) {
+        self.is_old = true;
+    }
+
+    /// Records that Envoy does not have this upstream. Tables route to it again once the state is verified.
+    pub fn miss(&mut self, upstream: UpstreamId) {
+        self.is_old |= self.missing.insert(upstream);
+    }
+
+    /// Routes to all indices and upstreams again, because the content is known to be that of the latest state.
+    pub fn verify(&mut self) {
+        self.is_old |= !std::mem::take(&mut self.missing).is_empty();
+        if let Some(table) = &self.last {
+            table.trust();
+        }
+    }
+
+    /// Builds a table if the content has changed since the last one.
+    pub fn build(&mut self, content: &Content, upstreams: &mut Upstreams) -> Option<Rc<RoutingTable>> {
+        if !std::mem::take(&mut self.is_old) {
+            return None;
+        }
+        let upstream = |node: &Node| {
+            let name = if node.present { self.template.upstream(node) } else { return Err(Unrouted::Primary) };
+            let upstream = name.and_then(|name| upstreams.intern(&name)).ok_or(Unrouted::Upstream)?;
+            if self.missing.contains(&upstream) { Err(Unrouted::Upstream) } else { Ok(upstream) }
+        };
+        let nodes = content.cluster.nodes.list();
+        let by_node = nodes.iter().map(upstream).collect();
+        let pipelines = content.pipelines.clone();
+        self.last = Some(Rc::new(RoutingTable::new(content.buckets.clone(), nodes.into(), by_node, pipelines)));
+        self.last.clone()
+    }
+}
