@@ -19,7 +19,6 @@ mod hold;
 mod identity_headers;
 mod index_settings;
 mod limits;
-mod nodes;
 mod retry;
 mod runtime_settings;
 #[cfg(test)]
@@ -40,7 +39,6 @@ pub use hold::Hold;
 pub use identity_headers::IdentityHeaders;
 pub use index_settings::{IndexPattern, IndexSettings};
 pub use limits::Limits;
-pub use nodes::Nodes;
 pub use retry::Retry;
 pub use runtime_settings::RuntimeSettings;
 pub use upstream_template::{TemplateError, UpstreamTemplate};
@@ -63,7 +61,7 @@ pub struct Config {
     pub enabled: bool,
     /// The mapping of nodes to Envoy clusters.
     #[serde(default, deserialize_with = "object")]
-    pub nodes: Nodes,
+    pub nodes: UpstreamTemplate,
     /// The headers of the calls that query the cluster state. No other call gets them.
     #[serde(default)]
     pub credentials: Credentials,

@@ -37,34 +37,16 @@ impl Node {
 /// What a node reports in the answer to `GET _nodes/http`. The cluster's state has the release of each node on
 /// Elasticsearch 8 and later, and the roles on Elasticsearch 7.17 and later; OpenSearch's has neither.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(from = "NodeAnswer")]
 pub(crate) struct NodeInfo {
-    /// The release.
-    pub version: Option<String>,
-    /// Whether the node has the role `ingest`.
-    pub runs_pipelines: Option<bool>,
-    /// The address where the node takes HTTP requests.
-    pub http: Option<HttpAddress>,
-}
-
-#[derive(Deserialize)]
-struct NodeAnswer {
     version: Option<String>,
     roles: Option<Vec<String>>,
     #[serde(default)]
-    http: HttpAnswer,
+    http: HttpInfo,
 }
 
-#[derive(Default, Deserialize)]
-struct HttpAnswer {
+#[derive(Debug, Clone, Default, Deserialize)]
+struct HttpInfo {
     publish_address: Option<String>,
-}
-
-impl From<NodeAnswer> for NodeInfo {
-    fn from(NodeAnswer { version, roles, http }: NodeAnswer) -> Self {
-        let http = http.publish_address.and_then(|address| HttpAddress::read(&address));
-        Self { version, runs_pipelines: roles.map(|roles| runs_pipelines(&roles)), http }
-    }
 }
 
 /// Returns whether a node with these roles runs ingest pipelines.
@@ -144,8 +126,9 @@ impl Nodes {
         for node in &mut self.list {
             let Some(info) = found.remove(&node.id) else { continue };
             node.version = info.version.or(node.version.take());
-            node.runs_pipelines = info.runs_pipelines.or(node.runs_pipelines);
-            node.http = info.http.or(node.http.take());
+            node.runs_pipelines = info.roles.map(|roles| runs_pipelines(&roles)).or(node.runs_pipelines);
+            let http = info.http.publish_address.and_then(|address| HttpAddress::read(&address));
+            node.http = http.or(node.http.take());
         }
     }
 

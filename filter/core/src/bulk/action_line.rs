@@ -220,25 +220,6 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// The versions of its document at which an operation is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Precondition {
-    /// Any version.
-    None,
-    /// A version below the given one.
-    External,
-    /// A version that is at most the given one.
-    ExternalGte,
-    /// The version that the given write has left.
-    SequenceNumber,
-}
-
-impl Precondition {
-    fn is_conditional(self) -> bool {
-        matches!(self, Self::External | Self::SequenceNumber)
-    }
-}
-
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters<'a> {
@@ -278,33 +259,28 @@ impl<'a> Parameters<'a> {
             pipeline: self.pipeline,
             require_alias: self.require_alias,
             require_data_stream: self.require_data_stream,
-            is_conditional: self.precondition(action)?.is_conditional(),
+            is_conditional: self.is_conditional(action)?,
             has_dynamic_templates,
             has_type: self._type.is_some(),
         })
     }
 
-    /// Returns the precondition. Fails if a cluster would refuse the whole request because of it.
-    fn precondition(&self, action: Action) -> Result<Precondition, LineError> {
+    /// Returns whether the operation succeeds only at certain versions of its document, and would fail if it was carried
+    /// out again. Fails if a cluster would refuse the whole request because of its precondition.
+    fn is_conditional(&self, action: Action) -> Result<bool, LineError> {
         let has_id = matches!(self.id, Some(Text(Some(_))));
+        let may_be_external = has_id && matches!(action, Action::Index | Action::Delete);
         let is_retried = self.retry_on_conflict.is_some_and(|Integer(most)| most > 0);
         let version_type = self.version_type.unwrap_or(VersionType::Internal);
         match (self.version, version_type, self.if_seq_no, self.if_primary_term) {
-            (None, VersionType::Internal, None, None) => Ok(Precondition::None),
-            (Some(_), VersionType::External | VersionType::ExternalGt, None, None)
-                if has_id && matches!(action, Action::Index | Action::Delete) =>
-            {
-                Ok(Precondition::External)
-            }
-            (Some(_), VersionType::ExternalGte, None, None)
-                if has_id && matches!(action, Action::Index | Action::Delete) =>
-            {
-                Ok(Precondition::ExternalGte)
-            }
+            (None, VersionType::Internal, None, None) => Ok(false),
+            (Some(_), VersionType::External | VersionType::ExternalGt, None, None) if may_be_external => Ok(true),
+            // The same version succeeds again.
+            (Some(_), VersionType::ExternalGte, None, None) if may_be_external => Ok(false),
             (None, VersionType::Internal, Some(_), Some(Integer(1..)))
                 if has_id && action != Action::Create && !is_retried =>
             {
-                Ok(Precondition::SequenceNumber)
+                Ok(true)
             }
             _ => Err(LineError),
         }

@@ -309,7 +309,7 @@ const SHORTEST_ITEM: usize = 22;
 
 /// Parses an answer in any notation.
 fn json(body: &[u8], most: usize) -> Result<(Head, Vec<AnswerItem>), AnswerError> {
-    let Parsed { head, items } = Parsed::read(body, most)?;
+    let (head, items) = parsed(body, most)?;
     let item = |text: &RawValue| Some(AnswerItem::json(text)?.at(position(text.get(), body)?));
     Ok((head, items.into_iter().map(item).collect::<Option<_>>().ok_or(AnswerError)?))
 }
@@ -354,9 +354,9 @@ fn errors(text: &mut FastReader<'_>) -> bool {
 
 /// Returns the body without what its errors quote.
 fn unquoted(body: &[u8], most: usize) -> Result<Vec<u8>, AnswerError> {
-    let parsed = Parsed::read(body, most)?;
+    let (_, items) = parsed(body, most)?;
     let (mut made, mut copied) = (Vec::with_capacity(body.len()), 0);
-    for item in parsed.items {
+    for item in items {
         let item: Item<'_> = serde_json::from_str(item.get()).map_err(|_| AnswerError)?;
         if let Some(error) = item.into_parts().1.error {
             let Range { start, end } = position(error.get(), body).ok_or(AnswerError)?;
@@ -392,37 +392,30 @@ struct ItemFields<'a> {
     status: u16,
 }
 
-struct Parsed<'a> {
-    head: Head,
-    items: Vec<&'a RawValue>,
-}
-
-impl<'a> Parsed<'a> {
-    /// Parses an answer of at most `most` items.
-    fn read(body: &'a [u8], most: usize) -> Result<Self, AnswerError> {
-        // Parsing nested values takes a byte for each level.
-        shallow_value(body).ok_or(AnswerError)?;
-        let text: &RawValue = serde_json::from_slice(body).map_err(|_| AnswerError)?;
-        let (mut took, mut ingest_took, mut errors_first, mut items) = (None, None, false, None);
-        let number = |value: &RawValue| serde_json::from_str::<u64>(value.get()).ok();
-        let is_read = each_field(text, |key, value| {
-            let Ok(Text(key)) = serde_json::from_str(key.get()) else { return false };
-            let read = match key.as_ref() {
-                "took" => number(value).map(|time| took = Some(time)),
-                "ingest_took" => number(value).map(|time| ingest_took = Some(time)),
-                "errors" => {
-                    errors_first = took.is_none();
-                    Some(())
-                }
-                "items" if items.is_some() => None,
-                "items" => listed(value, most).map(|list| items = Some(list)),
-                _ => Some(()),
-            };
-            read.is_some()
-        });
-        let items = items.filter(|_| is_read).ok_or(AnswerError)?;
-        Ok(Self { head: Head { took: took.unwrap_or_default(), ingest_took, errors_first }, items })
-    }
+/// Parses an answer of at most `most` items in any notation.
+fn parsed(body: &[u8], most: usize) -> Result<(Head, Vec<&RawValue>), AnswerError> {
+    // Parsing nested values takes a byte for each level.
+    shallow_value(body).ok_or(AnswerError)?;
+    let text: &RawValue = serde_json::from_slice(body).map_err(|_| AnswerError)?;
+    let (mut took, mut ingest_took, mut errors_first, mut items) = (None, None, false, None);
+    let number = |value: &RawValue| serde_json::from_str::<u64>(value.get()).ok();
+    let is_read = each_field(text, |key, value| {
+        let Ok(Text(key)) = serde_json::from_str(key.get()) else { return false };
+        let read = match key.as_ref() {
+            "took" => number(value).map(|time| took = Some(time)),
+            "ingest_took" => number(value).map(|time| ingest_took = Some(time)),
+            "errors" => {
+                errors_first = took.is_none();
+                Some(())
+            }
+            "items" if items.is_some() => None,
+            "items" => listed(value, most).map(|list| items = Some(list)),
+            _ => Some(()),
+        };
+        read.is_some()
+    });
+    let items = items.filter(|_| is_read).ok_or(AnswerError)?;
+    Ok((Head { took: took.unwrap_or_default(), ingest_took, errors_first }, items))
 }
 
 /// Returns the texts of the items in an array, if there are at most `most`.

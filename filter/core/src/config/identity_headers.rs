@@ -6,8 +6,10 @@ use super::field::header_name;
 /// The request headers that identify on whose behalf a request comes. The value of the first one that a request has is
 /// its identity. Requests without any of them share one identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<HeaderName>")]
-pub struct IdentityHeaders(Vec<String>);
+pub struct IdentityHeaders(Vec<HeaderName>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct HeaderName(#[serde(deserialize_with = "header_name")] String);
 
 /// The credentials that the cluster checks, the certificate that Envoy checked, and the address of the client.
 const DEFAULT: &[&str] = &["authorization", "x-forwarded-client-cert", "x-forwarded-for"];
@@ -15,7 +17,7 @@ const DEFAULT: &[&str] = &["authorization", "x-forwarded-client-cert", "x-forwar
 impl IdentityHeaders {
     /// Returns their names, in order of precedence.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
+        self.0.iter().map(|HeaderName(name)| name.as_str())
     }
 
     /// Returns a header that cannot identify requests because they share batches whatever its value. The default may
@@ -27,15 +29,6 @@ impl IdentityHeaders {
 
 impl Default for IdentityHeaders {
     fn default() -> Self {
-        Self(DEFAULT.iter().map(|name| (*name).to_owned()).collect())
+        Self(DEFAULT.iter().map(|name| HeaderName((*name).to_owned())).collect())
     }
 }
-
-impl From<Vec<HeaderName>> for IdentityHeaders {
-    fn from(names: Vec<HeaderName>) -> Self {
-        Self(names.into_iter().map(|HeaderName(name)| name).collect())
-    }
-}
-
-#[derive(Deserialize)]
-struct HeaderName(#[serde(deserialize_with = "header_name")] String);

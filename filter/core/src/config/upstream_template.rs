@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use serde::{Deserialize, Serialize};
+
 use crate::node::Node;
 use crate::wildcard;
 
@@ -10,13 +12,31 @@ use crate::wildcard;
 /// `{ip}` and `{http_port}` from its `http.publish_address`. All other text is literal.
 ///
 /// A node chooses what it reports, and so could choose any cluster that Envoy has. [`only`](Self::only) limits that.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Nodes", into = "Nodes")]
 pub struct UpstreamTemplate {
     parts: Vec<Part>,
     /// The upstreams that override the template, by node name or id.
     exceptions: BTreeMap<String, String>,
     /// The patterns of which a built name must match one. Any name is allowed if there are none.
     only: Vec<String>,
+}
+
+/// The configuration of a template: the text, exceptions by node name or id, and patterns of the names that the template
+/// may produce.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nodes {
+    #[serde(default = "default_template")]
+    upstream: String,
+    #[serde(default)]
+    upstreams: BTreeMap<String, String>,
+    #[serde(default)]
+    only: Vec<String>,
+}
+
+fn default_template() -> String {
+    "{name}".to_owned()
 }
 
 /// The maximum length of a built name, in bytes. Istio's names take some 330 at most, and metrics contain the name.
@@ -105,11 +125,6 @@ impl UpstreamTemplate {
         }
     }
 
-    /// Returns the template `{name}`: each upstream has the name of its node.
-    pub fn by_name() -> Self {
-        Self { parts: vec![Part::Name], exceptions: BTreeMap::new(), only: Vec::new() }
-    }
-
     /// Returns whether the template needs the nodes' HTTP addresses, which the cluster state does not contain.
     pub fn needs_http(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Host | Part::Ip | Part::HttpPort))
@@ -120,11 +135,6 @@ impl UpstreamTemplate {
     pub fn only(mut self, patterns: Vec<String>) -> Self {
         self.only = patterns;
         self
-    }
-
-    /// Returns the exceptions, by node name or id, and the patterns that other names must match.
-    pub fn into_bounds(self) -> (BTreeMap<String, String>, Vec<String>) {
-        (self.exceptions, self.only)
     }
 
     /// Returns the upstream of a node. Returns `None` if the node does not report something that the template needs, or
@@ -144,6 +154,34 @@ impl UpstreamTemplate {
     fn may_be(&self, upstream: &str) -> bool {
         let is_name = !upstream.is_empty() && upstream.len() <= LONGEST && !upstream.contains(char::is_control);
         is_name && (self.only.is_empty() || self.only.iter().any(|pattern| wildcard::fits(pattern, upstream)))
+    }
+}
+
+impl TryFrom<Nodes> for UpstreamTemplate {
+    type Error = String;
+
+    fn try_from(nodes: Nodes) -> Result<Self, String> {
+        let template =
+            Self::new(&nodes.upstream, nodes.upstreams).map_err(|error| format!("`upstream` takes {error}"))?;
+        if nodes.only.iter().any(String::is_empty) {
+            return Err(
+                "`only` takes names of Envoy clusters, in which `*` stands for any characters, found \"\"".into()
+            );
+        }
+        Ok(template.only(nodes.only))
+    }
+}
+
+impl From<UpstreamTemplate> for Nodes {
+    fn from(template: UpstreamTemplate) -> Self {
+        Self { upstream: template.to_string(), upstreams: template.exceptions, only: template.only }
+    }
+}
+
+impl Default for UpstreamTemplate {
+    /// Returns the template `{name}`: each upstream has the name of its node.
+    fn default() -> Self {
+        Self { parts: vec![Part::Name], exceptions: BTreeMap::new(), only: Vec::new() }
     }
 }
 
@@ -201,7 +239,7 @@ mod tests {
     #[test]
     fn a_node_cannot_choose_an_upstream_outside_the_patterns() {
         let patterns = ["hot-*", "es-?", "outbound|9200||*.es.svc"].map(str::to_owned).to_vec();
-        let template = UpstreamTemplate::by_name().only(patterns);
+        let template = UpstreamTemplate::default().only(patterns);
         let upstream = |name: &str| template.upstream(&Node { name: name.to_owned(), ..node() });
         for name in ["hot-0", "hot-", "outbound|9200||a.es.svc"] {
             assert_eq!(upstream(name).as_deref(), Some(name));

@@ -4,7 +4,7 @@ use super::calls::{Calls, Purpose};
 use super::cluster_view::ClusterView;
 use super::command::Call;
 use super::head::batch_timeout;
-use super::observe::batches;
+use super::observe;
 use super::settlement::Settlement;
 use crate::Time;
 use crate::bulk::gzip;
@@ -40,7 +40,7 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
             request.copy_share(held.share, &held.selection, &mut body);
         }
     }
-    batches::sent(metrics, &batch, body.len());
+    observe::count_sent(metrics, &batch, body.len());
     if config.dispatch.compress {
         let zipped = gzip(&body);
         outbox.hand_out(body.capacity().saturating_add(zipped.capacity()) as u64);

@@ -8,7 +8,7 @@ use super::command::{Command, RequestId};
 use super::head::{Arrival, Head, HeadCache, HeaderPauses, Routes, content_length};
 use super::memory::Room;
 use super::metrics::Counter;
-use super::observe::access_log;
+use super::observe;
 use super::pass_through::PassThrough;
 use super::requests::{Basis, IdGenerator, Origin, Request};
 use super::settlement::Settlement;
@@ -181,7 +181,7 @@ impl Intake {
         if settlement.requests.get(id).is_some_and(|request| request.body().length() == 0) {
             settlement.requests.remove(id);
             settlement.count(Counter::RequestsPassedThrough(PassThrough::HeaderPause), 1);
-            access_log::passed_through(settlement.outbox, settlement.config, id, PassThrough::HeaderPause);
+            observe::log_passed_through(settlement.outbox, settlement.config, id, PassThrough::HeaderPause);
             self.pauses.resume(id, was_suspected, settlement.now);
             settlement.outbox.resume(id);
         }
@@ -235,7 +235,7 @@ impl Intake {
             self.may_soon_split.insert(request);
         }
         settlement.count(Counter::RequestsPassedThrough(why), 1);
-        access_log::passed_through(settlement.outbox, settlement.config, request, why);
+        observe::log_passed_through(settlement.outbox, settlement.config, request, why);
         settlement.outbox.hand_out(body.iter().map(|chunk| chunk.capacity() as u64 + PER_CHUNK).sum());
         settlement.outbox.decide(Command::PassThrough { request, body });
     }

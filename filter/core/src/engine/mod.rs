@@ -78,7 +78,6 @@ use explain::Explainer;
 use intake::Intake;
 use memory::{Charge, Memory};
 use metrics::{Counter, Gauge, Histogram, MetricEvents, Metrics, micros};
-use observe::batches;
 use outbox::Outbox;
 use requests::Requests;
 use response::{Failure, Reading, Verdict, reveals_a_change};
@@ -415,7 +414,7 @@ impl Engine {
     /// Notes that a call with a batch has ended.
     fn batch_returned(&mut self, batch: &mut Batch, failure: Option<Failure>, is_answered: bool) {
         self.healths.insert(batch.upstream, Health { at: self.now, failure });
-        batches::returned(&mut self.metrics, batch, self.now);
+        observe::count_returned(&mut self.metrics, batch, self.now);
         self.holds.finished(batch, is_answered, self.now);
     }
 
@@ -517,7 +516,7 @@ impl Engine {
 
     /// Returns the gauges. A gauge that is missing is zero.
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
-        let mut gauges = batches::gauges(&self.holds, &self.calls);
+        let mut gauges = observe::gauges(&self.holds, &self.calls);
         if self.cluster.state.is_awake() {
             let of_worker = [
                 (Gauge::Memory, self.memory.used()),

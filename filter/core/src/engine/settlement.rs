@@ -11,7 +11,7 @@ use super::command::{RequestId, Response};
 use super::head::SlotClass;
 use super::memory::Memory;
 use super::metrics::{Counter, Metrics};
-use super::observe::access_log;
+use super::observe;
 use super::outbox::{Outbox, Reply};
 use super::requests::{ItemNumbers, NodeAnswer, Outcome, Part, Refusal, Requests, WholeAnswer};
 use super::response::{Failure, Items, Misplaced, Verdict};
@@ -237,12 +237,12 @@ impl Settlement<'_> {
     fn answer(&mut self, id: RequestId) {
         let request = found(self.requests.remove(id), "a request that is answered exists");
         let Some(request) = request else { return };
-        if request.is_abandoned() {
+        if request.progress.is_abandoned {
             self.count(Counter::RequestsAbandoned, 1);
             return;
         }
         self.count(Counter::RequestsMerged, 1);
-        access_log::merged(self.outbox, self.config, id, &request);
+        observe::log_merged(self.outbox, self.config, id, &request);
         self.outbox.reply(id, Reply::Merged(request));
     }
 

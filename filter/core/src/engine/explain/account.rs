@@ -202,21 +202,18 @@ impl<'a> Account<'a> {
         }
         // Operations that go to the coordinating upstream count for no node, even if the node is known.
         let node = found.node.filter(|_| upstream != UpstreamId::COORDINATOR);
-        let total = self.node(upstream, node);
-        total.operations = total.operations.plus(1, WHY);
-        total.bytes = total.bytes.plus(bytes, WHY);
+        let NodeTotal { operations, bytes: sum, .. } = self.node(upstream, node);
+        add((operations, sum), bytes);
         if let Some((target, shard)) = shard
-            && let Some(total) = self.shards.get_mut(&(target.index, shard))
+            && let Some(ShardTotal { operations, bytes: sum, .. }) = self.shards.get_mut(&(target.index, shard))
         {
-            total.operations = total.operations.plus(1, WHY);
-            total.bytes = total.bytes.plus(bytes, WHY);
+            add((operations, sum), bytes);
         }
         if let Some(why) = unrouted {
             let count = self.unrouted.entry(why).or_default();
             *count = count.plus(1, WHY);
         } else if shard.is_none() {
-            self.any_node.operations = self.any_node.operations.plus(1, WHY);
-            self.any_node.bytes = self.any_node.bytes.plus(bytes, WHY);
+            add((&mut self.any_node.operations, &mut self.any_node.bytes), bytes);
         }
     }
 
@@ -336,4 +333,10 @@ impl<'a> Account<'a> {
         self.counted = (start, lines);
         lines.saturating_add(1)
     }
+}
+
+/// Adds an operation of this size to a sum of operations and bytes.
+fn add((operations, sum): (&mut u64, &mut u64), bytes: u64) {
+    *operations = operations.plus(1, WHY);
+    *sum = sum.plus(bytes, WHY);
 }

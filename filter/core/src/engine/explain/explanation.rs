@@ -1,13 +1,12 @@
 use serde::Serialize;
 
-use super::Why;
 use crate::bulk::Action;
 use crate::config::MissingId;
 use crate::engine::pass_through::PassThrough;
-use crate::routing::{Choice, NameKind, Node, Pipelines};
+use crate::routing::{Choice, NameKind, Node, Pipelines, Unrouted};
 
 /// An explanation of how a bulk request would be handled.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Explanation {
     /// Whether the request is split or passes through.
     pub way: Way,
@@ -40,13 +39,35 @@ pub struct Explanation {
     pub left_out: u64,
 }
 
-/// The handling of a request.
+/// A reason, as a label value and as a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Why {
+    /// Its label value in metrics.
+    pub reason: &'static str,
+    /// Its meaning.
+    pub text: &'static str,
+}
+
+impl From<PassThrough> for Why {
+    fn from(why: PassThrough) -> Self {
+        Self { reason: why.name(), text: why.text() }
+    }
+}
+
+impl From<Unrouted> for Why {
+    fn from(why: Unrouted) -> Self {
+        PassThrough::Unrouted(why).into()
+    }
+}
+
+/// The handling of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// It is split by node and answered by the filter.
     Split,
     /// It passes through to the upstream of its route, byte for byte.
+    #[default]
     PassedWhole,
 }
 
@@ -207,21 +228,8 @@ pub struct ExplainedOperation {
 impl Explanation {
     /// Explains a request that passes through because of its headers or the known cluster state.
     pub(super) fn unread(why: PassThrough) -> Self {
-        Self {
-            way: Way::PassedWhole,
-            because: Some(Fault { why: why.into(), operation: None, line: None, name: None, pipelines: Vec::new() }),
-            operations: 0,
-            bytes: 0,
-            shares: 0,
-            nodes: Vec::new(),
-            shards: Vec::new(),
-            shards_left_out: 0,
-            unrouted: Vec::new(),
-            any_node: Sum::default(),
-            skew: Skew::default(),
-            listed: Vec::new(),
-            left_out: 0,
-        }
+        let because = Fault { why: why.into(), operation: None, line: None, name: None, pipelines: Vec::new() };
+        Self { because: Some(because), ..Self::default() }
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod account;
 mod explanation;
-mod why;
 
 use std::rc::Rc;
 
@@ -18,9 +17,8 @@ use crate::engine::requests::{Basis, IdGenerator, Request};
 use account::Account;
 pub use explanation::{
     ExplainedOperation, Explanation, Fault, NodeName, NodeTotal, PipelineVerdict, ShardTotal, Skew, Sum, UnroutedTotal,
-    Way,
+    Way, Why,
 };
-pub use why::Why;
 
 /// The default number of operations that an explanation lists.
 pub const LISTED: usize = 1000;

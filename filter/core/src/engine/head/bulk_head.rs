@@ -6,7 +6,7 @@ use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 /// The parsed headers of a bulk request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Head {
     /// The caller.
     pub caller: Caller,
@@ -30,7 +30,8 @@ pub struct Head {
     pub pretty: bool,
     /// Whether the body is compressed.
     pub gzip: bool,
-    memory: u64,
+    /// About how many bytes it uses.
+    pub memory: u64,
 }
 
 /// The memory overhead of a header: two strings, and the allocator's overhead.
@@ -58,53 +59,64 @@ impl Head {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let length = path.len() as u64;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let default_index = default_index(path)?;
-        let Query {
-            default_routing,
-            default_pipeline,
-            require_alias,
-            require_data_stream,
-            lists_pipelines,
-            filter_path,
-            pretty,
-            sent,
-        } = Query::read(query)?;
+        let mut head = Self { default_index: default_index(path)?, ..Self::default() };
+        let sent = head.read_query(query)?;
         let path = if sent.is_empty() { path.to_owned() } else { format!("{path}?{sent}") };
         check_media_types(&headers)?;
         if headers.iter().any(|header| authenticates_body(header, config)) {
             return Err(PassThrough::Header);
         }
-        let gzip = is_gzip(&headers)?;
+        head.gzip = is_gzip(&headers)?;
         if let Some((_, value)) = headers.iter_mut().find(|(name, _)| name == ":path") {
             *value = path.into_bytes();
         }
-        let caller = caller(headers, config).ok_or(PassThrough::Header)?;
+        head.caller = caller(headers, config).ok_or(PassThrough::Header)?;
         let size = |(name, value): &(String, String)| {
             (name.len().saturating_add(value.len()) as u64).saturating_add(PER_HEADER)
         };
         // Parts of the path are stored again.
-        let memory = caller.iter().map(size).sum::<u64>().saturating_add(4 * length);
-        Ok(Self {
-            caller,
-            caller_hash: 0,
-            default_index,
-            default_routing,
-            default_pipeline,
-            require_alias,
-            require_data_stream,
-            lists_pipelines,
-            filter_path,
-            pretty,
-            gzip,
-            memory,
-        })
+        head.memory = head.caller.iter().map(size).sum::<u64>().saturating_add(4 * length);
+        Ok(head)
     }
-}
 
-impl Head {
-    /// Returns about how many bytes it uses.
-    pub fn memory(&self) -> u64 {
-        self.memory
+    /// Parses a query. Parameters that affect neither single operations nor the answer may have any value, because the
+    /// nodes check them. `routing` and `pipeline` are for all operations without one, `filter_path` and `pretty` are for
+    /// the merged answer. The filter accepts no other parameters. Returns the part that is forwarded to the nodes.
+    fn read_query(&mut self, query: &str) -> Result<String, PassThrough> {
+        let (mut sent, mut seen) = (String::new(), Vec::new());
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let coded = parameter.contains(['+', ';']) || (name != "filter_path" && parameter.contains('%'));
+            if coded || seen.contains(&name) {
+                return Err(PassThrough::Parameter);
+            }
+            seen.push(name);
+            match (name, value) {
+                ("timeout", value) if is_too_long(value) => return Err(PassThrough::Parameter),
+                ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
+                // A cluster does not answer at all if one of these values is neither true nor false.
+                ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
+                ("list_executed_pipelines", "" | "true" | "false") => self.lists_pipelines = value != "false",
+                ("require_alias", "" | "true" | "false") => self.require_alias = value != "false",
+                ("require_data_stream", "" | "true" | "false") => self.require_data_stream = Some(value != "false"),
+                ("routing", value) if !value.is_empty() => self.default_routing = Some(value.to_owned()),
+                ("pipeline", value) if !value.is_empty() => self.default_pipeline = Some(value.to_owned()),
+                ("pretty", "" | "true" | "false") => {
+                    self.pretty = value != "false";
+                    continue;
+                }
+                ("filter_path", value) => {
+                    self.filter_path = FilterPath::parse(value).ok_or(PassThrough::Parameter)?;
+                    continue;
+                }
+                _ => return Err(PassThrough::Parameter),
+            }
+            if !sent.is_empty() {
+                sent.push('&');
+            }
+            sent.push_str(parameter);
+        }
+        Ok(sent)
     }
 }
 
@@ -129,63 +141,6 @@ fn default_index(path: &str) -> Result<Option<String>, PassThrough> {
             _ => Err(PassThrough::Path),
         },
         None => Err(PassThrough::Path),
-    }
-}
-
-/// The parsed query.
-#[derive(Default)]
-struct Query {
-    default_routing: Option<String>,
-    default_pipeline: Option<String>,
-    require_alias: bool,
-    require_data_stream: Option<bool>,
-    lists_pipelines: bool,
-    filter_path: FilterPath,
-    pretty: bool,
-    /// The part of the query that is forwarded to the nodes.
-    sent: String,
-}
-
-impl Query {
-    /// Parses a query. Parameters that affect neither single operations nor the answer may have any value, because the
-    /// nodes check them. `routing` and `pipeline` are for all operations without one, `filter_path` and `pretty` are for
-    /// the merged answer. The filter accepts no other parameters.
-    fn read(query: &str) -> Result<Self, PassThrough> {
-        let mut read = Self::default();
-        let mut seen: Vec<&str> = Vec::new();
-        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let coded = parameter.contains(['+', ';']) || (name != "filter_path" && parameter.contains('%'));
-            if coded || seen.contains(&name) {
-                return Err(PassThrough::Parameter);
-            }
-            seen.push(name);
-            match (name, value) {
-                ("timeout", value) if is_too_long(value) => return Err(PassThrough::Parameter),
-                ("refresh" | "timeout" | "wait_for_active_shards", _) => {}
-                // A cluster does not answer at all if one of these values is neither true nor false.
-                ("human" | "error_trace" | "include_source_on_error", "" | "true" | "false") | ("format", "json") => {}
-                ("list_executed_pipelines", "" | "true" | "false") => read.lists_pipelines = value != "false",
-                ("require_alias", "" | "true" | "false") => read.require_alias = value != "false",
-                ("require_data_stream", "" | "true" | "false") => read.require_data_stream = Some(value != "false"),
-                ("routing", value) if !value.is_empty() => read.default_routing = Some(value.to_owned()),
-                ("pipeline", value) if !value.is_empty() => read.default_pipeline = Some(value.to_owned()),
-                ("pretty", "" | "true" | "false") => {
-                    read.pretty = value != "false";
-                    continue;
-                }
-                ("filter_path", value) => {
-                    read.filter_path = FilterPath::parse(value).ok_or(PassThrough::Parameter)?;
-                    continue;
-                }
-                _ => return Err(PassThrough::Parameter),
-            }
-            if !read.sent.is_empty() {
-                read.sent.push('&');
-            }
-            read.sent.push_str(parameter);
-        }
-        Ok(read)
     }
 }
 

@@ -14,10 +14,14 @@ pub fn is_too_long(value: &str) -> bool {
 /// Returns the timeout of a batch with these headers: longer than usual if its query gives the cluster so much time to
 /// wait for shards.
 pub fn batch_timeout(headers: &[(String, String)], usual: Duration) -> Duration {
-    let path = headers.iter().find(|(name, _)| name == ":path").map_or("", |(_, path)| path.as_str());
-    let query = path.split_once('?').map_or("", |(_, query)| query);
-    let timeout = query.split('&').find_map(|parameter| parameter.strip_prefix("timeout=")).and_then(read);
+    let timeout = query(headers).split('&').find_map(|parameter| parameter.strip_prefix("timeout=")).and_then(read);
     timeout.map_or(usual, |timeout| usual.max(timeout.saturating_add(MARGIN)))
+}
+
+/// Returns the query of a caller's path.
+pub fn query(caller: &[(String, String)]) -> &str {
+    let path = caller.iter().find(|(name, _)| name == ":path").map_or("", |(_, path)| path.as_str());
+    path.split_once('?').map_or("", |(_, query)| query)
 }
 
 /// Reads a `timeout`. Returns `None` for a value that a cluster refuses or that means no time. It reads -1 as the longest duration.

@@ -58,7 +58,7 @@ impl HeadCache {
             Err(why) => return Some(Err(why)),
         };
         self.unknown = self.unknown.wrapping_add(1);
-        if let Some(headers) = known.filter(|_| head.memory() <= MOST) {
+        if let Some(headers) = known.filter(|_| head.memory <= MOST) {
             self.known.truncate(KNOWN - 1);
             self.known.push_back(Known { headers, head: Rc::clone(&head) });
         }

@@ -3,6 +3,7 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 
+use super::cluster_timeout::query;
 use crate::config::IdentityHeaders;
 use crate::invariant::Count;
 
@@ -75,9 +76,7 @@ fn identity_of(caller: &[(String, String)], headers: &IdentityHeaders) -> Rc<str
 /// Returns whether a caller's query makes the cluster wait after indexing: for the next refresh, or for further copies
 /// of a shard.
 fn waits(caller: &[(String, String)]) -> bool {
-    let path = caller.iter().find(|(name, _)| name == ":path").map_or("", |(_, path)| path.as_str());
-    let query = path.split_once('?').map_or("", |(_, query)| query);
-    query.split('&').any(|parameter| {
+    query(caller).split('&').any(|parameter| {
         parameter == "refresh=wait_for" || parameter.split('=').next() == Some("wait_for_active_shards")
     })
 }

@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::answer_room::AnswerRoom;
-use super::basis::Basis;
 use super::id_generator::IdGenerator;
-use super::operation_router::{Names, OperationRouter, Requirements, Routed, RoutedOperation};
+use super::operation_router::{Basis, Names, OperationRouter, Requirements, Routed, RoutedOperation};
 use super::outcome::Outcome;
 use super::request_body::RequestBody;
 use super::share::Share;
@@ -32,23 +31,23 @@ pub struct Request {
     pub shares: ShareList,
     /// What is known about its operations.
     pub routed: Routed,
-    answer_room: AnswerRoom,
-    progress: Progress,
+    pub answer_room: AnswerRoom,
+    pub progress: Progress,
     charge: Charge,
     scratch: Scratch,
 }
 
 /// How far a request has come after its body.
 #[derive(Debug, Default)]
-struct Progress {
+pub struct Progress {
     /// The number of shares without an outcome; 0 until the body has ended.
     pending: usize,
     /// Whether any share has left.
     is_dispatched: bool,
     /// The longest time that a share was held.
-    held: Time,
+    pub held: Time,
     /// Whether the client has disconnected.
-    is_abandoned: bool,
+    pub is_abandoned: bool,
 }
 
 /// A part of a share, which is sent in one batch.
@@ -88,7 +87,7 @@ impl Request {
     /// Returns about how many bytes a request uses before its body arrives.
     pub fn least_memory(head: &Head) -> u64 {
         let inflater = if head.gzip { Inflater::MEMORY } else { 0 };
-        inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory())
+        inflater.saturating_add(size_of::<Self>() as u64).saturating_add(head.memory)
     }
 
     /// Returns the parsed headers.
@@ -175,21 +174,11 @@ impl Request {
         self.progress.held = self.progress.held.max(held);
     }
 
-    /// Returns the longest time that a share was held.
-    pub fn longest_held(&self) -> Time {
-        self.progress.held
-    }
-
     /// Notes that the client has disconnected. If a share has left, some of the request may already have been carried
     /// out, so that the rest is carried out too, but no reply is sent. Returns whether a share has left.
     pub fn abandon(&mut self) -> bool {
         self.progress.is_abandoned = self.progress.is_dispatched;
         self.progress.is_dispatched
-    }
-
-    /// Returns whether the client has disconnected.
-    pub fn is_abandoned(&self) -> bool {
-        self.progress.is_abandoned
     }
 
     /// Notes that a share has its outcome. Returns whether all have theirs.
@@ -339,7 +328,7 @@ impl Request {
         let per_operation = size_of::<Operation>().saturating_add(2 * size_of::<u32>());
         let operations = self.operations.capacity().saturating_mul(per_operation) as u64;
         let shares = self.shares.len().saturating_mul(Share::MEMORY) as u64;
-        let least = (size_of::<Self>() as u64).saturating_add(self.basis.head.memory());
+        let least = (size_of::<Self>() as u64).saturating_add(self.basis.head.memory);
         let parts = [least, self.body.memory(), operations, shares, self.routed.memory()];
         parts.into_iter().fold(self.answer_room.reserved(), u64::saturating_add)
     }
@@ -356,11 +345,6 @@ impl Request {
         bytes.saturating_mul(if self.basis.head.pretty { PRETTY } else { 1 })
     }
 
-    /// Returns the bytes that are reserved for the items of this number of operations.
-    pub fn expected(&self, operations: u64) -> u64 {
-        self.answer_room.expected(operations)
-    }
-
     /// Releases the reservation for operations that a node has answered, with items of `bytes` bytes. The answer's own
     /// charge counts the items from now on, and the reply needs room for the bytes beyond the reservation.
     pub fn answered(&mut self, operations: u64, bytes: u64) {
@@ -375,11 +359,6 @@ impl Request {
     pub fn reply_bytes(&self) -> u64 {
         let whole = self.shares.iter().filter_map(|share| share.outcomes.last()).map(|last| last.outcome.whole_bytes());
         self.printed(self.answer_room.items().max(2 * whole.max().unwrap_or_default()))
-    }
-
-    /// Returns the bytes of the longest possible items for its operations.
-    pub fn room_for_items(&self) -> u64 {
-        self.answer_room.items()
     }
 
     /// Reserves room for the items of operations that are sent again.

@@ -5,7 +5,6 @@
 //! are still to be read.
 
 mod answer_room;
-mod basis;
 mod bulk_request;
 mod headers;
 mod id_generator;
@@ -25,9 +24,9 @@ use crate::engine::command::{Headers, RequestId};
 use crate::engine::head::{CallerId, Callers, Head, SlotClass};
 use crate::invariant::found;
 
-pub use basis::Basis;
 pub use bulk_request::{Part, Request};
 pub use id_generator::{IdGenerator, Origin};
+pub use operation_router::Basis;
 pub use outcome::{ItemNumbers, NodeAnswer, Outcome, Refusal, WholeAnswer, shortened};
 
 /// Why the request of a share in a batch is always found.
@@ -127,7 +126,7 @@ impl Requests {
 
     /// Returns the bytes that are reserved for the answer to these shares.
     pub fn expected(&self, shares: &[HeldShare]) -> u64 {
-        shares.iter().filter_map(|held| Some(self.of(held)?.expected(held.operations))).sum()
+        shares.iter().filter_map(|held| Some(self.of(held)?.answer_room.expected(held.operations))).sum()
     }
 
     /// Notes that a share is held for another destination now.

@@ -1,14 +1,15 @@
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use hashbrown::HashMap;
 
-use super::basis::Basis;
 use super::id_generator::IdGenerator;
 use crate::bulk::{Action, ActionLine, Parameter};
-use crate::config::{Level, MissingId};
-use crate::engine::batching::{Destination, Scope, Shards};
+use crate::config::{Config, Level, MissingId};
+use crate::engine::batching::{Apart, Destination, Scope, Shards};
+use crate::engine::head::Head;
 use crate::engine::pass_through::PassThrough;
-use crate::routing::{Ingest, NameKind, Route, Unrouted, UpstreamId, WriteTarget, hash};
+use crate::routing::{Ingest, NameKind, Route, RoutingTable, Unrouted, UpstreamId, WriteTarget, hash};
 
 /// Routes a request's operations.
 #[derive(Debug)]
@@ -23,6 +24,21 @@ pub struct OperationRouter<'a> {
     pub ids: &'a mut IdGenerator,
     /// The target of the previous name, because the next name is usually the same.
     pub last: Option<Named<'a>>,
+}
+
+/// What a request has from its beginning, and keeps to its end.
+#[derive(Debug)]
+pub struct Basis {
+    /// The parsed headers.
+    pub head: Rc<Head>,
+    /// The configuration.
+    pub config: Rc<Config>,
+    /// The table that routes all operations, so that operations on one document stay together.
+    pub table: Rc<RoutingTable>,
+    /// The shards that may be slow, for the same reason.
+    pub apart: Apart,
+    /// The round-robin counter that chooses a node for its operations without an id.
+    pub round_robin: usize,
 }
 
 /// What is known about the operations of a request that were routed.

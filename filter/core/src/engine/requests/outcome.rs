@@ -55,7 +55,7 @@ pub struct NodeAnswer {
 /// A node's answer that is not split into items.
 #[derive(Debug)]
 pub struct WholeAnswer {
-    response: Response,
+    pub response: Response,
     /// The charge for the answer, until the request is answered.
     charge: Charge,
 }
@@ -130,11 +130,6 @@ impl WholeAnswer {
     /// Charges an answer that has arrived.
     pub fn new(response: Response, memory: &Memory) -> Self {
         Self { charge: memory.charge(response.body.capacity() as u64), response }
-    }
-
-    /// Returns its status.
-    pub fn status(&self) -> u16 {
-        self.response.status
     }
 
     /// Returns the response, which is no longer counted unless another request shares it.

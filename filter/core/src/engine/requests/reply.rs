@@ -58,7 +58,7 @@ impl Request {
         });
         let mut all = outcomes.map(|outcome| match outcome? {
             Outcome::Refused(refusal) => Some(refusal.response.status),
-            Outcome::Whole(answer) => Some(answer.status()),
+            Outcome::Whole(answer) => Some(answer.response.status),
             _ => None,
         });
         let status = all.next()??;
@@ -162,7 +162,7 @@ impl Request {
             (failed, bytes, is_short)
         };
         let long = measure(false);
-        if long.1 > self.room_for_items() { measure(true) } else { long }
+        if long.1 > self.answer_room.items() { measure(true) } else { long }
     }
 
     /// Returns the source of the item of each operation, in order. The last outcome of an operation counts.

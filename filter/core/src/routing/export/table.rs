@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::node::Node;
 use crate::routing::pipelines::{Harmless, Pipelines};
-use crate::routing::table::{Index, IndexPipelines, NameKind, RoutingTable, Target, Unrouted, Version};
+use crate::routing::table::{
+    Formula, Index, IndexPipelines, NameKind, RoutingTable, Shards, Target, Unrouted, Version,
+};
 use crate::wildcard;
 
 /// A routing table in the format of a cluster's state, with the answers to further queries included. A
@@ -37,11 +39,11 @@ struct NodeState<'a> {
 
 #[derive(Debug, Serialize)]
 struct RoutingState<'a> {
-    indices: BTreeMap<&'a str, Shards<'a>>,
+    indices: BTreeMap<&'a str, ShardList<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Shards<'a> {
+struct ShardList<'a> {
     shards: BTreeMap<usize, [Copy<'a>; 1]>,
 }
 
@@ -97,7 +99,7 @@ impl RoutingTable {
         }
     }
 
-    fn shards(&self, index: &Index) -> Shards<'_> {
+    fn shards(&self, index: &Index) -> ShardList<'_> {
         let copy = |number: Option<u16>| {
             let node = number.map(|number| self.node(number));
             match node {
@@ -108,7 +110,7 @@ impl RoutingTable {
         };
         let copies = index.primaries().iter().map(|primary| copy(primary.node()));
         let shards = copies.map(|(state, node)| [Copy { primary: true, state, node }]).enumerate();
-        Shards { shards: shards.collect() }
+        ShardList { shards: shards.collect() }
     }
 }
 
@@ -216,18 +218,20 @@ impl Index {
         let identity = self.identity.unwrap_or_default();
         let mut settings = json!({"uuid": format!("{name}.{:08x}", identity >> 32)});
         let mut metadata = json!({"version": identity as u32, "state": "open"});
-        match self.layout() {
-            Ok(layout) => {
-                merge(&mut metadata, json!({"routing_num_shards": layout.routing_shards}));
+        match self.shards() {
+            Ok(Shards { formula, partition_size, routing_required, .. }) => {
+                // A version that creates such indices.
+                let created = if let Formula::Factor { .. } = formula { "8000099" } else { "9064000" };
+                merge(&mut metadata, json!({"routing_num_shards": formula.modulus()}));
                 merge(
                     &mut settings,
                     json!({
-                        "number_of_shards": layout.shards.to_string(),
-                        "routing_partition_size": layout.partition_size.to_string(),
-                        "version": {"created": layout.created},
+                        "number_of_shards": formula.shards().to_string(),
+                        "routing_partition_size": partition_size.to_string(),
+                        "version": {"created": created},
                     }),
                 );
-                let mapping = json!({"_routing": {"required": layout.routing_required}, "_meta": self.meta()});
+                let mapping = json!({"_routing": {"required": routing_required}, "_meta": self.meta()});
                 merge(&mut metadata, json!({"mappings": {"_doc": mapping}}));
             }
             Err(why) => example(why, &mut metadata, &mut settings),

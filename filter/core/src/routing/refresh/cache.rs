@@ -91,7 +91,7 @@ impl StateCache {
             step: Step::Asleep,
             cycles: 0,
             wanted: Wanted::default(),
-            tables: Tables::new(config.nodes.template.clone()),
+            tables: Tables::new(config.nodes.clone()),
             last_settings: Vec::new(),
             events: VecDeque::new(),
         }

@@ -288,7 +288,7 @@ impl Cycle {
         let cursor = |body| JsonCursor::new(body).map_err(form(&query));
         self.stage = match &query {
             StateQuery::Version => {
-                let version = Version::read(&body).map_err(form(&query))?;
+                let version: Version = serde_json::from_slice(&body).map_err(form(&query))?;
                 self.is_older = self.plan.known.as_ref().is_some_and(|known| version.is_before(known));
                 // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.plan.looks_for_wanted && !self.plan.wanted.is_empty();

@@ -33,7 +33,7 @@ impl Checksum {
             hash.update(part);
         };
         add(config.coordinator.as_bytes());
-        add(&[u8::from(config.nodes.template.needs_http())]);
+        add(&[u8::from(config.nodes.needs_http())]);
         for (name, value) in config.credentials.headers() {
             add(name.as_bytes());
             add(value.as_bytes());

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::checksum::Checksum;
@@ -48,6 +49,12 @@ pub(crate) enum Part {
 #[derive(Serialize, Deserialize)]
 struct Published<T>(u64, u64, T);
 
+/// Returns a part that was published with this tag, after its numbering.
+fn opened<T: DeserializeOwned>(checksum: &Checksum, tag: u64, value: &[u8]) -> Option<(u64, T)> {
+    let Published(found, numbering, part) = checksum.decode(value)?;
+    (found == tag).then_some((numbering, part))
+}
+
 impl Content {
     /// Changes a bucket.
     pub fn change(&mut self, bucket: u8, change: impl FnOnce(&mut hashbrown::HashMap<Box<str>, Entry>)) {
@@ -78,7 +85,7 @@ impl Content {
     /// Removes the names of a bucket that this cycle did not see.
     pub fn prune(&mut self, bucket: u8, cycle: u32) {
         let is_gone = |entry: &Entry| entry.seen().get() != cycle;
-        if self.buckets.bucket(bucket).is_some_and(|bucket| bucket.names().values().any(is_gone)) {
+        if self.buckets.bucket(bucket).is_some_and(|bucket| bucket.names.values().any(is_gone)) {
             self.change(bucket, |names| names.retain(|_, entry| !is_gone(entry)));
         }
     }
@@ -93,7 +100,7 @@ impl Content {
         match part {
             Part::Cluster => false,
             Part::Pipelines => self.pipelines.is_none(),
-            Part::Bucket(number) => self.buckets.bucket(number).is_none_or(|bucket| bucket.names().is_empty()),
+            Part::Bucket(number) => self.buckets.bucket(number).is_none_or(|bucket| bucket.names.is_empty()),
         }
     }
 
@@ -112,25 +119,19 @@ impl Content {
     /// Applies a part that was published with this tag. Returns whether the value was valid. If not, the part becomes
     /// empty here: its old content may refer to nodes by numbers that other workers have reassigned.
     pub fn decode(&mut self, part: Part, tag: u64, checksum: &Checksum, value: &[u8]) -> bool {
+        let expected = self.cluster.numbering;
         let is_taken = match part {
-            Part::Cluster => match checksum.decode(value) {
-                Some(Published(found, numbering, cluster)) if found == tag => self.take_cluster(numbering, cluster),
-                _ => false,
-            },
-            Part::Pipelines => match checksum.decode::<Published<Option<Pipelines>>>(value) {
-                Some(Published(found, numbering, pipelines)) if (found, numbering) == (tag, self.cluster.numbering) => {
-                    self.pipelines = pipelines.map(Rc::new);
-                    true
-                }
-                _ => false,
-            },
-            Part::Bucket(number) => match checksum.decode(value) {
-                Some(Published(found, numbering, bucket)) if (found, numbering) == (tag, self.cluster.numbering) => {
-                    self.buckets.replace(number, bucket);
-                    true
-                }
-                _ => false,
-            },
+            Part::Cluster => {
+                opened(checksum, tag, value).is_some_and(|(numbering, cluster)| self.take_cluster(numbering, cluster))
+            }
+            Part::Pipelines => opened::<Option<Pipelines>>(checksum, tag, value)
+                .filter(|(numbering, _)| *numbering == expected)
+                .map(|(_, pipelines)| self.pipelines = pipelines.map(Rc::new))
+                .is_some(),
+            Part::Bucket(number) => opened(checksum, tag, value)
+                .filter(|(numbering, _)| *numbering == expected)
+                .map(|(_, bucket)| self.buckets.replace(number, bucket))
+                .is_some(),
         };
         self.forget(part, is_taken);
         if !is_taken {
@@ -190,14 +191,12 @@ impl Content {
         };
     }
 
-    /// Sets the cluster's answer about its settings. Returns whether it has changed. Fails if the answer is not an
-    /// object.
-    pub fn set_settings(&mut self, answer: &[u8]) -> Result<bool, serde_json::Error> {
+    /// Sets the cluster's answer about its settings. Fails if the answer is not an object.
+    pub fn set_settings(&mut self, answer: &[u8]) -> Result<(), serde_json::Error> {
         let Object(_) = serde_json::from_slice::<Object<serde::de::IgnoredAny>>(answer)?;
-        let is_new = self.cluster.settings != answer;
-        if is_new {
+        if self.cluster.settings != answer {
             self.change_cluster(|cluster| cluster.settings = answer.to_vec());
         }
-        Ok(is_new)
+        Ok(())
     }
 }

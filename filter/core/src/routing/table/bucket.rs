@@ -18,7 +18,7 @@ pub(crate) struct Buckets(Vec<Rc<Bucket>>);
 /// The names of one bucket.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bucket {
-    names: HashMap<Box<str>, Entry>,
+    pub names: HashMap<Box<str>, Entry>,
     /// The sorted numbers of the nodes that hold a started primary of one of its indices.
     nodes: Vec<u16>,
     /// Whether one of its indices has a pipeline.
@@ -183,11 +183,6 @@ impl Buckets {
 }
 
 impl Bucket {
-    /// Returns the names of this bucket.
-    pub fn names(&self) -> &HashMap<Box<str>, Entry> {
-        &self.names
-    }
-
     fn summarize(&mut self) {
         self.has_pipelines = self.names.values().filter_map(Entry::index).any(|index| index.pipelines.is_some());
         let mut nodes: Vec<u16> = self.names.values().filter_map(Entry::index).flat_map(Index::nodes).collect();

@@ -2,8 +2,7 @@ use std::cell::Cell;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::Choice;
-use super::formula::{Formula, partitioned};
+use super::formula::{Choice, Formula, partitioned};
 use super::index_metadata::IndexMetadata;
 use super::overrides::Overrides;
 use super::primaries::{Primaries, Primary};
@@ -44,21 +43,11 @@ pub(crate) struct IndexPipelines {
 
 /// The rules by which an index assigns documents to shards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Shards {
-    formula: Formula,
-    partition_size: u32,
-    routing_required: bool,
-    primaries: Box<[Primary]>,
-}
-
-/// The rules by which an index assigns documents to shards, in the terms of the cluster's state.
-pub(crate) struct Layout {
-    pub shards: u32,
-    pub routing_shards: u32,
+pub(crate) struct Shards {
+    pub formula: Formula,
     pub partition_size: u32,
     pub routing_required: bool,
-    /// A version that creates such indices.
-    pub created: &'static str,
+    primaries: Box<[Primary]>,
 }
 
 /// The shard of an operation, and the number of the node that holds its primary.
@@ -107,7 +96,7 @@ impl Index {
         if self.distrusted.get() {
             return Err(Unrouted::Distrusted);
         }
-        let shards = self.shards.as_ref().map_err(|why| *why)?;
+        let shards = self.shards()?;
         let Some(shard) = shards.shard(id_hash, routing_hash)? else { return Ok(None) };
         let node = shards.primaries.get(shard as usize).and_then(|primary| primary.node());
         let node = node.ok_or(Unrouted::Primary)?;
@@ -116,26 +105,20 @@ impl Index {
 
     /// Returns the computation of an operation's shard, or `None` if the cluster chooses the shard.
     pub fn choice(&self, id_hash: Option<u32>, routing_hash: Option<u32>) -> Result<Option<Choice>, Unrouted> {
-        let shards = self.shards.as_ref().map_err(|why| *why)?;
+        let shards = self.shards()?;
         let hash = shards.hash(id_hash, routing_hash)?;
-        let partition_size = (shards.partition_size > 1).then_some(shards.partition_size);
-        Ok(hash.map(|hash| Choice::new(shards.formula, hash, partition_size)))
+        Ok(hash.map(|hash| Choice {
+            hash: hash as i32,
+            modulus: shards.formula.modulus(),
+            factor: shards.formula.factor(),
+            partition_size: (shards.partition_size > 1).then_some(shards.partition_size),
+            shard: shards.formula.shard(hash),
+        }))
     }
 
     /// Returns the rules by which it assigns documents to shards, or the reason why it is unrouted.
-    pub fn layout(&self) -> Result<Layout, Unrouted> {
-        let Shards { formula, partition_size, routing_required, .. } = self.shards.as_ref().map_err(|why| *why)?;
-        let created = match formula {
-            Formula::Factor { .. } => "8000099",
-            Formula::Modulo { .. } => "9064000",
-        };
-        Ok(Layout {
-            shards: formula.shards(),
-            routing_shards: formula.modulus(),
-            partition_size: *partition_size,
-            routing_required: *routing_required,
-            created,
-        })
+    pub fn shards(&self) -> Result<&Shards, Unrouted> {
+        self.shards.as_ref().map_err(|why| *why)
     }
 
     /// Returns the primaries by shard.

@@ -5,7 +5,6 @@
 //! [`Unrouted`].
 
 mod bucket;
-mod choice;
 mod formula;
 mod index;
 mod index_metadata;
@@ -18,9 +17,8 @@ mod upstream;
 mod version;
 
 pub(crate) use bucket::{BUCKETS, Bucket, Buckets, Entry, Target};
-pub use choice::Choice;
-pub use formula::Formula;
-pub(crate) use index::{Index, IndexPipelines};
+pub use formula::{Choice, Formula};
+pub(crate) use index::{Index, IndexPipelines, Shards};
 pub(crate) use index_metadata::{IndexMetadata, identity};
 pub use name_kind::NameKind;
 pub use overrides::Overrides;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::bucket::{Buckets, Entry, Target};
-use super::choice::Choice;
+use super::formula::Choice;
 use super::index::{Index, IndexPipelines, NO_PIPELINE, ShardRoute};
 use super::name_kind::NameKind;
 use super::overrides::Overrides;

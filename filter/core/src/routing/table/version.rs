@@ -20,9 +20,4 @@ impl Version {
     pub fn is_before(&self, other: &Self) -> bool {
         self.version < other.version || self.cluster_uuid != other.cluster_uuid
     }
-
-    /// Parses a cluster's answer. Fails if it is not a version.
-    pub fn read(body: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(body)
-    }
 }

@@ -1,11 +1,18 @@
-//! The metrics of batches, held and in flight.
+//! Reports the engine's steps to operators. It changes nothing but metrics and the access log.
+//!
+//! Each field of the access log costs a call to Envoy, so the fields are set only if `access_log` is on.
 
 use std::collections::BTreeMap;
 
+use super::batching::{Batch, Holds};
+use super::calls::Calls;
+use super::command::RequestId;
+use super::metrics::{Counter, Gauge, Histogram, Metrics, micros};
+use super::outbox::Outbox;
+use super::pass_through::PassThrough;
+use super::requests::Request;
 use crate::Time;
-use crate::engine::batching::{Batch, Holds};
-use crate::engine::calls::Calls;
-use crate::engine::metrics::{Counter, Gauge, Histogram, Metrics, micros};
+use crate::config::Config;
 
 /// Returns the gauges of the held and in-flight operations of each upstream.
 pub fn gauges(holds: &Holds, calls: &Calls) -> BTreeMap<Gauge, u64> {
@@ -28,7 +35,7 @@ pub fn gauges(holds: &Holds, calls: &Calls) -> BTreeMap<Gauge, u64> {
 }
 
 /// Records the metrics of a batch that leaves.
-pub fn sent(metrics: &mut Metrics, batch: &Batch, bytes: usize) {
+pub fn count_sent(metrics: &mut Metrics, batch: &Batch, bytes: usize) {
     let (upstream, operations, requests) = (batch.upstream, batch.operations(), batch.shares.len() as u64);
     metrics.count(Counter::Batches(upstream), 1);
     metrics.count(Counter::BatchOperations(upstream), operations);
@@ -46,8 +53,26 @@ pub fn sent(metrics: &mut Metrics, batch: &Batch, bytes: usize) {
 }
 
 /// Records the metrics of a batch whose call has ended, with or without an answer.
-pub fn returned(metrics: &mut Metrics, batch: &Batch, now: Time) {
+pub fn count_returned(metrics: &mut Metrics, batch: &Batch, now: Time) {
     let time = micros(now.saturating_sub(batch.sent));
     metrics.count(Counter::UpstreamMicroseconds(batch.upstream), time);
     metrics.sample(Histogram::UpstreamMicroseconds, time);
+}
+
+/// Logs that a request passes through, and why.
+pub fn log_passed_through(outbox: &mut Outbox, config: &Config, request: RequestId, why: PassThrough) {
+    if config.access_log {
+        outbox.log(request, "outcome", "passed_through".to_owned());
+        outbox.log(request, "reason", why.name().to_owned());
+    }
+}
+
+/// Logs a merged request: the number of operations and of destinations, and the longest time that a share was held.
+pub fn log_merged(outbox: &mut Outbox, config: &Config, id: RequestId, request: &Request) {
+    if config.access_log {
+        outbox.log(id, "outcome", "merged".to_owned());
+        outbox.log(id, "operations", request.operations.len().to_string());
+        outbox.log(id, "shares", request.shares.len().to_string());
+        outbox.log(id, "held_microseconds", request.progress.held.as_micros().to_string());
+    }
 }
