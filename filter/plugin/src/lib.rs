@@ -10,7 +10,6 @@
 // `proxy_wasm::main!` exports the symbol that Envoy calls first.
 #![allow(unsafe_code)]
 
-mod build;
 #[cfg(feature = "forced-trap")]
 mod forced_trap;
 mod metrics;

@@ -1,12 +1,11 @@
 use std::rc::Rc;
 
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::Input;
+use bulk_reshuffle::engine::{Build, Input};
 use bulk_reshuffle::routing::SharedData;
 use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
 
-use crate::build::build;
 use crate::shared_data::EnvoysSharedData;
 use crate::shell::Shell;
 use crate::stream::Stream;
@@ -31,8 +30,9 @@ impl Root {
         let json = self.get_plugin_configuration().unwrap_or_default();
         let config = Config::read(&json).map_err(|error| error.to_string())?;
         let wake_up = WakeUp::register().map_err(|status| format!("cannot register the wake-up queue: {status:?}"))?;
-        announce(&build().announcement(&config));
-        Ok(Shell::new(self.context_id, config, wake_up))
+        let build = build();
+        announce(&build.announcement(&config));
+        Ok(Shell::new(self.context_id, config, build, wake_up))
     }
 
     /// Runs `act` on the shell, then ends the root if it is leaving and idle.
@@ -43,6 +43,16 @@ impl Root {
             self.leaving = false;
             self.done();
         }
+    }
+}
+
+/// Describes the build of this module. `make build` sets the commit.
+fn build() -> Build {
+    let features = [("simd128", cfg!(target_feature = "simd128")), ("forced-trap", cfg!(feature = "forced-trap"))];
+    Build {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("BULK_RESHUFFLE_COMMIT").filter(|commit| !commit.is_empty()).unwrap_or("unknown"),
+        features: features.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect(),
     }
 }
 

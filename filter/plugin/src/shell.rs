@@ -2,12 +2,11 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::engine::{Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
+use bulk_reshuffle::engine::{Build, Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::{BufferType, MapType};
 
-use crate::build::build;
 use crate::metrics::Metrics;
 use crate::shared_data::EnvoysSharedData;
 use crate::wake_up::WakeUp;
@@ -42,9 +41,9 @@ pub struct Shell {
 
 impl Shell {
     /// Creates the shell of the root with this context id.
-    pub fn new(root: u32, config: Config, wake_up: WakeUp) -> Self {
+    pub fn new(root: u32, config: Config, build: Build, wake_up: WakeUp) -> Self {
         let mut engine = Engine::new(config, origin(), Box::new(EnvoysSharedData));
-        engine.set_build(build());
+        engine.set_build(build);
         Self {
             root,
             origin: Instant::now(),

@@ -42,15 +42,10 @@ impl ErrorItem<'_> {
         found(error.ok(), "two texts are always valid JSON").unwrap_or_default()
     }
 
-    /// Appends the item for the operation whose action line is `line`.
-    pub fn write(&self, line: &ActionLine<'_>, default_index: Option<&str>, to: &mut Vec<u8>) {
-        let fields = Fields {
-            index: line.index.as_deref().or(default_index).unwrap_or_default(),
-            id: line.id.as_deref(),
-            status: self.status,
-            error: Some(self.error),
-        };
-        write_fields(line.action, &fields, to);
+    /// Appends the item for the operation whose action line is `line`, with an index.
+    pub fn write(&self, line: &ActionLine<'_>, to: &mut Vec<u8>) {
+        let (index, id) = (line.index.as_deref(), line.id.as_deref());
+        Self::write_short(line.action, index, id, self.status, Some(self.error), to);
     }
 
     /// Appends an item with only the names, the status and, if the operation failed, the error.
@@ -62,17 +57,14 @@ impl ErrorItem<'_> {
         error: Option<&RawValue>,
         to: &mut Vec<u8>,
     ) {
-        write_fields(action, &Fields { index: index.unwrap_or_default(), id, status, error }, to);
+        let fields = Fields { index: index.unwrap_or_default(), id, status, error };
+        to.extend_from_slice(b"{\"");
+        to.extend_from_slice(action.name().as_bytes());
+        to.extend_from_slice(b"\":");
+        // Serialising strings and numbers to memory cannot fail.
+        let _ = serde_json::to_writer(&mut *to, &fields);
+        to.push(b'}');
     }
-}
-
-fn write_fields(action: Action, fields: &Fields<'_>, to: &mut Vec<u8>) {
-    to.extend_from_slice(b"{\"");
-    to.extend_from_slice(action.name().as_bytes());
-    to.extend_from_slice(b"\":");
-    // Serialising strings and numbers to memory cannot fail.
-    let _ = serde_json::to_writer(&mut *to, fields);
-    to.push(b'}');
 }
 
 #[cfg(test)]
@@ -81,10 +73,10 @@ mod tests {
 
     #[test]
     fn has_the_format_of_a_cluster_item() {
-        let line = ActionLine::read(br#"{"update":{"_id":"a\"b"}}"#).unwrap();
+        let line = ActionLine::read(br#"{"update":{"_index":"books","_id":"a\"b"}}"#).unwrap();
         let error = ErrorItem::error("timeout_exception", "no answer");
         let mut item = Vec::new();
-        ErrorItem { status: 504, error: &error }.write(&line, Some("books"), &mut item);
+        ErrorItem { status: 504, error: &error }.write(&line, &mut item);
         assert_eq!(
             String::from_utf8(item).unwrap(),
             r#"{"update":{"_index":"books","_id":"a\"b","status":504,"error":{"type":"timeout_exception","reason":"no answer"}}}"#

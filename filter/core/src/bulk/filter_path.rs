@@ -90,15 +90,10 @@ impl FilterPath {
 
     /// Returns the selection of an answer's top-level fields.
     pub fn selection(&self) -> Selection<'_> {
-        let included = match self.included.as_slice() {
-            [] => Extent::Everything,
-            patterns => Extent::inside(patterns),
-        };
-        let excluded = match self.excluded.as_slice() {
-            [] => Extent::Nothing,
-            patterns => Extent::inside(patterns),
-        };
-        Selection { included, excluded }
+        Selection {
+            included: Extent::of(&self.included, Extent::Everything),
+            excluded: Extent::of(&self.excluded, Extent::Nothing),
+        }
     }
 }
 
@@ -130,8 +125,9 @@ impl Verdict<'_> {
 }
 
 impl<'a> Extent<'a> {
-    fn inside(patterns: &'a [Pattern]) -> Self {
-        Self::Inside(patterns.iter().map(Vec::as_slice).collect())
+    /// Returns the extent of these patterns at the top level, or `none` if there are none.
+    fn of(patterns: &'a [Pattern], none: Self) -> Self {
+        if patterns.is_empty() { none } else { Self::Inside(patterns.iter().map(Vec::as_slice).collect()) }
     }
 
     fn field(&self, name: &str) -> Self {

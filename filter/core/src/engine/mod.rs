@@ -80,7 +80,7 @@ use memory::{Charge, Memory};
 use metrics::{Counter, Gauge, Histogram, MetricEvents, Metrics, micros};
 use outbox::Outbox;
 use requests::Requests;
-use response::{Failure, Reading, Verdict, reveals_a_change};
+use response::{Failure, Reading, reveals_a_change};
 use settings::Settings;
 use settlement::Settlement;
 
@@ -375,7 +375,7 @@ impl Engine {
                     self.cluster.state.poll_soon(self.now);
                 }
                 let verdict = self.reading().read(&batch, response);
-                self.apply(batch, verdict);
+                self.parts().2.apply(batch, verdict);
                 self.incoming.set(0);
             }
             None => {}
@@ -405,7 +405,7 @@ impl Engine {
                 // Whatever happened to the node, the table may be out of date.
                 self.cluster.state.poll_soon(self.now);
                 let verdict = self.reading().failed(&batch, failure);
-                self.apply(batch, verdict);
+                self.parts().2.apply(batch, verdict);
             }
             None => {}
         }
@@ -424,11 +424,6 @@ impl Engine {
             orders_items: self.cluster.state.table().is_some_and(|table| table.orders_items),
             memory: &self.memory,
         }
-    }
-
-    fn apply(&mut self, batch: Batch, verdict: Verdict) {
-        let (_, _, mut settlement) = self.parts();
-        settlement.apply(batch, verdict);
     }
 
     fn next_state_query(&mut self) -> Option<Call> {
@@ -465,8 +460,7 @@ impl Engine {
 
     /// Redirects everything that waits for these upstreams, which have no node any more, to the coordinating upstream.
     pub fn redirect_from(&mut self, gone: &[UpstreamId]) {
-        let (_, _, mut settlement) = self.parts();
-        settlement.redirect_from(gone);
+        self.parts().2.redirect_from(gone);
     }
 
     /// Lends the parts for one step: what intake remembers, the calls, and what the shares touch.

@@ -71,7 +71,7 @@ impl Samplers {
 fn sample(request: &Request) -> Vec<u8> {
     let mut body = Vec::new();
     for operation in request.operations.iter().take(OPERATIONS) {
-        request.read_line(operation, |line, default_index| add(&mut body, request, operation, line, default_index));
+        request.read_line(operation, |line| add(&mut body, request, operation, line));
         if body.len() > BYTES {
             break;
         }
@@ -79,12 +79,12 @@ fn sample(request: &Request) -> Vec<u8> {
     body
 }
 
-fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &ActionLine<'_>, default_index: Option<&str>) {
+fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &ActionLine<'_>) {
     let mut fields = Map::new();
     let mut field = |name: &str, value: Option<&str>| {
         fields.extend(value.map(|value| (name.to_owned(), Value::from(value))));
     };
-    field("_index", line.index.as_deref().or(default_index));
+    field("_index", line.index.as_deref());
     // Generated ids and routing values do not come from the client.
     let made = request.body().parameter(operation);
     field("_id", line.id.as_deref().filter(|_| !matches!(made, Some(Parameter::Id(_)))));

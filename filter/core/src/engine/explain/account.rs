@@ -83,7 +83,7 @@ impl<'a> Account<'a> {
             listed: Vec::new(),
         };
         for operation in &request.operations {
-            request.read_line(operation, |line, default_index| account.add(operation, line, default_index));
+            request.read_line(operation, |line| account.add(operation, line));
         }
         account
     }
@@ -114,11 +114,11 @@ impl<'a> Account<'a> {
         }
     }
 
-    fn add(&mut self, operation: &Operation, line: &ActionLine<'_>, default_index: Option<&str>) {
-        let found = self.find(operation, line, default_index);
+    fn add(&mut self, operation: &Operation, line: &ActionLine<'_>) {
+        let found = self.find(operation, line);
         self.count(&found);
         if self.listed.len() < self.most {
-            let explained = self.explain(operation, line, default_index, &found);
+            let explained = self.explain(operation, line, &found);
             self.listed.push(explained);
         }
         self.operations = self.operations.plus(1, WHY);
@@ -126,13 +126,12 @@ impl<'a> Account<'a> {
     }
 
     /// Determines the destination of an operation.
-    fn find<'b>(&self, operation: &Operation, line: &'b ActionLine<'_>, default_index: Option<&str>) -> Found<'a, 'b>
+    fn find<'b>(&self, operation: &Operation, line: &'b ActionLine<'_>) -> Found<'a, 'b>
     where
         'a: 'b,
     {
         let request = self.request;
-        let name = line.index.as_deref().or(default_index);
-        let target = name.and_then(|name| request.table().write_target(name).ok());
+        let target = line.index.as_deref().and_then(|name| request.table().write_target(name).ok());
         let routing = match (
             line.routing.as_deref().or(request.head().default_routing.as_deref()),
             request.body().parameter(operation),
@@ -157,13 +156,7 @@ impl<'a> Account<'a> {
     }
 
     /// Explains a single operation.
-    fn explain(
-        &mut self,
-        operation: &Operation,
-        line: &ActionLine<'_>,
-        default_index: Option<&str>,
-        found: &Found<'_, '_>,
-    ) -> ExplainedOperation {
+    fn explain(&mut self, operation: &Operation, line: &ActionLine<'_>, found: &Found<'_, '_>) -> ExplainedOperation {
         let Found { target, routing, choice, unrouted, upstream, node, bytes } = found;
         let parameter = self.request.body().parameter(operation);
         // The line also contains a generated id, because it is read again.
@@ -172,7 +165,7 @@ impl<'a> Account<'a> {
             position: u32::try_from(self.operations).unwrap_or(u32::MAX),
             line: self.line_number(operation.start),
             action: operation.action,
-            name: line.index.as_deref().or(default_index).map(str::to_owned),
+            name: line.index.as_deref().map(str::to_owned),
             kind: target.map(|target| target.kind),
             index: target.map(|target| target.index.to_owned()),
             missing_id: id.is_none().then_some(match parameter {
@@ -288,32 +281,23 @@ impl<'a> Account<'a> {
         let is_unrouted = matches!(why, PassThrough::Unrouted(_));
         let is_by_pipeline = matches!(why, PassThrough::Unrouted(Unrouted::IndexPipeline | Unrouted::NamedPipeline));
         let start = position.map(|(_, start)| start);
+        let pipelines = |line: &ActionLine<'_>, name: &str| {
+            Some(self.pipelines(self.request.table().write_target(name).ok()?, line))
+        };
         Fault {
             why: why.into(),
             operation: position.and_then(|(operation, _)| u32::try_from(operation).ok()),
             line,
-            name: start.filter(|_| is_unrouted).and_then(|start| self.name(start)),
-            pipelines: start.filter(|_| is_by_pipeline).map(|start| self.verdicts(start)).unwrap_or_default(),
+            name: start.filter(|_| is_unrouted).and_then(|start| self.at(start, |_, name| Some(name.to_owned()))),
+            pipelines: start.filter(|_| is_by_pipeline).and_then(|start| self.at(start, pipelines)).unwrap_or_default(),
         }
     }
 
-    /// Returns the index name in the action line that starts at this position, or otherwise the one in the path.
-    fn name(&self, start: u32) -> Option<String> {
+    /// Reads the action line that starts at this position, with the name of the index in it, or otherwise in the path.
+    fn at<T>(&self, start: u32, read: impl FnOnce(&ActionLine<'_>, &str) -> Option<T>) -> Option<T> {
         let text = self.request.body().line_at(start, LINE);
         let line = ActionLine::read(&text).ok()?;
-        let name = line.index.as_deref().or(self.request.head().default_index.as_deref());
-        name.map(str::to_owned)
-    }
-
-    /// Returns the verdicts on the pipelines of the operation whose action line starts at this position.
-    fn verdicts(&self, start: u32) -> Vec<PipelineVerdict> {
-        let text = self.request.body().line_at(start, LINE);
-        let table = self.request.table();
-        let verdicts = ActionLine::read(&text).ok().and_then(|line| {
-            let name = line.index.as_deref().or(self.request.head().default_index.as_deref())?;
-            Some(self.pipelines(table.write_target(name).ok()?, &line))
-        });
-        verdicts.unwrap_or_default()
+        read(&line, line.index.as_deref().or(self.request.head().default_index.as_deref())?)
     }
 
     /// Returns the verdicts on the pipelines that the cluster runs for an operation.

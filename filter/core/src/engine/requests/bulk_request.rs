@@ -260,9 +260,10 @@ impl Request {
         let mut names = Names::default();
         for position in positions {
             let Some(operation) = self.operations.get(position as usize) else { continue };
-            self.read_line(operation, |line, default_index| {
-                let name = line.index.as_deref().or(default_index);
-                name.and_then(|name| self.basis.table.write_target(name).ok())
+            self.read_line(operation, |line| {
+                line.index
+                    .as_deref()
+                    .and_then(|name| self.basis.table.write_target(name).ok())
                     .into_iter()
                     .for_each(|target| names.add(target));
             });
@@ -273,9 +274,8 @@ impl Request {
     /// Returns whether an operation writes to this index, by its own name or an alias.
     pub fn writes_to(&self, operation: &Operation, index: &str) -> bool {
         let mut writes = false;
-        self.read_line(operation, |line, default_index| {
-            let name = line.index.as_deref().or(default_index);
-            writes = name.is_some_and(|name| self.basis.table.writes_to(name, index));
+        self.read_line(operation, |line| {
+            writes = line.index.as_deref().is_some_and(|name| self.basis.table.writes_to(name, index));
         });
         writes
     }

@@ -197,17 +197,19 @@ impl Request {
             Source::Error(status, error) => (status, error),
             Source::Refusal(refusal) => (refusal.response.status, refusal.error(is_short)),
         };
-        self.read_line(operation, |line, default_index| ErrorItem { status, error }.write(line, default_index, to));
+        self.read_line(operation, |line| ErrorItem { status, error }.write(line, to));
     }
 
-    /// Parses an operation's action line again, with the id that was generated for it.
-    pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>, Option<&str>)) {
+    /// Parses an operation's action line again, with the id that was generated for it, and with the index in the path if
+    /// the line names none.
+    pub fn read_line(&self, operation: &Operation, use_line: impl FnOnce(&ActionLine<'_>)) {
         let mut scratch = Vec::new();
         let lines = self.body().lines(operation, &mut scratch);
         let line = lines.split(|byte| *byte == b'\n').next().unwrap_or(lines);
         if let Some(mut line) = found(ActionLine::read(line).ok(), "the line was parsed when the request arrived") {
             line.id = line.id.or(self.body().generated_id(operation).map(Cow::Borrowed));
-            use_line(&line, self.head().default_index.as_deref());
+            line.index = line.index.or(self.head().default_index.as_deref().map(Cow::Borrowed));
+            use_line(&line);
         }
     }
 }

@@ -73,8 +73,8 @@ fn names(requests: &Requests, batch: &Batch, answer: &Answer) -> Vec<String> {
     for ((held, operation), item) in requests.operations(batch).zip(items) {
         let fits = is_complete && item.is_some_and(|item| is_for(item, operation));
         if let (false, Some(request)) = (fits, requests.of(held)) {
-            request.read_line(operation, |line, default_index| {
-                let name = line.index.as_deref().or(default_index).unwrap_or_default();
+            request.read_line(operation, |line| {
+                let name = line.index.as_deref().unwrap_or_default();
                 if !names.contains(name) {
                     names.insert(name.to_owned());
                 }

@@ -165,7 +165,7 @@ impl StateCache {
         let Step::Cycle(cycle) = &mut self.step else { return };
         let Some(query) = cycle.query().cloned() else { return };
         if !cycle.asks_again(was_sent) {
-            self.cycle_failed(RefreshError::Unanswered { query }, now);
+            self.cycle_failed(RefreshError { query, problem: "no answer".to_owned() }, now);
         }
     }
 
@@ -345,12 +345,12 @@ impl StateCache {
     }
 
     fn cycle_failed(&mut self, error: RefreshError, now: Time) {
-        if *error.query() == StateQuery::Pipelines {
+        if error.query == StateQuery::Pipelines {
             // What is known may be out of date.
             self.content.set_pipelines(None);
         }
         let goes_on = match &mut self.step {
-            Step::Cycle(cycle) => cycle.skips(error.query()),
+            Step::Cycle(cycle) => cycle.skips(&error.query),
             _ => false,
         };
         self.events.push_back(PollEvent::Failed(error));

@@ -283,7 +283,7 @@ impl Cycle {
         let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return Ok(()) };
         self.failures = 0;
         if status != 200 {
-            return Err(RefreshError::Status { query, status });
+            return Err(RefreshError { query, problem: format!("the cluster answered with status {status}") });
         }
         let cursor = |body| JsonCursor::new(body).map_err(form(&query));
         self.stage = match &query {
@@ -498,5 +498,5 @@ impl Left {
 
 /// Returns the error of an answer that does not have the expected format.
 fn form<E: ToString>(query: &StateQuery) -> impl Fn(E) -> RefreshError {
-    move |error| RefreshError::Form { query: query.clone(), problem: error.to_string() }
+    move |error| RefreshError { query: query.clone(), problem: error.to_string() }
 }

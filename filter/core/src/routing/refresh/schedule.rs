@@ -111,13 +111,14 @@ impl Schedule {
         self.fresh_at = now;
     }
 
-    /// Plans the next cycle after one of this or another worker.
+    /// Plans the next cycle after one of this or another worker. Workers that must find a change in the shared data thus
+    /// also see it within the interval.
     pub fn plan(&mut self, now: Time) {
-        self.cycle_due = match self.is_hinted {
-            true => now.max(self.next_early_cycle),
-            // Workers that must find a change in the shared data thus also see it within the interval.
-            false => now.saturating_add(self.interval.saturating_sub(self.interval / CHECKS)),
-        };
+        self.plan_after(self.interval.saturating_sub(self.interval / CHECKS), now);
+    }
+
+    fn plan_after(&mut self, pause: Time, now: Time) {
+        self.cycle_due = if self.is_hinted { now.max(self.next_early_cycle) } else { now.saturating_add(pause) };
     }
 
     /// Plans the next cycle after one of this worker. Other workers may be waiting for the lease.
@@ -130,10 +131,7 @@ impl Schedule {
 
     /// Plans the next cycle after one that failed.
     pub fn plan_after_failure(&mut self, now: Time) {
-        self.cycle_due = match self.is_hinted {
-            true => self.next_early_cycle.max(now),
-            false => now.saturating_add(self.interval),
-        };
+        self.plan_after(self.interval, now);
     }
 
     /// Returns whether the wanted names are searched even if the state has not changed.

@@ -28,38 +28,12 @@ pub enum StateQuery {
 
 /// The error of a failed poll. The next poll follows as usual.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RefreshError {
-    /// The cluster answered with a status other than 200.
-    #[error("{query}: the cluster answered with status {status}")]
-    Status {
-        /// The query.
-        query: StateQuery,
-        /// The status of the answer.
-        status: u16,
-    },
-    /// No answer arrived.
-    #[error("{query}: no answer")]
-    Unanswered {
-        /// The query.
-        query: StateQuery,
-    },
-    /// The answer does not have the expected format.
-    #[error("{query}: {problem}")]
-    Form {
-        /// The query.
-        query: StateQuery,
-        /// What is wrong, and where.
-        problem: String,
-    },
-}
-
-impl RefreshError {
-    /// Returns the query that failed.
-    pub fn query(&self) -> &StateQuery {
-        match self {
-            Self::Status { query, .. } | Self::Unanswered { query } | Self::Form { query, .. } => query,
-        }
-    }
+#[error("{query}: {problem}")]
+pub struct RefreshError {
+    /// The query that failed.
+    pub query: StateQuery,
+    /// What is wrong, and where: the status of the cluster's answer, its format, or that there is none.
+    pub problem: String,
 }
 
 impl StateQuery {

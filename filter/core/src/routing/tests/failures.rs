@@ -49,7 +49,9 @@ fn an_unanswered_query_is_repeated_once() {
             if query.to_string() == kind { QueryOutcome::Unanswered } else { QueryOutcome::Answered }
         });
         let errors = harness.workers[0].borrow().errors();
-        assert!(matches!(errors.as_slice(), [RefreshError::Unanswered { query }] if query.to_string() == kind));
+        assert!(
+            matches!(errors.as_slice(), [RefreshError { query, problem }] if query.to_string() == kind && problem == "no answer")
+        );
         assert_eq!(harness.count(kind), 2, "{kind}");
         harness.forget();
         harness.run_for(INTERVAL - SECOND);
