@@ -10,7 +10,7 @@ pub struct Calls {
     open: HashMap<CallId, Purpose>,
     next: u32,
     /// The time of the next check for late batches.
-    check: Option<Time>,
+    pub check: Option<Time>,
 }
 
 /// The purpose of a call.
@@ -57,11 +57,6 @@ impl Calls {
             Some(Purpose::Batch(batch)) => Some(batch),
             _ => None,
         }
-    }
-
-    /// Returns the time of the next check for late batches.
-    pub fn check(&self) -> Option<Time> {
-        self.check
     }
 
     /// Checks for late batches at this time at the latest.

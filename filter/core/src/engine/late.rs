@@ -12,7 +12,7 @@ const CHECKS: u32 = 16;
 /// Suspects the shards of the batches that have become late. What is held for them moves to holds of their own, and what
 /// is held for others no longer waits for these batches.
 pub fn keep_apart(calls: &mut Calls, settlement: &mut Settlement<'_>) {
-    if calls.check().is_none_or(|check| check > settlement.now) {
+    if calls.check.is_none_or(|check| check > settlement.now) {
         return;
     }
     let earliest = settlement.now.saturating_add(settlement.config.hold.late_after / CHECKS);

@@ -549,7 +549,7 @@ impl Engine {
         let deadlines = [
             self.cluster.due(),
             self.holds.deadline(),
-            self.calls.check(),
+            self.calls.check,
             self.intake.pauses.deadline(),
             self.metrics.due(),
             self.admin.samplers.deadline(),

@@ -85,16 +85,17 @@ impl JsonCursor {
 
     /// Enters the object that is the value of the last key.
     pub fn enter(&mut self) -> Result<(), CursorError> {
-        self.expect(b'{')?;
-        self.path.push(std::mem::take(&mut self.key));
-        self.begins = true;
-        Ok(())
+        self.open(b'{')
     }
 
     /// Enters the array that is the value of the last key. Then read its [elements](Self::element) until there are no
     /// more.
     pub fn enter_list(&mut self) -> Result<(), CursorError> {
-        self.expect(b'[')?;
+        self.open(b'[')
+    }
+
+    fn open(&mut self, bracket: u8) -> Result<(), CursorError> {
+        self.expect(bracket)?;
         self.path.push(std::mem::take(&mut self.key));
         self.begins = true;
         Ok(())

@@ -23,7 +23,8 @@ const AT_ONCE: Duration = Duration::from_millis(20);
 /// arrived.
 #[derive(Debug)]
 pub struct HeaderPauses {
-    mode: Mode,
+    /// The configured mode; once it is detected, the one that works.
+    mode: HeaderPause,
     /// Whether a body arrived at once when its headers continued.
     is_suspected: bool,
     /// The requests of which only the headers have arrived, oldest first, with their deadlines, and whether they are
@@ -31,13 +32,6 @@ pub struct HeaderPauses {
     waiting: VecDeque<(Time, RequestId, bool)>,
     /// The times at which the headers of requests continued, with the same.
     resumed: HashMap<RequestId, (Time, bool)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Unknown,
-    HeadersStop,
-    HeadersGo,
 }
 
 /// The handling of a body that arrives.
@@ -54,38 +48,33 @@ pub enum Arrival {
 
 impl HeaderPauses {
     /// Starts in the configured mode.
-    pub fn new(config: HeaderPause) -> Self {
-        let mode = match config {
-            HeaderPause::Auto => Mode::Unknown,
-            HeaderPause::Stop => Mode::HeadersStop,
-            HeaderPause::Buffer => Mode::HeadersGo,
-        };
+    pub fn new(mode: HeaderPause) -> Self {
         Self { mode, is_suspected: false, waiting: VecDeque::new(), resumed: HashMap::new() }
     }
 
     /// Handles the headers of a request. Returns whether they are held back.
     pub fn enter(&mut self, request: RequestId, now: Time) -> bool {
-        if self.mode == Mode::Unknown {
+        if self.mode == HeaderPause::Auto {
             let [first, second] = PATIENCE;
             let patience = if self.is_suspected { second } else { first };
             self.waiting.push_back((now.saturating_add(patience), request, self.is_suspected));
         }
-        self.mode != Mode::HeadersGo
+        self.mode != HeaderPause::Buffer
     }
 
     /// Handles a chunk of a request's body, or its end.
     pub fn body(&mut self, request: RequestId, now: Time) -> Arrival {
         if let Some((resumed, was_suspected)) = self.resumed.remove(&request) {
-            let is_at_once = self.mode == Mode::Unknown && now.saturating_sub(resumed) <= AT_ONCE;
+            let is_at_once = self.mode == HeaderPause::Auto && now.saturating_sub(resumed) <= AT_ONCE;
             let newly_detected = is_at_once && was_suspected;
             if newly_detected {
-                self.set_mode(Mode::HeadersGo);
+                self.set_mode(HeaderPause::Buffer);
             }
             self.is_suspected |= is_at_once;
             return Arrival::Follow { newly_detected };
         }
-        if self.mode == Mode::Unknown {
-            self.set_mode(Mode::HeadersStop);
+        if self.mode == HeaderPause::Auto {
+            self.set_mode(HeaderPause::Stop);
         }
         Arrival::Read
     }
@@ -116,9 +105,9 @@ impl HeaderPauses {
         self.resumed.insert(request, (now, was_suspected));
     }
 
-    fn set_mode(&mut self, mode: Mode) {
+    fn set_mode(&mut self, mode: HeaderPause) {
         self.mode = mode;
-        if mode == Mode::HeadersStop {
+        if mode == HeaderPause::Stop {
             self.waiting.clear();
         }
     }

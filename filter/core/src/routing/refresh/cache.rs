@@ -382,7 +382,7 @@ impl StateCache {
             };
             let numbering = self.content.cluster.numbering;
             let value = self.store.read(part, *tag);
-            if !self.content.decode(part, *tag, self.store.checksum(), &value) {
+            if !self.content.decode(part, *tag, &self.store.checksum, &value) {
                 // The publisher has been overtaken in the meantime, or the value is lost. A cycle of this worker's own
                 // helps.
                 self.poll_soon(now);

@@ -11,7 +11,8 @@ use crate::routing::table::Version;
 #[derive(Debug)]
 pub(crate) struct SharedStore {
     shared: Box<dyn SharedData>,
-    checksum: Checksum,
+    /// The checksum by which workers recognise each other's values.
+    pub checksum: Checksum,
     /// The number of this worker.
     worker: u64,
     next_tag: u64,
@@ -116,11 +117,6 @@ impl SharedStore {
         let tag = self.tag();
         self.shared.write(&self.key(part), &encode(&self.checksum, tag), None);
         self.own.parts.insert(part, tag);
-    }
-
-    /// Returns the checksum by which workers recognise each other's values.
-    pub fn checksum(&self) -> &Checksum {
-        &self.checksum
     }
 
     /// Removes a part from the published ones.

@@ -152,11 +152,6 @@ impl Buckets {
         }
     }
 
-    /// Returns the meanings of all names.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.0.iter().flat_map(|bucket| bucket.names.values())
-    }
-
     /// Returns all indices with their names.
     pub fn indices(&self) -> impl Iterator<Item = (&str, &Index)> {
         self.names().filter_map(|(name, entry)| Some((name, entry.index()?)))

@@ -126,7 +126,7 @@ impl RoutingTable {
 
     /// Routes to all indices again.
     pub fn trust(&self) {
-        self.buckets.entries().filter_map(Entry::index).for_each(|index| index.distrusted.set(false));
+        self.buckets.indices().for_each(|(_, index)| index.distrusted.set(false));
     }
 
     /// Returns whether all nodes know the parameter `require_data_stream` of bulk requests and their operations:
