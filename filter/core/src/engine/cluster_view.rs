@@ -4,18 +4,18 @@ use hashbrown::HashSet;
 
 use crate::Time;
 use crate::config::{Config, RuntimeSettings};
-use crate::routing::{PollAction, RoutingTable, SharedData, StateCache, UpstreamId, Upstreams};
+use crate::routing::{PollAction, PollEvent, RoutingTable, SharedData, StateCache, UpstreamId, Upstreams, Version};
 
 /// A worker's view of the cluster, and the polls that refresh it.
 #[derive(Debug)]
 pub struct ClusterView {
     /// The state from which the table is built.
-    pub state: StateCache,
+    state: StateCache,
     pub upstreams: Upstreams,
     /// The upstreams without a node in the latest table.
-    pub gone: HashSet<UpstreamId>,
+    gone: HashSet<UpstreamId>,
     /// Whether work on the state is paused until the next wake-up, so that a callback stays short.
-    pub is_paused: bool,
+    is_paused: bool,
     /// Whether there was work on the state since the last [`take_work`](Self::take_work).
     has_worked: bool,
 }
@@ -32,21 +32,92 @@ impl ClusterView {
         }
     }
 
+    /// Returns the routing table, once the cluster state is known.
+    pub fn table(&self) -> Option<&Rc<RoutingTable>> {
+        self.state.table()
+    }
+
     /// Returns the table as JSON: see [`Engine::export_state`](super::Engine::export_state).
     pub fn export(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
         let settings = serde_json::from_slice(self.state.settings()).ok();
         let version = self.state.verified().map(|(version, _)| version);
-        serde_json::to_vec(&self.state.table()?.export(pattern, most, version, settings)).ok()
+        serde_json::to_vec(&self.table()?.export(pattern, most, version, settings)).ok()
     }
 
     /// Returns the routing table for a new request: only if the cluster state is not stale.
     pub fn fresh_table(&self, now: Time) -> Option<&Rc<RoutingTable>> {
-        self.state.table().filter(|_| !self.state.is_stale(now))
+        self.table().filter(|_| !self.state.is_stale(now))
+    }
+
+    /// Starts polling, at the first bulk request.
+    pub fn wake(&mut self, now: Time) {
+        self.state.wake(now);
+    }
+
+    /// Polls the cluster soon, because something shows that the table may be out of date. The rate of such polls is
+    /// limited.
+    pub fn poll_soon(&mut self, now: Time) {
+        self.state.poll_soon(now);
+    }
+
+    /// Looks up a name that an operation used, which the table does not know.
+    pub fn want(&mut self, name: &str) {
+        self.state.want(name);
+    }
+
+    /// Looks up the pipelines, because an operation named one.
+    pub fn want_pipelines(&mut self, now: Time) {
+        self.state.want_pipelines(now);
+    }
+
+    /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
+    pub fn miss(&mut self, upstream: UpstreamId) {
+        self.state.miss(upstream);
+    }
+
+    /// Records that the last query got no readable answer. It may not even have been sent.
+    pub fn failed(&mut self, was_sent: bool, now: Time) {
+        self.state.failed(was_sent, now);
+    }
+
+    /// Returns whether a bulk request has arrived, and so the cluster is polled.
+    pub fn is_awake(&self) -> bool {
+        self.state.is_awake()
+    }
+
+    /// Returns the version of the known state, and when it was last known to be the newest.
+    pub fn verified(&self) -> Option<(&Version, Time)> {
+        self.state.verified()
+    }
+
+    /// Returns whether polls have failed for `cluster_state.stale_after`.
+    pub fn is_stale(&self, now: Time) -> bool {
+        self.state.is_stale(now)
     }
 
     /// Stops routing to the index of this name until the next poll.
     pub fn distrust(&self, name: &str) {
-        self.state.table().into_iter().for_each(|table| table.distrust(name));
+        self.table().into_iter().for_each(|table| table.distrust(name));
+    }
+
+    /// Returns whether the latest table has no node for an upstream.
+    pub fn is_gone(&self, upstream: UpstreamId) -> bool {
+        self.gone.contains(&upstream)
+    }
+
+    /// Replaces the set of upstreams without a node.
+    pub fn set_gone(&mut self, gone: impl IntoIterator<Item = UpstreamId>) {
+        self.gone = gone.into_iter().collect();
+    }
+
+    /// Returns whether work on the state is paused until the next wake-up.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Goes on with the work on the state.
+    pub fn resume(&mut self) {
+        self.is_paused = false;
     }
 
     /// Returns when work on the state is due; `None` while it is paused.
@@ -74,6 +145,11 @@ impl ClusterView {
     pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
         self.has_worked = true;
         self.state.answered(status, body, now);
+    }
+
+    /// Returns the oldest event that was not returned yet.
+    pub fn next_event(&mut self) -> Option<PollEvent> {
+        self.state.next_event()
     }
 
     /// Adopts the newest routing table. If it has changed, returns the upstreams for which it has no node.

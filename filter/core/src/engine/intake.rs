@@ -72,7 +72,7 @@ impl Intake {
             settlement.outbox.decide(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
-        settlement.cluster.state.wake(settlement.now);
+        settlement.cluster.wake(settlement.now);
         let head = if settlement.config.enabled { head } else { Err(PassThrough::Disabled) };
         match head.and_then(|head| self.enter(settlement, head, length, end)) {
             Ok(request) => {
@@ -157,7 +157,7 @@ impl Intake {
         self.pauses.gone(id);
         if self.may_soon_split.remove(&id) {
             // The cluster state may now show what the cluster created for the request.
-            settlement.cluster.state.poll_soon(settlement.now);
+            settlement.cluster.poll_soon(settlement.now);
         }
         let Some(request) = settlement.requests.get_mut(id) else { return };
         if request.abandon() {
@@ -220,9 +220,9 @@ impl Intake {
     /// Passes an accepted request through unchanged after all.
     fn give_back(&mut self, settlement: &mut Settlement<'_>, id: RequestId, why: PassThrough) {
         if let Some(request) = settlement.requests.remove(id) {
-            request.routed.unknown.iter().for_each(|name| settlement.cluster.state.want(name));
+            request.routed.unknown.iter().for_each(|name| settlement.cluster.want(name));
             if why == PassThrough::Unrouted(Unrouted::NamedPipeline) {
-                settlement.cluster.state.want_pipelines(settlement.now);
+                settlement.cluster.want_pipelines(settlement.now);
             }
             self.pass(settlement, id, request.into_chunks(), why);
         }
@@ -249,7 +249,7 @@ fn hold(settlement: &mut Settlement<'_>, id: RequestId) {
     let (operations, unrouted) = (request.operations.len(), request.routed.unrouted.clone());
     if request.is_unproven() {
         // Its pipelines may not have been queried yet.
-        settlement.cluster.state.want_pipelines(settlement.now);
+        settlement.cluster.want_pipelines(settlement.now);
     }
     (0..=u16::MAX).take(shares).for_each(|share| settlement.hold_part(id, share));
     settlement.count(Counter::Operations, operations);

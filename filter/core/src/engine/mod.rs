@@ -212,7 +212,7 @@ impl Engine {
             .or_else(|| self.admin.next_measurement(&self.cluster))
             .or_else(|| self.outbox.pop_reply(&self.memory))
             .or_else(|| {
-                let is_wake_needed = self.cluster.is_paused || self.outbox.has_replies();
+                let is_wake_needed = self.cluster.is_paused() || self.outbox.has_replies();
                 if is_wake_needed { self.outbox.wake() } else { None }
             })
             .or_else(|| self.outbox.set_timer(self.next_deadline(), self.now))
@@ -236,7 +236,7 @@ impl Engine {
 
     /// Returns the routing table, once the cluster state is known.
     pub fn table(&self) -> Option<&RoutingTable> {
-        self.cluster.state.table().map(Rc::as_ref)
+        self.cluster.table().map(Rc::as_ref)
     }
 
     /// Returns the routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that
@@ -372,7 +372,7 @@ impl Engine {
                 self.incoming.set(response.body.capacity() as u64);
                 self.batch_returned(&mut batch, None, response.status == 200);
                 if reveals_a_change(&response.body) {
-                    self.cluster.state.poll_soon(self.now);
+                    self.cluster.poll_soon(self.now);
                 }
                 let verdict = self.reading().read(&batch, response);
                 self.parts().2.apply(batch, verdict);
@@ -387,7 +387,7 @@ impl Engine {
         if let Some(batch) = self.calls.batch(call)
             && batch.upstream != UpstreamId::COORDINATOR
         {
-            self.cluster.state.miss(batch.upstream);
+            self.cluster.miss(batch.upstream);
             self.follow_state();
         }
         self.call_ended(call, Failure::NotSent);
@@ -397,13 +397,13 @@ impl Engine {
     fn call_ended(&mut self, call: CallId, failure: Failure) {
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => {
-                self.cluster.state.failed(failure != Failure::NotSent, self.now);
+                self.cluster.failed(failure != Failure::NotSent, self.now);
                 self.follow_state();
             }
             Some(Purpose::Batch(mut batch)) => {
                 self.batch_returned(&mut batch, Some(failure), false);
                 // Whatever happened to the node, the table may be out of date.
-                self.cluster.state.poll_soon(self.now);
+                self.cluster.poll_soon(self.now);
                 let verdict = self.reading().failed(&batch, failure);
                 self.parts().2.apply(batch, verdict);
             }
@@ -421,7 +421,7 @@ impl Engine {
     fn reading(&self) -> Reading<'_> {
         Reading {
             requests: &self.requests,
-            orders_items: self.cluster.state.table().is_some_and(|table| table.orders_items),
+            orders_items: self.cluster.table().is_some_and(|table| table.orders_items),
             memory: &self.memory,
         }
     }
@@ -440,7 +440,7 @@ impl Engine {
 
     /// Handles new cluster events, a new routing table and new run-time settings.
     fn follow_state(&mut self) {
-        while let Some(event) = self.cluster.state.next_event() {
+        while let Some(event) = self.cluster.next_event() {
             match event {
                 PollEvent::Loaded => self.count(Counter::StateLoads, 1),
                 PollEvent::TakenOver => self.count(Counter::StateTakeovers, 1),
@@ -511,7 +511,7 @@ impl Engine {
     /// Returns the gauges. A gauge that is missing is zero.
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = observe::gauges(&self.holds, &self.calls);
-        if self.cluster.state.is_awake() {
+        if self.cluster.is_awake() {
             let of_worker = [
                 (Gauge::Memory, self.memory.used()),
                 (Gauge::MemoryLimit, self.settings.current.limits.memory),
@@ -520,7 +520,7 @@ impl Engine {
             ];
             gauges.extend(of_worker);
         }
-        if let Some((version, at)) = self.cluster.state.verified() {
+        if let Some((version, at)) = self.cluster.verified() {
             let verified = self.intake.ids.since_epoch().saturating_add(at).as_secs();
             gauges.extend([(Gauge::StateVersion, version.version), (Gauge::StateVerified, verified)]);
         }
@@ -541,7 +541,7 @@ impl Engine {
 
     fn woken(&mut self) {
         self.outbox.woken();
-        self.cluster.is_paused = false;
+        self.cluster.resume();
     }
 
     /// Returns the earliest time at which work is due that no call or request triggers.

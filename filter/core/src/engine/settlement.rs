@@ -48,7 +48,7 @@ impl Settlement<'_> {
         let (caller, class) = (request.caller, request.class);
         let Some(found) = found(request.shares.get_mut(usize::from(share)), "it has a part") else { return };
         let upstream = found.destination.upstream;
-        let is_gone = self.cluster.gone.contains(&upstream);
+        let is_gone = self.cluster.is_gone(upstream);
         if is_gone {
             found.destination = found.destination.at_coordinator();
         }
@@ -96,7 +96,7 @@ impl Settlement<'_> {
     /// Call it for each new routing table, with all known upstreams that have no node in the table.
     pub fn redirect_from(&mut self, gone: &[UpstreamId]) {
         let nodes = gone.iter().copied().filter(|upstream| *upstream != UpstreamId::COORDINATOR);
-        self.cluster.gone = nodes.clone().collect();
+        self.cluster.set_gone(nodes.clone());
         for upstream in nodes {
             let requests = &*self.requests;
             let redirected = self.holds.redirect(upstream, self.now, |id| requests.contains(id));
@@ -147,7 +147,7 @@ impl Settlement<'_> {
         let Misplaced { headers, answer, found, names } = misplaced;
         self.count(Counter::AnswersMismatched(batch.upstream), 1);
         names.iter().for_each(|name| self.cluster.distrust(name));
-        self.cluster.state.poll_soon(self.now);
+        self.cluster.poll_soon(self.now);
         let answer = Rc::new(NodeAnswer::new(&headers, answer, self.memory));
         let unknown = self.unknown(batch.upstream, Failure::Mismatch);
         let mut found = found.into_iter();
@@ -305,7 +305,7 @@ impl Settlement<'_> {
 
     /// Returns a batch that is to be sent again, redirected if its upstream has no node.
     fn redirected(&mut self, mut batch: Batch) -> Batch {
-        if self.cluster.gone.contains(&batch.upstream) {
+        if self.cluster.is_gone(batch.upstream) {
             self.count_redirected(batch.upstream, 1);
             self.release(batch.hold.take());
             batch.upstream = UpstreamId::COORDINATOR;

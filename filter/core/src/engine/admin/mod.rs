@@ -105,7 +105,7 @@ impl Admin {
             Ok(Route::Status) => self.statuses.push_back(id),
             Ok(Route::State { pattern, most }) => {
                 let state = view.cluster.export(&pattern, most);
-                view.cluster.state.wake(view.now);
+                view.cluster.wake(view.now);
                 view.tell(id, state.map_or_else(no_state, Response::json));
             }
             Ok(Route::Sample) => self.samplers.enter(id, view.now),
@@ -122,7 +122,7 @@ impl Admin {
     }
 
     fn begin_explanation(&mut self, view: &mut View<'_>, id: RequestId, headers: &[(String, Vec<u8>)], rest: &str) {
-        view.cluster.state.wake(view.now);
+        view.cluster.wake(view.now);
         let path = explained_path(rest).into_bytes();
         let with_path = |(name, value): &(String, Vec<u8>)| {
             (name.clone(), if name == ":path" { path.clone() } else { value.clone() })
@@ -243,7 +243,7 @@ fn explain_or_refuse(view: &View<'_>, headers: Vec<(String, Vec<u8>)>, body: Vec
     }
     let View { now, settings, cluster, ids, round_robin, .. } = view;
     let explainer = Explainer { now: *now, config: &settings.current, cluster, ids, round_robin: *round_robin };
-    match (cluster.state.table(), explainer.explain(headers, body, LISTED)) {
+    match (cluster.table(), explainer.explain(headers, body, LISTED)) {
         (None, Some(_)) => no_state(),
         (_, Some(explanation)) => Response::of(&explanation),
         (_, None) => Response::problem(404, "the path after `explain` is not the path of a bulk request"),

@@ -160,7 +160,7 @@ impl<'a> Status<'a> {
     pub fn of(view: &'a View<'_>, totals: &Totals) -> Self {
         let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, .. } = view;
         let nodes = nodes_by_name(cluster);
-        let pipelines = cluster.state.table().and_then(|table| table.pipelines());
+        let pipelines = cluster.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
             upstream: cluster.upstreams.name(upstream).to_string(),
             health: HealthTold::of(healths.get(&upstream), *now),
@@ -174,11 +174,11 @@ impl<'a> Status<'a> {
             unix_milliseconds: millis(ids.since_epoch().saturating_add(*now)),
             configuration: &settings.current,
             ignored_switches: settings.problems(),
-            state: cluster.state.verified().map(|(version, at)| State {
+            state: cluster.verified().map(|(version, at)| State {
                 version,
                 age_milliseconds: millis(now.saturating_sub(at)),
                 refresh_milliseconds: millis(settings.current.cluster_state.refresh),
-                stale: cluster.state.is_stale(*now),
+                stale: cluster.is_stale(*now),
             }),
             totals: all(totals),
             worker: Worker {
@@ -212,7 +212,7 @@ pub fn reported_upstreams(cluster: &ClusterView) -> BTreeSet<UpstreamId> {
 }
 
 fn nodes_by_name(cluster: &ClusterView) -> Vec<(&Node, Result<UpstreamId, Unrouted>)> {
-    let mut nodes: Vec<_> = cluster.state.table().into_iter().flat_map(|table| table.nodes()).collect();
+    let mut nodes: Vec<_> = cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
     nodes.sort_unstable_by_key(|(node, _)| &node.name);
     nodes
 }
