@@ -10,17 +10,17 @@ use super::harness::{Harness, id_on, index};
 fn no_fields_are_logged_unless_configured() {
     let mut harness = Harness::new(json!({}));
     harness.request("/_bulk", &index(&[id_on(0, 0)]));
-    harness.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
-    harness.woken();
+    harness.send("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
     harness.settle();
     assert!(harness.access_log.is_empty());
 }
 
 #[test]
 fn fields_are_logged_before_a_request_passes_through_or_is_answered() {
-    let mut harness = Harness::new(json!({"access_log": true, "cluster_state": {"refresh": "1h"}}));
-    let first = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]));
-    harness.woken();
+    let (mut harness, first) = Harness::writing(
+        json!({"access_log": true, "cluster_state": {"refresh": "1h"}}),
+        &[id_on(0, 0), id_on(0, 1), id_on(1, 0)],
+    );
     let second = harness.request("/_bulk", &index(&[id_on(1, 0)]));
     let passed = harness.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
     harness.now += Duration::from_millis(7);

@@ -6,8 +6,6 @@ use serde_json::{Value, json};
 
 use super::harness::{Harness, id_on, index, state};
 use crate::engine::admin::Build;
-use crate::engine::command::RequestId;
-use crate::engine::input::Input;
 use crate::engine::pass_through::PassThrough;
 
 fn harness() -> Harness {
@@ -20,17 +18,10 @@ fn harness() -> Harness {
     harness
 }
 
-/// Sends a request without a body.
-fn send(harness: &mut Harness, id: u32, method: &str, path: &str) {
-    let headers = [(":method", method), (":path", path)];
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    harness.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: true });
-}
-
 /// Sends a request without a body, and returns the status and body of the reply.
 fn ask(harness: &mut Harness, method: &str, path: &str) -> (u16, String) {
     let id = 5000 + harness.replies.len() as u32;
-    send(harness, id, method, path);
+    harness.send_bodiless(id, method, path);
     assert!(!harness.passed.contains_key(&id), "{path} went to the cluster");
     harness.woken();
     harness.gone(id);
@@ -60,8 +51,7 @@ fn the_status_reports_nodes_requests_memory_and_the_state() {
     let mut harness = harness();
     assert!(harness.engine.takes(b"/_bulk_reshuffle/status") && !harness.engine.takes(b"/_search"));
     harness.request("/_bulk?pipeline=p", &index(&[id_on(0, 0)]));
-    harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    harness.woken();
+    harness.write(&[id_on(0, 0), id_on(1, 0)]);
     harness.now += Duration::from_millis(7);
     harness.answer("es-1");
     harness.request("/_bulk", &index(&[id_on(0, 0)]));
@@ -92,19 +82,15 @@ fn the_status_reports_nodes_requests_memory_and_the_state() {
 #[test]
 fn the_status_reports_a_node_that_cannot_be_reached() {
     let mut harness = harness();
-    harness.request("/_bulk", &index(&[id_on(0, 0)]));
-    harness.woken();
-    let call = harness.take_call("es-0");
-    harness.root(Input::CallNotSent { call: call.id });
+    harness.write(&[id_on(0, 0)]);
+    harness.refuse_to_send("es-0");
     let failed = &status(&mut harness)["nodes"][0];
     // Envoy does not have this upstream, so the node no longer has one.
     assert_eq!(failed["without_upstream"], "upstream");
     harness.settle();
     harness.tick_after(Duration::from_secs(3600));
-    harness.request("/_bulk", &index(&[id_on(1, 0)]));
-    harness.woken();
-    let call = harness.take_call("es-1");
-    harness.root(Input::CallFailed { call: call.id });
+    harness.write(&[id_on(1, 0)]);
+    harness.lose("es-1");
     let failed = &status(&mut harness)["nodes"][1];
     assert_eq!(failed["health"]["last_batch"], "failed");
     assert_eq!(failed["health"]["failure"], "the node's answer was lost or too large to read");
@@ -168,11 +154,9 @@ fn a_bulk_request_is_explained_and_not_sent() {
     assert_eq!(explanation["operations"], 2);
     assert_eq!(explanation["listed"][1]["id"], id_on(1, 0));
     assert_eq!(harness.engine.memory(), 0);
-    let whole = harness.request("/_bulk_reshuffle/explain/i/_bulk?pipeline=p", &body);
-    harness.woken();
+    let whole = harness.send("/_bulk_reshuffle/explain/i/_bulk?pipeline=p", &body);
     assert_eq!(harness.reply(whole)["because"]["reason"], "pipeline");
-    let other = harness.request("/_bulk_reshuffle/explain/i/_search", &body);
-    harness.woken();
+    let other = harness.send("/_bulk_reshuffle/explain/i/_search", &body);
     assert_eq!(harness.replies[&other].status, 404);
     assert!(harness.calls.is_empty() && harness.counts.is_empty() && harness.engine.is_idle());
 }
@@ -187,14 +171,12 @@ fn a_body_that_is_too_large_is_not_explained() {
     harness.woken();
     assert_eq!((harness.replies[&id].status, harness.engine.memory()), (413, 0));
     for (lines, status) in [(5000, 200), (5002, 413)] {
-        let id = harness.request("/_bulk_reshuffle/explain", &index(&vec!["1".to_owned(); lines / 2]));
-        harness.woken();
+        let id = harness.send("/_bulk_reshuffle/explain", &index(&vec!["1".to_owned(); lines / 2]));
         assert_eq!((harness.replies[&id].status, harness.engine.memory()), (status, 0), "{lines} lines");
     }
     for (encoding, status) in [("GZIP", 415), ("identity", 200), ("br", 200)] {
         let headers = [("content-encoding", encoding)];
-        let id = harness.request_with("/_bulk_reshuffle/explain", &headers, &index(&["1".to_owned()]));
-        harness.woken();
+        let id = harness.send_with("/_bulk_reshuffle/explain", &headers, &index(&["1".to_owned()]));
         assert_eq!(harness.replies[&id].status, status, "{encoding}");
     }
 }
@@ -203,14 +185,11 @@ fn a_body_that_is_too_large_is_not_explained() {
 fn an_admin_request_starts_polling_for_an_unknown_state() {
     for path in ["/state", "/explain"] {
         let mut harness = Harness::without_state(json!({"admin_path": "/_bulk_reshuffle"}));
-        let path = format!("/_bulk_reshuffle{path}");
-        let method = if path.ends_with("state") { "GET" } else { "POST" };
-        let (status, _) = match method {
-            "GET" => ask(&mut harness, method, &path),
+        let status = match path {
+            "/state" => ask(&mut harness, "GET", "/_bulk_reshuffle/state").0,
             _ => {
-                let id = harness.request(&path, &index(&[id_on(0, 0)]));
-                harness.woken();
-                (harness.replies[&id].status, String::new())
+                let id = harness.send("/_bulk_reshuffle/explain", &index(&[id_on(0, 0)]));
+                harness.replies[&id].status
             }
         };
         assert_eq!((status, harness.state_queries.len()), (503, 1), "{path}");
@@ -225,7 +204,7 @@ fn a_request_whose_body_does_not_arrive_is_answered() {
     assert_eq!(harness.replies[&id].status, 503);
     assert_eq!(harness.passed_because(PassThrough::HeaderPause), 0);
     harness.gone(id);
-    assert!(harness.engine.is_idle());
+    harness.assert_idle();
 }
 
 /// Returns a body with everything that a sample must leave out or keep.
@@ -248,10 +227,9 @@ const SAMPLED: &str = concat!(
 #[test]
 fn the_sample_is_the_next_bulk_request_without_its_documents() {
     let mut harness = harness();
-    send(&mut harness, 7000, "GET", "/_bulk_reshuffle/sample");
+    harness.send_bodiless(7000, "GET", "/_bulk_reshuffle/sample");
     harness.request("/i/_bulk?pipeline=p", SAMPLED);
-    harness.request("/i/_bulk", SAMPLED);
-    harness.woken();
+    harness.send("/i/_bulk", SAMPLED);
     let sample = String::from_utf8(harness.replies[&7000].body.clone()).unwrap();
     let lines: Vec<&str> = sample.lines().collect();
     let expected = [
@@ -272,25 +250,23 @@ fn the_sample_is_the_next_bulk_request_without_its_documents() {
     };
     assert_eq!(documents(&sample), documents(SAMPLED));
     // The sample can be explained.
-    let explained = harness.request("/_bulk_reshuffle/explain", &sample);
-    harness.woken();
+    let explained = harness.send("/_bulk_reshuffle/explain", &sample);
     assert_eq!(harness.reply(explained)["way"], "split");
 }
 
 #[test]
 fn a_request_for_a_sample_times_out() {
     let mut harness = harness();
-    send(&mut harness, 7000, "GET", "/_bulk_reshuffle/sample");
+    harness.send_bodiless(7000, "GET", "/_bulk_reshuffle/sample");
     harness.woken();
     harness.tick_after(Duration::from_millis(9_999));
     // A filter that is being replaced stays until then.
     assert!(harness.replies.is_empty() && !harness.engine.is_idle());
     harness.tick_after(Duration::from_millis(1));
     assert_eq!((harness.replies[&7000].status, harness.engine.is_idle()), (504, true));
-    send(&mut harness, 7001, "GET", "/_bulk_reshuffle/sample");
+    harness.send_bodiless(7001, "GET", "/_bulk_reshuffle/sample");
     harness.gone(7001);
-    harness.request("/_bulk", &index(&[id_on(0, 0)]));
-    harness.woken();
+    harness.write(&[id_on(0, 0)]);
     assert!(!harness.replies.contains_key(&7001));
 }
 
@@ -298,7 +274,7 @@ fn a_request_for_a_sample_times_out() {
 fn the_number_of_concurrent_admin_requests_is_bounded() {
     let mut harness = harness();
     for id in 7000..7016 {
-        send(&mut harness, id, "GET", "/_bulk_reshuffle/sample");
+        harness.send_bodiless(id, "GET", "/_bulk_reshuffle/sample");
     }
     for path in ["status", "state", "sample"] {
         assert_eq!(ask(&mut harness, "GET", &format!("/_bulk_reshuffle/{path}")).0, 429, "{path}");

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::failures::{RESET, envoy_says};
-use super::harness::{Harness, id_on, index, state};
+use super::failures::RESET;
+use super::harness::{Harness, add_index, id_on, index, set_releases, state};
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
@@ -21,14 +21,17 @@ fn answered(path: &str, items: &Value) -> (Harness, Vec<u64>) {
 /// Does the same in a cluster with this state.
 fn answered_by(state: &Value, path: &str, items: &Value) -> (Harness, Vec<u64>) {
     let mut harness = Harness::knowing(json!({}), state);
-    let body = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
-    let id = harness.request(path, &body);
-    harness.woken();
-    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    let id = harness.send(path, &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]));
+    harness.answer_items("es-0", items);
     harness.settle();
-    let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
+    let statuses = harness.statuses(id);
     assert_eq!(statuses[1], 201);
     (harness, vec![statuses[0], statuses[2]])
+}
+
+/// Returns how many answers had items that did not match.
+fn mismatched(harness: &Harness) -> u64 {
+    harness.counted(|counter| matches!(counter, Counter::AnswersMismatched(_)))
 }
 
 #[test]
@@ -50,12 +53,7 @@ fn an_item_is_assigned_only_to_the_operation_that_it_identifies() {
         let (harness, statuses) = answered("/_bulk", &items);
         assert_eq!(statuses, expected, "{items}");
         let unknown = expected.iter().filter(|status| **status == 503).count();
-        let counted: u64 = harness
-            .counts
-            .iter()
-            .filter(|(metric, _)| matches!(metric, Counter::OperationsUnknown(_)))
-            .map(|(_, n)| n)
-            .sum();
+        let counted = harness.counted(|counter| matches!(counter, Counter::OperationsUnknown(_)));
         assert_eq!(counted, unknown as u64, "{items}");
     }
 }
@@ -80,9 +78,7 @@ fn items_with_ids_of_a_new_pipeline_are_assigned_by_position_unless_something_sh
     ] {
         let mut state = state();
         assert_eq!(answered_by(&state, "/_bulk", &items).1, expected, "{items}");
-        for node in ["n0", "n1", "n2"] {
-            state["nodes"][node]["version"] = json!("8.19.0");
-        }
+        set_releases(&mut state, ["8.19.0"; 3]);
         assert_eq!(answered_by(&state, "/_bulk", &items).1, expected_if_ordered, "{items}");
     }
     // The next poll comes soon, so that it finds the pipeline.
@@ -104,13 +100,13 @@ fn a_document_in_a_failure_store_has_another_id_and_index() {
     };
     let (harness, statuses) = answered("/_bulk", &json!([redirected("index"), item("index", "i", &second, 201)]));
     assert_eq!(statuses, [201, 201]);
-    assert!(!harness.counts.keys().any(|counter| matches!(counter, Counter::AnswersMismatched(_))));
+    assert_eq!(mismatched(&harness), 0);
     for items in [
         json!([redirected("create"), item("index", "i", &second, 201)]),
         json!([redirected("index"), item("index", "i", &first, 201)]),
     ] {
         let (harness, _) = answered("/_bulk", &items);
-        assert!(harness.counts.keys().any(|counter| matches!(counter, Counter::AnswersMismatched(_))), "{items}");
+        assert_eq!(mismatched(&harness), 1, "{items}");
     }
 }
 
@@ -118,43 +114,36 @@ fn a_document_in_a_failure_store_has_another_id_and_index() {
 fn identical_operations_are_not_distinguished() {
     let mut harness = Harness::new(json!({}));
     let twice = index(&[id_on(0, 0), id_on(0, 0), id_on(0, 1), id_on(1, 0)]);
-    let id = harness.request("/_bulk", &twice);
-    harness.woken();
+    let id = harness.send("/_bulk", &twice);
     let (same, other) = (item("index", "i", &id_on(0, 0), 200), item("index", "i", &id_on(0, 1), 201));
-    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": [other, same, same]}).to_string());
+    harness.answer_items("es-0", &json!([other, same, same]));
     harness.settle();
-    let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
-    assert_eq!(statuses, [503, 503, 201, 201]);
+    assert_eq!(harness.statuses(id), [503, 503, 201, 201]);
 }
 
 #[test]
 fn an_alias_is_identified_by_its_index() {
     let mut harness = Harness::new(json!({}));
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]).replace("\"i\"", "\"a\""));
-    harness.woken();
+    let lines = index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]);
+    let id = harness.send("/_bulk", &lines.replace("\"i\"", "\"a\""));
     let items = json!([item("index", "i", &id_on(0, 1), 201), item("index", "i", &id_on(0, 0), 200)]);
-    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.answer_items("es-0", &items);
     harness.settle();
-    let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
-    assert_eq!(statuses, [200, 201, 201]);
+    assert_eq!(harness.statuses(id), [200, 201, 201]);
 }
 
 #[test]
 fn requests_for_the_index_pass_through_until_the_next_poll() {
     let (mut harness, _) = answered("/_bulk", &json!([item("index", "i", &id_on(0, 0), 201)]));
-    assert!(
-        harness.counts.iter().any(|(metric, count)| matches!(metric, Counter::AnswersMismatched(_)) && *count == 1)
-    );
+    assert_eq!(mismatched(&harness), 1);
     for name in ["i", "a"] {
         let body = index(&[id_on(0, 5)]).replace("\"i\"", &format!("\"{name}\""));
-        let id = harness.request("/_bulk", &body);
-        assert_eq!(harness.passed[&id], body.as_bytes());
+        harness.assert_passes("/_bulk", &body);
     }
     assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Distrusted)), 2);
     harness.tick_after(Duration::from_secs(5));
     harness.load(&state());
-    let id = harness.request("/_bulk", &index(&[id_on(0, 5)]));
-    harness.woken();
+    let id = harness.write(&[id_on(0, 5)]);
     harness.settle();
     assert_eq!(harness.items(id).len(), 1);
 }
@@ -162,10 +151,7 @@ fn requests_for_the_index_pass_through_until_the_next_poll() {
 /// Creates a harness with an additional index "j" of the same kind as "i".
 fn with_another_index() -> Harness {
     let mut state = state();
-    for what in ["metadata", "routing_table"] {
-        state[what]["indices"]["j"] = state[what]["indices"]["i"].clone();
-    }
-    state["metadata"]["indices"]["j"]["aliases"] = json!([]);
+    add_index(&mut state, "j");
     Harness::knowing(json!({"cluster_state": {"refresh": "1h"}}), &state)
 }
 
@@ -173,11 +159,10 @@ fn with_another_index() -> Harness {
 fn requests_for_an_index_with_matching_items_are_still_merged() {
     let mut harness = with_another_index();
     let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
-    harness.request("/_bulk", &(index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]) + &other));
-    harness.woken();
+    harness.send("/_bulk", &(index(&[id_on(0, 0), id_on(0, 1), id_on(1, 0)]) + &other));
     let good = |index: &str, n: usize| item("index", index, &id_on(0, n), 201);
     let items = json!([good("i", 1), good("i", 0), good("j", 2)]);
-    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.answer_items("es-0", &items);
     let passes = |harness: &mut Harness, body: &str| {
         let id = harness.request("/_bulk", body);
         harness.passed.contains_key(&id)
@@ -190,10 +175,9 @@ fn requests_for_an_index_with_matching_items_are_still_merged() {
 fn missing_items_make_all_indices_of_the_batch_uncertain() {
     let mut harness = with_another_index();
     let other = index(&[id_on(0, 2)]).replace("\"i\"", "\"j\"");
-    harness.request("/_bulk", &(index(&[id_on(0, 0), id_on(1, 0)]) + &other));
-    harness.woken();
+    harness.send("/_bulk", &(index(&[id_on(0, 0), id_on(1, 0)]) + &other));
     let items = json!([item("index", "i", &id_on(0, 0), 201)]);
-    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.answer_items("es-0", &items);
     for body in [&index(&[id_on(0, 5)]), &other] {
         let id = harness.request("/_bulk", body);
         assert!(harness.passed.contains_key(&id), "{body}");
@@ -204,27 +188,23 @@ fn missing_items_make_all_indices_of_the_batch_uncertain() {
 fn only_a_failure_after_a_lost_attempt_is_replaced_by_an_unknown_outcome() {
     for (lost, expected) in [(false, [409, 400, 201]), (true, [503, 400, 201])] {
         let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
-        let id =
-            harness.request("/_bulk", &index(&(0..3).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect::<Vec<_>>()));
-        harness.woken();
+        let id = harness.write(&(0..3).map(|n| id_on(0, n)).chain([id_on(1, 0)]).collect::<Vec<_>>());
         harness.answer("es-1");
         if lost {
-            envoy_says(&mut harness, "es-0", 503, RESET);
+            harness.envoy_says("es-0", 503, RESET);
             harness.tick_after(Duration::from_millis(50));
         }
         let failed = |n: usize, status: u16| json!({"index": {"_index": "i", "_id": id_on(0, n), "status": status, "error": {"type": "t"}}});
         let items = json!([item("index", "i", &id_on(0, 2), 201), failed(1, 400), failed(0, 409)]);
-        harness.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": items}).to_string());
-        let statuses: Vec<_> = harness.items(id).into_iter().map(|(_, status)| status).collect();
+        harness.answer_items("es-0", &items);
+        let statuses = harness.statuses(id);
         assert_eq!(statuses[..3], expected, "{lost}");
     }
 }
 
 #[test]
 fn the_answer_to_a_lone_request_is_forwarded_unchanged() {
-    let mut harness = Harness::new(json!({}));
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
-    harness.woken();
+    let (mut harness, id) = Harness::writing(json!({}), &[id_on(0, 0), id_on(0, 1)]);
     let answer = r#"{"took":1,"errors":true,"items":[{"index":{"_id":"x","status":429,"error":{}}}]}"#;
     harness.answer_with("es-0", 200, answer);
     assert_eq!(harness.replies[&id].body, answer.as_bytes());

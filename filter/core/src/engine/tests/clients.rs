@@ -17,19 +17,16 @@ fn a_client_that_disconnects_while_sending_leaves_nothing_behind() {
 
 #[test]
 fn a_request_whose_client_disconnects_while_it_is_held_is_not_sent() {
-    let mut harness = Harness::new(json!({"hold": {"flush_threshold_docs": 3}}));
-    let first = harness.request("/_bulk", &index(&[id_on(0, 0)]));
-    harness.woken();
+    let (mut harness, first) = Harness::writing(json!({"hold": {"flush_threshold_docs": 3}}), &[id_on(0, 0)]);
     let (stays, goes) = (
         harness.request("/_bulk", &index(&[id_on(0, 1)])),
         harness.request("/_bulk", &index(&[id_on(0, 2), id_on(0, 3)])),
     );
     harness.gone(goes);
     harness.answer("es-0");
-    assert_eq!(harness.calls[0].body, index(&[id_on(0, 1)]).into_bytes());
-    harness.settle();
+    assert_eq!(harness.bodies()[0], index(&[id_on(0, 1)]));
+    harness.finish();
     assert_eq!(harness.replies.keys().copied().collect::<Vec<_>>(), [first, stays]);
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
@@ -45,24 +42,20 @@ fn a_client_that_disconnects_before_dispatch_removes_its_hold() {
 #[test]
 fn a_partly_dispatched_request_is_completed_after_its_client_disconnects() {
     let mut harness = Harness::new(json!({}));
-    harness.request("/_bulk", &index(&[id_on(0, 9)]));
-    harness.woken();
-    let goes = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    harness.woken();
+    harness.write(&[id_on(0, 9)]);
+    let goes = harness.write(&[id_on(0, 0), id_on(1, 0)]);
     assert_eq!(harness.upstreams(), ["es-0", "es-1"]);
     harness.gone(goes);
     harness.answer("es-0");
-    assert_eq!(harness.calls[1].body, index(&[id_on(0, 0)]).into_bytes());
-    harness.settle();
+    assert_eq!(harness.bodies()[1], index(&[id_on(0, 0)]));
+    harness.finish();
     assert!(!harness.replies.contains_key(&goes));
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn a_client_that_disconnects_before_its_reply_gets_none() {
     let mut harness = Harness::new(json!({}));
-    harness.request("/_bulk", &index(&[id_on(0, 999)]));
-    harness.woken();
+    harness.write(&[id_on(0, 999)]);
     let ids: Vec<_> = (0..70).map(|n| harness.request("/_bulk", &index(&[id_on(0, n)]))).collect();
     harness.answer("es-0");
     harness.answer("es-0");
@@ -71,7 +64,7 @@ fn a_client_that_disconnects_before_its_reply_gets_none() {
     harness.gone(last);
     harness.woken();
     assert!(!harness.replies.contains_key(&last));
-    assert!(harness.engine.is_idle());
+    harness.assert_idle();
 }
 
 #[test]
@@ -83,7 +76,7 @@ fn inputs_for_finished_requests_and_calls_do_no_harm() {
     harness.root(Input::CallAnswered { call: CallId(99), response: Response::default() });
     harness.root(Input::CallFailed { call: CallId(99) });
     harness.root(Input::CallNotSent { call: CallId(99) });
-    assert!(harness.engine.is_idle());
+    harness.assert_idle();
 }
 
 #[test]
@@ -94,9 +87,8 @@ fn a_request_that_has_ended_accepts_no_more_data() {
     harness.stream(Input::RequestEnd { request: RequestId(id) });
     harness.woken();
     assert_eq!(harness.upstreams(), ["es-0"]);
-    harness.settle();
+    harness.finish();
     assert_eq!(harness.items(id), [(id_on(0, 0), 201)]);
-    assert!(harness.engine.is_idle());
 }
 
 #[test]

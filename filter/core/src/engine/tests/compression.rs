@@ -1,22 +1,17 @@
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::Duration;
 
-use flate2::Compression;
 use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, id_on, index};
-use crate::bulk::Inflater;
+use crate::bulk::{Inflater, gzip as zipped};
 use crate::engine::command::Call;
-use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 
 fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(plain.as_ref()).unwrap();
-    encoder.finish().unwrap()
+    zipped(plain.as_ref())
 }
 
 /// Sends a body that is declared as gzip, in chunks of this size.
@@ -51,8 +46,7 @@ fn a_compressed_request_is_split_and_may_share_a_batch_with_a_plain_one() {
     let mut harness = Harness::new(json!({}));
     let ids: Vec<_> = (0..50).map(|n| id_on(n % 3, n)).collect();
     for size in [1, 10, 10_000] {
-        harness.request("/_bulk", &index(&[id_on(0, 99)]));
-        harness.woken();
+        harness.write(&[id_on(0, 99)]);
         let plain = harness.request("/_bulk", &index(&ids));
         let zipped = send(&mut harness, &gzip(index(&ids)), size);
         harness.answer("es-0");
@@ -110,14 +104,12 @@ fn batches_are_compressed_if_configured_for_every_attempt() {
     harness.answer_with("es-0", 429, "busy");
     harness.tick_after(Duration::from_millis(10));
     check(&harness.calls[0], "es-0");
-    let call = harness.take_call("es-0");
-    harness.root(Input::CallNotSent { call: call.id });
+    harness.refuse_to_send("es-0");
     check(&harness.calls[0], "es");
     let answer = r#"{"took":1,"errors":false,"items":[{"index":{"_id":"ID","status":201}},{"index":{"_id":"ID","status":200}}]}"#;
     harness.answer_with("es", 200, &answer.replace("ID", &id_on(0, 0)));
     assert_eq!(ids.map(|id| harness.items(id)), [[(id_on(0, 0), 201)], [(id_on(0, 0), 200)]]);
-    let bytes: u64 =
-        harness.counts.iter().filter(|(metric, _)| matches!(metric, Counter::BatchBytes(_))).map(|(_, by)| by).sum();
+    let bytes = harness.counted(|counter| matches!(counter, Counter::BatchBytes(_)));
     assert_eq!(bytes, 3 * lines.len() as u64 * 2);
 }
 

@@ -2,18 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
+use super::harness::{Harness, add_index, id_on, index, operation, shards, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 /// Creates a harness with an additional index "series" that does not route by hash.
 fn harness() -> Harness {
     let mut state = state();
-    let mut series = state["metadata"]["indices"]["i"].clone();
-    series["settings"]["index"]["mode"] = json!("time_series");
-    series["aliases"] = json!([]);
-    state["metadata"]["indices"]["series"] = series;
-    state["routing_table"]["indices"]["series"] = state["routing_table"]["indices"]["i"].clone();
+    add_index(&mut state, "series")["settings"]["index"]["mode"] = json!("time_series");
     Harness::knowing(json!({}), &state)
 }
 
@@ -25,13 +21,11 @@ fn point(id: Option<&str>) -> String {
 #[test]
 fn unrouted_operations_form_one_additional_share() {
     let mut harness = harness();
-    let id = harness.request("/_bulk", &(point(None) + &index(&[id_on(0, 0)]) + &point(Some("p")) + &point(None)));
-    harness.woken();
+    let id = harness.send("/_bulk", &(point(None) + &index(&[id_on(0, 0)]) + &point(Some("p")) + &point(None)));
     let mut upstreams = harness.upstreams();
     upstreams.sort_unstable();
     assert_eq!(upstreams, ["es", "es-0"]);
-    let call = harness.calls.iter().find(|call| call.upstream.as_ref() == "es").unwrap();
-    assert_eq!(call.body, (point(None) + &point(Some("p")) + &point(None)).as_bytes());
+    assert_eq!(harness.bodies_to("es"), [point(None) + &point(Some("p")) + &point(None)]);
     harness.settle();
     let ids: Vec<_> = harness.items(id).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["made".to_owned(), id_on(0, 0), "p".to_owned(), "made".to_owned()]);
@@ -44,8 +38,7 @@ fn unrouted_operations_form_one_additional_share() {
 #[test]
 fn unrouted_operations_of_several_requests_leave_together() {
     let mut harness = harness();
-    harness.request("/_bulk", &point(None));
-    harness.woken();
+    harness.send("/_bulk", &point(None));
     let ids = [0, 1].map(|_| harness.request("/_bulk", &point(None)));
     harness.answer("es");
     assert_eq!(harness.calls[0].body, point(None).repeat(2).as_bytes());
@@ -57,8 +50,7 @@ fn unrouted_operations_of_several_requests_leave_together() {
 fn unrouted_operations_with_the_id_of_a_routed_one_make_the_request_pass_through() {
     let mut harness = harness();
     let body = point(Some(&id_on(0, 0))) + &index(&[id_on(0, 0)]);
-    let id = harness.request("/_bulk", &body);
-    assert_eq!(harness.passed[&id], body.as_bytes());
+    harness.assert_passes("/_bulk", &body);
     assert_eq!(harness.passed_because(PassThrough::SameId), 1);
     // Two operations with the same id in one share keep their order.
     let body = point(Some("x")).repeat(2) + &index(&[id_on(0, 0)]).repeat(2);
@@ -70,14 +62,10 @@ fn unrouted_operations_with_the_id_of_a_routed_one_make_the_request_pass_through
 fn operations_with_one_id_by_an_alias_and_another_name_stay_together() {
     let mut state = state();
     // All shards of j are on the second node.
-    let copy = json!([{"primary": true, "state": "STARTED", "node": "n1"}]);
-    let shards: serde_json::Map<_, _> = (0..6).map(|shard: u32| (shard.to_string(), copy.clone())).collect();
-    state["routing_table"]["indices"]["j"] = json!({"shards": shards});
-    state["metadata"]["indices"]["j"] = state["metadata"]["indices"]["i"].clone();
-    state["metadata"]["indices"]["j"]["settings"]["index"]["uuid"] = json!("j");
-    state["metadata"]["indices"]["j"]["aliases"] = json!([]);
+    add_index(&mut state, "j");
+    state["routing_table"]["indices"]["j"] = json!({"shards": shards(6, |_| "n1".to_owned())});
     let id = id_on(0, 0);
-    let line = |name: &str, id: &str| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"{id}\"}}}}\n{{}}\n");
+    let line = |name: &str, id: &str| operation("index", name, id, &json!({}));
     for (lines, passes) in [
         // The alias may have been moved to j since the last poll.
         ([line("a", &id), line("j", &id)], true),
@@ -101,7 +89,7 @@ fn operations_with_one_id_by_an_alias_and_another_name_stay_together() {
 
 #[test]
 fn a_request_with_an_index_in_the_path_and_in_some_lines_passes_through() {
-    let own = format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{}\"}}}}\n{{}}\n", id_on(0, 0));
+    let own = operation("index", "i", &id_on(0, 0), &json!({}));
     let paths = format!("{{\"index\":{{\"_id\":\"{}\"}}}}\n{{}}\n", id_on(1, 0));
     let mut harness = harness();
     for (path, body, mixed) in [
@@ -121,7 +109,6 @@ fn a_request_with_an_index_in_the_path_and_in_some_lines_passes_through() {
 fn operations_on_an_unknown_index_make_the_request_pass_through() {
     let mut harness = harness();
     let body = point(None) + "{\"create\":{\"_index\":\"new\"}}\n{}\n";
-    let id = harness.request("/_bulk", &body);
-    assert_eq!(harness.passed[&id], body.as_bytes());
+    harness.assert_passes("/_bulk", &body);
     assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::UnknownIndex)), 1);
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, state};
+use super::harness::{Harness, Sent, add_index, header_map, id_on, operation as line, sent, shards, state};
 use crate::bulk::gzip;
 use crate::config::MissingId;
 use crate::engine::command::Call;
@@ -16,20 +16,13 @@ use crate::routing::{Unrouted, hash};
 /// closed one.
 fn cluster() -> Value {
     let mut state = state();
-    let like = state["metadata"]["indices"]["i"].clone();
-    let shards = state["routing_table"]["indices"]["i"].clone();
     for (name, key, value) in [
         ("parts", "routing_partition_size", json!("2")),
         ("later", "version", json!({"created": "99999999"})),
         ("series", "mode", json!("time_series")),
         ("shut", "blocks", json!({"write": "true"})),
     ] {
-        let mut index = like.clone();
-        index["aliases"] = json!([]);
-        index["settings"]["index"]["uuid"] = json!(name);
-        index["settings"]["index"][key] = value;
-        state["metadata"]["indices"][name] = index;
-        state["routing_table"]["indices"][name] = shards.clone();
+        add_index(&mut state, name)["settings"]["index"][key] = value;
     }
     state
 }
@@ -46,8 +39,8 @@ fn explain_first(
     listed: usize,
 ) -> Explanation {
     let fixed = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
-    let headers = fixed.iter().chain(headers).map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
-    harness.engine.explain(headers.collect(), body.as_ref().to_vec(), listed).unwrap()
+    let headers = header_map(&[&fixed, headers].concat());
+    harness.engine.explain(headers, body.as_ref().to_vec(), listed).unwrap()
 }
 
 fn reason(explanation: &Explanation) -> &'static str {
@@ -101,9 +94,8 @@ fn explains_why_a_request_passes_through_and_which_line_causes_it() {
         assert_eq!((explanation.operations, explanation.listed.len()), (1, 1));
     }
     let [id, other] = [id_on(0, 0), id_on(1, 0)];
-    let line = |index: &str, id: &str| format!("{{\"delete\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n");
-    let body = [line("later", &id), line("i", &other), line("i", &id)].concat();
-    let same = explain(&harness, "/_bulk", &[], body).because.unwrap();
+    let body = [("later", &id), ("i", &other), ("i", &id)].map(|(name, id)| line("delete", name, id, &json!({})));
+    let same = explain(&harness, "/_bulk", &[], body.concat()).because.unwrap();
     assert_eq!((same.why.reason, same.operation, same.line), ("same_id", Some(2), Some(3)));
 }
 
@@ -125,8 +117,8 @@ fn explains_requests_that_pass_through_before_their_body_is_read() {
     }
     assert_eq!(reason(&explain(&Harness::without_state(json!({})), "/_bulk", &[], body)), "no_state");
     assert_eq!(reason(&explain(&Harness::new(json!({"enabled": false})), "/_bulk", &[], body)), "switched_off");
-    let post = |path: &str| vec![(":method".to_owned(), b"POST".to_vec()), (":path".to_owned(), path.into())];
-    assert_eq!(harness.engine.explain(post("/_search"), Vec::new(), LISTED), None);
+    let search = header_map(&[(":method", "POST"), (":path", "/_search")]);
+    assert_eq!(harness.engine.explain(search, Vec::new(), LISTED), None);
 }
 
 #[test]
@@ -204,19 +196,17 @@ fn text(operations: &[(&str, &str, Option<u32>, Option<&str>)]) -> String {
 
 /// Returns the upstream to which each operation was actually sent, by its number, and the operations and bytes of each
 /// upstream.
-fn sent(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>) {
+fn places(calls: &[Call]) -> (BTreeMap<u64, String>, BTreeMap<String, (u64, u64)>) {
     let (mut places, mut totals) = (BTreeMap::new(), BTreeMap::<String, (u64, u64)>::new());
     for call in calls {
         let upstream = call.upstream.to_string();
         let total = totals.entry(upstream.clone()).or_default();
         total.1 += call.body.len() as u64;
-        let mut lines = std::str::from_utf8(&call.body).unwrap().lines().map(|line| line.parse::<Value>().unwrap());
-        while let Some(line) = lines.next() {
-            let (action, parameters) = line.as_object().unwrap().iter().next().unwrap();
+        for Sent { action, parameters, document } in sent(&call.body) {
             let number = match action.as_str() {
                 "delete" => parameters["_id"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap(),
-                "update" => lines.next().unwrap()["doc"]["n"].as_u64().unwrap(),
-                _ => lines.next().unwrap()["n"].as_u64().unwrap(),
+                "update" => document["doc"]["n"].as_u64().unwrap(),
+                _ => document["n"].as_u64().unwrap(),
             };
             total.0 += 1;
             assert!(places.insert(number, upstream.clone()).is_none());
@@ -241,7 +231,7 @@ fn compare(harness: &mut Harness, path: &str, body: &str, is_zipped: bool) {
     if passed.is_some() {
         return;
     }
-    let (places, totals) = sent(&harness.calls);
+    let (places, totals) = places(&harness.calls);
     assert_eq!(told.operations, places.len() as u64);
     assert_eq!(told.shares, harness.calls.len());
     for operation in &told.listed {
@@ -282,19 +272,16 @@ proptest! {
 #[test]
 fn the_number_of_summarized_shards_is_bounded() {
     let mut state = state();
-    let copy = json!([{"primary": true, "state": "STARTED", "node": "n0"}]);
-    let shards: serde_json::Map<_, _> = (0..1024).map(|shard| (shard.to_string(), copy.clone())).collect();
     for number in 0..6 {
-        let mut index = state["metadata"]["indices"]["i"].clone();
+        let name = format!("many-{number}");
+        let index = add_index(&mut state, &name);
         index["routing_num_shards"] = json!(1024);
         index["settings"]["index"]["number_of_shards"] = json!("1024");
-        state["metadata"]["indices"][format!("many-{number}")] = index;
-        state["routing_table"]["indices"][format!("many-{number}")] = json!({"shards": shards});
+        state["routing_table"]["indices"][name] = json!({"shards": shards(1024, |_| "n0".to_owned())});
     }
     let harness = Harness::knowing(json!({}), &state);
-    let lines = [0, 0, 1, 2, 3, 4, 5]
-        .into_iter()
-        .map(|number| format!("{{\"delete\":{{\"_index\":\"many-{number}\",\"_id\":\"1\"}}}}\n"));
+    let lines =
+        [0, 0, 1, 2, 3, 4, 5].into_iter().map(|number| line("delete", &format!("many-{number}"), "1", &json!({})));
     let explanation = explain(&harness, "/_bulk", &[], lines.collect::<String>());
     assert_eq!((explanation.way, explanation.operations), (Way::Split, 7));
     // The shards of four indices are included, and those of the other two are not.

@@ -1,29 +1,14 @@
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::harness::{Harness, id_of, id_on, index, state};
-use crate::engine::command::Response;
-use crate::engine::input::Input;
+use super::harness::{Harness, id_of, id_on, index, operation, state};
 use crate::engine::metrics::Counter;
 use crate::routing::Unrouted;
 
 /// Sends a request for es-0 and es-1, which is dispatched.
-fn split(harness: &mut Harness) -> u32 {
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(0, 1)]));
-    harness.woken();
-    id
-}
-
-fn statuses(harness: &Harness, id: u32) -> Vec<u64> {
-    harness.items(id).into_iter().map(|(_, status)| status).collect()
-}
-
-pub fn envoy_says(harness: &mut Harness, upstream: &str, status: u16, text: &str) {
-    let call = harness.take_call(upstream);
-    let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
-    let response = Response { status, headers, body: text.as_bytes().to_vec() };
-    harness.root(Input::CallAnswered { call: call.id, response });
+fn split(config: Value) -> (Harness, u32) {
+    Harness::writing(config, &[id_on(0, 0), id_on(1, 0), id_on(0, 1)])
 }
 
 pub const REFUSED: &str =
@@ -34,96 +19,70 @@ pub const RESET: &str =
 #[test]
 fn a_share_that_was_certainly_not_sent_goes_to_the_coordinator() {
     for not_sent in [true, false] {
-        let mut harness = Harness::new(json!({}));
-        let id = split(&mut harness);
-        let batch = harness.calls.iter().find(|call| call.upstream.as_ref() == "es-0").unwrap().body.clone();
-        if not_sent {
-            let call = harness.take_call("es-0");
-            harness.root(Input::CallNotSent { call: call.id });
-        } else {
-            envoy_says(&mut harness, "es-0", 503, REFUSED);
+        let (mut harness, id) = split(json!({}));
+        let batch = harness.bodies_to("es-0").remove(0);
+        match not_sent {
+            true => harness.refuse_to_send("es-0"),
+            false => harness.envoy_says("es-0", 503, REFUSED),
         }
         assert_eq!(harness.upstreams(), ["es-1", "es"]);
-        assert_eq!(harness.calls[1].body, batch);
+        assert_eq!(harness.bodies()[1], batch);
         harness.settle();
-        assert_eq!(statuses(&harness, id), [201, 201, 201]);
+        assert_eq!(harness.statuses(id), [201, 201, 201]);
     }
 }
 
 #[test]
 fn the_coordinator_may_need_several_attempts_to_find_a_live_node() {
-    let mut harness = Harness::new(json!({}));
-    let id = split(&mut harness);
-    envoy_says(&mut harness, "es-0", 503, REFUSED);
-    for _ in 0..4 {
-        envoy_says(&mut harness, "es", 503, REFUSED);
-    }
+    let (mut harness, id) = split(json!({}));
+    harness.envoy_says("es-0", 503, REFUSED);
+    (0..4).for_each(|_| harness.envoy_says("es", 503, REFUSED));
     harness.settle();
-    assert_eq!(statuses(&harness, id), [201, 201, 201]);
+    assert_eq!(harness.statuses(id), [201, 201, 201]);
 }
 
 #[test]
 fn a_missing_upstream_is_not_used_again_until_the_next_poll() {
-    let mut harness = Harness::new(json!({}));
-    split(&mut harness);
-    let call = harness.take_call("es-0");
-    harness.root(Input::CallNotSent { call: call.id });
+    let (mut harness, _) = split(json!({}));
+    harness.refuse_to_send("es-0");
     harness.settle();
-    let unrouted = |harness: &Harness| harness.counts.get(&Counter::OperationsUnrouted(Unrouted::Upstream)).copied();
-    assert_eq!(unrouted(&harness), None);
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    harness.woken();
-    assert_eq!((harness.upstreams(), unrouted(&harness)), (vec!["es", "es-1"], Some(1)));
+    let unrouted =
+        |harness: &Harness| harness.counted(|counter| *counter == Counter::OperationsUnrouted(Unrouted::Upstream));
+    assert_eq!(unrouted(&harness), 0);
+    let id = harness.write(&[id_on(0, 0), id_on(1, 0)]);
+    assert_eq!((harness.upstreams(), unrouted(&harness)), (vec!["es", "es-1"], 1));
     harness.settle();
-    assert_eq!(statuses(&harness, id), [201, 201]);
+    assert_eq!(harness.statuses(id), [201, 201]);
     harness.load(&state());
-    harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    harness.woken();
+    harness.write(&[id_on(0, 0), id_on(1, 0)]);
     assert_eq!(harness.upstreams(), ["es-0", "es-1"]);
 }
 
 #[test]
 fn if_the_coordinator_cannot_be_reached_either_the_client_gets_an_error() {
-    let mut harness = Harness::new(json!({}));
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0)]));
-    harness.woken();
-    envoy_says(&mut harness, "es-0", 503, REFUSED);
-    for _ in 0..5 {
-        envoy_says(&mut harness, "es", 503, "no healthy upstream");
-    }
+    let (mut harness, id) = Harness::writing(json!({}), &[id_on(0, 0)]);
+    harness.envoy_says("es-0", 503, REFUSED);
+    (0..5).for_each(|_| harness.envoy_says("es", 503, "no healthy upstream"));
     assert_eq!(harness.replies[&id].status, 503);
     assert_eq!(harness.reply(id)["error"]["type"], "no_upstream_exception");
-    let id = split(&mut harness);
-    envoy_says(&mut harness, "es-0", 503, REFUSED);
-    for _ in 0..5 {
-        envoy_says(&mut harness, "es", 503, REFUSED);
-    }
+    let (mut harness, id) = split(json!({}));
+    harness.envoy_says("es-0", 503, REFUSED);
+    (0..5).for_each(|_| harness.envoy_says("es", 503, REFUSED));
     harness.settle();
-    assert_eq!(statuses(&harness, id), [503, 201, 503]);
+    assert_eq!(harness.statuses(id), [503, 201, 503]);
 }
 
 #[test]
 fn an_unknown_outcome_is_reported_and_not_retried() {
-    for (fail, status) in [
-        (
-            &(|harness: &mut Harness| envoy_says(harness, "es-0", 504, "upstream request timeout"))
-                as &dyn Fn(&mut Harness),
-            504,
-        ),
-        (
-            &|harness: &mut Harness| {
-                let call = harness.take_call("es-0");
-                harness.root(Input::CallFailed { call: call.id });
-            },
-            503,
-        ),
-    ] {
-        let mut harness = Harness::new(json!({}));
-        let id = split(&mut harness);
-        fail(&mut harness);
+    for status in [504, 503] {
+        let (mut harness, id) = split(json!({}));
+        match status {
+            504 => harness.envoy_says("es-0", 504, "upstream request timeout"),
+            _ => harness.lose("es-0"),
+        }
         assert_eq!(harness.upstreams(), ["es-1"]);
         harness.settle();
-        assert_eq!(statuses(&harness, id), [status, 201, status]);
+        assert_eq!(harness.statuses(id), [status, 201, status]);
         let reply = harness.reply(id);
         assert_eq!(reply["errors"], true);
         assert_eq!(reply["items"][0]["index"]["_index"], "i");
@@ -133,87 +92,79 @@ fn an_unknown_outcome_is_reported_and_not_retried() {
 
 #[test]
 fn a_lost_idempotent_batch_is_retried() {
-    let mut harness = Harness::new(json!({}));
-    let id = split(&mut harness);
-    let batch = harness.calls.iter().find(|call| call.upstream.as_ref() == "es-0").unwrap().body.clone();
-    envoy_says(&mut harness, "es-0", 503, RESET);
+    let (mut harness, id) = split(json!({}));
+    let batch = harness.bodies_to("es-0").remove(0);
+    harness.envoy_says("es-0", 503, RESET);
     assert_eq!(harness.upstreams(), ["es-1"]);
     harness.tick_after(Duration::from_millis(24));
     assert_eq!(harness.upstreams(), ["es-1"]);
     harness.tick_after(Duration::from_millis(26));
     assert_eq!(harness.upstreams(), ["es-1", "es-0"]);
-    assert_eq!(harness.calls[1].body, batch);
+    assert_eq!(harness.bodies()[1], batch);
     harness.settle();
-    assert_eq!(statuses(&harness, id), [201, 201, 201]);
+    assert_eq!(harness.statuses(id), [201, 201, 201]);
     harness.load(&state());
-    assert!(harness.engine.is_idle());
+    harness.assert_idle();
 }
 
 #[test]
 fn operations_that_may_have_been_carried_out_are_never_reported_as_refused() {
     let endings: [&dyn Fn(&mut Harness); 2] = [&|harness| harness.answer_with("es-0", 400, TOO_MUCH), &|harness| {
-        envoy_says(harness, "es-0", 503, REFUSED);
-        (0..5).for_each(|_| envoy_says(harness, "es", 503, REFUSED));
+        harness.envoy_says("es-0", 503, REFUSED);
+        (0..5).for_each(|_| harness.envoy_says("es", 503, REFUSED));
     }];
     for end in endings {
-        let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
-        let id = harness.request("/_bulk", &index(&[id_on(0, 0)]));
-        harness.woken();
-        envoy_says(&mut harness, "es-0", 503, RESET);
+        let (mut harness, id) = Harness::writing(json!({"cluster_state": {"refresh": "1h"}}), &[id_on(0, 0)]);
+        harness.envoy_says("es-0", 503, RESET);
         harness.tick_after(Duration::from_millis(50));
         end(&mut harness);
-        assert_eq!(statuses(&harness, id), [503]);
+        assert_eq!(harness.statuses(id), [503]);
         assert_eq!(harness.reply(id)["items"][0]["index"]["error"]["type"], "bulk_outcome_unknown_exception");
     }
 }
 
 /// Returns the lines of a document with an external version.
 fn external(version_type: &str, id: &str) -> String {
-    format!(
-        "{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\",\"version\":5,\"version_type\":\"{version_type}\"}}}}\n{{}}\n"
-    )
+    operation("index", "i", id, &json!({"version": 5, "version_type": version_type}))
 }
 
 #[test]
 fn a_lost_batch_with_versions_that_may_be_written_again_is_retried() {
     let mut harness = Harness::new(json!({}));
-    let id = harness.request("/_bulk", &(index(&[id_on(0, 0)]) + &external("external_gte", &id_on(0, 1))));
-    harness.woken();
-    envoy_says(&mut harness, "es-0", 503, RESET);
+    let id = harness.send("/_bulk", &(index(&[id_on(0, 0)]) + &external("external_gte", &id_on(0, 1))));
+    harness.envoy_says("es-0", 503, RESET);
     harness.tick_after(Duration::from_millis(50));
     harness.settle();
-    assert_eq!(statuses(&harness, id), [201, 201]);
+    assert_eq!(harness.statuses(id), [201, 201]);
 }
 
 #[test]
 fn a_lost_batch_that_is_not_idempotent_is_not_retried() {
     let (first, second, third) = (id_on(0, 0), id_on(1, 0), id_on(0, 1));
     for line in [
-        format!("{{\"create\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{}}\n"),
-        format!("{{\"update\":{{\"_index\":\"i\",\"_id\":\"{third}\"}}}}\n{{\"doc\":{{}}}}\n"),
+        operation("create", "i", &third, &json!({})),
+        operation("update", "i", &third, &json!({})),
         format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{third}\"}}}}\n{{}}\n"),
         // The first attempt may have written what makes the second one fail.
         external("external", &third),
         external("external_gt", &third),
-        format!("{{\"delete\":{{\"_index\":\"i\",\"_id\":\"{third}\",\"if_seq_no\":0,\"if_primary_term\":1}}}}\n"),
+        operation("delete", "i", &third, &json!({"if_seq_no": 0, "if_primary_term": 1})),
     ] {
         let mut harness = Harness::new(json!({"missing_id": "pass"}));
-        let id = harness.request("/_bulk", &(index(&[first.clone(), second.clone()]) + &line));
-        harness.woken();
-        envoy_says(&mut harness, "es-0", 503, RESET);
+        let id = harness.send("/_bulk", &(index(&[first.clone(), second.clone()]) + &line));
+        harness.envoy_says("es-0", 503, RESET);
         harness.settle();
-        assert_eq!(statuses(&harness, id), [503, 201, 503]);
+        assert_eq!(harness.statuses(id), [503, 201, 503]);
         harness.tick_after(Duration::from_secs(60));
         assert!(harness.calls.iter().all(|call| call.upstream.as_ref() == "es"));
     }
 }
 
-const TOO_MUCH: &str = r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#;
+pub const TOO_MUCH: &str = r#"{"error":{"type":"circuit_breaking_exception","reason":"too much"},"status":429}"#;
 
 #[test]
 fn a_batch_refused_with_429_is_retried_with_growing_delays() {
-    let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}, "retry": {"attempts": 3}}));
-    let id = split(&mut harness);
+    let (mut harness, id) = split(json!({"cluster_state": {"refresh": "1h"}, "retry": {"attempts": 3}}));
     harness.answer("es-1");
     // Requests that arrive meanwhile wait too, because the node is busy.
     let later = harness.request("/_bulk", &index(&[id_on(0, 5)]));
@@ -226,10 +177,9 @@ fn a_batch_refused_with_429_is_retried_with_growing_delays() {
         assert_eq!(harness.upstreams(), ["es-0"]);
     }
     harness.answer_with("es-0", 429, TOO_MUCH);
-    assert_eq!(statuses(&harness, id), [429, 201, 429]);
-    harness.settle();
-    assert_eq!(statuses(&harness, later), [201]);
-    assert!(harness.engine.is_idle());
+    assert_eq!(harness.statuses(id), [429, 201, 429]);
+    harness.finish();
+    assert_eq!(harness.statuses(later), [201]);
 }
 
 /// OpenSearch's refusal of a batch at one of its shards, with `shard_indexing_pressure`. Operations on other shards may
@@ -238,8 +188,7 @@ const AT_SHARD: &str = r#"{"error":{"root_cause":[],"type":"rejected_execution_e
 
 #[test]
 fn a_batch_that_may_have_been_carried_out_before_a_429_is_retried_only_if_it_is_idempotent() {
-    let create = |id: &str| format!("{{\"create\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{}}\n");
-    let (written, created) = (index(&[id_of(0, 0)]), create(&id_of(3, 0)));
+    let (written, created) = (index(&[id_of(0, 0)]), operation("create", "i", &id_of(3, 0), &json!({})));
     for (body, refusal, is_retried) in [
         (written.clone() + &index(&[id_of(3, 0)]), AT_SHARD, true),
         (written.clone() + &created, AT_SHARD, false),
@@ -248,8 +197,7 @@ fn a_batch_that_may_have_been_carried_out_before_a_429_is_retried_only_if_it_is_
         (created, AT_SHARD, true),
     ] {
         let mut harness = Harness::new(json!({"cluster_state": {"refresh": "1h"}}));
-        let id = harness.request("/_bulk", &body);
-        harness.woken();
+        let id = harness.send("/_bulk", &body);
         harness.answer_with("es-0", 429, refusal);
         assert_eq!(harness.replies.contains_key(&id), !is_retried, "{body} {refusal}");
         harness.tick_after(Duration::from_millis(50));
@@ -258,52 +206,43 @@ fn a_batch_that_may_have_been_carried_out_before_a_429_is_retried_only_if_it_is_
         let reply = &harness.replies[&id];
         assert_eq!(reply.status, if is_retried { 200 } else { 429 });
         assert!(is_retried || reply.body == refusal.as_bytes());
-        assert!(harness.engine.is_idle());
+        harness.assert_idle();
     }
 }
 
 #[test]
 fn nothing_is_retried_after_its_timeout() {
-    let mut harness = Harness::new(json!({"dispatch": {"timeout": "60ms"}}));
-    let id = split(&mut harness);
+    let (mut harness, id) = split(json!({"dispatch": {"timeout": "60ms"}}));
     harness.answer("es-1");
     harness.now += Duration::from_millis(40);
     harness.answer_with("es-0", 429, TOO_MUCH);
-    assert_eq!(statuses(&harness, id), [429, 201, 429]);
-    assert!(harness.engine.is_idle());
+    assert_eq!(harness.statuses(id), [429, 201, 429]);
+    harness.assert_idle();
 }
 
 #[test]
 fn a_refusal_of_some_shares_becomes_the_error_of_their_items() {
-    let mut harness = Harness::new(json!({"retry": {"attempts": 0}}));
-    let id = split(&mut harness);
-    harness.answer_with("es-0", 429, TOO_MUCH);
-    harness.settle();
-    assert_eq!(statuses(&harness, id), [429, 201, 429]);
-    assert_eq!(harness.reply(id)["items"][2]["index"]["error"]["reason"], "too much");
-    let id = split(&mut harness);
-    harness.answer_with("es-1", 500, "<html>");
-    harness.settle();
-    assert_eq!(statuses(&harness, id), [201, 500, 201]);
-    assert_eq!(harness.reply(id)["items"][1]["index"]["error"]["type"], "bulk_refused_exception");
-    let id = split(&mut harness);
-    harness.answer_with("es-0", 400, "{}");
-    assert_eq!(harness.upstreams(), ["es-1"]);
-    harness.settle();
-    assert_eq!(statuses(&harness, id), [400, 201, 400]);
+    for (upstream, status, refusal, statuses, (key, value)) in [
+        ("es-0", 429, TOO_MUCH, [429, 201, 429], ("reason", "too much")),
+        ("es-1", 500, "<html>", [201, 500, 201], ("type", "bulk_refused_exception")),
+        ("es-0", 400, "{}", [400, 201, 400], ("type", "bulk_refused_exception")),
+    ] {
+        let (mut harness, id) = split(json!({"retry": {"attempts": 0}}));
+        harness.answer_with(upstream, status, refusal);
+        assert_eq!(harness.calls.len(), 1, "{refusal}");
+        harness.settle();
+        assert_eq!(harness.statuses(id), statuses, "{refusal}");
+        let refused = statuses.iter().position(|found| *found == u64::from(status)).unwrap();
+        assert_eq!(harness.reply(id)["items"][refused]["index"]["error"][key], value, "{refusal}");
+    }
 }
 
 #[test]
 fn a_refusal_of_all_shares_is_forwarded_to_the_client() {
-    let mut harness = Harness::new(json!({}));
-    let id = split(&mut harness);
+    let (mut harness, id) = split(json!({}));
     for upstream in ["es-1", "es-0"] {
-        let call = harness.take_call(upstream);
-        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let headers =
-            [header("www-authenticate", "Basic"), header("content-length", "99"), header("date", "now")].into();
-        let response = Response { status: 401, headers, body: b"who are you".to_vec() };
-        harness.root(Input::CallAnswered { call: call.id, response });
+        let headers = [("www-authenticate", "Basic"), ("content-length", "99"), ("date", "now")];
+        harness.respond(upstream, 401, &headers, "who are you");
     }
     let reply = &harness.replies[&id];
     assert_eq!((reply.status, reply.body.as_slice()), (401, &b"who are you"[..]));
@@ -313,15 +252,12 @@ fn a_refusal_of_all_shares_is_forwarded_to_the_client() {
 #[test]
 fn only_the_offending_request_of_a_refused_batch_gets_the_error() {
     let mut harness = Harness::new(json!({}));
-    harness.request("/_bulk", &index(&[id_on(0, 9)]));
-    harness.woken();
-    let ids = [0, 1, 2].map(|n| harness.request("/_bulk", &index(&[id_on(0, n)])));
-    harness.answer("es-0");
+    let bodies = [0, 1, 2].map(|n| index(&[id_on(0, n)]));
+    let ids = harness.merge(bodies.each_ref().map(String::as_str));
     harness.answer_with("es-0", 400, r#"{"error":{"type":"x","reason":"somebody's fault"},"status":400}"#);
     // The requests are sent one after the other, each alone, before all later ones.
     assert_eq!(harness.upstreams(), ["es-0"; 3]);
-    let bodies: Vec<_> = harness.calls.iter().map(|call| call.body.clone()).collect();
-    assert_eq!(bodies, [0, 1, 2].map(|n| index(&[id_on(0, n)]).into_bytes()));
+    assert_eq!(harness.bodies(), bodies);
     let calls = std::mem::take(&mut harness.calls);
     for (n, call) in calls.into_iter().enumerate() {
         harness.calls.push(call);
@@ -330,20 +266,17 @@ fn only_the_offending_request_of_a_refused_batch_gets_the_error() {
             _ => harness.answer("es-0"),
         }
     }
-    assert_eq!(statuses(&harness, ids[0]), [201]);
+    assert_eq!(harness.statuses(ids[0]), [201]);
     assert_eq!((harness.replies[&ids[1]].status, harness.reply(ids[1])["error"].as_str()), (400, Some("mine")));
-    assert_eq!(statuses(&harness, ids[2]), [201]);
-    assert!(harness.engine.is_idle());
+    assert_eq!(harness.statuses(ids[2]), [201]);
+    harness.assert_idle();
 }
 
 #[test]
 fn a_merged_batch_refused_because_of_its_caller_or_node_is_not_retried() {
     for status in [401, 429, 500, 503] {
         let mut harness = Harness::new(json!({"retry": {"attempts": 0}}));
-        harness.request("/_bulk", &index(&[id_on(0, 9)]));
-        harness.woken();
-        let ids = [0, 1].map(|n| harness.request("/_bulk", &index(&[id_on(0, n)])));
-        harness.answer("es-0");
+        let ids = harness.merge([&index(&[id_on(0, 0)]), &index(&[id_on(0, 1)])]);
         harness.answer_with("es-0", status, "{}");
         assert!(harness.calls.is_empty());
         assert!(ids.iter().all(|id| harness.replies[id].status == status));
@@ -352,27 +285,16 @@ fn a_merged_batch_refused_because_of_its_caller_or_node_is_not_retried() {
 
 #[test]
 fn warnings_of_all_nodes_are_forwarded_once() {
-    let mut harness = Harness::new(json!({}));
-    let id = split(&mut harness);
+    let (mut harness, id) = split(json!({}));
     for (upstream, warning) in [("es-0", "a"), ("es-1", "a")] {
-        let call = harness.take_call(upstream);
-        let count = if upstream == "es-0" { 2 } else { 1 };
-        let ids: Vec<_> = (0..count).map(|n| id_on(usize::from(upstream == "es-1"), n)).collect();
-        let items: Vec<_> = ids.iter().map(|id| json!({"index": {"_index": "i", "_id": id, "status": 201}})).collect();
+        let node = usize::from(upstream == "es-1");
+        let items: Vec<_> =
+            (0..2 - node).map(|n| json!({"index": {"_index": "i", "_id": id_on(node, n), "status": 201}})).collect();
         let headers = [("warning", warning), ("x-elastic-product", warning), ("warning", upstream)];
-        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let body = json!({"errors": false, "took": 1, "items": items}).to_string().into_bytes();
-        harness.root(Input::CallAnswered { call: call.id, response: Response { status: 200, headers, body } });
+        let body = json!({"errors": false, "took": 1, "items": items}).to_string();
+        harness.respond(upstream, 200, &headers, &body);
     }
-    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    assert_eq!(
-        *harness.replies[&id].headers,
-        [
-            header("warning", "a"),
-            header("x-elastic-product", "a"),
-            header("warning", "es-0"),
-            header("warning", "es-1")
-        ]
-    );
+    let expected = [("warning", "a"), ("x-elastic-product", "a"), ("warning", "es-0"), ("warning", "es-1")];
+    assert!(harness.replies[&id].headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(expected));
     assert!(harness.replies[&id].body.starts_with(b"{\"errors\":false,\"took\":1,"));
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,12 +8,12 @@ use crate::Time;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::engine::audit::Audited;
-use crate::engine::command::{Call, Command, Headers, RequestId, Response};
+use crate::engine::command::{Call, Command, RequestId, Response};
 use crate::engine::input::Input;
 use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
 use crate::engine::requests::Origin;
-use crate::routing::{Formula, Unshared, hash};
+use crate::routing::{Formula, Unshared, UpstreamId, hash};
 
 /// A test harness: an engine, its pending commands, and a virtual clock.
 pub struct Harness {
@@ -42,17 +43,14 @@ pub struct Harness {
     next_request: u32,
 }
 
+pub const MILLISECOND: Duration = Duration::from_millis(1);
+
 const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000), vm: [7; 6] };
 
 /// Returns a cluster of three nodes with an index "i" of six shards and an alias "a". Shards 0 and 3 are on es-0, 1 and
 /// 4 on es-1, and 2 and 5 on es-2.
 pub fn state() -> Value {
-    let shards: serde_json::Map<String, Value> = (0..6)
-        .map(|shard| {
-            let copy = json!([{"primary": true, "state": "STARTED", "node": format!("n{}", shard % 3)}]);
-            (shard.to_string(), copy)
-        })
-        .collect();
+    let shards = shards(6, |shard| format!("n{}", shard % 3));
     json!({
         "version": 1, "state_uuid": "u", "cluster_uuid": "c",
         "nodes": {"n0": {"name": "es-0"}, "n1": {"name": "es-1"}, "n2": {"name": "es-2"}},
@@ -62,6 +60,45 @@ pub fn state() -> Value {
         }}},
         "routing_table": {"indices": {"i": {"shards": shards}}},
     })
+}
+
+/// Returns the part of a routing table that places shards on nodes.
+pub fn shards(count: u32, node: impl Fn(u32) -> String) -> serde_json::Map<String, Value> {
+    let copy = |shard| json!([{"primary": true, "state": "STARTED", "node": node(shard)}]);
+    (0..count).map(|shard| (shard.to_string(), copy(shard))).collect()
+}
+
+/// Adds an index like "i" to a state, without aliases. Returns its metadata.
+pub fn add_index<'state>(state: &'state mut Value, name: &str) -> &'state mut Value {
+    for part in ["metadata", "routing_table"] {
+        state[part]["indices"][name] = state[part]["indices"]["i"].clone();
+    }
+    let metadata = &mut state["metadata"]["indices"][name];
+    metadata["aliases"] = json!([]);
+    metadata["settings"]["index"]["uuid"] = json!(name);
+    metadata
+}
+
+/// Adds a data stream "stream" of one index, and its alias "streams".
+pub fn add_data_stream(state: &mut Value) {
+    add_index(state, ".ds-stream-1");
+    state["metadata"]["data_stream"] = json!({
+        "data_stream": {"stream": {"indices": [{"index_name": ".ds-stream-1"}]}},
+        "data_stream_aliases": {"streams": {"write_data_stream": "stream"}},
+    });
+}
+
+/// Sets the releases of the three nodes.
+pub fn set_releases(state: &mut Value, releases: [&str; 3]) {
+    for (node, release) in ["n0", "n1", "n2"].into_iter().zip(releases) {
+        state["nodes"][node]["version"] = json!(release);
+    }
+}
+
+/// Returns an object with more fields.
+pub fn with(mut object: Value, more: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
 }
 
 /// Returns the answer of a cluster in this state to a query. It contains more than the query requests.
@@ -78,9 +115,7 @@ fn truth(state: &Value, path: &str) -> Value {
 
 /// Returns the n-th id whose document belongs on a node.
 pub fn id_on(node: usize, n: usize) -> String {
-    let formula = Formula::Factor { shards: 6, routing_shards: 768 };
-    let lives_there = |id: &String| formula.shard(hash(id)) as usize % 3 == node;
-    (0..).map(|number| format!("d{number}")).filter(lives_there).nth(n).unwrap()
+    (0..).map(|number| format!("d{number}")).filter(|id| shard_of(id) as usize % 3 == node).nth(n).unwrap()
 }
 
 /// Returns the shard of index "i" on which a document with this id or routing value belongs.
@@ -95,13 +130,61 @@ pub fn id_of(shard: u32, n: usize) -> String {
 
 /// Returns the ids or routing values in a batch, in order.
 pub fn keys(call: &Call) -> Vec<String> {
-    let text = String::from_utf8(call.body.clone()).unwrap();
-    let lines = text.lines().step_by(2).map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let key = |line: Value| {
-        let fields = line.as_object().unwrap().values().next().unwrap().clone();
-        fields.get("routing").or(fields.get("_id")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    let key = |sent: Sent| {
+        let key = sent.parameters.get("routing").or(sent.parameters.get("_id"));
+        key.and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    lines.map(key).collect()
+    sent(&call.body).into_iter().map(key).collect()
+}
+
+/// An operation in a batch.
+pub struct Sent {
+    pub action: String,
+    pub parameters: Value,
+    /// The document, or null without one.
+    pub document: Value,
+}
+
+impl Sent {
+    /// Returns a node's item for the operation, with more fields.
+    pub fn item(self, more: &Value) -> Value {
+        let id = self.parameters.get("_id").and_then(Value::as_str).unwrap_or("made");
+        json!({self.action: with(json!({"_index": "i", "_id": id}), more)})
+    }
+}
+
+/// Returns the operations in a batch.
+pub fn sent(batch: &[u8]) -> Vec<Sent> {
+    let mut lines = std::str::from_utf8(batch).unwrap().lines();
+    let mut operations = Vec::new();
+    while let Some(line) = lines.next() {
+        let line: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
+        let (action, parameters) = line.into_iter().next().unwrap();
+        let document = if action == "delete" { "" } else { lines.next().unwrap() };
+        operations.push(Sent { action, parameters, document: document.parse().unwrap_or_default() });
+    }
+    operations
+}
+
+/// Returns an operation with these parameters, and its document.
+pub fn operation(action: &str, name: &str, id: &str, more: &Value) -> String {
+    let parameters = with(json!({"_index": name, "_id": id}), more);
+    let document = match action {
+        "delete" => "",
+        "update" => "{\"doc\":{}}\n",
+        _ => "{}\n",
+    };
+    format!("{}\n{document}", json!({action: parameters}))
+}
+
+/// Returns headers as the engine reads them.
+pub fn header_map(headers: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+    headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// Returns the text of a batch.
+pub fn text(call: &Call) -> String {
+    String::from_utf8(call.body.clone()).unwrap()
 }
 
 /// Returns a bulk body that indexes documents with these ids.
@@ -109,10 +192,27 @@ pub fn index(ids: &[String]) -> String {
     ids.iter().map(|id| format!("{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\"}}}}\n{{\"of\":\"{id}\"}}\n")).collect()
 }
 
+/// Reads a configuration that lacks only the coordinator.
+fn read_config(config: &Value) -> Config {
+    Config::read(with(json!({"coordinator": "es"}), config).to_string().as_bytes()).unwrap()
+}
+
 impl Harness {
     /// Creates a harness that knows the cluster state.
     pub fn new(config: Value) -> Self {
         Self::knowing(config, &state())
+    }
+
+    /// Does the same, without a poll in the next hour.
+    pub fn quiet(config: &Value) -> Self {
+        Self::new(with(json!({"cluster_state": {"refresh": "1h"}}), config))
+    }
+
+    /// Creates a harness with one request, which is dispatched, for documents with these ids.
+    pub fn writing(config: Value, ids: &[String]) -> (Self, u32) {
+        let mut harness = Self::new(config);
+        let id = harness.write(ids);
+        (harness, id)
     }
 
     /// Creates a harness that knows this state.
@@ -144,10 +244,7 @@ impl Harness {
     }
 
     pub fn without_state(config: Value) -> Self {
-        let mut whole = json!({"coordinator": "es"});
-        whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-        let config = Config::read(whole.to_string().as_bytes()).unwrap();
-        let engine = Engine::new(config, ORIGIN, Box::new(Unshared));
+        let engine = Engine::new(read_config(&config), ORIGIN, Box::new(Unshared));
         Self {
             engine: Audited::new(engine),
             now: Time::from_secs(1),
@@ -179,6 +276,29 @@ impl Harness {
         id
     }
 
+    /// Sends a request, and dispatches what is ready.
+    pub fn send(&mut self, path: &str, body: &str) -> u32 {
+        self.send_with(path, &[], body)
+    }
+
+    pub fn send_with(&mut self, path: &str, headers: &[(&str, &str)], body: &str) -> u32 {
+        let id = self.request_with(path, headers, body);
+        self.woken();
+        id
+    }
+
+    /// Sends a request for documents with these ids, and dispatches what is ready.
+    pub fn write(&mut self, ids: &[String]) -> u32 {
+        self.send("/_bulk", &index(ids))
+    }
+
+    /// Sends a request that passes through unchanged.
+    pub fn assert_passes(&mut self, path: &str, body: &str) {
+        let id = self.request(path, body);
+        let passed = self.passed.get(&id).map(|passed| String::from_utf8_lossy(passed));
+        assert_eq!(passed.as_deref(), Some(body), "{path}");
+    }
+
     pub fn head(&mut self, path: &str, headers: &[(&str, &str)]) -> u32 {
         self.head_to(Some("es"), path, headers)
     }
@@ -188,10 +308,15 @@ impl Harness {
         let id = self.next_request;
         self.next_request += 1;
         let fixed = [(":method", "POST"), (":path", path), (":authority", "es"), ("content-type", "application/json")];
-        let headers = fixed.iter().chain(headers).map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()));
-        let (headers, route) = (headers.collect(), route.map(Into::into));
+        let (headers, route) = (header_map(&[&fixed, headers].concat()), route.map(Into::into));
         self.stream(Input::RequestHead { request: RequestId(id), headers, route, end: false });
         id
+    }
+
+    /// Sends a request without a body, which no route leads to a cluster.
+    pub fn send_bodiless(&mut self, id: u32, method: &str, path: &str) {
+        let (request, headers) = (RequestId(id), header_map(&[(":method", method), (":path", path)]));
+        self.stream(Input::RequestHead { request, headers, route: None, end: true });
     }
 
     pub fn data(&mut self, id: u32, chunk: impl AsRef<[u8]>, end: bool) {
@@ -278,6 +403,33 @@ impl Harness {
         self.calls.iter().map(|call| call.upstream.as_ref()).collect()
     }
 
+    /// Returns the number of an upstream.
+    pub fn upstream(&self, name: &str) -> UpstreamId {
+        let upstreams = self.engine.upstreams();
+        upstreams.ids().find(|id| upstreams.name(*id).as_ref() == name).unwrap()
+    }
+
+    /// Sends a request for each of the first documents of a node, without dispatching them.
+    pub fn hold(&mut self, node: usize, count: usize) -> Vec<u32> {
+        (0..count).map(|n| self.request("/_bulk", &index(&[id_on(node, n)]))).collect()
+    }
+
+    /// Does the same, and dispatches what is ready.
+    pub fn write_each(&mut self, node: usize, count: usize) -> Vec<u32> {
+        let ids = self.hold(node, count);
+        self.woken();
+        ids
+    }
+
+    /// Sends requests with these bodies. Returns them once they are in one batch at es-0.
+    pub fn merge<const N: usize>(&mut self, bodies: [&str; N]) -> [u32; N] {
+        self.write(&[id_on(0, 99)]);
+        let ids = bodies.map(|body| self.request("/_bulk", body));
+        self.answer("es-0");
+        assert_eq!(self.bodies(), [bodies.concat()]);
+        ids
+    }
+
     /// Answers the oldest call to an upstream as a node would.
     pub fn answer(&mut self, upstream: &str) {
         let call = self.take_call(upstream);
@@ -288,18 +440,86 @@ impl Harness {
 
     /// Answers the oldest call to an upstream with this status and body.
     pub fn answer_with(&mut self, upstream: &str, status: u16, body: &str) {
+        self.respond(upstream, status, &[], body);
+    }
+
+    /// Answers the oldest call to an upstream with these items.
+    pub fn answer_items(&mut self, upstream: &str, items: &Value) {
+        let errors = items.to_string().contains(r#""error""#);
+        self.answer_with(upstream, 200, &json!({"took": 1, "errors": errors, "items": items}).to_string());
+    }
+
+    /// Answers the oldest call to an upstream as Envoy does.
+    pub fn envoy_says(&mut self, upstream: &str, status: u16, text: &str) {
+        self.respond(upstream, status, &[("content-type", "text/plain")], text);
+    }
+
+    pub fn respond(&mut self, upstream: &str, status: u16, headers: &[(&str, &str)], body: &str) {
         let call = self.take_call(upstream);
-        let response = Response { status, headers: Headers::default(), body: body.as_bytes().to_vec() };
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let response = Response { status, headers, body: body.as_bytes().to_vec() };
         self.root(Input::CallAnswered { call: call.id, response });
+    }
+
+    /// Loses the oldest call to an upstream.
+    pub fn lose(&mut self, upstream: &str) {
+        let call = self.take_call(upstream).id;
+        self.root(Input::CallFailed { call });
+    }
+
+    /// Refuses to send the oldest call to an upstream, which Envoy does not have.
+    pub fn refuse_to_send(&mut self, upstream: &str) {
+        let call = self.take_call(upstream).id;
+        self.root(Input::CallNotSent { call });
     }
 
     /// Answers all calls until none is in flight.
     pub fn settle(&mut self) {
+        self.drain(|_| ());
+        self.woken();
+    }
+
+    /// Answers all calls. The engine then has nothing left to do, and counts no memory.
+    pub fn finish(&mut self) {
+        self.settle();
+        self.assert_idle();
+    }
+
+    pub fn assert_idle(&self) {
+        assert!(self.engine.is_idle());
+        assert_eq!(self.engine.memory(), 0);
+    }
+
+    /// Changes the configuration.
+    pub fn reconfigure(&mut self, config: &Value) {
+        self.engine.reconfigure(Rc::new(read_config(config)));
+        self.woken();
+    }
+
+    /// Answers the oldest batch in flight until there is none. Returns what was seen of each before its answer.
+    pub fn drain<T>(&mut self, see: impl Fn(&Self) -> T) -> Vec<T> {
+        let mut seen = Vec::new();
         while let Some(call) = self.calls.first() {
-            let upstream = call.upstream.to_string();
+            let upstream = call.upstream.clone();
+            seen.push(see(self));
             self.answer(&upstream);
         }
-        self.woken();
+        seen
+    }
+
+    /// Returns the bodies of the batches in flight to an upstream, oldest first.
+    pub fn bodies_to(&self, upstream: &str) -> Vec<String> {
+        self.calls.iter().filter(|call| call.upstream.as_ref() == upstream).map(text).collect()
+    }
+
+    /// Returns the bodies of the batches in flight, oldest first.
+    pub fn bodies(&self) -> Vec<String> {
+        self.calls.iter().map(text).collect()
+    }
+
+    /// Returns the number of operations with documents in a batch in flight.
+    pub fn operations(&self, call: usize) -> usize {
+        self.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
     }
 
     pub fn reply(&self, id: u32) -> Value {
@@ -318,8 +538,18 @@ impl Harness {
             .collect()
     }
 
+    /// Returns the statuses in the items of a reply.
+    pub fn statuses(&self, id: u32) -> Vec<u64> {
+        self.items(id).into_iter().map(|(_, status)| status).collect()
+    }
+
     pub fn passed_because(&self, why: PassThrough) -> u64 {
         self.counts.get(&Counter::RequestsPassedThrough(why)).copied().unwrap_or_default()
+    }
+
+    /// Returns the sum of these counters.
+    pub fn counted(&self, is_meant: impl Fn(&Counter) -> bool) -> u64 {
+        self.counts.iter().filter(|(counter, _)| is_meant(counter)).map(|(_, count)| count).sum()
     }
 
     fn count(&mut self) {
@@ -335,17 +565,9 @@ impl Harness {
 
 /// Returns a node's answer to a batch: 201 for each operation, or 404 for a delete.
 fn truthful(batch: &[u8], node: &str) -> Value {
-    let mut lines = std::str::from_utf8(batch).unwrap().lines();
-    let mut items = Vec::new();
-    while let Some(line) = lines.next() {
-        let (action, fields) =
-            serde_json::from_str::<serde_json::Map<String, Value>>(line).unwrap().into_iter().next().unwrap();
-        let status = if action == "delete" { 404 } else { 201 };
-        if action != "delete" {
-            lines.next().unwrap();
-        }
-        let id = fields["_id"].as_str().unwrap_or("made");
-        items.push(json!({action: {"_index": "i", "_id": id, "_node": node, "status": status}}));
-    }
-    json!({"took": 5, "errors": false, "items": items})
+    let item = |sent: Sent| {
+        let status = if sent.action == "delete" { 404 } else { 201 };
+        sent.item(&json!({"_node": node, "status": status}))
+    };
+    json!({"took": 5, "errors": false, "items": sent(batch).into_iter().map(item).collect::<Vec<_>>()})
 }

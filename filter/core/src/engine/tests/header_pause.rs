@@ -97,8 +97,7 @@ fn requests_that_end_without_a_body_do_no_harm() {
     harness.gone(leaves);
     harness.stream(Input::RequestEnd { request: RequestId(ends) });
     assert_eq!(harness.passed[&ends], b"");
-    assert!(harness.engine.is_idle());
-    assert_eq!(harness.engine.memory(), 0);
+    harness.assert_idle();
 }
 
 #[test]

@@ -1,60 +1,40 @@
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::harness::{Harness, id_on, index};
+use super::harness::{Harness, MILLISECOND, id_on, index, with};
 use crate::engine::metrics::Counter;
-use crate::routing::UpstreamId;
-
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// Sends requests with one operation each for one node.
-fn small(harness: &mut Harness, node: usize, count: usize) -> Vec<u32> {
-    (0..count).map(|n| harness.request("/_bulk", &index(&[id_on(node, n)]))).collect()
-}
-
-fn operations(harness: &Harness, call: usize) -> usize {
-    harness.calls[call].body.iter().filter(|byte| **byte == b'\n').count() / 2
-}
 
 #[test]
 fn requests_that_arrive_while_a_batch_is_in_flight_leave_together() {
     let mut harness = Harness::new(json!({}));
-    let first = small(&mut harness, 0, 1);
-    harness.woken();
-    let second = small(&mut harness, 0, 100);
-    harness.woken();
-    assert_eq!((harness.upstreams(), operations(&harness, 0)), (vec!["es-0"], 1));
+    let first = harness.write_each(0, 1);
+    let second = harness.write_each(0, 100);
+    assert_eq!((harness.upstreams(), harness.operations(0)), (vec!["es-0"], 1));
     harness.answer("es-0");
-    assert_eq!((harness.upstreams(), operations(&harness, 0)), (vec!["es-0"], 100));
+    assert_eq!((harness.upstreams(), harness.operations(0)), (vec!["es-0"], 100));
     assert!(harness.replies.contains_key(&first[0]));
     harness.settle();
     for (n, id) in second.iter().enumerate() {
         assert_eq!(harness.items(*id), [(id_on(0, n), 201)]);
     }
-    let batches = harness
-        .counts
-        .iter()
-        .find(|(metric, _)| matches!(metric, Counter::Batches(upstream) if *upstream != UpstreamId::COORDINATOR));
-    assert_eq!(batches.unwrap().1, &2);
+    assert_eq!(harness.counts[&Counter::Batches(harness.upstream("es-0"))], 2);
 }
 
 /// Returns the number of requests in each batch of 20 clients, each of which sends its next request a millisecond after
 /// its answer. A batch takes ten milliseconds.
 fn batches_of_20_clients(gather: &str) -> (Harness, Vec<usize>) {
     let mut harness = Harness::new(json!({"hold": {"gather": gather}}));
-    small(&mut harness, 0, 1);
-    harness.woken();
-    small(&mut harness, 0, 19);
+    harness.write_each(0, 1);
+    harness.hold(0, 19);
     let mut batches = Vec::new();
     for _ in 0..20 {
-        let size = operations(&harness, 0);
+        let size = harness.operations(0);
         batches.push(size);
         harness.now += 10 * MILLISECOND;
         harness.answer("es-0");
         harness.now += MILLISECOND;
-        small(&mut harness, 0, size);
-        harness.woken();
+        harness.write_each(0, size);
         harness.tick_after(MILLISECOND);
         assert_eq!(harness.calls.len(), 1);
     }
@@ -74,20 +54,18 @@ fn the_wait_for_clients_that_do_not_return_is_bounded() {
     let (mut harness, _) = batches_of_20_clients("2ms");
     harness.now += 10 * MILLISECOND;
     harness.answer("es-0");
-    small(&mut harness, 0, 3);
-    harness.woken();
+    harness.write_each(0, 3);
     assert_eq!((harness.calls.len(), harness.timer), (0, Some(2 * MILLISECOND)));
     harness.tick_after(2 * MILLISECOND);
-    assert_eq!(operations(&harness, 0), 3);
+    assert_eq!(harness.operations(0), 3);
     // No client returns from now on.
     harness.now += MILLISECOND;
     harness.answer("es-0");
     harness.tick_after(MILLISECOND);
-    assert!(harness.engine.is_idle());
-    assert!(format!("{:?}", harness.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
-    small(&mut harness, 0, 1);
-    harness.woken();
-    assert_eq!(operations(&harness, 0), 1);
+    harness.assert_idle();
+    assert!(!has_holds(&harness), "a hold that is over is still kept");
+    harness.write_each(0, 1);
+    assert_eq!(harness.operations(0), 1);
 }
 
 #[test]
@@ -95,25 +73,22 @@ fn a_lone_client_causes_no_timer() {
     let mut harness = Harness::new(json!({}));
     harness.timer = None;
     for _ in 0..3 {
-        small(&mut harness, 0, 1);
-        harness.woken();
+        harness.write_each(0, 1);
         harness.now += 10 * MILLISECOND;
         harness.answer("es-0");
         assert_eq!((harness.calls.len(), harness.timer), (0, None));
         harness.now += 10 * MILLISECOND;
     }
-    assert!(!format!("{:?}", harness.engine.holds).contains(" holds: {},"));
+    assert!(has_holds(&harness));
     harness.tick_after(MILLISECOND);
-    assert!(format!("{:?}", harness.engine.holds).contains(" holds: {},"), "a hold that is over is still kept");
+    assert!(!has_holds(&harness), "a hold that is over is still kept");
 }
 
 #[test]
 fn a_slow_node_delays_only_requests_with_documents_for_it() {
     let mut harness = Harness::new(json!({}));
-    small(&mut harness, 0, 2);
-    harness.woken();
-    let other = small(&mut harness, 1, 1);
-    harness.woken();
+    harness.write_each(0, 2);
+    let other = harness.write_each(1, 1);
     harness.answer("es-1");
     assert!(harness.replies.contains_key(&other[0]));
 }
@@ -121,34 +96,33 @@ fn a_slow_node_delays_only_requests_with_documents_for_it() {
 #[test]
 fn without_early_release_a_hold_leaves_when_its_interval_ends() {
     let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
-    small(&mut harness, 0, 2);
-    harness.woken();
+    harness.write_each(0, 2);
     assert_eq!((harness.calls.len(), harness.timer), (0, Some(20 * MILLISECOND)));
     harness.tick_after(19 * MILLISECOND);
     assert_eq!((harness.calls.len(), harness.timer), (0, Some(MILLISECOND)));
     harness.tick_after(MILLISECOND);
-    assert_eq!(operations(&harness, 0), 2);
+    assert_eq!(harness.operations(0), 2);
     // The next hold waits for its own interval, or for the batch in flight if that takes longer.
-    small(&mut harness, 0, 1);
+    harness.hold(0, 1);
     harness.tick_after(30 * MILLISECOND);
     assert_eq!(harness.calls.len(), 1);
     harness.answer("es-0");
     assert_eq!(harness.calls.len(), 1);
     harness.answer("es-0");
-    assert!(harness.engine.is_idle());
+    harness.assert_idle();
 }
 
 #[test]
 fn a_hold_whose_older_clients_leave_waits_for_the_interval_of_the_oldest_that_is_left() {
     let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
-    let older = small(&mut harness, 0, 5);
+    let older = harness.hold(0, 5);
     harness.tick_after(10 * MILLISECOND);
-    let left = small(&mut harness, 0, 1);
+    let left = harness.hold(0, 1);
     older.into_iter().for_each(|id| harness.gone(id));
     harness.tick_after(10 * MILLISECOND);
     assert_eq!((harness.calls.len(), harness.timer), (0, Some(10 * MILLISECOND)));
     harness.tick_after(10 * MILLISECOND);
-    assert_eq!(operations(&harness, 0), 1);
+    assert_eq!(harness.operations(0), 1);
     harness.settle();
     assert!(harness.replies.contains_key(&left[0]) && harness.engine.is_idle());
 }
@@ -156,19 +130,12 @@ fn a_hold_whose_older_clients_leave_waits_for_the_interval_of_the_oldest_that_is
 #[test]
 fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
     for threshold in [json!({"flush_threshold_docs": 3}), json!({"flush_threshold_size": "200b"})] {
-        let mut hold = json!({"early_release": false, "interval": "1m"});
-        hold.as_object_mut().unwrap().extend(threshold.as_object().unwrap().clone());
+        let hold = with(json!({"early_release": false, "interval": "1m"}), &threshold);
         let mut harness = Harness::new(json!({"hold": hold}));
-        small(&mut harness, 0, 2);
-        harness.woken();
+        harness.write_each(0, 2);
         assert!(harness.calls.is_empty());
-        small(&mut harness, 0, 6);
-        harness.woken();
-        let mut sizes = Vec::new();
-        while !harness.calls.is_empty() {
-            sizes.push(operations(&harness, 0));
-            harness.answer("es-0");
-        }
+        harness.write_each(0, 6);
+        let sizes = harness.drain(|harness| harness.operations(0));
         assert!(sizes.len() >= 2 && sizes.iter().all(|size| (2..=4).contains(size)), "{sizes:?}");
         // The rest waits for its interval, not forever.
         harness.tick_after(Duration::from_secs(60));
@@ -181,11 +148,10 @@ fn a_large_hold_leaves_at_once_and_in_batches_of_that_size() {
 fn the_rest_of_a_full_batch_waits_for_its_own_interval() {
     let hold = json!({"early_release": false, "interval": "60s", "flush_threshold_docs": 3});
     let mut harness = Harness::new(json!({"hold": hold, "cluster_state": {"refresh": "1h"}}));
-    small(&mut harness, 0, 2);
+    harness.hold(0, 2);
     harness.tick_after(Duration::from_secs(30));
-    small(&mut harness, 0, 2);
-    harness.woken();
-    assert_eq!(operations(&harness, 0), 3);
+    harness.write_each(0, 2);
+    assert_eq!(harness.operations(0), 3);
     harness.answer("es-0");
     harness.tick_after(Duration::from_secs(59));
     assert!(harness.calls.is_empty());
@@ -201,37 +167,31 @@ fn shares_that_will_not_be_sent_do_not_fill_a_hold() {
     harness.data(unfinished, index(&[id_on(0, 7), id_on(0, 8)]), false);
     let goes = harness.request("/_bulk", &index(&[id_on(0, 5), id_on(0, 6)]));
     harness.gone(goes);
-    small(&mut harness, 0, 2);
+    harness.hold(0, 2);
     harness.gone(unfinished);
     harness.woken();
     assert!(harness.calls.is_empty());
-    small(&mut harness, 0, 1);
-    harness.woken();
-    assert_eq!(operations(&harness, 0), 3);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.write_each(0, 1);
+    assert_eq!(harness.operations(0), 3);
+    harness.finish();
 }
 
 #[test]
 fn a_share_larger_than_a_batch_is_sent_alone_and_unsplit() {
     let mut harness = Harness::new(json!({"hold": {"flush_threshold_size": "100b"}}));
-    let ids: Vec<_> = (0..10).map(|n| id_on(0, n)).collect();
-    harness.request("/_bulk", &index(&ids));
-    harness.woken();
-    assert_eq!((harness.calls.len(), operations(&harness, 0)), (1, 10));
+    harness.write(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|n| id_on(0, n)));
+    assert_eq!((harness.calls.len(), harness.operations(0)), (1, 10));
 }
 
 #[test]
 fn several_batches_of_a_caller_may_be_in_flight() {
     let mut harness = Harness::new(json!({"dispatch": {"max_in_flight": 2}, "hold": {"interval": "10ms"}}));
-    small(&mut harness, 0, 1);
-    harness.woken();
-    small(&mut harness, 0, 1);
-    harness.woken();
+    harness.write_each(0, 1);
+    harness.write_each(0, 1);
     assert_eq!(harness.calls.len(), 1);
     harness.tick_after(10 * MILLISECOND);
     assert_eq!(harness.calls.len(), 2);
-    small(&mut harness, 0, 1);
+    harness.hold(0, 1);
     harness.tick_after(10 * MILLISECOND);
     assert_eq!(harness.calls.len(), 2);
     harness.answer("es-0");
@@ -250,13 +210,18 @@ fn of_caller(harness: &mut Harness, caller: &str) -> u32 {
     harness.request_with("/_bulk", &[("authorization", caller), ("user-agent", "x")], &index(&[id_on(0, 0)]))
 }
 
+/// Returns whether the engine keeps a hold.
+fn has_holds(harness: &Harness) -> bool {
+    !format!("{:?}", harness.engine.holds).contains(" holds: {},")
+}
+
 #[test]
 fn callers_never_share_a_batch() {
     let mut harness = Harness::new(json!({}));
     let ids: Vec<_> = ["a", "b", "a", "b"].iter().map(|caller| of_caller(&mut harness, caller)).collect();
     harness.woken();
     assert_eq!(callers(&harness), ["a", "b"]);
-    assert_eq!((operations(&harness, 0), operations(&harness, 1)), (2, 2));
+    assert_eq!((harness.operations(0), harness.operations(1)), (2, 2));
     assert!(harness.calls.iter().all(|call| call.headers.iter().all(|(name, _)| name != "user-agent")));
     harness.settle();
     assert!(ids.iter().all(|id| harness.replies.contains_key(id)));
@@ -271,13 +236,8 @@ fn callers_are_served_in_round_robin_order() {
     }
     of_caller(&mut harness, "modest");
     harness.woken();
-    let mut turns = Vec::new();
-    while !harness.calls.is_empty() {
-        assert_eq!(harness.calls.len(), 1);
-        turns.extend(callers(&harness));
-        harness.answer("es-0");
-    }
-    assert_eq!(turns, ["greedy", "modest", "greedy", "greedy"]);
+    let turns = harness.drain(callers);
+    assert_eq!(turns, [["greedy"], ["modest"], ["greedy"], ["greedy"]]);
 }
 
 #[test]
@@ -296,11 +256,7 @@ fn a_retried_batch_does_not_overtake_waiting_identities() {
     }
     harness.answer("es-0");
     harness.answer_with("es-0", 400, "{}");
-    let mut turns = Vec::new();
-    while !harness.calls.is_empty() {
-        turns.extend(callers(&harness));
-        harness.answer("es-0");
-    }
+    let turns = harness.drain(callers).concat();
     // The retried batch waits for the next slot of its identity, which has just had one.
     assert_eq!(turns, ["second", "third", "merged", "merged"]);
 }
@@ -308,19 +264,16 @@ fn a_retried_batch_does_not_overtake_waiting_identities() {
 #[test]
 fn at_most_64_replies_leave_in_one_callback() {
     let mut harness = Harness::new(json!({}));
-    small(&mut harness, 0, 1);
-    harness.woken();
-    small(&mut harness, 0, 150);
+    harness.write_each(0, 1);
+    harness.hold(0, 150);
     harness.answer("es-0");
     assert_eq!(harness.replies.len(), 1);
     harness.wake_ups = 0;
     harness.answer("es-0");
-    let mut turns = Vec::new();
-    for _ in 0..4 {
-        turns.push((harness.replies.len(), harness.wake_ups));
+    for turn in [(65, 1), (129, 2), (151, 2), (151, 2)] {
+        assert_eq!((harness.replies.len(), harness.wake_ups), turn);
         harness.woken();
     }
-    assert_eq!(turns, [(65, 1), (129, 2), (151, 2), (151, 2)]);
 }
 
 #[test]
@@ -328,21 +281,21 @@ fn a_wake_up_is_requested_once() {
     let mut harness = Harness::new(json!({"header_pause": "stop"}));
     let unfinished = harness.head("/_bulk", &[]);
     assert_eq!(harness.wake_ups, 0);
-    small(&mut harness, 0, 10);
+    harness.hold(0, 10);
     assert_eq!(harness.wake_ups, 1);
     harness.woken();
     harness.data(unfinished, "{", false);
     assert_eq!(harness.wake_ups, 1);
-    small(&mut harness, 1, 1);
+    harness.hold(1, 1);
     assert_eq!(harness.wake_ups, 2);
 }
 
 #[test]
 fn the_next_tick_replaces_a_lost_wake_up() {
-    let mut harness = Harness::new(Value::Object(serde_json::Map::new()));
-    small(&mut harness, 0, 1);
+    let mut harness = Harness::new(json!({}));
+    harness.hold(0, 1);
     harness.tick_after(Duration::from_secs(5));
     assert!(harness.upstreams().contains(&"es-0"));
-    small(&mut harness, 1, 1);
+    harness.hold(1, 1);
     assert_eq!(harness.wake_ups, 2);
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
+use super::harness::{Harness, id_on, index, operation, sent, state};
 use crate::engine::command::{Call, Response};
 use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
@@ -18,21 +18,16 @@ fn each_node_gets_its_operations_and_the_client_its_items_in_order() {
     assert!(!harness.engine.is_idle() && harness.engine.memory() > index(&ids).len() as u64);
     harness.woken();
     let on = |n: usize| index(&ids[n..=n]);
-    let sent = |harness: &Harness, upstream| {
-        let call = harness.calls.iter().find(|call| call.upstream.as_ref() == upstream).unwrap();
-        String::from_utf8(call.body.clone()).unwrap()
-    };
-    assert_eq!(sent(&harness, "es-0"), on(1) + &on(3));
-    assert_eq!(sent(&harness, "es-1"), on(2));
-    assert_eq!(sent(&harness, "es-2"), on(0) + &on(4));
+    assert_eq!(harness.bodies_to("es-0"), [on(1) + &on(3)]);
+    assert_eq!(harness.bodies_to("es-1"), [on(2)]);
+    assert_eq!(harness.bodies_to("es-2"), [on(0) + &on(4)]);
     for upstream in ["es-1", "es-2", "es-0"] {
         assert!(harness.replies.is_empty());
         harness.answer(upstream);
     }
     assert_eq!(harness.items(id), ids.iter().map(|id| (id.clone(), 201)).collect::<Vec<_>>());
     assert_eq!(harness.reply(id)["took"], 5);
-    assert!(harness.engine.is_idle());
-    assert_eq!(harness.engine.memory(), 0);
+    harness.assert_idle();
 }
 
 #[test]
@@ -40,18 +35,12 @@ fn actions_index_routing_and_alias_come_from_line_path_or_query() {
     let mut harness = Harness::new(json!({}));
     let (here, there) = (id_on(0, 0), id_on(1, 0));
     let body = format!(
-        concat!(
-            "{{\"create\":{{\"_id\":\"{here}\"}}}}\n{{}}\n",
-            "{{\"delete\":{{\"_id\":\"{there}\",\"routing\":\"{here}\"}}}}\n"
-        ),
-        here = here,
-        there = there
+        "{{\"create\":{{\"_id\":\"{here}\"}}}}\n{{}}\n{{\"delete\":{{\"_id\":\"{there}\",\"routing\":\"{here}\"}}}}\n"
     );
     let line = harness.request("/i/_bulk", &body);
-    let update = format!("{{\"update\":{{\"_index\":\"a\",\"_id\":\"{here}\"}}}}\n{{\"doc\":{{}}}}\n");
+    let update = operation("update", "a", &here, &json!({}));
     let named = index(&[there.clone(), here.clone()]) + &update;
-    let query = harness.request(&format!("/_bulk?routing={here}"), &named);
-    harness.woken();
+    let query = harness.send(&format!("/_bulk?routing={here}"), &named);
     assert_eq!(harness.upstreams(), ["es-0", "es-0"]);
     assert_eq!(harness.calls[0].headers[2], (":path".to_owned(), "/i/_bulk".to_owned()));
     harness.settle();
@@ -63,8 +52,7 @@ fn actions_index_routing_and_alias_come_from_line_path_or_query() {
 fn a_request_for_a_single_node_gets_that_nodes_answer_unchanged() {
     let mut harness = Harness::new(json!({}));
     for answer in ["{ \"took\" : 1 }", "not even JSON"] {
-        let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(0, 1)]));
-        harness.woken();
+        let id = harness.write(&[id_on(0, 0), id_on(0, 1)]);
         harness.answer_with("es-0", 200, answer);
         assert_eq!(harness.replies[&id].body, answer.as_bytes());
     }
@@ -107,7 +95,7 @@ fn an_unaccepted_request_passes_through_unchanged() {
     }
     harness.woken();
     assert!(harness.calls.is_empty());
-    assert!(harness.engine.is_idle());
+    harness.assert_idle();
 }
 
 #[test]
@@ -127,8 +115,7 @@ fn without_a_state_requests_pass_through_while_it_is_polled() {
 #[test]
 fn an_unanswered_state_query_is_repeated() {
     let mut harness = Harness::without_state(json!({"cluster_state": {"refresh": "2s"}}));
-    harness.request("/_bulk", "");
-    harness.woken();
+    harness.send("/_bulk", "");
     for failure in 1..=3 {
         // It is repeated at once a few times, and then after the interval.
         for _ in 0..[2, 6, 1][failure as usize - 1] {
@@ -164,8 +151,7 @@ fn requests_pass_through_while_the_state_is_stale() {
     assert_eq!(harness.passed_because(PassThrough::NoState), 2);
     harness.tick_after(Duration::from_secs(2));
     harness.load(&state());
-    let id = harness.request("/_bulk", &body);
-    harness.woken();
+    let id = harness.send("/_bulk", &body);
     harness.settle();
     assert!(harness.replies.contains_key(&id));
 }
@@ -209,8 +195,7 @@ fn a_body_beyond_a_bound_passes_through() {
     assert_eq!((harness.passed[&crowd].len(), harness.passed_because(PassThrough::Memory)), (0, 2));
     harness.gone(waiting);
     harness.woken();
-    harness.settle();
-    assert_eq!(harness.engine.memory(), 0);
+    harness.finish();
 }
 
 /// Sends a request whose first answer waits for the second, with this `limits.memory`. Returns its id and the memory in
@@ -218,11 +203,10 @@ fn a_body_beyond_a_bound_passes_through() {
 fn kept(memory: &str) -> (Harness, u32, u64) {
     let mut harness =
         Harness::new(json!({"limits": {"memory": memory, "max_request": "1kb"}, "cluster_state": {"refresh": "1h"}}));
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    harness.woken();
+    let id = harness.write(&[id_on(0, 0), id_on(1, 0)]);
     let error = json!({"type": "t", "reason": "x".repeat(10_000)});
     let item = json!({"index": {"_index": "i", "_id": id_on(0, 0), "status": 400, "error": error}});
-    harness.answer_with("es-0", 200, &json!({"took": 1, "errors": true, "items": [item]}).to_string());
+    harness.answer_items("es-0", &json!([item]));
     let memory = harness.engine.memory();
     (harness, id, memory)
 }
@@ -235,9 +219,8 @@ fn an_answer_that_waits_for_another_is_counted() {
     let passed = crowd.iter().filter(|id| harness.passed.contains_key(id)).count() as u64;
     assert!((1..8).contains(&passed), "{passed}");
     assert_eq!(harness.passed_because(PassThrough::Memory), passed);
-    harness.settle();
+    harness.finish();
     assert_eq!(harness.reply(id)["items"][0]["index"]["error"]["reason"].as_str().map(str::len), Some(10_000));
-    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
@@ -255,19 +238,12 @@ fn the_long_items_of_an_answer_without_room_are_shortened() {
 
 /// Answers the oldest call to an upstream with a cookie.
 fn answer_with_cookie(harness: &mut Harness, upstream: &str, status: u16) {
-    let call = harness.take_call(upstream);
-    let lines = call.body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let items: Vec<Value> = lines
-        .filter_map(|line| Some(json!({"index": {"_index": "i", "_id": line.get("index")?["_id"], "status": 201}})))
-        .collect();
+    let operations = sent(harness.bodies_to(upstream).remove(0).as_bytes());
+    let items: Vec<Value> = operations.into_iter().map(|sent| sent.item(&json!({"status": 201}))).collect();
     let body = if status == 200 { json!({"took": 1, "errors": false, "items": items}) } else { json!({"error": "no"}) };
     let headers =
         [("content-type", "application/json"), ("set-cookie", "sid=1"), ("x-elastic-product", "Elasticsearch")];
-    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    harness.root(Input::CallAnswered {
-        call: call.id,
-        response: Response { status, headers, body: body.to_string().into_bytes() },
-    });
+    harness.respond(upstream, status, &headers, &body.to_string());
 }
 
 /// Returns the names of the headers of a reply.
@@ -276,37 +252,27 @@ fn names(harness: &Harness, id: u32) -> Vec<&str> {
 }
 
 #[test]
-fn a_cookie_is_forwarded_only_to_a_lone_request() {
-    for status in [200, 401, 500] {
-        let mut harness = Harness::new(json!({}));
-        let id = harness.request("/_bulk", &index(&[id_on(0, 0)]));
-        harness.woken();
-        answer_with_cookie(&mut harness, "es-0", status);
-        assert_eq!(harness.replies[&id].status, status);
-        assert_eq!(names(&harness, id), ["content-type", "set-cookie", "x-elastic-product"], "alone, {status}");
-    }
-}
-
-#[test]
-fn requests_that_share_a_batch_share_no_cookie() {
-    for status in [200, 401, 500] {
-        let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
-        let ids = [0, 1].map(|n| harness.request("/_bulk", &index(&[id_on(0, n)])));
-        harness.tick_after(Duration::from_millis(20));
-        assert_eq!(harness.upstreams(), ["es-0"]);
-        answer_with_cookie(&mut harness, "es-0", status);
-        for id in ids {
-            assert_eq!(harness.replies[&id].status, status);
-            assert_eq!(names(&harness, id), ["content-type", "x-elastic-product"], "shared, {status}");
+fn a_cookie_is_forwarded_only_to_a_request_that_is_alone_in_its_batch() {
+    const ALONE: &[&str] = &["content-type", "set-cookie", "x-elastic-product"];
+    const SHARED: &[&str] = &["content-type", "x-elastic-product"];
+    for (requests, expected) in [(1, ALONE), (2, SHARED)] {
+        for status in [200, 401, 500] {
+            let mut harness = Harness::new(json!({"hold": {"early_release": false, "interval": "20ms"}}));
+            let ids = harness.hold(0, requests);
+            harness.tick_after(Duration::from_millis(20));
+            assert_eq!(harness.upstreams(), ["es-0"]);
+            answer_with_cookie(&mut harness, "es-0", status);
+            for id in ids {
+                assert_eq!(harness.replies[&id].status, status);
+                assert_eq!(names(&harness, id), expected, "{requests} requests, {status}");
+            }
         }
     }
 }
 
 #[test]
 fn a_merged_answer_has_no_cookie() {
-    let mut harness = Harness::new(json!({}));
-    let id = harness.request("/_bulk", &index(&[id_on(0, 0), id_on(1, 0)]));
-    harness.woken();
+    let (mut harness, id) = Harness::writing(json!({}), &[id_on(0, 0), id_on(1, 0)]);
     answer_with_cookie(&mut harness, "es-0", 200);
     answer_with_cookie(&mut harness, "es-1", 200);
     assert_eq!(names(&harness, id), ["content-type", "x-elastic-product"]);

@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::harness::{Harness, id_on, index};
+use super::harness::{Harness, MILLISECOND, header_map, id_on, index};
 use crate::engine::command::RequestId;
 use crate::engine::input::Input;
 use crate::engine::metrics::{Counter, Gauge, Histogram, MetricEvents};
 use crate::engine::pass_through::PassThrough;
 
-const MILLISECOND: Duration = Duration::from_millis(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Creates a harness without cluster-state polls for a while, so that time can pass.
 fn harness() -> Harness {
-    Harness::new(json!({"cluster_state": {"refresh": "1h"}, "header_pause": "stop"}))
+    Harness::quiet(&json!({"header_pause": "stop"}))
 }
 
 /// Returns the gauges of one upstream, without their labels.
@@ -74,8 +73,7 @@ fn events_are_published_ten_times_a_second_while_requests_are_pending() {
 }
 
 fn head(request: RequestId) -> Input {
-    let headers = [(":method", "POST"), (":path", "/_bulk"), ("content-type", "application/json")];
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+    let headers = header_map(&[(":method", "POST"), (":path", "/_bulk"), ("content-type", "application/json")]);
     Input::RequestHead { request, headers, route: Some(b"es".to_vec()), end: false }
 }
 
@@ -108,8 +106,7 @@ fn held_and_in_flight_operations_are_reported_for_each_upstream() {
 fn batches_that_wait_to_be_retried_count_as_held() {
     let mut harness = harness();
     let body = index(&[id_on(0, 0)]);
-    harness.request("/_bulk", &body);
-    harness.woken();
+    harness.send("/_bulk", &body);
     harness.answer_with("es-0", 429, "{}");
     let held = gauges([("held_requests", 1), ("held_operations", 1), ("held_bytes", body.len() as u64)]);
     assert_eq!(gauges_of(&harness, "es-0"), held);
@@ -121,8 +118,7 @@ fn each_batch_is_measured_once() {
     harness.engine.take_events(&mut MetricEvents::default());
     harness.samples.clear();
     let (one, two) = (index(&[id_on(0, 0)]), index(&[id_on(0, 1), id_on(0, 2)]));
-    harness.request("/_bulk", &one);
-    harness.woken();
+    harness.send("/_bulk", &one);
     harness.request("/_bulk", &two);
     harness.now += 3 * MILLISECOND;
     harness.request("/_bulk", &one);

@@ -3,10 +3,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
+use super::failures::RESET;
+use super::harness::{
+    Harness, Sent, add_data_stream, add_index, id_on, index, sent, set_releases, shard_of, state, text,
+};
 use crate::engine::command::{Call, Response};
 use crate::engine::input::Input;
-use crate::routing::{Formula, hash};
 
 const LINES: &str = concat!(
     "{\"index\":{}}\n{\"n\":0}\n",
@@ -16,23 +18,10 @@ const LINES: &str = concat!(
     "{\"index\":{\"require_alias\":false}}\n{\"n\":3}\n",
 );
 
-fn node_of(key: &str) -> usize {
-    Formula::Factor { shards: 6, routing_shards: 768 }.shard(hash(key)) as usize % 3
-}
-
-fn text(call: &Call) -> String {
-    String::from_utf8(call.body.clone()).unwrap()
-}
-
-/// Returns the operations of a batch: the action line and the number in the source.
+/// Returns the operations of a batch: the parameters and the number in the source.
 fn operations(call: &Call) -> Vec<(Value, u64)> {
-    let lines = text(call);
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let operation = |pair: &[Value]| {
-        let (_, parameters) = pair[0].as_object().unwrap().iter().next().unwrap();
-        (parameters.clone(), pair[1]["n"].as_u64().unwrap_or_default())
-    };
-    lines.chunks(2).map(operation).collect()
+    let operation = |sent: Sent| (sent.parameters, sent.document["n"].as_u64().unwrap_or_default());
+    sent(&call.body).into_iter().map(operation).collect()
 }
 
 #[test]
@@ -46,7 +35,7 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
     for call in &harness.calls {
         for (parameters, n) in operations(call) {
             let id = parameters["_id"].as_str().unwrap().to_owned();
-            assert_eq!(call.upstream.as_ref(), format!("es-{}", node_of(&id)));
+            assert_eq!(call.upstream.as_ref(), format!("es-{}", shard_of(&id) % 3));
             made[n as usize] = id;
         }
     }
@@ -61,9 +50,8 @@ fn generated_ids_route_documents_and_appear_in_their_items() {
     ] {
         assert!(sent.contains(&expected), "{expected} is not in\n{sent}");
     }
-    harness.settle();
+    harness.finish();
     assert_eq!(harness.items(id), made.map(|id| (id, 201)));
-    assert_eq!(harness.engine.memory(), 0);
 }
 
 #[test]
@@ -71,15 +59,14 @@ fn an_item_without_the_generated_id_does_not_match() {
     let mut harness = Harness::new(json!({"missing_id": "generate"}));
     let id = harness.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(2));
     // Each node gets a batch that contains more than this request.
-    harness.request("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
-    harness.woken();
+    harness.send("/i/_bulk", &index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]));
     let sent: Vec<_> =
         harness.calls.iter().flat_map(operations).map(|(parameters, _)| parameters["_id"].clone()).collect();
     while let Some(call) = harness.calls.first() {
         let upstream = call.upstream.to_string();
         let item = json!({"index": {"_id": "another", "status": 200}});
         let items = vec![item; operations(call).len()];
-        harness.answer_with(&upstream, 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+        harness.answer_items(&upstream, &json!(items));
     }
     harness.woken();
     let items = harness.items(id);
@@ -90,15 +77,11 @@ fn an_item_without_the_generated_id_does_not_match() {
 
 #[test]
 fn an_index_operation_with_a_generated_id_is_retried_but_a_create_is_not() {
-    let lost = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
     for (action, resent) in [("index", true), ("create", false)] {
         let mut harness = Harness::new(json!({"missing_id": "generate"}));
-        let id = harness.request("/i/_bulk", &format!("{{\"{action}\":{{}}}}\n{{\"n\":0}}\n"));
-        harness.woken();
-        let call = harness.calls.remove(0);
-        let headers = [("content-type".to_owned(), "text/plain".to_owned())].into();
-        let response = Response { status: 503, headers, body: lost.as_bytes().to_vec() };
-        harness.root(Input::CallAnswered { call: call.id, response });
+        let id = harness.send("/i/_bulk", &format!("{{\"{action}\":{{}}}}\n{{\"n\":0}}\n"));
+        let call = harness.calls[0].clone();
+        harness.envoy_says(&call.upstream, 503, RESET);
         harness.tick_after(Duration::from_secs(1));
         let again = harness.calls.iter().find(|again| again.upstream == call.upstream);
         assert_eq!(again.is_some(), resent, "{action}");
@@ -115,19 +98,17 @@ fn rejected_operations_are_retried_with_their_generated_id() {
     let mut harness = Harness::new(json!({"missing_id": "generate", "cluster_state": {"refresh": "1h"}}));
     let routing = id_on(0, 0);
     let line = format!("{{\"index\":{{\"routing\":\"{routing}\"}}}}\n{{}}\n");
-    let id = harness.request("/i/_bulk", &line.repeat(2));
-    harness.woken();
+    let id = harness.send("/i/_bulk", &line.repeat(2));
     let call = harness.calls[0].clone();
     let made: Vec<_> = operations(&call).into_iter().map(|(parameters, _)| parameters["_id"].clone()).collect();
     let item = |id: &Value, status: u16| match status {
         429 => json!({"index": {"_index": "i", "_id": id, "status": 429, "error": {"type": "busy"}}}),
         _ => json!({"index": {"_index": "i", "_id": id, "status": status}}),
     };
-    let answer = |items: &[Value]| json!({"took": 1, "errors": false, "items": items}).to_string();
-    harness.answer_with("es-0", 200, &answer(&[item(&made[0], 201), item(&made[1], 429)]));
+    harness.answer_items("es-0", &json!([item(&made[0], 201), item(&made[1], 429)]));
     harness.tick_after(Duration::from_millis(50));
     assert_eq!(harness.calls[0].body, call.body[call.body.len() / 2..]);
-    harness.answer_with("es-0", 200, &answer(&[item(&made[1], 201)]));
+    harness.answer_items("es-0", &json!([item(&made[1], 201)]));
     harness.woken();
     let expected: Vec<_> = made.iter().map(|id| (id.as_str().unwrap().to_owned(), 201)).collect();
     assert_eq!(harness.items(id), expected);
@@ -138,15 +119,14 @@ fn direct_sends_all_operations_on_an_index_to_one_shard_that_differs_by_request(
     let mut harness = Harness::new(json!({"indices": [{"pattern": "i*", "missing_id": "direct"}]}));
     let mut nodes = Vec::new();
     for _ in 0..6 {
-        let id = harness.request("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(5));
-        harness.woken();
+        let id = harness.send("/i/_bulk", &"{\"index\":{}}\n{\"n\":0}\n".repeat(5));
         assert_eq!(harness.calls.len(), 1);
         let values: BTreeSet<_> = operations(&harness.calls[0])
             .iter()
             .map(|(line, _)| line["routing"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(values.len(), 1, "{values:?}");
-        let node = node_of(values.first().unwrap());
+        let node = shard_of(values.first().unwrap()) % 3;
         assert_eq!(harness.calls[0].upstream.as_ref(), format!("es-{node}"));
         nodes.push(node);
         harness.settle();
@@ -165,8 +145,7 @@ fn direct_does_not_change_operations_with_an_id_or_a_routing_value() {
     let with_id = index(std::slice::from_ref(&here));
     let with_routing = format!("{{\"index\":{{\"_index\":\"i\",\"routing\":\"{there}\"}}}}\n{{}}\n");
     harness.request("/_bulk", &format!("{with_id}{with_routing}"));
-    harness.request(&format!("/i/_bulk?routing={here}"), "{\"index\":{}}\n{}\n");
-    harness.woken();
+    harness.send(&format!("/i/_bulk?routing={here}"), "{\"index\":{}}\n{}\n");
     let sent: Vec<_> = harness.calls.iter().map(|call| (call.upstream.as_ref(), text(call))).collect();
     let bare = "{\"index\":{}}\n{}\n".to_owned();
     assert_eq!(sent, [("es-0", with_id), ("es-1", with_routing), ("es-0", bare)]);
@@ -191,18 +170,15 @@ fn a_routing_value_alone_is_not_enough_where_the_id_routes_too() {
     partitioned["metadata"]["indices"]["i"]["settings"]["index"]["routing_partition_size"] = json!("2");
     let mut harness = Harness::knowing(json!({"missing_id": "direct"}), &partitioned);
     let body = "{\"index\":{}}\n{}\n";
-    harness.request("/i/_bulk?routing=a", body);
-    harness.woken();
+    harness.send("/i/_bulk?routing=a", body);
     assert_eq!((harness.upstreams(), text(&harness.calls[0]).as_str()), (vec!["es"], body));
     // With its own id a document can be routed, unless the index requires a routing value.
     for mode in ["direct", "generate"] {
         let mut harness = Harness::knowing(json!({"missing_id": mode}), &partitioned);
-        let id = harness.request("/i/_bulk", body);
-        assert_eq!(harness.passed[&id], body.as_bytes(), "{mode}");
+        harness.assert_passes("/i/_bulk", body);
     }
     let mut harness = Harness::knowing(json!({"missing_id": "generate"}), &partitioned);
-    harness.request("/i/_bulk?routing=a", body);
-    harness.woken();
+    harness.send("/i/_bulk?routing=a", body);
     assert!(text(&harness.calls[0]).starts_with("{\"index\":{\"_id\":\""));
     assert_ne!(harness.upstreams(), ["es"]);
 }
@@ -214,8 +190,7 @@ fn an_added_parameter_replaces_a_null() {
     let body = "{\"index\":{\"_id\":null,\"_index\":\"i\",\"routing\":null}}\n{\"n\":1}\n";
     for (mode, added) in [("generate", "_id"), ("direct", "routing"), ("pass", "")] {
         let mut harness = Harness::new(json!({"missing_id": mode}));
-        let id = harness.request("/_bulk", body);
-        harness.woken();
+        let id = harness.send("/_bulk", body);
         let [call] = harness.calls.as_slice() else { panic!("{mode}: {:?}", harness.calls) };
         let (sent, _) = operations(call).remove(0);
         for name in ["_id", "routing"] {
@@ -246,35 +221,40 @@ pub fn added(harness: &mut Harness, name: &str, action: &str, parameters: &Value
 #[test]
 fn operations_that_the_cluster_refuses_get_no_id() {
     let mut state = state();
-    state["metadata"]["data_stream"] = json!({
-        "data_stream": {"stream": {"indices": [{"index_name": ".ds-stream-1"}]}},
-        "data_stream_aliases": {"streams": {"write_data_stream": "stream"}},
-    });
-    for name in [".ds-stream-1", "appended", "passed"] {
-        for part in ["metadata", "routing_table"] {
-            state[part]["indices"][name] = state[part]["indices"]["i"].clone();
-        }
-        state["metadata"]["indices"][name]["aliases"] = json!([]);
-    }
+    add_data_stream(&mut state);
+    ["appended", "passed"].into_iter().for_each(|name| _ = add_index(&mut state, name));
     state["metadata"]["indices"]["appended"]["settings"]["index"]["append_only"] = json!({"enabled": "true"});
     state["metadata"]["indices"]["passed"]["mappings"] =
         json!({"_doc": {"_meta": {"bulk_reshuffle": {"missing_id": "pass"}}}});
+    // Nodes of these releases know `require_data_stream`.
+    set_releases(&mut state, ["8.13.0", "8.19.2", "9.5.3"]);
     let (none, routed, required) = (json!({}), json!({"routing": "x"}), json!({"require_alias": true}));
+    let (stream_required, not) = (json!({"require_data_stream": true}), json!({"require_data_stream": false}));
     for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
         let mut harness = Harness::knowing(json!({"missing_id": mode, "cluster_state": {"refresh": "1h"}}), &state);
-        assert_eq!(added(&mut harness, "i", "index", &none), [makes]);
-        assert_eq!(added(&mut harness, "a", "index", &required), [makes]);
-        assert_eq!(added(&mut harness, "i", "index", &required), [""; 0]);
-        assert_eq!(added(&mut harness, "stream", "create", &routed), [""; 0]);
-        assert_eq!(added(&mut harness, ".ds-stream-1", "create", &none), [""; 0]);
-        assert_eq!(added(&mut harness, "appended", "index", &none), [""; 0]);
-        assert_eq!(added(&mut harness, "passed", "index", &none), [""; 0]);
-        for stream in ["stream", "streams"] {
-            let made: &[&str] = if mode == "generate" { &["_id"] } else { &[] };
-            assert_eq!(added(&mut harness, stream, "create", &none), made);
+        let of_stream = if mode == "generate" { "_id" } else { "" };
+        for (name, action, parameters, expected) in [
+            ("i", "index", &none, makes),
+            ("a", "index", &required, makes),
+            ("i", "index", &required, ""),
+            ("stream", "create", &routed, ""),
+            (".ds-stream-1", "create", &none, ""),
+            ("appended", "index", &none, ""),
+            ("passed", "index", &none, ""),
+            ("stream", "create", &none, of_stream),
+            ("streams", "create", &none, of_stream),
+            ("streams", "create", &required, of_stream),
+            ("stream", "create", &required, ""),
+            // The refusal of an operation on a name that is not a data stream contains no id.
+            ("i", "index", &not, makes),
+            ("i", "index", &stream_required, ""),
+            ("a", "index", &stream_required, ""),
+            ("stream", "create", &stream_required, of_stream),
+            ("streams", "create", &stream_required, of_stream),
+        ] {
+            let added = added(&mut harness, name, action, parameters);
+            assert_eq!(added.concat(), expected, "{mode} {name} {action} {parameters}");
         }
-        assert_eq!(added(&mut harness, "streams", "create", &required).is_empty(), mode == "direct");
-        assert_eq!(added(&mut harness, "stream", "create", &required), [""; 0]);
         for (stream, action) in [("stream", "index"), ("streams", "update"), ("stream", "delete")] {
             let body = format!("{}\n{{}}\n", json!({action: {"_index": stream, "_id": "1"}}));
             let end = if action == "delete" { body.len() - 3 } else { body.len() };

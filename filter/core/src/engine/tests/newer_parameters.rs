@@ -3,32 +3,20 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
-use super::missing_ids::added;
+use super::harness::{Harness, add_data_stream, id_on, index, set_releases, state};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
 /// Creates a harness with nodes of these versions and an additional data stream "stream" with an alias "streams".
 fn harness(config: Value, versions: [&str; 3]) -> Harness {
     let mut state = state();
-    for (node, version) in versions.iter().enumerate() {
-        state["nodes"][format!("n{node}")]["version"] = json!(version);
-    }
-    state["metadata"]["data_stream"] = json!({
-        "data_stream": {"stream": {"indices": [{"index_name": ".ds-stream-1"}]}},
-        "data_stream_aliases": {"streams": {"write_data_stream": "stream"}},
-    });
-    for part in ["metadata", "routing_table"] {
-        state[part]["indices"][".ds-stream-1"] = state[part]["indices"]["i"].clone();
-    }
-    state["metadata"]["indices"][".ds-stream-1"]["aliases"] = json!([]);
+    set_releases(&mut state, versions);
+    add_data_stream(&mut state);
     Harness::knowing(config, &state)
 }
 
 fn operation(action: &str, name: &str, required: bool) -> String {
-    let line = json!({action: {"_index": name, "_id": id_on(0, 0), "require_data_stream": required}});
-    let document = if action == "update" { "{\"doc\":{}}\n" } else { "{}\n" };
-    format!("{line}\n{}", if action == "delete" { "" } else { document })
+    super::harness::operation(action, name, &id_on(0, 0), &json!({"require_data_stream": required}))
 }
 
 const KNOW_IT: [&str; 3] = ["8.13.0", "8.19.2", "9.5.3"];
@@ -43,8 +31,7 @@ fn the_parameter_is_forwarded_to_nodes_that_support_it() {
     ] {
         let mut harness = harness(json!({}), KNOW_IT);
         let body = operation("create", name, required);
-        harness.request(path, &body);
-        harness.woken();
+        harness.send(path, &body);
         let call = &harness.calls[0];
         assert_eq!((call.upstream.as_ref(), call.body.as_slice()), ("es-0", body.as_bytes()));
         assert_eq!(call.headers.iter().find(|(name, _)| name == ":path").unwrap().1, path);
@@ -61,8 +48,7 @@ fn the_request_passes_through_if_a_node_does_not_support_the_parameter() {
             ("/_bulk?require_data_stream=false", index(&[id_on(0, 0)])),
         ] {
             let mut harness = harness(json!({}), ["8.13.0", "8.13.0", third]);
-            let id = harness.request(path, &body);
-            assert_eq!(harness.passed[&id], body.as_bytes(), "{path} {body}");
+            harness.assert_passes(path, &body);
             assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::RequireDataStream)), 1);
         }
     }
@@ -87,31 +73,12 @@ fn the_request_passes_through_if_an_update_has_the_parameter() {
     }
     let mut harness = harness(json!({}), KNOW_IT);
     let body = "{\"update\":{\"_index\":\"i\",\"_id\":\"1\"}}\n{\"doc\":{}}\n";
-    let id = harness.request("/_bulk?require_data_stream=true", body);
-    assert_eq!(harness.passed[&id], body.as_bytes());
-}
-
-/// The refusal of an operation on a name that is not a data stream then contains no id.
-#[test]
-fn refused_operations_get_no_id() {
-    let required = json!({"require_data_stream": true});
-    for (mode, makes) in [("generate", "_id"), ("direct", "routing")] {
-        let mut harness = harness(json!({"missing_id": mode}), KNOW_IT);
-        assert_eq!(added(&mut harness, "i", "index", &json!({"require_data_stream": false})), [makes]);
-        assert_eq!(added(&mut harness, "i", "index", &required), [""; 0]);
-        assert_eq!(added(&mut harness, "a", "index", &required), [""; 0]);
-        for name in ["stream", "streams"] {
-            let made: &[&str] = if mode == "generate" { &["_id"] } else { &[] };
-            assert_eq!(added(&mut harness, name, "create", &required), made);
-        }
-    }
+    harness.assert_passes("/_bulk?require_data_stream=true", body);
 }
 
 /// Returns an operation with these parameters.
 fn line(more: &Value) -> String {
-    let mut parameters = json!({"_index": "i", "_id": id_on(0, 0)});
-    parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    format!("{}\n{{}}\n", json!({"index": parameters}))
+    super::harness::operation("index", "i", &id_on(0, 0), more)
 }
 
 /// Returns the bodies of the batches of these requests.
@@ -120,7 +87,7 @@ fn batches(harness: &mut Harness, path: &str, bodies: &[&String]) -> Vec<String>
         harness.request(path, body);
     }
     harness.tick_after(std::time::Duration::from_secs(1));
-    harness.calls.iter().map(|call| String::from_utf8_lossy(&call.body).into_owned()).collect()
+    harness.bodies()
 }
 
 /// The name may have been deleted since the last poll. The cluster creates an index for it again, unless a line in the
@@ -135,8 +102,7 @@ fn lines_that_require_something_of_their_name_share_no_batch_with_others() {
     assert_eq!(sent, [&plain, &alias, &stream].map(|body| body.repeat(2)));
     for other in [&alias, &stream] {
         let body = plain.clone() + other;
-        let id = apart.request("/_bulk", &body);
-        assert_eq!(apart.passed[&id], body.as_bytes());
+        apart.assert_passes("/_bulk", &body);
     }
     assert_eq!(apart.passed_because(PassThrough::ActionLine), 2);
     // These lines repeat what the query says.
@@ -169,14 +135,12 @@ fn types_are_for_nodes_that_accept_them_and_their_requests_share_no_batch_with_o
 /// The OpenTelemetry collector's exporter writes dynamic templates for metrics.
 #[test]
 fn dynamic_templates_are_for_nodes_that_are_known_to_support_them() {
-    let line = json!({"create": {"_index": "i", "_id": id_on(0, 0), "dynamic_templates": {"a": "long"}}});
-    let body = format!("{line}\n{{}}\n");
+    let templates = json!({"dynamic_templates": {"a": "long"}});
+    let body = super::harness::operation("create", "i", &id_on(0, 0), &templates);
     let mut known = harness(json!({}), ["8.8.0", "8.19.2", "9.5.3"]);
-    known.request("/_bulk", &body);
-    known.woken();
+    known.send("/_bulk", &body);
     assert_eq!((known.calls[0].upstream.as_ref(), known.calls[0].body.as_slice()), ("es-0", body.as_bytes()));
     let mut unknown = Harness::new(json!({}));
-    let id = unknown.request("/_bulk", &body);
-    assert_eq!(unknown.passed[&id], body.as_bytes());
+    unknown.assert_passes("/_bulk", &body);
     assert_eq!(unknown.passed_because(PassThrough::Unrouted(Unrouted::DynamicTemplates)), 1);
 }

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::admin::status;
-use super::harness::{Harness, id_on, index, state};
+use super::harness::{Harness, add_index, id_on, index, operation, set_releases, state};
 use super::missing_ids::added;
-use crate::engine::Input;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
 
@@ -14,19 +13,14 @@ use crate::routing::Unrouted;
 /// node does not run pipelines.
 fn cluster() -> Value {
     let mut state = state();
+    set_releases(&mut state, ["8.13.0"; 3]);
     for (node, roles) in [("n0", ["data", "ingest"]), ("n1", ["data", "ingest"]), ("n2", ["data", "master"])] {
-        state["nodes"][node]["version"] = json!("8.13.0");
         state["nodes"][node]["roles"] = json!(roles);
     }
     for (name, first, last) in
         [("good", "good", "_none"), ("reader", "reader", "_none"), ("bad", "bad", "_none"), ("twice", "good", "reader")]
     {
-        for part in ["metadata", "routing_table"] {
-            state[part]["indices"][name] = state[part]["indices"]["i"].clone();
-        }
-        let metadata = &mut state["metadata"]["indices"][name];
-        metadata["aliases"] = json!([]);
-        metadata["settings"]["index"]["uuid"] = json!(name);
+        let metadata = add_index(&mut state, name);
         metadata["settings"]["index"]["default_pipeline"] = json!(first);
         metadata["settings"]["index"]["final_pipeline"] = json!(last);
     }
@@ -43,64 +37,66 @@ fn harness(config: Value) -> Harness {
     Harness::knowing(config, &cluster())
 }
 
-/// Returns a line with these parameters, and its document.
-fn operation(action: &str, name: &str, id: &str, more: Value) -> String {
-    let mut parameters = json!({"_index": name, "_id": id});
-    parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let document = match action {
-        "delete" => "",
-        "update" => "{\"doc\":{}}\n",
-        _ => "{}\n",
-    };
-    format!("{}\n{document}", json!({action: parameters}))
-}
-
 /// Returns the upstreams of a request's batches, or the reason why it passed through.
-fn way(path: &str, body: &str) -> Result<Vec<String>, &'static str> {
+fn way(path: &str, body: &str) -> String {
     let mut harness = harness(json!({}));
-    let id = harness.request(path, body);
-    harness.woken();
+    let id = harness.send(path, body);
     if let Some(passed) = harness.passed.get(&id) {
         assert_eq!(passed, body.as_bytes());
         assert!(harness.calls.is_empty());
-        return Err(PassThrough::all().find(|why| harness.passed_because(*why) == 1).unwrap().name());
+        return PassThrough::all().find(|why| harness.passed_because(*why) == 1).unwrap().name().to_owned();
     }
     assert_eq!(harness.calls.iter().map(|call| call.body.len()).sum::<usize>(), body.len(), "the lines are unchanged");
-    Ok(harness.upstreams().into_iter().map(str::to_owned).collect())
+    harness.upstreams().join(" ")
 }
 
 #[test]
 fn operations_under_a_harmless_pipeline_go_to_their_nodes() {
     let ids = [id_on(0, 0), id_on(1, 0)];
-    let body: String = ids.iter().map(|id| operation("index", "good", id, json!({}))).collect();
-    assert_eq!(way("/_bulk", &body), Ok(vec!["es-0".to_owned(), "es-1".to_owned()]));
-    let named: String = ids.iter().map(|id| operation("create", "i", id, json!({"pipeline": "good"}))).collect();
-    assert_eq!(way("/_bulk", &named), Ok(vec!["es-0".to_owned(), "es-1".to_owned()]));
-    assert_eq!(way("/_bulk?pipeline=good", &index(&ids)), Ok(vec!["es-0".to_owned(), "es-1".to_owned()]));
-    for body in [operation("index", "twice", &ids[0], json!({})), operation("index", "reader", &ids[0], json!({}))] {
-        assert_eq!(way("/_bulk", &body), Ok(vec!["es-0".to_owned()]), "{body}");
-    }
+    let body: String = ids.iter().map(|id| operation("index", "good", id, &json!({}))).collect();
+    assert_eq!(way("/_bulk", &body), "es-0 es-1");
+    let named: String = ids.iter().map(|id| operation("create", "i", id, &json!({"pipeline": "good"}))).collect();
+    assert_eq!(way("/_bulk", &named), "es-0 es-1");
+    assert_eq!(way("/_bulk?pipeline=good", &index(&ids)), "es-0 es-1");
 }
 
-/// The names in an item may have any length, and an answer that is too long to be read has an unknown outcome.
 #[test]
-fn requests_under_a_pipeline_whose_items_list_pipelines_pass_through() {
-    const LISTING: &str = "/_bulk?list_executed_pipelines";
-    let id = id_on(0, 0);
-    for name in ["good", "bad", "twice"] {
-        assert_eq!(way(LISTING, &operation("index", name, &id, json!({}))), Err("index_pipeline"), "{name}");
-    }
-    let named = operation("create", "i", &id, json!({"pipeline": "good"}));
-    assert_eq!(way(&format!("{LISTING}=true"), &named), Err("index_pipeline"));
-    let written = index(std::slice::from_ref(&id));
-    assert_eq!(way(&format!("{LISTING}=true&pipeline=good"), &written), Err("index_pipeline"));
-    for (path, body) in [
-        (format!("{LISTING}=false"), named),
-        (LISTING.to_owned(), written),
-        (LISTING.to_owned(), operation("delete", "good", &id, json!({}))),
-        (LISTING.to_owned(), operation("index", "good", &id, json!({"pipeline": "_none"}))),
+fn an_operation_goes_where_its_pipelines_let_it_go() {
+    for (query, action, name, pipeline, expected) in [
+        ("", "index", "twice", "", "es-0"),
+        ("", "index", "reader", "", "es-0"),
+        // The pipeline of the operation replaces that of the query, and that replaces the index's.
+        ("", "index", "bad", "_none", "es-0"),
+        ("?pipeline=_none", "index", "bad", "", "es-0"),
+        ("?pipeline=bad", "index", "i", "good", "es-0"),
+        ("?pipeline=bad", "index", "i", "_none", "es-0"),
+        // The names in an item may have any length, and an answer that is too long to be read has an unknown outcome.
+        ("?list_executed_pipelines", "index", "good", "", "index_pipeline"),
+        ("?list_executed_pipelines", "index", "bad", "", "index_pipeline"),
+        ("?list_executed_pipelines", "index", "twice", "", "index_pipeline"),
+        ("?list_executed_pipelines=true", "create", "i", "good", "index_pipeline"),
+        ("?list_executed_pipelines=true&pipeline=good", "index", "i", "", "index_pipeline"),
+        ("?list_executed_pipelines=false", "create", "i", "good", "es-0"),
+        ("?list_executed_pipelines", "index", "i", "", "es-0"),
+        ("?list_executed_pipelines", "delete", "good", "", "es-0"),
+        ("?list_executed_pipelines", "index", "good", "_none", "es-0"),
+        // Deletions run no pipeline, and updates under one pass through.
+        ("?pipeline=bad", "delete", "bad", "", "es-0"),
+        ("", "update", "good", "", "index_pipeline"),
+        ("", "update", "bad", "", "index_pipeline"),
+        ("", "update", "i", "good", "index_pipeline"),
+        ("", "update", "i", "", "es-0"),
+        // Some releases do not heed `_none` in upserts.
+        ("", "update", "good", "_none", "index_pipeline"),
+        ("?pipeline=_none", "update", "good", "_none", "index_pipeline"),
+        ("", "index", "good", "_none", "es-0"),
+        ("?pipeline=_none", "index", "good", "_none", "es-0"),
+        ("", "update", "i", "_none", "es-0"),
+        ("?pipeline=_none", "update", "i", "_none", "es-0"),
     ] {
-        assert_eq!(way(&path, &body), Ok(vec!["es-0".to_owned()]), "{path} {body}");
+        let more = if pipeline.is_empty() { json!({}) } else { json!({"pipeline": pipeline}) };
+        let way = way(&format!("/_bulk{query}"), &operation(action, name, &id_on(0, 0), &more));
+        assert_eq!(way, expected, "{query} {action} {name} {pipeline}");
     }
 }
 
@@ -117,33 +113,22 @@ fn requests_under_another_pipeline_go_to_the_coordinator_as_they_are() {
         ("/_bulk?pipeline=bad", "twice", json!({})),
     ] {
         // The same document may be meant under two names, so all operations stay together and in order.
-        let body = operation("index", "i", &id, json!({"pipeline": "_none"}))
-            + &operation("delete", "i", &id, json!({}))
-            + &operation("index", name, &id, more.clone())
-            + &operation("delete", "good", &id_on(1, 0), json!({}));
-        assert_eq!(way(path, &body), Ok(vec!["es".to_owned()]), "{path} {name} {more}");
-    }
-    for (path, name, more) in [
-        ("/_bulk", "bad", json!({"pipeline": "_none"})),
-        ("/_bulk?pipeline=_none", "bad", json!({})),
-        ("/_bulk?pipeline=bad", "i", json!({"pipeline": "good"})),
-        ("/_bulk?pipeline=bad", "i", json!({"pipeline": "_none"})),
-    ] {
-        let body = operation("index", name, &id, more.clone());
-        assert_eq!(way(path, &body), Ok(vec!["es-0".to_owned()]), "{path} {name} {more}");
+        let body = operation("index", "i", &id, &json!({"pipeline": "_none"}))
+            + &operation("delete", "i", &id, &json!({}))
+            + &operation("index", name, &id, &more)
+            + &operation("delete", "good", &id_on(1, 0), &json!({}));
+        assert_eq!(way(path, &body), "es", "{path} {name} {more}");
     }
 }
 
 #[test]
 fn operations_under_another_pipeline_keep_missing_ids_and_are_not_sent_again() {
-    let bodies = ["{\"index\":{\"_index\":\"bad\"}}\n{}\n".to_owned(), operation("index", "bad", "1", json!({}))];
+    let bodies = ["{\"index\":{\"_index\":\"bad\"}}\n{}\n".to_owned(), operation("index", "bad", "1", &json!({}))];
     for body in bodies {
         let mut harness = harness(json!({}));
-        let id = harness.request("/_bulk", &body);
-        harness.woken();
+        let id = harness.send("/_bulk", &body);
         assert_eq!(harness.calls[0].body, body.as_bytes());
-        let call = harness.take_call("es").id;
-        harness.root(Input::CallFailed { call });
+        harness.lose("es");
         harness.tick_after(std::time::Duration::from_secs(5));
         assert!(harness.calls.is_empty());
         assert_eq!(harness.items(id)[0].1, 503, "{body}");
@@ -153,17 +138,16 @@ fn operations_under_another_pipeline_keep_missing_ids_and_are_not_sent_again() {
 /// The pipeline may lead both operations to one document.
 #[test]
 fn a_rejected_operation_is_not_sent_again_after_a_later_one_of_its_request() {
-    let (first, second) = (operation("index", "bad", "1", json!({})), operation("index", "i", "2", json!({})));
+    let (first, second) = (operation("index", "bad", "1", &json!({})), operation("index", "i", "2", &json!({})));
     let both = first + &second;
     for (statuses, expected) in [([429, 201], None), ([201, 429], Some(&second)), ([429, 429], Some(&both))] {
         let mut harness = harness(json!({}));
-        harness.request("/_bulk", &both);
-        harness.woken();
+        harness.send("/_bulk", &both);
         let item = |(id, status)| format!(r#"{{"index":{{"_index":"x","_id":"{id}","status":{status}}}}}"#);
         let items = [1, 2].into_iter().zip(statuses).map(item).collect::<Vec<_>>().join(",");
         harness.answer_with("es", 200, &format!(r#"{{"took":3,"errors":true,"items":[{items}]}}"#));
         harness.tick_after(std::time::Duration::from_secs(5));
-        assert_eq!(harness.calls.first().map(|call| &call.body[..]), expected.map(|body| body.as_bytes()));
+        assert_eq!(harness.bodies().first(), expected);
     }
 }
 
@@ -172,7 +156,7 @@ fn an_index_that_refuses_operations_under_a_pipeline_gets_whole_requests() {
     let mut state = cluster();
     state["metadata"]["indices"]["bad"]["state"] = json!("close");
     let mut harness = Harness::knowing(json!({}), &state);
-    harness.request("/_bulk", &operation("index", "bad", "1", json!({})));
+    harness.request("/_bulk", &operation("index", "bad", "1", &json!({})));
     assert_eq!(harness.passed_because(PassThrough::Unrouted(Unrouted::Closed)), 1);
 }
 
@@ -184,7 +168,7 @@ fn requests_under_any_pipeline_pass_through_if_items_may_come_in_another_order()
         [("/_bulk", "good", Unrouted::IndexPipeline), ("/_bulk?pipeline=good", "i", Unrouted::NamedPipeline)]
     {
         let mut harness = Harness::knowing(json!({}), &state);
-        harness.request(path, &operation("index", name, &id_on(0, 0), json!({})));
+        harness.request(path, &operation("index", name, &id_on(0, 0), &json!({})));
         assert_eq!(harness.passed_because(PassThrough::Unrouted(why)), 1);
     }
 }
@@ -194,11 +178,9 @@ fn requests_under_any_pipeline_pass_through_if_items_may_come_in_another_order()
 fn a_document_with_metadata_under_a_pipeline_passes_through_on_older_releases() {
     let passes = |release: &str, name: &str, document: &str| {
         let mut state = cluster();
-        for node in ["n0", "n1", "n2"] {
-            state["nodes"][node]["version"] = json!(release);
-        }
+        set_releases(&mut state, [release; 3]);
         let mut harness = Harness::knowing(json!({}), &state);
-        harness.request("/_bulk", &operation("index", name, &id_on(0, 0), json!({})).replace("{}\n", document));
+        harness.request("/_bulk", &operation("index", name, &id_on(0, 0), &json!({})).replace("{}\n", document));
         harness.passed_because(PassThrough::Unrouted(Unrouted::IndexPipeline)) == 1
     };
     for document in
@@ -212,33 +194,15 @@ fn a_document_with_metadata_under_a_pipeline_passes_through_on_older_releases() 
 }
 
 #[test]
-fn deletions_run_no_pipeline_and_updates_under_one_pass_through() {
-    let id = id_on(0, 0);
-    assert_eq!(way("/_bulk?pipeline=bad", &operation("delete", "bad", &id, json!({}))), Ok(vec!["es-0".to_owned()]));
-    for name in ["good", "bad"] {
-        assert_eq!(way("/_bulk", &operation("update", name, &id, json!({}))), Err("index_pipeline"));
-    }
-    assert_eq!(way("/_bulk", &operation("update", "i", &id, json!({"pipeline": "good"}))), Err("index_pipeline"));
-    assert_eq!(way("/_bulk", &operation("update", "i", &id, json!({}))), Ok(vec!["es-0".to_owned()]));
-    // Some releases do not heed `_none` in upserts.
-    for path in ["/_bulk", "/_bulk?pipeline=_none"] {
-        let none = json!({"pipeline": "_none"});
-        assert_eq!(way(path, &operation("update", "good", &id, none.clone())), Err("index_pipeline"));
-        assert_eq!(way(path, &operation("index", "good", &id, none.clone())), Ok(vec!["es-0".to_owned()]));
-        assert_eq!(way(path, &operation("update", "i", &id, none)), Ok(vec!["es-0".to_owned()]));
-    }
-}
-
-#[test]
 fn operations_go_to_the_coordinator_if_their_node_runs_no_pipelines() {
     let [elsewhere, own] = [id_on(2, 0), id_on(0, 0)];
-    let body = operation("index", "good", &elsewhere, json!({})) + &operation("index", "good", &own, json!({}));
-    assert_eq!(way("/_bulk", &body), Ok(vec!["es".to_owned(), "es-0".to_owned()]));
-    assert_eq!(way("/_bulk", &operation("index", "i", &elsewhere, json!({}))), Ok(vec!["es-2".to_owned()]));
+    let body = operation("index", "good", &elsewhere, &json!({})) + &operation("index", "good", &own, &json!({}));
+    assert_eq!(way("/_bulk", &body), "es es-0");
+    assert_eq!(way("/_bulk", &operation("index", "i", &elsewhere, &json!({}))), "es-2");
     // Operations without an id whose pipeline reads ids go to any node that runs pipelines.
     for _ in 0..3 {
-        let upstreams = way("/_bulk", "{\"index\":{\"_index\":\"reader\"}}\n{}\n").unwrap();
-        assert!(upstreams == ["es-0"] || upstreams == ["es-1"], "{upstreams:?}");
+        let upstream = way("/_bulk", "{\"index\":{\"_index\":\"reader\"}}\n{}\n");
+        assert!(["es-0", "es-1"].contains(&upstream.as_str()), "{upstream}");
     }
 }
 
@@ -260,23 +224,22 @@ fn a_pipeline_that_reads_ids_does_not_see_added_ones() {
 fn an_item_under_a_pipeline_may_have_another_id() {
     let item = r#"{"index":{"_index":"x","_id":"other","status":201}}"#;
     let answer = format!(r#"{{"errors":false,"took":3,"ingest_took":2,"items":[{item}]}}"#);
-    for (name, expected) in [("good", ("other".to_owned(), 201)), ("i", ("other".to_owned(), 201))] {
+    for name in ["good", "i"] {
         let mut harness = harness(json!({}));
         let body =
-            operation("index", name, &id_on(0, 0), json!({})) + &operation("index", "i", &id_on(1, 0), json!({}));
-        let id = harness.request("/_bulk", &body);
-        harness.woken();
+            operation("index", name, &id_on(0, 0), &json!({})) + &operation("index", "i", &id_on(1, 0), &json!({}));
+        let id = harness.send("/_bulk", &body);
         harness.answer_with("es-0", 200, &answer);
         harness.answer("es-1");
-        assert_eq!(harness.items(id), [expected, (id_on(1, 0), 201)], "{name}");
+        assert_eq!(harness.items(id), [("other".to_owned(), 201), (id_on(1, 0), 201)], "{name}");
     }
 }
 
 #[test]
 fn only_requests_under_a_pipeline_get_the_time_of_the_pipelines() {
     let mut harness = harness(json!({"hold": {"early_release": false}}));
-    let under = harness.request("/_bulk", &operation("index", "good", &id_on(0, 0), json!({})));
-    let plain = harness.request("/_bulk", &operation("index", "i", &id_on(0, 1), json!({})));
+    let under = harness.request("/_bulk", &operation("index", "good", &id_on(0, 0), &json!({})));
+    let plain = harness.request("/_bulk", &operation("index", "i", &id_on(0, 1), &json!({})));
     harness.tick_after(std::time::Duration::from_secs(1));
     let item = |id: &str| format!(r#"{{"index":{{"_index":"x","_id":"{id}","status":201}}}}"#);
     let answer = |items: &str| format!(r#"{{"took":3,"ingest_took":2,"errors":false,"items":[{items}]}}"#);
@@ -290,14 +253,13 @@ fn only_requests_under_a_pipeline_get_the_time_of_the_pipelines() {
 fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
     let mut harness = harness(json!({"admin_path": "/_bulk_reshuffle"}));
     let mut explained = |path: &str, body: &str| {
-        let id = harness.request(&format!("/_bulk_reshuffle/explain{path}"), body);
-        harness.woken();
+        let id = harness.send(&format!("/_bulk_reshuffle/explain{path}"), body);
         harness.reply(id)
     };
     let [own, elsewhere] = [id_on(0, 0), id_on(2, 0)];
-    let body = operation("index", "twice", &own, json!({}))
-        + &operation("index", "good", &elsewhere, json!({}))
-        + &operation("delete", "bad", &own, json!({}));
+    let body = operation("index", "twice", &own, &json!({}))
+        + &operation("index", "good", &elsewhere, &json!({}))
+        + &operation("delete", "bad", &own, &json!({}));
     let split = explained("/_bulk", &body);
     let harmless = |name: &str| json!({"name": name, "harmless": true});
     assert_eq!(split["listed"][0]["pipelines"], json!([harmless("good"), harmless("reader")]));
@@ -305,7 +267,7 @@ fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
     assert_eq!(split["listed"][2]["pipelines"], Value::Null);
     let merged = explained(
         "/_bulk",
-        &(operation("index", "bad", &own, json!({})) + &operation("delete", "i", &elsewhere, json!({}))),
+        &(operation("index", "bad", &own, &json!({})) + &operation("delete", "i", &elsewhere, &json!({}))),
     );
     let because = "the processor `script` may write any field";
     assert_eq!(merged["listed"][0]["pipelines"], json!([{"name": "bad", "harmless": false, "because": because}]));
@@ -314,9 +276,9 @@ fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
         assert_eq!(merged["listed"][operation]["upstream"], "es");
     }
     let absent = json!({"name": "absent", "harmless": false, "because": "it does not exist"});
-    let named = explained("/_bulk?pipeline=absent", &operation("index", "twice", &own, json!({})));
+    let named = explained("/_bulk?pipeline=absent", &operation("index", "twice", &own, &json!({})));
     assert_eq!(named["listed"][0]["pipelines"], json!([absent, harmless("reader")]));
-    let whole = explained("/_bulk?pipeline=absent", &operation("update", "twice", &own, json!({})));
+    let whole = explained("/_bulk?pipeline=absent", &operation("update", "twice", &own, &json!({})));
     assert_eq!(whole["because"]["pipelines"], json!([absent, harmless("reader")]));
     let status = status(&mut harness);
     let names: Vec<&str> =
@@ -327,15 +289,14 @@ fn explain_tells_the_pipelines_and_why_they_are_not_harmless() {
 #[test]
 fn an_item_that_may_be_of_an_operation_under_an_unproven_pipeline_is_assigned_to_none() {
     let id = id_on(0, 0);
-    let operations = [operation("create", "i", &id, json!({})), operation("create", "bad", &id, json!({}))];
+    let operations = [operation("create", "i", &id, &json!({})), operation("create", "bad", &id, &json!({}))];
     let mut harness = harness(json!({}));
     let request = harness.request("/_bulk", &operations.concat());
-    harness.request("/_bulk", &operation("create", "bad", "other", json!({})));
-    harness.woken();
+    harness.send("/_bulk", &operation("create", "bad", "other", &json!({})));
     // The second item may be of either operation, because the pipeline may write to index "i".
     let item = |action: &str, id: &str| json!({action: {"_index": "i", "_id": id, "status": 201}});
     let items = json!([item("delete", &id), item("create", &id), item("create", "other")]);
-    harness.answer_with("es", 200, &json!({"took": 1, "errors": false, "items": items}).to_string());
+    harness.answer_items("es", &items);
     harness.settle();
-    assert_eq!(harness.items(request).into_iter().map(|(_, status)| status).collect::<Vec<_>>(), [503, 503]);
+    assert_eq!(harness.statuses(request), [503, 503]);
 }

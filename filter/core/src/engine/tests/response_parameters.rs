@@ -25,8 +25,7 @@ fn requests_that_differ_only_in_response_parameters_share_a_batch() {
 #[test]
 fn the_answer_to_a_lone_request_is_filtered() {
     let mut harness = Harness::new(json!({}));
-    let id = harness.request("/_bulk?filter_path=errors&refresh=true", &index(&[id_on(0, 0)]));
-    harness.woken();
+    let id = harness.send("/_bulk?filter_path=errors&refresh=true", &index(&[id_on(0, 0)]));
     assert_eq!(harness.calls[0].headers[2], (":path".to_owned(), "/_bulk?refresh=true".to_owned()));
     harness.answer_with("es-0", 200, r#"{"took":1,"errors":false,"items":[]}"#);
     assert_eq!(body(&harness, id), r#"{"errors":false}"#);
@@ -38,8 +37,7 @@ fn errors_from_the_filter_are_filtered_but_refusals_are_not() {
     let path = "/_bulk?filter_path=errors,items.*.error.type";
     let (mixed, refused) = ([id_on(0, 0), id_on(1, 0)], [id_on(2, 0)]);
     let mixed = harness.request(path, &index(&mixed));
-    let refused = harness.request(path, &index(&refused));
-    harness.woken();
+    let refused = harness.send(path, &index(&refused));
     harness.answer("es-0");
     harness.answer_with("es-1", 200, "no answer");
     let refusal = r#"{"error":{"type":"t","reason":"r"},"status":400}"#;
@@ -57,8 +55,7 @@ fn every_answer_is_indented_if_the_client_requests_it() {
     let lines = index(&[id_on(0, 0), id_on(1, 0)]);
     let ids = ["", "?pretty", "?pretty=true&filter_path=errors", "?pretty=false"]
         .map(|query| harness.request(&format!("/_bulk{query}"), &lines));
-    let refused = harness.request("/_bulk?pretty", &index(&[id_on(2, 0)]));
-    harness.woken();
+    let refused = harness.send("/_bulk?pretty", &index(&[id_on(2, 0)]));
     assert_eq!(harness.upstreams(), ["es-0", "es-1", "es-2"]);
     assert_eq!(harness.calls[0].headers[2], (":path".to_owned(), "/_bulk".to_owned()));
     harness.answer_with("es-2", 400, r#"{"error":{"root_cause":[]},"status":400}"#);
@@ -71,8 +68,7 @@ fn every_answer_is_indented_if_the_client_requests_it() {
     let refusal = "{\n  \"error\" : {\n    \"root_cause\" : [ ]\n  },\n  \"status\" : 400\n}\n";
     assert_eq!((harness.replies[&refused].status, body(&harness, refused).as_str()), (400, refusal));
     // A response that is not JSON stays unchanged.
-    let id = harness.request("/_bulk?pretty", &index(&[id_on(2, 0)]));
-    harness.woken();
+    let id = harness.send("/_bulk?pretty", &index(&[id_on(2, 0)]));
     harness.answer_with("es-2", 403, "Forbidden");
     assert_eq!(body(&harness, id), "Forbidden");
 }

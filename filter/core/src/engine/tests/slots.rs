@@ -1,31 +1,25 @@
 //! The slots of a node (`dispatch.max_in_flight_per_node`) and their distribution.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
-use crate::config::Config;
+use super::harness::{Harness, id_on, index, state, with};
 
 /// The default `hold.interval` of these tests.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 const JUST_BEFORE: Duration = Duration::from_millis(49);
 
-fn quiet(config: Value) -> Harness {
+fn quiet(config: &Value) -> Harness {
     // Late batches would give their slots back.
-    let mut whole = json!({"cluster_state": {"refresh": "1h"}, "hold": {"late_after": "1h"}});
-    whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
-    Harness::new(whole)
+    Harness::quiet(&with(json!({"hold": {"late_after": "1h"}}), &config))
 }
 
 /// Sends a request to es-0 with this identity. Each number has a separate caller.
 fn ask(harness: &mut Harness, path: &str, identity: &str, caller: usize) -> u32 {
     let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
-    let id = harness.request_with(path, &headers, &index(&[id_on(0, caller % 4)]));
-    harness.woken();
-    id
+    harness.send_with(path, &headers, &index(&[id_on(0, caller % 4)]))
 }
 
 /// Sends a request from each of this many callers.
@@ -50,7 +44,7 @@ fn count(harness: &Harness, identity: &str) -> usize {
 
 #[test]
 fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
-    let mut harness = quiet(json!({}));
+    let mut harness = quiet(&json!({}));
     ask_all(&mut harness, "/_bulk", "many", 64);
     assert_eq!(count(&harness, "many"), 16);
     harness.now += Duration::from_millis(10);
@@ -60,7 +54,7 @@ fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
     assert_eq!(harness.calls.len(), 16);
     harness.tick_after(Duration::from_millis(1));
     // However long the others are held, no identity exceeds the number of slots.
-    assert_eq!((count(&harness, "many"), count(&harness, "other")), (16, 1));
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [16, 1]);
     let call = harness.calls.pop().unwrap();
     harness.calls.insert(0, call);
     harness.answer("es-0");
@@ -69,13 +63,12 @@ fn slots_of_others_are_waited_for_no_longer_than_an_interval() {
         assert_eq!(count(&harness, "many"), 16);
         harness.answer("es-0");
     }
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
 
 #[test]
 fn occupied_slots_set_a_timer_for_the_engine() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask(&mut harness, "/_bulk", "one", 0);
     harness.timer = None;
     ask(&mut harness, "/_bulk", "two", 0);
@@ -87,29 +80,23 @@ fn occupied_slots_set_a_timer_for_the_engine() {
     ask(&mut harness, "/_bulk", "two", 1);
     harness.tick_after(INTERVAL);
     assert!(harness.timer.is_none_or(|timer| timer > Duration::from_secs(1)), "{:?}", harness.timer);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
 
 #[test]
 fn slots_are_assigned_round_robin_by_identity_not_by_caller() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask_all(&mut harness, "/_bulk", "greedy", 4);
     ask_all(&mut harness, "/_bulk", "modest", 2);
-    let mut turns = Vec::new();
-    while !harness.calls.is_empty() {
-        assert_eq!(harness.calls.len(), 1);
-        turns.extend(in_flight(&harness));
-        harness.answer("es-0");
-    }
+    let turns = harness.drain(in_flight);
     let expected = [("greedy", 0), ("greedy", 1), ("modest", 0), ("greedy", 2), ("modest", 1), ("greedy", 3)];
-    assert_eq!(turns, expected.map(|(identity, caller)| (identity.to_owned(), caller)));
-    assert!(harness.engine.is_idle());
+    assert_eq!(turns, expected.map(|(identity, caller)| [(identity.to_owned(), caller)]));
+    harness.assert_idle();
 }
 
 #[test]
 fn slots_are_shared_at_once_by_requests_that_arrive_together() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 4}}));
     for (identity, callers) in [("many", 8), ("few", 2)] {
         for caller in 0..callers {
             let headers = [("authorization", identity), ("x-opaque-id", &caller.to_string())];
@@ -117,15 +104,14 @@ fn slots_are_shared_at_once_by_requests_that_arrive_together() {
         }
     }
     harness.woken();
-    assert_eq!((count(&harness, "many"), count(&harness, "few")), (2, 2));
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    assert_eq!(["many", "few"].map(|identity| count(&harness, identity)), [2, 2]);
+    harness.finish();
 }
 
 #[test]
 fn requests_that_ask_the_cluster_to_wait_use_separate_slots() {
     for query in ["refresh=wait_for", "wait_for_active_shards=all", "timeout=1m&wait_for_active_shards=1"] {
-        let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 4}}));
+        let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 4}}));
         let path = format!("/_bulk?{query}");
         ask_all(&mut harness, &path, "many", 64);
         assert_eq!(count(&harness, "many"), 4);
@@ -135,16 +121,15 @@ fn requests_that_ask_the_cluster_to_wait_use_separate_slots() {
         ask(&mut harness, &path, "other", 0);
         assert_eq!(count(&harness, "other"), 0);
         harness.tick_after(INTERVAL);
-        assert_eq!((count(&harness, "many"), count(&harness, "other")), (5, 1));
-        harness.settle();
+        assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [5, 1]);
+        harness.finish();
         assert_eq!(harness.replies.len(), 66);
-        assert!(harness.engine.is_idle());
     }
 }
 
 #[test]
 fn a_single_identity_never_exceeds_the_slots() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 2, "identity": []}}));
     for identity in ["a", "b", "c"] {
         ask(&mut harness, "/_bulk", identity, 0);
     }
@@ -156,7 +141,7 @@ fn a_single_identity_never_exceeds_the_slots() {
 
 #[test]
 fn slots_are_shared_by_the_configured_header() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 1, "identity": ["x-opaque-id"]}}));
     ask(&mut harness, "/_bulk", "a", 1);
     ask(&mut harness, "/_bulk", "b", 1);
     ask(&mut harness, "/_bulk", "a", 2);
@@ -169,22 +154,21 @@ fn a_hold_of_several_batches_does_not_wait_an_interval_for_each() {
     let config = json!({
         "hold": {"flush_threshold_docs": 1}, "dispatch": {"max_in_flight": 3, "max_in_flight_per_node": 3},
     });
-    let mut harness = quiet(config);
+    let mut harness = quiet(&config);
     ask_all(&mut harness, "/_bulk", "many", 3);
     for _ in 0..3 {
         ask(&mut harness, "/_bulk", "other", 0);
     }
-    assert_eq!((count(&harness, "many"), count(&harness, "other")), (3, 0));
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [3, 0]);
     harness.tick_after(INTERVAL);
-    assert_eq!((count(&harness, "many"), count(&harness, "other")), (3, 3));
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [3, 3]);
+    harness.finish();
 }
 
 #[test]
 fn entries_held_for_an_interval_do_not_wait_for_slots() {
     let config = json!({"hold": {"early_release": false}, "dispatch": {"max_in_flight_per_node": 1}});
-    let mut harness = quiet(config);
+    let mut harness = quiet(&config);
     for identity in ["one", "two"] {
         ask(&mut harness, "/_bulk", identity, 0);
     }
@@ -194,7 +178,7 @@ fn entries_held_for_an_interval_do_not_wait_for_slots() {
 
 #[test]
 fn retries_do_not_exceed_the_slots_of_an_identity() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 2}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 2}}));
     ask_all(&mut harness, "/_bulk", "many", 8);
     for _ in 0..4 {
         harness.answer_with("es-0", 429, "{}");
@@ -205,68 +189,60 @@ fn retries_do_not_exceed_the_slots_of_an_identity() {
     assert_eq!(count(&harness, "many"), 2);
     ask(&mut harness, "/_bulk", "other", 0);
     harness.tick_after(INTERVAL);
-    assert_eq!((count(&harness, "many"), count(&harness, "other")), (2, 1));
-    harness.settle();
+    assert_eq!(["many", "other"].map(|identity| count(&harness, identity)), [2, 1]);
+    harness.finish();
     assert_eq!(harness.replies.len(), 9);
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn changing_the_number_of_slots_keeps_the_count_correct() {
     let config = |most: u64, interval: &str| {
         json!({
-            "coordinator": "es", "cluster_state": {"refresh": "1h"}, "hold": {"interval": interval},
+            "cluster_state": {"refresh": "1h"}, "hold": {"interval": interval},
             "dispatch": {"max_in_flight_per_node": most},
         })
     };
     let mut harness = Harness::new(config(2, "1h"));
-    let change = |harness: &mut Harness, most, interval: &str| {
-        harness.engine.reconfigure(Rc::new(Config::read(config(most, interval).to_string().as_bytes()).unwrap()));
-        harness.woken();
-    };
     for identity in ["one", "two"] {
         ask_all(&mut harness, "/_bulk", identity, 4);
     }
-    assert_eq!((count(&harness, "one"), count(&harness, "two")), (2, 0));
-    change(&mut harness, 3, "1h");
+    assert_eq!(["one", "two"].map(|identity| count(&harness, identity)), [2, 0]);
+    harness.reconfigure(&config(3, "1h"));
     assert_eq!(harness.calls.len(), 3);
-    change(&mut harness, 1, "1h");
+    harness.reconfigure(&config(1, "1h"));
     harness.answer("es-0");
     harness.answer("es-0");
     assert_eq!(harness.calls.len(), 1);
     // Everything that may be held for at most an hour is overdue now.
     harness.now += Duration::from_secs(1);
-    change(&mut harness, 1, "50ms");
-    assert_eq!((count(&harness, "one"), count(&harness, "two")), (1, 1));
-    harness.settle();
+    harness.reconfigure(&config(1, "50ms"));
+    assert_eq!(["one", "two"].map(|identity| count(&harness, identity)), [1, 1]);
+    harness.finish();
     assert_eq!(harness.replies.len(), 8);
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn slots_of_a_node_that_has_left_block_nothing() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 1}}));
     let paths = ["/_bulk", "/_bulk?refresh=wait_for"];
     for path in paths {
         ask_all(&mut harness, path, "many", 3);
     }
     assert_eq!(harness.upstreams(), ["es-0", "es-0"]);
-    let gone =
-        harness.engine.upstreams().ids().find(|id| harness.engine.upstreams().name(*id).as_ref() == "es-0").unwrap();
+    let gone = harness.upstream("es-0");
     harness.engine.redirect_from(&[gone]);
     harness.woken();
     assert_eq!(harness.upstreams(), ["es-0", "es-0", "es", "es"]);
     harness.tick_after(INTERVAL);
     assert_eq!(harness.calls.len(), 4);
     harness.load(&state());
-    harness.settle();
+    harness.finish();
     assert_eq!(harness.replies.len(), 6);
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
 fn clients_that_disconnect_do_not_leak_slots() {
-    let mut harness = quiet(json!({"dispatch": {"max_in_flight_per_node": 1}}));
+    let mut harness = quiet(&json!({"dispatch": {"max_in_flight_per_node": 1}}));
     ask(&mut harness, "/_bulk", "many", 0);
     let leavers: Vec<_> = (1..10).map(|caller| ask(&mut harness, "/_bulk", "many", caller)).collect();
     let stays = ask(&mut harness, "/_bulk", "many", 10);
@@ -274,7 +250,6 @@ fn clients_that_disconnect_do_not_leak_slots() {
     leavers.into_iter().for_each(|id| harness.gone(id));
     harness.answer("es-0");
     assert_eq!(in_flight(&harness), [("many".to_owned(), 10)]);
-    harness.settle();
+    harness.finish();
     assert_eq!((harness.items(stays).len(), harness.items(other).len()), (1, 1));
-    assert!(harness.engine.is_idle());
 }

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_of, index, keys, shard_of, state};
+use super::harness::{Harness, MILLISECOND, add_index, id_of, index, keys, operation, shard_of, state};
 use crate::engine::metrics::Counter;
 
 /// `hold.late_after`: the time after which the first batches of these tests are late.
 const LATE: Duration = Duration::from_millis(200);
-
-const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn harness(config: Value) -> Harness {
     let mut whole = json!({"cluster_state": {"refresh": "1h"}, "hold": {"late_after": "200ms"}});
@@ -22,8 +20,7 @@ fn harness(config: Value) -> Harness {
 
 /// Sends a request with one document for each of these shards. Shards 0 and 3 are on es-0.
 fn write(harness: &mut Harness, shards: &[u32]) -> u32 {
-    let id = harness.request("/_bulk", &index(&shards.iter().map(|shard| id_of(*shard, 0)).collect::<Vec<_>>()));
-    harness.woken();
+    let id = harness.write(&shards.iter().map(|shard| id_of(*shard, 0)).collect::<Vec<_>>());
     id
 }
 
@@ -34,12 +31,7 @@ fn in_flight(harness: &Harness) -> Vec<Vec<u32>> {
 
 /// Returns how many batches were late.
 fn late(harness: &Harness) -> u64 {
-    harness
-        .counts
-        .iter()
-        .filter(|(counter, _)| matches!(counter, Counter::BatchesLate(_)))
-        .map(|(_, count)| count)
-        .sum()
+    harness.counted(|counter| matches!(counter, Counter::BatchesLate(_)))
 }
 
 /// Answers the oldest batch that has exactly these shards.
@@ -72,9 +64,8 @@ fn what_is_held_for_other_shards_leaves_once_a_batch_is_late() {
     assert_eq!(late(&harness), 1);
     answer(&mut harness, &[3]);
     assert!(harness.replies.contains_key(&other) && !harness.replies.contains_key(&same));
-    harness.settle();
+    harness.finish();
     assert_eq!(harness.replies.len(), 3);
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
@@ -94,9 +85,8 @@ fn a_slow_shard_has_one_batch_in_flight_which_no_other_shard_waits_for() {
     let other = write(&mut harness, &[3]);
     answer(&mut harness, &[3]);
     assert!(harness.replies.contains_key(&other) && !harness.replies.contains_key(&both));
-    harness.settle();
+    harness.finish();
     assert!(harness.replies.contains_key(&both));
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
@@ -178,16 +168,14 @@ fn a_request_that_began_before_a_shard_became_slow_does_not_join_others() {
     write(&mut harness, &[3]);
     // Its operations stay together, so that they keep their order.
     assert_eq!(in_flight(&harness), [vec![0], vec![3, 0], vec![3]]);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
 
 #[test]
 fn a_late_batch_gives_its_slot_to_other_callers() {
     let mut harness = harness(json!({"dispatch": {"max_in_flight_per_node": 2}}));
     let ask = |harness: &mut Harness, caller: u32, shard| {
-        harness.request_with("/_bulk", &[("x-opaque-id", &caller.to_string())], &index(&[id_of(shard, 0)]));
-        harness.woken();
+        harness.send_with("/_bulk", &[("x-opaque-id", &caller.to_string())], &index(&[id_of(shard, 0)]));
     };
     (0..4).for_each(|caller| ask(&mut harness, caller, 0));
     assert_eq!(in_flight(&harness).len(), 2);
@@ -201,8 +189,7 @@ fn a_late_batch_gives_its_slot_to_other_callers() {
     assert_eq!(in_flight(&harness).len(), 4);
     harness.answer("es-0");
     assert_eq!(in_flight(&harness), [[0], [0], [0], [3]]);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
 
 #[test]
@@ -210,8 +197,7 @@ fn a_share_does_not_inherit_the_age_of_one_that_was_moved_out_of_its_hold() {
     let mut harness = harness(json!({"dispatch": {"max_in_flight_per_node": 2}, "hold": {"interval": "60ms"}}));
     let ask_after = |harness: &mut Harness, milliseconds: u32, identity, shard| {
         harness.tick_after(MILLISECOND * milliseconds);
-        harness.request_with("/_bulk", &[("authorization", identity)], &index(&[id_of(shard, 0)]));
-        harness.woken();
+        harness.send_with("/_bulk", &[("authorization", identity)], &index(&[id_of(shard, 0)]));
     };
     ask_after(&mut harness, 0, "first", 0);
     ask_after(&mut harness, 145, "second", 3);
@@ -236,9 +222,8 @@ fn a_client_that_leaves_takes_its_moved_share_along() {
     write(&mut harness, &[0]);
     let moved = write(&mut harness, &[0]);
     harness.gone(moved);
-    harness.settle();
+    harness.finish();
     assert_eq!(harness.replies.len(), 2);
-    assert!(harness.engine.is_idle());
     let mut harness = self::harness(json!({}));
     write(&mut harness, &[0]);
     let moved = write(&mut harness, &[0, 3]);
@@ -246,9 +231,8 @@ fn a_client_that_leaves_takes_its_moved_share_along() {
     harness.gone(moved);
     harness.tick_after(LATE);
     assert_eq!(in_flight(&harness), [[0], [3]]);
-    harness.settle();
+    harness.finish();
     assert!(harness.replies.contains_key(&held) && !harness.replies.contains_key(&moved));
-    assert!(harness.engine.is_idle());
 }
 
 #[test]
@@ -263,51 +247,38 @@ fn a_batch_that_is_sent_again_is_not_late_while_it_waits() {
     assert_eq!(in_flight(&harness), [[0]]);
     harness.tick_after(LATE);
     assert_eq!(in_flight(&harness), [[0], [3]]);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
 
 #[test]
 fn operations_that_only_the_cluster_routes_wait_apart_too() {
     let mut state = state();
-    state["metadata"]["indices"]["j"] = state["metadata"]["indices"]["i"].clone();
+    add_index(&mut state, "j");
     for name in ["i", "j"] {
-        let settings = &mut state["metadata"]["indices"][name]["settings"]["index"];
-        settings["uuid"] = json!(name);
-        settings["routing_partition_size"] = json!("2");
+        state["metadata"]["indices"][name]["settings"]["index"]["routing_partition_size"] = json!("2");
     }
-    state["metadata"]["indices"]["j"]["aliases"] = json!([]);
-    state["routing_table"]["indices"]["j"] = state["routing_table"]["indices"]["i"].clone();
     let mut harness = Harness::knowing(json!({"hold": {"late_after": "200ms"}, "missing_id": "pass"}), &state);
     let mut write = |name: &str| {
-        harness.request("/_bulk", &format!("{{\"index\":{{\"_index\":\"{name}\",\"routing\":\"x\"}}}}\n{{}}\n"));
-        harness.woken();
+        harness.send("/_bulk", &format!("{{\"index\":{{\"_index\":\"{name}\",\"routing\":\"x\"}}}}\n{{}}\n"));
     };
     ["i", "i", "j"].into_iter().for_each(&mut write);
     assert_eq!(harness.upstreams(), ["es"]);
     harness.tick_after(LATE);
     let indices = harness.calls.iter().map(|call| String::from_utf8_lossy(&call.body).contains(r#""i""#));
     assert_eq!(indices.collect::<Vec<_>>(), [true, true, false]);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
 
 #[test]
 fn an_index_that_waits_for_copies_shares_no_batch_with_others() {
     for (copies, batches) in [(None, 1), (Some("1"), 1), (Some("0"), 1), (Some("2"), 2), (Some("all"), 2)] {
         let mut state = state();
-        state["metadata"]["indices"]["j"] = state["metadata"]["indices"]["i"].clone();
-        state["metadata"]["indices"]["j"]["aliases"] = json!([]);
-        state["routing_table"]["indices"]["j"] = state["routing_table"]["indices"]["i"].clone();
-        let settings = &mut state["metadata"]["indices"]["j"]["settings"]["index"];
-        settings["uuid"] = json!("j");
-        settings["write"] = json!({"wait_for_active_shards": copies});
+        add_index(&mut state, "j")["settings"]["index"]["write"] = json!({"wait_for_active_shards": copies});
         let config = json!({"cluster_state": {"refresh": "1h"}, "dispatch": {"max_in_flight_per_node": 1}});
         let mut harness = Harness::knowing(config, &state);
         let id = id_of(0, 0);
-        let lines = ["i", "j"].map(|name| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"{id}\"}}}}\n{{}}\n"));
-        harness.request("/_bulk", &lines.concat());
-        harness.woken();
+        let lines = ["i", "j"].map(|name| operation("index", name, &id, &json!({})));
+        harness.send("/_bulk", &lines.concat());
         assert_eq!(harness.calls.len(), batches, "{copies:?}");
         harness.settle();
     }
@@ -320,6 +291,5 @@ fn with_a_batch_for_each_shard_a_slow_one_only_gives_its_slot_back() {
     write(&mut harness, &[0, 3]);
     harness.tick_after(LATE);
     assert_eq!(in_flight(&harness), [[0], [3]]);
-    harness.settle();
-    assert!(harness.engine.is_idle());
+    harness.finish();
 }
