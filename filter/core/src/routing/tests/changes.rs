@@ -14,9 +14,7 @@ use crate::routing::{StateCache, Unshared};
 /// details were queried.
 fn after(change: impl FnOnce(&mut Cluster)) -> (Harness, Vec<String>) {
     let mut harness = Harness::settled(3);
-    change(&mut harness.cluster.borrow_mut());
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(change);
     let details = harness.details();
     (harness, details)
 }
@@ -24,13 +22,9 @@ fn after(change: impl FnOnce(&mut Cluster)) -> (Harness, Vec<String>) {
 /// Does the same with an alias x of index i (and of j if `is_shared`), which the workers already know.
 fn after_with_alias(change: impl FnOnce(&mut Cluster)) -> Harness {
     let mut harness = Harness::settled(3);
-    harness.cluster.borrow_mut().alias("i", "x", json!({}));
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(|cluster| cluster.alias("i", "x", json!({})));
     harness.forget();
-    change(&mut harness.cluster.borrow_mut());
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(change);
     harness
 }
 
@@ -49,12 +43,11 @@ fn no_query_is_sent_before_the_first_request() {
 #[test]
 fn everything_is_queried_once_at_the_start() {
     let mut harness = Harness::new(1);
-    harness.run_for(Time::ZERO);
-    harness.check();
+    harness.follow_for(Time::ZERO);
     let asked = harness.asked();
     assert_eq!(asked[..3], [StateQuery::Overview, StateQuery::Settings, StateQuery::Nodes]);
     assert!(matches!(&asked[3..], [StateQuery::Details(names)] if names.len() == 2), "{asked:?}");
-    assert_eq!(harness.workers[0].borrow().events, [PollEvent::Loaded]);
+    assert_eq!(harness.worker(0).events, [PollEvent::Loaded]);
 }
 
 #[test]
@@ -72,7 +65,7 @@ fn follows_a_created_changed_or_deleted_index() {
     let (harness, details) = after(|cluster| cluster.create("k", &["n2"]));
     assert_eq!(details, ["k"]);
     assert_eq!(harness.count("aliases"), 0);
-    let (_, details) = after(|cluster| cluster.change("j", |index| index.shards = vec![Shard::On("n0")]));
+    let (_, details) = after(|cluster| cluster.place("j", "n0"));
     assert_eq!(details, ["j"]);
     let (harness, details) = after(|cluster| cluster.delete("j"));
     assert_eq!(details, [""; 0]);
@@ -91,13 +84,12 @@ fn follows_deleted_indices_whose_bucket_has_others() {
     // With twice as many names as buckets, some buckets have names of both halves.
     let names: Vec<String> = (0..2 * u16::from(BUCKETS)).map(|number| format!("index-{number}")).collect();
     let mut harness = Harness::settled(2);
-    names.iter().for_each(|name| harness.cluster.borrow_mut().create(name, &["n0"]));
+    names.iter().for_each(|name| harness.cluster().create(name, &["n0"]));
     harness.run_for(INTERVAL);
     let (gone, left) = names.split_at(names.len() / 2);
     assert!(names.iter().all(|name| harness.route(1, name, "1").is_some()));
-    gone.iter().for_each(|name| harness.cluster.borrow_mut().delete(name));
-    harness.run_for(INTERVAL);
-    harness.check();
+    gone.iter().for_each(|name| harness.cluster().delete(name));
+    harness.follow_for(INTERVAL);
     assert!(gone.iter().all(|name| harness.route(1, name, "1").is_none()));
     assert!(left.iter().all(|name| harness.route(1, name, "1").is_some()));
 }
@@ -121,22 +113,21 @@ fn follows_a_created_moved_or_removed_alias() {
 fn follows_aliases_that_swap_indices() {
     for more in 0..20 {
         let mut harness = Harness::settled(1);
-        harness.cluster.borrow_mut().alias("i", "x", json!({}));
-        harness.cluster.borrow_mut().alias("j", "y", json!({}));
-        (0..more).for_each(|_| harness.cluster.borrow_mut().change("i", |_| ()));
+        harness.cluster().alias("i", "x", json!({}));
+        harness.cluster().alias("j", "y", json!({}));
+        (0..more).for_each(|_| harness.cluster().change("i", |_| ()));
         harness.run_for(INTERVAL);
         for index in ["i", "j"] {
             let aliases = BTreeMap::from([(if index == "i" { "y" } else { "x" }.to_owned(), json!({}))]);
-            harness.cluster.borrow_mut().change(index, |index| index.aliases = aliases);
+            harness.cluster().change(index, |index| index.aliases = aliases);
         }
-        harness.run_for(INTERVAL);
-        harness.check();
+        harness.follow_for(INTERVAL);
     }
 }
 
 #[test]
 fn aliases_are_queried_only_if_one_may_have_changed() {
-    let harness = after_with_alias(|cluster| cluster.change("j", |index| index.shards = vec![Shard::On("n2")]));
+    let harness = after_with_alias(|cluster| cluster.place("j", "n2"));
     assert_eq!((harness.count("aliases"), harness.details()), (0, vec!["j".to_owned()]));
     let harness = after_with_alias(|cluster| cluster.change("i", |_| ()));
     assert_eq!(harness.count("aliases"), 1);
@@ -145,43 +136,32 @@ fn aliases_are_queried_only_if_one_may_have_changed() {
 #[test]
 fn follows_the_rollover_of_a_data_stream() {
     let mut harness = Harness::settled(3);
-    harness.cluster.borrow_mut().create(".ds-1", &["n0"]);
-    harness.cluster.borrow_mut().data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned()]);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.cluster().create(".ds-1", &["n0"]);
+    harness.follow(|cluster| cluster.data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned()]));
     assert_eq!(harness.route(1, "logs", "1").as_deref(), Some("up-es-0"));
-    harness.cluster.borrow_mut().create(".ds-2", &["n1"]);
-    harness.cluster.borrow_mut().data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned(), ".ds-2".to_owned()]);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.cluster().create(".ds-2", &["n1"]);
+    harness
+        .follow(|cluster| cluster.data_streams.insert("logs".to_owned(), vec![".ds-1".to_owned(), ".ds-2".to_owned()]));
     assert_eq!(harness.route(1, "logs", "1").as_deref(), Some("up-es-1"));
-    harness.cluster.borrow_mut().data_streams.clear();
-    harness.cluster.borrow_mut().delete(".ds-1");
-    harness.run_for(INTERVAL);
+    harness.cluster().data_streams.clear();
+    harness.follow(|cluster| cluster.delete(".ds-1"));
     assert_eq!(harness.route(1, "logs", "1"), None);
 }
 
 #[test]
 fn follows_a_shard_that_moves_without_a_new_index_version() {
     let mut harness = Harness::settled(3);
-    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::Moving("n1", "n2")]);
-    harness.run_for(INTERVAL);
-    harness.check();
-    harness.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n2")]);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(|cluster| cluster.change("j", |index| index.shards = vec![Shard::Moving("n1", "n2")]));
+    harness.follow(|cluster| cluster.change_table("j", |index| index.shards = vec![Shard::On("n2")]));
     assert_eq!(harness.route(0, "j", "1").as_deref(), Some("up-es-2"));
 }
 
 #[test]
 fn follows_a_primary_that_starts_without_a_new_index_version() {
     let mut harness = Harness::settled(3);
-    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::Nowhere]);
-    harness.run_for(INTERVAL);
+    harness.follow(|cluster| cluster.change("j", |index| index.shards = vec![Shard::Nowhere]));
     assert_eq!(harness.route(0, "j", "1"), None);
-    harness.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(|cluster| cluster.change_table("j", |index| index.shards = vec![Shard::On("n0")]));
 }
 
 #[test]
@@ -189,13 +169,12 @@ fn follows_nodes_that_leave_or_join() {
     let (harness, _) = after(|cluster| {
         cluster.version += 1;
         cluster.nodes.remove("n1");
-        cluster.change("j", |index| index.shards = vec![Shard::On("n0")]);
+        cluster.place("j", "n0");
         cluster.change("i", |index| index.shards[1] = Shard::Nowhere);
     });
     assert_eq!(harness.route(0, "j", "1").as_deref(), Some("up-es-0"));
     let (harness, details) = after(|cluster| {
-        cluster.nodes.insert("a".to_owned(), "es-9".to_owned());
-        cluster.change("j", |index| index.shards = vec![Shard::On("a")]);
+        cluster.place_on_new("j", "a", "es-9");
     });
     assert_eq!((harness.route(0, "j", "1").as_deref(), details.as_slice()), (Some("up-es-9"), &["j".to_owned()][..]));
     let (harness, details) = after(|cluster| {
@@ -209,22 +188,17 @@ fn follows_nodes_that_leave_or_join() {
 fn follows_a_restored_older_state() {
     let mut harness = Harness::settled(3);
     for _ in 0..3 {
-        harness.cluster.borrow_mut().change("j", |_| ());
+        harness.cluster().change("j", |_| ());
     }
     harness.run_for(INTERVAL);
     // Both have the number that was known, but their content differs.
-    {
-        let mut cluster = harness.cluster.borrow_mut();
+    harness.follow(|cluster| {
         cluster.change_table("j", |index| index.shards = vec![Shard::On("n2")]);
         cluster.change_table("i", |index| index.shards.reverse());
         cluster.version = 2;
-    }
-    harness.run_for(INTERVAL);
-    harness.check();
-    harness.cluster.borrow_mut().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
-    harness.cluster.borrow_mut().uuid = "another".to_owned();
-    harness.run_for(INTERVAL);
-    harness.check();
+    });
+    harness.cluster().change_table("j", |index| index.shards = vec![Shard::On("n0")]);
+    harness.follow(|cluster| cluster.uuid = "another".to_owned());
 }
 
 #[test]
@@ -235,11 +209,11 @@ fn node_addresses_are_queried_after_a_node_has_started() {
     harness.run_for(INTERVAL);
     let route = |harness: &Harness| harness.route(0, "j", "1");
     assert_eq!((route(&harness).as_deref(), harness.count("nodes")), (Some("up-9201"), 1));
-    harness.cluster.borrow_mut().create("k", &["n0"]);
+    harness.cluster().create("k", &["n0"]);
     harness.run_for(INTERVAL);
     assert_eq!(harness.count("nodes"), 1, "no node has restarted");
     {
-        let mut cluster = harness.cluster.borrow_mut();
+        let mut cluster = harness.cluster();
         cluster.ports.insert("n1".to_owned(), 9300);
         cluster.starts.insert("n1".to_owned(), 2);
         cluster.version += 1;

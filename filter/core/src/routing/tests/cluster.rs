@@ -90,6 +90,17 @@ impl Cluster {
         change(self.indices.get_mut(name).unwrap());
     }
 
+    /// Moves an index of one shard to a node.
+    pub fn place(&mut self, name: &str, node: &'static str) {
+        self.change(name, |index| index.shards = vec![Shard::On(node)]);
+    }
+
+    /// Moves an index of one shard to a node that joins the cluster.
+    pub fn place_on_new(&mut self, name: &str, node: &'static str, node_name: &str) {
+        self.nodes.insert(node.to_owned(), node_name.to_owned());
+        self.place(name, node);
+    }
+
     /// Gives an index an alias.
     pub fn alias(&mut self, name: &str, alias: &str, details: Value) {
         self.change(name, |index| {

@@ -11,22 +11,17 @@ fn state() -> Value {
     let mut indices = Map::new();
     let mut tables = Map::new();
     let copy = |state: &str, node: Value| json!({"primary": true, "state": state, "node": node, "shard": 0});
+    let mapping = |mapping: &Value| json!({"mappings": {"_doc": mapping}});
+    let overrides = json!({"enabled": false, "missing_id": "direct"});
+    let split = json!({"num_of_root_shards": 3, "max_shard_id": 3, "active_shard_ids": [0]});
     for (name, of_index, in_settings) in [
         ("plain", json!({"aliases": ["alias", "all", "fixed"]}), json!({})),
         ("second", json!({"aliases": ["all", "torn"]}), json!({})),
         ("third", json!({"aliases": ["torn"]}), json!({})),
         ("modulo", json!({"routing_num_shards": 7}), json!({"version": {"created": "9081000"}})),
-        (
-            "parts",
-            json!({"mappings": {"_doc": {"_routing": {"required": true}}}}),
-            json!({"routing_partition_size": "2"}),
-        ),
-        ("required", json!({"mappings": {"_doc": {"_routing": {"required": true}}}}), json!({})),
-        (
-            "meta",
-            json!({"mappings": {"_doc": {"_meta": {"bulk_reshuffle": {"enabled": false, "missing_id": "direct"}}}}}),
-            json!({}),
-        ),
+        ("parts", mapping(&json!({"_routing": {"required": true}})), json!({"routing_partition_size": "2"})),
+        ("required", mapping(&json!({"_routing": {"required": true}})), json!({})),
+        ("meta", mapping(&json!({"_meta": {"bulk_reshuffle": overrides}})), json!({})),
         ("appended", json!({}), json!({"append_only": {"enabled": "true"}})),
         (".ds-logs-000002", json!({}), json!({})),
         ("closed", json!({"state": "close"}), json!({})),
@@ -39,11 +34,7 @@ fn state() -> Value {
         ("mode", json!({}), json!({"mode": "new"})),
         ("virtual", json!({}), json!({"number_of_virtual_shards": "12"})),
         ("resharding", json!({"resharding": {"a": 1}}), json!({})),
-        (
-            "split",
-            json!({"split_shards_metadata": {"num_of_root_shards": 3, "max_shard_id": 3, "active_shard_ids": [0]}}),
-            json!({}),
-        ),
+        ("split", json!({"split_shards_metadata": split}), json!({})),
         ("later", json!({}), json!({"version": {"created": "10000000"}})),
         ("odd", json!({"routing_num_shards": 5}), json!({})),
         ("unlisted", json!({}), json!({"number_of_shards": "1"})),

@@ -2,15 +2,13 @@ use serde_json::json;
 
 use super::super::{RefreshError, StateQuery};
 use super::cluster::Shard;
-use super::harness::{Harness, INTERVAL, QueryOutcome};
+use super::harness::{Harness, INTERVAL, QueryOutcome, SECOND};
 use crate::Time;
-
-const SECOND: Time = Time::from_secs(1);
 
 /// Creates one worker that knows nothing, and a cluster with an alias.
 fn harness() -> Harness {
     let harness = Harness::new(1);
-    harness.cluster.borrow_mut().alias("i", "x", json!({}));
+    harness.cluster().alias("i", "x", json!({}));
     harness
 }
 
@@ -23,13 +21,11 @@ fn an_unsent_query_is_repeated_five_times() {
             times += usize::from(query.to_string() == kind);
             if query.to_string() == kind && times <= 5 { QueryOutcome::NotSent } else { QueryOutcome::Answered }
         });
-        assert_eq!((times, harness.workers[0].borrow().errors().len()), (6, 0), "{kind}");
+        assert_eq!((times, harness.worker(0).errors().len()), (6, 0), "{kind}");
         harness.check();
         let mut harness = self::harness();
-        harness.run_with(Time::ZERO, |_, query| {
-            if query.to_string() == kind { QueryOutcome::NotSent } else { QueryOutcome::Answered }
-        });
-        assert_eq!((harness.count(kind), harness.workers[0].borrow().errors().len()), (6, 1), "{kind}");
+        harness.run_failing(Time::ZERO, kind, || QueryOutcome::NotSent);
+        assert_eq!((harness.count(kind), harness.worker(0).errors().len()), (6, 1), "{kind}");
     }
 }
 
@@ -37,7 +33,7 @@ fn an_unsent_query_is_repeated_five_times() {
 fn no_action_is_due_while_a_query_is_in_flight() {
     let harness = Harness::new(1);
     harness.stop_at(0, "overview");
-    let mut worker = harness.workers[0].borrow_mut();
+    let mut worker = harness.worker(0);
     assert_eq!((worker.cache.due(), worker.cache.next(harness.now + INTERVAL)), (None, None));
 }
 
@@ -45,10 +41,8 @@ fn no_action_is_due_while_a_query_is_in_flight() {
 fn an_unanswered_query_is_repeated_once() {
     for kind in ["overview", "aliases"] {
         let mut harness = harness();
-        harness.run_with(Time::ZERO, |_, query| {
-            if query.to_string() == kind { QueryOutcome::Unanswered } else { QueryOutcome::Answered }
-        });
-        let errors = harness.workers[0].borrow().errors();
+        harness.run_failing(Time::ZERO, kind, || QueryOutcome::Unanswered);
+        let errors = harness.worker(0).errors();
         assert!(
             matches!(errors.as_slice(), [RefreshError { query, problem }] if query.to_string() == kind && problem == "no answer")
         );
@@ -56,8 +50,7 @@ fn an_unanswered_query_is_repeated_once() {
         harness.forget();
         harness.run_for(INTERVAL - SECOND);
         assert_eq!(harness.asked(), [], "no further retry");
-        harness.run_for(SECOND);
-        harness.check();
+        harness.follow_for(SECOND);
     }
 }
 
@@ -65,7 +58,7 @@ fn an_unanswered_query_is_repeated_once() {
 fn an_unanswered_query_for_details_is_repeated_with_half_the_names() {
     let mut harness = Harness::new(1);
     for number in 0..100 {
-        harness.cluster.borrow_mut().create(&format!("i{number}"), &["n0"]);
+        harness.cluster().create(&format!("i{number}"), &["n0"]);
     }
     harness.run_with(Time::ZERO, |_, query| match query {
         StateQuery::Details(names) if names.len() > 30 => QueryOutcome::Unanswered,
@@ -82,19 +75,16 @@ fn an_unanswered_query_for_details_is_repeated_with_half_the_names() {
         .collect();
     assert_eq!(asked[..3], [102, 51, 25]);
     assert!(asked[2..].iter().all(|names| *names <= 25) && asked[2..].iter().sum::<usize>() == 102, "{asked:?}");
-    assert_eq!(harness.workers[0].borrow().errors(), []);
+    assert_eq!(harness.worker(0).errors(), []);
 }
 
 #[test]
 fn a_cycle_without_details_fails() {
     let mut harness = Harness::new(1);
-    harness.run_with(Time::ZERO, |_, query| match query {
-        StateQuery::Details(_) => QueryOutcome::Unanswered,
-        _ => QueryOutcome::Answered,
-    });
+    harness.run_failing(Time::ZERO, "details of indices", || QueryOutcome::Unanswered);
     let asked = harness.details();
     assert_eq!((harness.count("details of indices"), asked.len()), (3, 4), "both, then the first twice");
-    assert_eq!(harness.workers[0].borrow().errors().len(), 1);
+    assert_eq!(harness.worker(0).errors().len(), 1);
 }
 
 #[test]
@@ -113,8 +103,8 @@ fn unreadable_settings_do_not_stop_routing() {
             |_, query| if *query == StateQuery::Settings { outcome() } else { QueryOutcome::Answered },
         );
         harness.check();
-        assert_eq!(harness.workers[0].borrow().errors().len(), 1);
-        assert_eq!(harness.workers[0].borrow_mut().cache.new_settings(), None);
+        assert_eq!(harness.worker(0).errors().len(), 1);
+        assert_eq!(harness.worker(0).cache.new_settings(), None);
         assert_eq!(harness.count("overview"), 1);
     }
 }
@@ -130,20 +120,16 @@ fn an_invalid_answer_ends_the_cycle_and_keeps_the_table() {
     for kind in ["version", "overview", "aliases", "details of indices"] {
         for outcome in outcomes {
             let mut harness = Harness::settled(3);
-            harness.cluster.borrow_mut().alias("i", "x", json!({}));
-            harness.cluster.borrow_mut().create("k", &["n1"]);
-            harness.run_with(
-                INTERVAL * 3,
-                |_, query| if query.to_string() == kind { outcome() } else { QueryOutcome::Answered },
-            );
+            harness.cluster().alias("i", "x", json!({}));
+            harness.cluster().create("k", &["n1"]);
+            harness.run_failing(INTERVAL * 3, kind, outcome);
             for worker in 0..3 {
                 harness.check_one(worker, true);
                 assert!(harness.route(worker, "j", "1").is_some(), "{kind}");
             }
             // There are three workers, three intervals, and one query of each kind in a cycle.
             assert!((2..=9).contains(&harness.count(kind)), "{kind}: {}", harness.count(kind));
-            harness.run_for(INTERVAL);
-            harness.check();
+            harness.follow_for(INTERVAL);
         }
     }
 }
@@ -151,13 +137,10 @@ fn an_invalid_answer_ends_the_cycle_and_keeps_the_table() {
 #[test]
 fn a_failed_cycle_keeps_its_results() {
     let mut harness = Harness::settled(1);
-    harness.cluster.borrow_mut().delete("j");
-    harness.cluster.borrow_mut().create("k", &["n1"]);
-    harness.run_with(INTERVAL, |_, query| match query {
-        StateQuery::Details(_) => QueryOutcome::With(503, Vec::new()),
-        _ => QueryOutcome::Answered,
-    });
-    assert_eq!(harness.workers[0].borrow().errors().len(), 1);
+    harness.cluster().delete("j");
+    harness.cluster().create("k", &["n1"]);
+    harness.run_failing(INTERVAL, "details of indices", || QueryOutcome::With(503, Vec::new()));
+    assert_eq!(harness.worker(0).errors().len(), 1);
     assert_eq!(harness.route(0, "j", "1"), None);
     harness.check_one(0, true);
 }
@@ -165,32 +148,26 @@ fn a_failed_cycle_keeps_its_results() {
 #[test]
 fn a_partly_read_older_state_discards_the_old_content() {
     let mut harness = Harness::settled(1);
-    harness.cluster.borrow_mut().alias("i", "x", json!({}));
+    harness.cluster().alias("i", "x", json!({}));
     harness.run_for(INTERVAL);
     {
-        let mut cluster = harness.cluster.borrow_mut();
+        let mut cluster = harness.cluster();
         cluster.change_table("j", |index| index.shards = vec![Shard::On("n2")]);
         cluster.change_table("i", |index| index.aliases = [("y".to_owned(), json!({}))].into());
         cluster.version = 2;
     }
-    harness.run_with(INTERVAL, |_, query| match query {
-        StateQuery::Aliases => QueryOutcome::With(503, Vec::new()),
-        _ => QueryOutcome::Answered,
-    });
+    harness.run_failing(INTERVAL, "aliases", || QueryOutcome::With(503, Vec::new()));
     // By the next cycle the state's number is higher than the known one, and j has its old version.
-    harness.cluster.borrow_mut().version += 10;
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(|cluster| cluster.version += 10);
 }
 
 #[test]
 fn a_hint_during_a_failed_cycle_does_not_start_another_at_once() {
     let mut harness = Harness::settled(1);
-    let poll_soon = |harness: &Harness| harness.workers[0].borrow_mut().cache.poll_soon(harness.now);
-    poll_soon(&harness);
+    harness.poll_soon(0);
     harness.stop_at(0, "version");
-    poll_soon(&harness);
-    harness.workers[0].borrow_mut().cache.answered(503, Vec::new(), harness.now);
+    harness.poll_soon(0);
+    harness.worker(0).cache.answered(503, Vec::new(), harness.now);
     harness.run_for(SECOND / 2);
     assert_eq!(harness.count("version"), 1);
     harness.run_for(SECOND / 2);
@@ -202,19 +179,18 @@ fn a_hint_starts_the_next_cycle_at_once_at_a_limited_rate() {
     let mut harness = Harness::settled(1);
     harness.run_for(INTERVAL / 2);
     harness.forget();
-    let poll_soon = |harness: &Harness| harness.workers[0].borrow_mut().cache.poll_soon(harness.now);
-    poll_soon(&harness);
+    harness.poll_soon(0);
     harness.run_for(Time::ZERO);
     assert_eq!(harness.count("version"), 1);
     for _ in 0..10 {
-        poll_soon(&harness);
+        harness.poll_soon(0);
         harness.run_for(INTERVAL / 100);
     }
     assert_eq!(harness.count("version"), 1);
     harness.run_for(INTERVAL / 5);
     assert_eq!(harness.count("version"), 2);
     for _ in 0..100 {
-        poll_soon(&harness);
+        harness.poll_soon(0);
         harness.run_for(INTERVAL / 20);
     }
     assert!((24..=28).contains(&harness.count("version")), "{} in five intervals", harness.count("version"));
@@ -224,7 +200,7 @@ fn a_hint_starts_the_next_cycle_at_once_at_a_limited_rate() {
 fn a_hint_during_a_cycle_starts_another() {
     let mut harness = Harness::new(1);
     harness.stop_at(0, "overview");
-    harness.workers[0].borrow_mut().cache.poll_soon(harness.now);
+    harness.poll_soon(0);
     harness.answer(0);
     harness.run_for(INTERVAL / 5);
     assert_eq!(harness.count("version"), 1);
@@ -234,17 +210,12 @@ fn a_hint_during_a_cycle_starts_another() {
 fn a_missing_upstream_is_retried_after_a_cycle() {
     let mut harness = Harness::settled(2);
     assert!(harness.route(0, "j", "1").is_some());
-    {
-        let mut worker = harness.workers[0].borrow_mut();
-        let upstream = worker.upstreams.intern("up-es-1").unwrap();
-        worker.cache.miss(upstream);
-    }
+    harness.miss(0, "up-es-1");
     harness.run_for(Time::ZERO);
     harness.check_one(0, true);
     harness.check_one(1, false);
     assert_eq!(harness.route(0, "j", "1"), None);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow_for(INTERVAL);
 }
 
 #[test]

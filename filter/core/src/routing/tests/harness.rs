@@ -1,4 +1,4 @@
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use super::super::{
@@ -39,6 +39,8 @@ pub enum QueryOutcome {
     Unanswered,
     NotSent,
 }
+
+pub const SECOND: Time = Time::from_secs(1);
 
 pub const INTERVAL: Time = Time::from_secs(5);
 
@@ -117,6 +119,23 @@ impl Harness {
         self.run_with(time, |_, _| QueryOutcome::Answered);
     }
 
+    /// Does the same. Every live worker then knows the cluster.
+    pub fn follow_for(&mut self, time: Time) {
+        self.run_for(time);
+        self.check();
+    }
+
+    /// Changes the cluster. Every live worker knows the change after an interval.
+    pub fn follow<R>(&mut self, change: impl FnOnce(&mut Cluster) -> R) {
+        change(&mut self.cluster());
+        self.follow_for(INTERVAL);
+    }
+
+    /// Advances the time, with this outcome for each query of a kind.
+    pub fn run_failing(&mut self, time: Time, kind: &str, mut outcome: impl FnMut() -> QueryOutcome) {
+        self.run_with(time, |_, query| if query.to_string() == kind { outcome() } else { QueryOutcome::Answered });
+    }
+
     /// Does the same, with an outcome for each query of each worker.
     pub fn run_with(&mut self, time: Time, mut outcome: impl FnMut(usize, &StateQuery) -> QueryOutcome) {
         let end = self.now + time;
@@ -163,6 +182,41 @@ impl Harness {
         let query = worker.asked.last().expect("it has not sent a query");
         let body = self.cluster.borrow().answer(&query.path()).to_string();
         worker.cache.answered(200, body.into_bytes(), self.now);
+    }
+
+    /// Lets one worker perform its due actions. Its queries are answered.
+    pub fn run_one(&self, worker: usize) {
+        self.worker(worker).run(self.now, &self.cluster, |_| QueryOutcome::Answered);
+    }
+
+    pub fn worker(&self, number: usize) -> RefMut<'_, Worker> {
+        self.workers[number].borrow_mut()
+    }
+
+    pub fn cluster(&self) -> RefMut<'_, Cluster> {
+        self.cluster.borrow_mut()
+    }
+
+    /// Lets a worker act until nothing is due. Its queries are answered. Runs `check` after each step.
+    pub fn step_through(&self, worker: usize, check: impl Fn(&Self)) {
+        while self.worker(worker).step(self.now) {
+            check(self);
+            if self.worker(worker).waits.take().is_some() {
+                self.answer(worker);
+            }
+        }
+    }
+
+    /// Gives a worker a reason to poll soon.
+    pub fn poll_soon(&self, worker: usize) {
+        self.worker(worker).cache.poll_soon(self.now);
+    }
+
+    /// Tells a worker that Envoy does not have this upstream.
+    pub fn miss(&self, worker: usize, upstream: &str) {
+        let mut worker = self.worker(worker);
+        let upstream = worker.upstreams.intern(upstream).unwrap();
+        worker.cache.miss(upstream);
     }
 
     /// Returns all queries of all workers.

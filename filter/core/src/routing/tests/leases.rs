@@ -1,12 +1,9 @@
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::super::StateQuery;
 use super::cluster::Shard;
-use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome, Worker};
+use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome, SECOND};
 use crate::Time;
-
-const SECOND: Time = Time::from_secs(1);
 
 /// The shortest time between two cycles caused by hints.
 const HURRY: Time = SECOND;
@@ -16,8 +13,7 @@ const HURRY: Time = SECOND;
 fn overtaken() -> Harness {
     let mut harness = Harness::settled(2);
     harness.now += INTERVAL;
-    harness.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
-    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
+    harness.cluster().place_on_new("j", "n3", "es-3");
     harness.stop_at(0, "details of indices");
     set_alive(&harness, 0, false);
     harness.run_for(Time::ZERO);
@@ -25,12 +21,8 @@ fn overtaken() -> Harness {
     harness
 }
 
-fn worker(harness: &Harness, number: usize) -> Rc<RefCell<Worker>> {
-    Rc::clone(&harness.workers[number])
-}
-
 fn set_alive(harness: &Harness, number: usize, is_alive: bool) {
-    harness.workers[number].borrow_mut().is_alive = is_alive;
+    harness.worker(number).is_alive = is_alive;
 }
 
 #[test]
@@ -41,26 +33,21 @@ fn a_worker_that_lost_the_lease_repeats_unpublished_queries() {
     // All that it finds is correct, but it may no longer publish it.
     set_alive(&harness, 0, true);
     harness.answer(0);
-    harness.run_for(PATIENCE + INTERVAL);
-    harness.check();
+    harness.follow_for(PATIENCE + INTERVAL);
 }
 
 #[test]
 fn results_found_without_the_lease_do_not_mix_with_others() {
     let mut harness = overtaken();
     // The second worker assigns the new node's number to another node, and stops there.
-    harness.cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
-    harness.run_with(Time::ZERO, |_, query| match query {
-        StateQuery::Details(_) => QueryOutcome::With(503, Vec::new()),
-        _ => QueryOutcome::Answered,
-    });
+    harness.cluster().nodes.insert("a4".to_owned(), "es-4".to_owned());
+    harness.run_failing(Time::ZERO, "details of indices", || QueryOutcome::With(503, Vec::new()));
     set_alive(&harness, 0, true);
     harness.answer(0);
-    while harness.workers[0].borrow_mut().step(harness.now) {
+    while harness.worker(0).step(harness.now) {
         assert_ne!(harness.route(0, "j", "1").as_deref(), Some("up-es-4"));
     }
-    harness.run_for(INTERVAL * 2);
-    harness.check();
+    harness.follow_for(INTERVAL * 2);
 }
 
 #[test]
@@ -68,53 +55,45 @@ fn parts_written_without_the_lease_are_rejected() {
     let mut harness = Harness::settled(3);
     set_alive(&harness, 2, false);
     harness.now += INTERVAL;
-    harness.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
-    harness.cluster.borrow_mut().version += 1;
+    harness.cluster().nodes.insert("n3".to_owned(), "es-3".to_owned());
+    harness.cluster().version += 1;
     harness.stop_at(0, "settings");
     set_alive(&harness, 0, false);
     harness.run_for(Time::ZERO);
     harness.now += PATIENCE + SECOND;
     harness.answer(0);
     // The first worker has just read that it has the lease when the second assigns the new node's number to another.
-    let (second, cluster, now) = (worker(&harness, 1), Rc::clone(&harness.cluster), harness.now);
+    let (second, cluster, now) = (Rc::clone(&harness.workers[1]), Rc::clone(&harness.cluster), harness.now);
     harness.memory.after_read(".lease", move || {
         cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
         cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a4")]);
         second.borrow_mut().run(now, &cluster, |_| QueryOutcome::Answered);
     });
-    worker(&harness, 0).borrow_mut().run(now, &harness.cluster, |_| QueryOutcome::Answered);
+    harness.run_one(0);
     assert_eq!(harness.route(1, "j", "1").as_deref(), Some("up-es-4"));
     // A part of the first worker is now next to one of the second's.
-    while harness.workers[2].borrow_mut().step(now) {
-        assert_ne!(harness.route(2, "j", "1").as_deref(), Some("up-es-3"));
-        if harness.workers[2].borrow_mut().waits.take().is_some() {
-            harness.answer(2);
-        }
-    }
-    harness.run_for(INTERVAL * 2);
-    harness.check();
+    harness.step_through(2, |harness| assert_ne!(harness.route(2, "j", "1").as_deref(), Some("up-es-3")));
+    harness.follow_for(INTERVAL * 2);
 }
 
 #[test]
 fn no_table_is_built_while_parts_are_applied() {
     let mut harness = Harness::settled(2);
     harness.now += INTERVAL;
-    harness.cluster.borrow_mut().change("j", |_| ());
-    harness.cluster.borrow_mut().uuid = "another".to_owned();
-    worker(&harness, 0).borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
+    harness.cluster().change("j", |_| ());
+    harness.cluster().uuid = "another".to_owned();
+    harness.run_one(0);
     // A table is requested after each step.
     for number in 0.. {
-        let second = worker(&harness, 1);
-        let upstream = second.borrow_mut().upstreams.intern(&format!("no-{number}")).unwrap();
-        second.borrow_mut().cache.miss(upstream);
-        let steps = second.borrow_mut().step(harness.now);
+        harness.miss(1, &format!("no-{number}"));
+        let steps = harness.worker(1).step(harness.now);
         harness.check_one(1, false);
         if !steps {
             assert!(number > 3, "{number} steps");
             break;
         }
     }
-    assert_eq!(harness.workers[1].borrow().asked, []);
+    assert_eq!(harness.worker(1).asked, []);
 }
 
 #[test]
@@ -122,24 +101,15 @@ fn a_lost_part_does_no_harm_until_it_is_found_again() {
     let mut harness = Harness::settled(2);
     let before = harness.memory.keys();
     let bucket = |harness: &Harness| harness.memory.keys().into_iter().find(|key| !before.contains(key)).unwrap();
-    harness.cluster.borrow_mut().create("k", &["n2"]);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(|cluster| cluster.create("k", &["n2"]));
     harness.forget();
     // It changes, and the published part is lost before the second worker reads it.
-    harness.cluster.borrow_mut().change("k", |_| ());
+    harness.cluster().change("k", |_| ());
     harness.now += INTERVAL;
-    let first = worker(&harness, 0);
-    first.borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
+    harness.run_one(0);
     harness.memory.lose(&bucket(&harness));
-    let second = worker(&harness, 1);
-    while second.borrow_mut().step(harness.now) {
-        harness.check_one(1, false);
-        if second.borrow_mut().waits.take().is_some() {
-            harness.answer(1);
-        }
-    }
-    assert!(second.borrow().asked.contains(&StateQuery::Overview), "{:?}", second.borrow().asked);
+    harness.step_through(1, |harness| harness.check_one(1, false));
+    assert!(harness.worker(1).asked.contains(&StateQuery::Overview));
     harness.check();
 }
 
@@ -147,17 +117,16 @@ fn a_lost_part_does_no_harm_until_it_is_found_again() {
 fn a_lost_part_that_is_now_empty_does_no_harm_later() {
     let mut harness = Harness::settled(1);
     let before = harness.memory.keys();
-    harness.cluster.borrow_mut().create("k", &["n2"]);
+    harness.cluster().create("k", &["n2"]);
     harness.run_for(INTERVAL);
     let bucket = harness.memory.keys().into_iter().find(|key| !before.contains(key)).unwrap();
     harness.memory.lose(&bucket);
     set_alive(&harness, 0, false);
-    harness.cluster.borrow_mut().delete("k");
+    harness.cluster().delete("k");
     for asks in [true, false] {
         harness.forget();
         harness.join(CONFIG);
-        harness.run_for(INTERVAL);
-        harness.check();
+        harness.follow_for(INTERVAL);
         assert_eq!(harness.count("overview") > 0, asks);
         set_alive(&harness, harness.workers.len() - 1, false);
     }
@@ -174,16 +143,13 @@ fn a_worker_that_takes_an_empty_lease_publishes_everything() {
         harness.stop_at(third, "overview");
         set_alive(&harness, third, false);
         if changes {
-            harness.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
-            harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
+            harness.cluster().place_on_new("j", "n3", "es-3");
         }
-        harness.run_for(PATIENCE + INTERVAL);
-        harness.check();
+        harness.follow_for(PATIENCE + INTERVAL);
         // One of the two also publishes i, although it did not change.
         harness.forget();
         harness.join(CONFIG);
-        harness.run_for(Time::ZERO);
-        harness.check();
+        harness.follow_for(Time::ZERO);
         assert_eq!(harness.asked(), []);
     }
 }
@@ -192,16 +158,15 @@ fn a_worker_that_takes_an_empty_lease_publishes_everything() {
 fn a_partly_published_numbering_leaves_the_table_unchanged() {
     let mut harness = Harness::settled(2);
     harness.now += INTERVAL;
-    harness.cluster.borrow_mut().change("j", |_| ());
-    harness.cluster.borrow_mut().uuid = "another".to_owned();
+    harness.cluster().change("j", |_| ());
+    harness.cluster().uuid = "another".to_owned();
     harness.stop_at(0, "details of indices");
     harness.answer(0);
     // It reads the answer, finishes, and publishes the first parts.
-    (0..2).for_each(|_| assert!(harness.workers[0].borrow_mut().step(harness.now)));
-    worker(&harness, 1).borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
+    (0..2).for_each(|_| assert!(harness.worker(0).step(harness.now)));
+    harness.run_one(1);
     harness.check();
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow_for(INTERVAL);
     assert_eq!(harness.count("overview"), 1);
 }
 
@@ -211,7 +176,7 @@ fn a_store_that_refuses_writes_causes_no_busy_loop() {
         let mut harness = if kind.is_empty() { Harness::new(2) } else { Harness::settled(2) };
         if !kind.is_empty() {
             harness.now += INTERVAL;
-            harness.cluster.borrow_mut().create("k", &["n2"]);
+            harness.cluster().create("k", &["n2"]);
             harness.stop_at(0, kind);
         }
         harness.memory.refuse(true);
@@ -224,23 +189,22 @@ fn a_store_that_refuses_writes_causes_no_busy_loop() {
         let pauses: usize = harness.workers.iter().map(|worker| worker.borrow().pauses).sum();
         assert!(pauses < 200, "{kind}: {pauses} steps");
         harness.memory.refuse(false);
-        harness.run_for(PATIENCE + INTERVAL);
-        harness.check();
+        harness.follow_for(PATIENCE + INTERVAL);
     }
 }
 
 #[test]
 fn a_hurried_worker_leaves_a_gap_after_a_long_cycle() {
     let mut harness = Harness::settled(2);
-    worker(&harness, 0).borrow_mut().cache.poll_soon(harness.now);
+    harness.poll_soon(0);
     harness.stop_at(0, "version");
     harness.now += HURRY * 3;
     for number in [0, 1] {
-        worker(&harness, number).borrow_mut().cache.poll_soon(harness.now);
+        harness.poll_soon(number);
     }
     harness.answer(0);
     harness.run_for(Time::ZERO);
-    let asked = |harness: &Harness| [0, 1].map(|number| harness.workers[number].borrow().asked.len());
+    let asked = |harness: &Harness| [0, 1].map(|number| harness.worker(number).asked.len());
     assert_eq!(asked(&harness)[0], 1, "it polls again at once");
     harness.run_for(HURRY - HURRY / 10);
     assert_eq!(asked(&harness)[1], 1, "the other one had no cycle");
@@ -250,13 +214,13 @@ fn a_hurried_worker_leaves_a_gap_after_a_long_cycle() {
 fn another_workers_cycle_does_not_raise_the_rate_of_hints() {
     let mut harness = Harness::settled(2);
     // One cycle is caused by a hint, and there is a reason for another.
-    worker(&harness, 0).borrow_mut().cache.poll_soon(harness.now);
+    harness.poll_soon(0);
     harness.run_for(Time::ZERO);
-    worker(&harness, 0).borrow_mut().cache.poll_soon(harness.now);
-    worker(&harness, 1).borrow_mut().cache.poll_soon(harness.now);
+    harness.poll_soon(0);
+    harness.poll_soon(1);
     harness.run_for(HURRY - HURRY / 10);
-    let asked = [0, 1].map(|number| harness.workers[number].borrow().asked.len());
+    let asked = [0, 1].map(|number| harness.worker(number).asked.len());
     assert_eq!(asked, [1, 1]);
     harness.run_for(HURRY);
-    assert_eq!(harness.workers[0].borrow().asked.len(), 2);
+    assert_eq!(harness.worker(0).asked.len(), 2);
 }

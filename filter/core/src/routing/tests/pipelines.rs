@@ -9,10 +9,9 @@ use crate::Time;
 /// Creates workers that know index i, whose default pipeline is p. The nodes return items in order.
 fn harness(workers: usize) -> Harness {
     let mut harness = Harness::new(workers);
-    harness.cluster.borrow_mut().release = Some("9.5.3");
-    harness.cluster.borrow_mut().set_pipeline("p", json!([{"drop": {}}]));
-    harness.cluster.borrow_mut().change("i", |index| index.default_pipeline = Some("p".to_owned()));
-    harness.run_for(INTERVAL);
+    harness.cluster().release = Some("9.5.3");
+    harness.cluster().set_pipeline("p", json!([{"drop": {}}]));
+    harness.follow(|cluster| cluster.change("i", |index| index.default_pipeline = Some("p".to_owned())));
     harness
 }
 
@@ -20,7 +19,7 @@ const HARMLESS: Result<Ingest, Unrouted> = Ok(Ingest::Harmless(Harmless { reads_
 
 /// Returns the pipelines of a worker's operations on an index.
 fn ingest(harness: &Harness, worker: usize, name: &str, pipeline: Option<&str>) -> Result<Ingest, Unrouted> {
-    let worker = harness.workers[worker].borrow();
+    let worker = harness.worker(worker);
     let table = worker.table.as_ref().unwrap();
     table.write_target(name).unwrap().ingest(pipeline)
 }
@@ -28,11 +27,9 @@ fn ingest(harness: &Harness, worker: usize, name: &str, pipeline: Option<&str>) 
 #[test]
 fn pipelines_are_queried_only_if_an_index_has_one() {
     let mut harness = Harness::settled(1);
-    harness.cluster.borrow_mut().set_pipeline("p", json!([]));
-    harness.run_for(INTERVAL);
+    harness.follow(|cluster| cluster.set_pipeline("p", json!([])));
     assert_eq!(harness.count("pipelines"), 0);
-    harness.cluster.borrow_mut().change("i", |index| index.default_pipeline = Some("p".to_owned()));
-    harness.run_for(INTERVAL);
+    harness.follow(|cluster| cluster.change("i", |index| index.default_pipeline = Some("p".to_owned())));
     assert_eq!(harness.count("pipelines"), 1);
     harness.run_for(INTERVAL * 5);
     assert_eq!(harness.count("pipelines"), 1, "the state has not changed");
@@ -51,8 +48,7 @@ fn all_workers_share_the_verdicts_and_follow_changes() {
         assert_eq!(ingest(&harness, worker, "j", Some("q")), Ok(Ingest::Unproven));
     }
     assert_eq!(harness.count("pipelines"), 1);
-    harness.cluster.borrow_mut().set_pipeline("p", json!([{"script": {}}]));
-    harness.run_for(INTERVAL);
+    harness.follow(|cluster| cluster.set_pipeline("p", json!([{"script": {}}])));
     for worker in 0..=late {
         assert_eq!(ingest(&harness, worker, "i", None), Ok(Ingest::Unproven));
     }
@@ -63,16 +59,15 @@ fn all_workers_share_the_verdicts_and_follow_changes() {
 #[test]
 fn a_pipeline_that_a_request_names_is_queried_soon() {
     let mut harness = Harness::settled(2);
-    harness.cluster.borrow_mut().release = Some("9.5.3");
-    harness.cluster.borrow_mut().set_pipeline("p", json!([]));
-    harness.run_for(INTERVAL);
+    harness.cluster().release = Some("9.5.3");
+    harness.follow(|cluster| cluster.set_pipeline("p", json!([])));
     assert_eq!(ingest(&harness, 1, "i", Some("p")), Ok(Ingest::Unproven));
     let now = harness.now;
-    (0..10).for_each(|_| harness.workers[1].borrow_mut().cache.want_pipelines(now));
+    (0..10).for_each(|_| harness.worker(1).cache.want_pipelines(now));
     harness.run_for(Time::from_secs(2));
     assert_eq!(ingest(&harness, 1, "i", Some("p")), HARMLESS);
     assert_eq!(harness.count("pipelines"), 1);
-    harness.workers[0].borrow_mut().cache.want_pipelines(now);
+    harness.worker(0).cache.want_pipelines(now);
     harness.run_for(INTERVAL);
     assert_eq!(harness.count("pipelines"), 1);
 }
@@ -80,16 +75,15 @@ fn a_pipeline_that_a_request_names_is_queried_soon() {
 #[test]
 fn without_an_answer_no_pipeline_is_harmless_until_the_next_poll() {
     let mut harness = harness(1);
-    harness.cluster.borrow_mut().set_pipeline("p", json!([{"script": {}}]));
+    harness.cluster().set_pipeline("p", json!([{"script": {}}]));
     harness.run_with(INTERVAL, |_, query| match query.to_string().as_str() {
         "pipelines" => QueryOutcome::With(200, b"{\"metadata\":{\"ingest\":{\"pipeline\":7}}}".to_vec()),
         _ => QueryOutcome::Answered,
     });
     assert_eq!(ingest(&harness, 0, "i", None), Ok(Ingest::Unproven));
-    assert_eq!(harness.workers[0].borrow().errors()[0].to_string(), "pipelines: byte 34: expected `[`");
+    assert_eq!(harness.worker(0).errors()[0].to_string(), "pipelines: byte 34: expected `[`");
     harness.check();
-    harness.cluster.borrow_mut().pipelines.insert("p".to_owned(), json!([]));
-    harness.run_for(INTERVAL);
+    harness.follow(|cluster| cluster.pipelines.insert("p".to_owned(), json!([])));
     assert_eq!(ingest(&harness, 0, "i", None), HARMLESS);
 }
 
@@ -99,9 +93,8 @@ fn releases_that_reorder_items_run_no_pipeline_for_split_operations() {
         [("8.13.0", true), ("7.17.18", true), ("9.0.0", true), ("8.12.2", false), ("7.17.17", false), ("3.8.0", false)]
     {
         let mut harness = harness(1);
-        harness.cluster.borrow_mut().release = Some(release);
-        harness.cluster.borrow_mut().version += 1;
-        harness.run_for(INTERVAL);
+        harness.cluster().release = Some(release);
+        harness.follow(|cluster| cluster.version += 1);
         let expected = if is_ordered { HARMLESS } else { Err(Unrouted::IndexPipeline) };
         assert_eq!(ingest(&harness, 0, "i", None), expected, "{release}");
     }

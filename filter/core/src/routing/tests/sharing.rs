@@ -4,30 +4,25 @@ use serde_json::json;
 
 use super::super::{PollEvent, StateQuery};
 use super::cluster::Shard;
-use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome};
+use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome, SECOND};
 use super::memory::Corruption;
 use crate::Time;
-
-const SECOND: Time = Time::from_secs(1);
 
 #[test]
 fn one_worker_polls_and_the_others_apply_its_results() {
     let mut harness = Harness::new(4);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow_for(INTERVAL);
     let asked = ["overview", "settings", "details of indices", "aliases"].map(|kind| harness.count(kind));
     assert_eq!(asked, [1, 1, 1, 0]);
     harness.forget();
     for cycle in 1..=10 {
-        harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On(["n0", "n1", "n2"][cycle % 3])]);
-        harness.run_for(INTERVAL);
-        harness.check();
+        harness.follow(|cluster| {
+            cluster.change("j", |index| index.shards = vec![Shard::On(["n0", "n1", "n2"][cycle % 3])])
+        });
         assert_eq!([harness.count("overview"), harness.count("details of indices")], [cycle, cycle]);
     }
     let loaded: usize = (0..4)
-        .map(|worker| {
-            harness.workers[worker].borrow().events.iter().filter(|events| **events == PollEvent::Loaded).count()
-        })
+        .map(|worker| harness.worker(worker).events.iter().filter(|events| **events == PollEvent::Loaded).count())
         .sum();
     let taken = harness.workers.iter().filter(|worker| worker.borrow().events.contains(&PollEvent::TakenOver)).count();
     assert_eq!((loaded, taken >= 3), (10, true));
@@ -36,13 +31,12 @@ fn one_worker_polls_and_the_others_apply_its_results() {
 #[test]
 fn a_later_worker_does_not_poll_either() {
     let mut harness = Harness::settled(1);
-    harness.cluster.borrow_mut().settings = json!({"persistent": {"x": "y"}});
-    harness.cluster.borrow_mut().alias("i", "x", json!({}));
+    harness.cluster().settings = json!({"persistent": {"x": "y"}});
+    harness.cluster().alias("i", "x", json!({}));
     harness.run_for(INTERVAL);
     let late = harness.join(CONFIG);
-    harness.run_for(SECOND);
-    harness.check();
-    let mut late = harness.workers[late].borrow_mut();
+    harness.follow_for(SECOND);
+    let mut late = harness.worker(late);
     assert_eq!((late.asked.len(), late.events.as_slice()), (0, &[PollEvent::TakenOver][..]));
     assert_eq!(late.cache.new_settings(), Some(&br#"{"persistent":{"x":"y"}}"#[..]));
     assert_eq!(late.cache.new_settings(), None);
@@ -54,7 +48,7 @@ fn configurations_with_the_same_queries_share() {
     let other =
         harness.join(r#"{"coordinator":"es","nodes":{"upstream":"node-{id}"},"cluster_state":{"refresh":"1s"}}"#);
     harness.run_for(Time::ZERO);
-    assert_eq!(harness.workers[other].borrow().asked, []);
+    assert_eq!(harness.worker(other).asked, []);
     assert_eq!(harness.route(other, "j", "1").as_deref(), Some("node-n1"));
     for config in [
         r#"{"coordinator":"other"}"#,
@@ -63,7 +57,7 @@ fn configurations_with_the_same_queries_share() {
     ] {
         let other = harness.join(config);
         harness.run_for(Time::ZERO);
-        assert_eq!(harness.workers[other].borrow().asked[0], StateQuery::Overview, "{config}");
+        assert_eq!(harness.worker(other).asked[0], StateQuery::Overview, "{config}");
     }
     assert_eq!(harness.route(4, "j", "1").as_deref(), Some("node-9201"));
 }
@@ -74,12 +68,9 @@ fn without_shared_data_each_worker_polls() {
     (0..3).for_each(|_| {
         harness.join_alone();
     });
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow_for(INTERVAL);
     assert_eq!(harness.count("overview"), 3);
-    harness.cluster.borrow_mut().create("k", &["n0"]);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow(|cluster| cluster.create("k", &["n0"]));
     assert_eq!(harness.count("overview"), 6);
 }
 
@@ -88,11 +79,11 @@ fn a_worker_that_dies_in_a_cycle_is_replaced_after_its_patience() {
     for kind in ["overview", "settings", "details of indices"] {
         let mut harness = Harness::new(2);
         harness.stop_at(0, kind);
-        harness.workers[0].borrow_mut().is_alive = false;
+        harness.worker(0).is_alive = false;
         harness.run_for(PATIENCE - SECOND);
-        assert_eq!(harness.workers[1].borrow().asked, [], "{kind}");
+        assert_eq!(harness.worker(1).asked, [], "{kind}");
         harness.run_for(SECOND * 2);
-        assert_eq!(harness.workers[1].borrow().asked[0], StateQuery::Overview, "{kind}");
+        assert_eq!(harness.worker(1).asked[0], StateQuery::Overview, "{kind}");
         harness.check();
     }
 }
@@ -102,22 +93,21 @@ fn a_worker_that_dies_while_publishing_is_replaced() {
     let mut harness = Harness::new(2);
     // Some of them are published later than the cluster.
     for alias in ["x", "y", "z"] {
-        harness.cluster.borrow_mut().alias("i", alias, json!({}));
+        harness.cluster().alias("i", alias, json!({}));
     }
     harness.stop_at(0, "details of indices");
     harness.answer(0);
     {
-        let mut first = harness.workers[0].borrow_mut();
+        let mut first = harness.worker(0);
         // It reads the answer, finishes, and publishes a part.
         (0..2).for_each(|_| assert!(first.step(harness.now)));
         assert!(first.table.is_some(), "it knows everything");
         first.is_alive = false;
     }
     harness.run_for(PATIENCE - SECOND);
-    assert_eq!(harness.workers[1].borrow().asked, []);
-    harness.run_for(SECOND * 2);
-    harness.check();
-    assert!(harness.workers[1].borrow().asked.contains(&StateQuery::Overview), "not everything was published");
+    assert_eq!(harness.worker(1).asked, []);
+    harness.follow_for(SECOND * 2);
+    assert!(harness.worker(1).asked.contains(&StateQuery::Overview), "not everything was published");
 }
 
 #[test]
@@ -125,21 +115,20 @@ fn a_slow_cluster_does_not_move_the_lease() {
     let mut harness = Harness::new(2);
     for kind in ["overview", "settings", "details of indices"] {
         harness.stop_at(0, kind);
-        harness.workers[0].borrow_mut().is_alive = false;
+        harness.worker(0).is_alive = false;
         harness.run_for(PATIENCE - SECOND * 2);
         harness.answer(0);
-        harness.workers[0].borrow_mut().is_alive = true;
+        harness.worker(0).is_alive = true;
     }
-    harness.run_for(SECOND);
-    harness.check();
-    assert_eq!(harness.workers[1].borrow().asked, []);
+    harness.follow_for(SECOND);
+    assert_eq!(harness.worker(1).asked, []);
 }
 
 #[test]
 fn a_waiting_worker_checks_only_now_and_then() {
     let mut harness = Harness::new(2);
     harness.stop_at(0, "overview");
-    harness.workers[0].borrow_mut().is_alive = false;
+    harness.worker(0).is_alive = false;
     harness.run_for(Time::ZERO);
     let second = Rc::clone(&harness.workers[1]);
     let due = second.borrow().cache.due().unwrap();
@@ -167,13 +156,12 @@ fn one_of_two_workers_due_at_the_same_time_polls() {
             assert!(other.waits.is_some(), "{}", cluster.borrow().version);
         });
         {
-            let mut first = harness.workers[0].borrow_mut();
+            let mut first = harness.worker(0);
             while first.waits.is_none() && first.step(now) && first.cache.due().is_some_and(|due| due <= now) {}
             assert_eq!(first.waits, None, "both sent a query");
         }
-        harness.run_for(INTERVAL);
-        harness.check();
-        assert_eq!(harness.workers[0].borrow().asked, []);
+        harness.follow_for(INTERVAL);
+        assert_eq!(harness.worker(0).asked, []);
     }
 }
 
@@ -184,28 +172,25 @@ fn a_replaced_worker_applies_its_successors_results() {
     harness.run_for(INTERVAL);
     harness.forget();
     harness.now += INTERVAL;
-    harness.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
-    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
+    harness.cluster().place_on_new("j", "n3", "es-3");
     harness.stop_at(0, "settings");
-    harness.workers[0].borrow_mut().is_alive = false;
-    harness.cluster.borrow_mut().nodes.remove("n3");
-    harness.cluster.borrow_mut().nodes.insert("n4".to_owned(), "es-4".to_owned());
-    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n4")]);
-    harness.cluster.borrow_mut().create("k", &["n4"]);
-    harness.run_for(PATIENCE + SECOND);
-    harness.check();
+    harness.worker(0).is_alive = false;
+    harness.cluster().nodes.remove("n3");
+    harness.cluster().place_on_new("j", "n4", "es-4");
+    harness.cluster().create("k", &["n4"]);
+    harness.follow_for(PATIENCE + SECOND);
     // It returns, and has yet to publish the details that it queried.
-    harness.workers[0].borrow_mut().is_alive = true;
+    harness.worker(0).is_alive = true;
     harness.answer(0);
     let mut tables = 0;
     for _ in 0..1000 {
-        let mut first = harness.workers[0].borrow_mut();
+        let mut first = harness.worker(0);
         let before = first.table.clone();
         if !first.step(harness.now) {
             break;
         }
         if let Some(query) = first.waits.take() {
-            let body = harness.cluster.borrow().answer(&query.path()).to_string();
+            let body = harness.cluster().answer(&query.path()).to_string();
             first.cache.answered(200, body.into_bytes(), harness.now);
         }
         let is_new = first.table.as_ref().zip(before.as_ref()).is_some_and(|(now, before)| !Rc::ptr_eq(now, before));
@@ -216,22 +201,20 @@ fn a_replaced_worker_applies_its_successors_results() {
         }
     }
     assert!(tables > 0);
-    harness.run_for(INTERVAL);
-    harness.check();
+    harness.follow_for(INTERVAL);
 }
 
 #[test]
 fn a_worker_replaced_during_a_write_does_no_harm() {
     let mut harness = Harness::settled(2);
     harness.now += INTERVAL;
-    harness.cluster.borrow_mut().nodes.insert("n3".to_owned(), "es-3".to_owned());
-    harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("n3")]);
+    harness.cluster().place_on_new("j", "n3", "es-3");
     harness.stop_at(0, "details of indices");
     // The second worker's patience ends just when the first has read that it has the lease.
     let (second, cluster, now) = (Rc::clone(&harness.workers[1]), Rc::clone(&harness.cluster), harness.now);
     second.borrow_mut().run(now, &cluster, |_| QueryOutcome::Answered);
     harness.answer(0);
-    assert!(harness.workers[0].borrow_mut().step(now));
+    assert!(harness.worker(0).step(now));
     let cluster = Rc::clone(&harness.cluster);
     harness.memory.after_read(".lease", move || {
         cluster.borrow_mut().nodes.insert("a4".to_owned(), "es-4".to_owned());
@@ -244,8 +227,7 @@ fn a_worker_replaced_during_a_write_does_no_harm() {
         harness.check_one(0, true);
         harness.check_one(1, true);
     }
-    harness.run_for(INTERVAL * 2);
-    harness.check();
+    harness.follow_for(INTERVAL * 2);
 }
 
 /// Returns corruptions of the value of a key.
@@ -264,7 +246,7 @@ fn corruptions() -> Vec<(&'static str, Corruption)> {
 /// Returns the keys of all published values: the lease, the cluster, i and j, and an alias of i.
 fn keys() -> Vec<String> {
     let mut harness = Harness::settled(1);
-    harness.cluster.borrow_mut().alias("i", "x", json!({}));
+    harness.cluster().alias("i", "x", json!({}));
     harness.run_for(INTERVAL);
     let keys = harness.memory.keys();
     assert_eq!(keys.len(), 5);
@@ -277,7 +259,7 @@ fn a_lost_or_corrupt_value_makes_a_worker_poll() {
     for (what, corrupt) in corruptions() {
         for key in keys.iter().map(Some).chain([None]) {
             let mut harness = Harness::settled(1);
-            harness.cluster.borrow_mut().alias("i", "x", json!({}));
+            harness.cluster().alias("i", "x", json!({}));
             harness.run_for(INTERVAL);
             match key {
                 Some(key) if what == "nothing" => harness.memory.lose(key),
@@ -285,16 +267,14 @@ fn a_lost_or_corrupt_value_makes_a_worker_poll() {
                 None => keys.iter().for_each(|key| harness.memory.put(key, &corrupt(&harness.memory.get(key)))),
             }
             harness.join(CONFIG);
-            harness.run_for(INTERVAL);
-            harness.check();
-            let asked: Vec<String> = harness.workers[1].borrow().asked.iter().map(ToString::to_string).collect();
+            harness.follow_for(INTERVAL);
+            let asked: Vec<String> = harness.worker(1).asked.iter().map(ToString::to_string).collect();
             assert!(asked.contains(&"overview".to_owned()), "{what} {key:?} {asked:?}");
             // The others then need no poll of their own.
             harness.forget();
             harness.join(CONFIG);
-            harness.run_for(Time::ZERO);
-            harness.check();
-            assert_eq!(harness.workers[2].borrow().asked, [], "{what} {key:?}");
+            harness.follow_for(Time::ZERO);
+            assert_eq!(harness.worker(2).asked, [], "{what} {key:?}");
         }
     }
 }
@@ -304,13 +284,11 @@ fn with_corrupt_shared_data_each_worker_polls_at_a_limited_rate() {
     for (what, corrupt) in corruptions() {
         let mut harness = Harness::new(3);
         harness.memory.corrupt(corrupt);
-        harness.run_for(INTERVAL * 2);
-        harness.check();
+        harness.follow_for(INTERVAL * 2);
         harness.forget();
-        harness.cluster.borrow_mut().create("k", &["n2"]);
-        harness.cluster.borrow_mut().alias("i", "x", json!({}));
-        harness.run_for(INTERVAL * 2);
-        harness.check();
+        harness.cluster().create("k", &["n2"]);
+        harness.cluster().alias("i", "x", json!({}));
+        harness.follow_for(INTERVAL * 2);
         // At most five polls in an interval.
         assert!(harness.count("overview") <= 30, "{what}: {} times", harness.count("overview"));
     }
@@ -321,13 +299,10 @@ fn a_value_lost_after_all_workers_read_it_does_no_harm() {
     for key in &keys() {
         let mut harness = Harness::settled(3);
         harness.memory.lose(key);
-        harness.run_for(INTERVAL * 2);
-        harness.check();
-        harness.cluster.borrow_mut().alias("i", "x", json!({}));
-        harness.cluster.borrow_mut().nodes.insert("a".to_owned(), "es-3".to_owned());
-        harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a")]);
-        harness.run_for(INTERVAL * 2);
-        harness.check();
+        harness.follow_for(INTERVAL * 2);
+        harness.cluster().alias("i", "x", json!({}));
+        harness.cluster().place_on_new("j", "a", "es-3");
+        harness.follow_for(INTERVAL * 2);
     }
 }
 
@@ -336,19 +311,16 @@ fn a_lease_lost_during_a_cycle_does_no_harm() {
     for kind in ["overview", "settings", "details of indices"] {
         let mut harness = Harness::settled(3);
         harness.now += INTERVAL;
-        harness.cluster.borrow_mut().nodes.insert("a".to_owned(), "es-3".to_owned());
-        harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("a")]);
+        harness.cluster().place_on_new("j", "a", "es-3");
         harness.stop_at(0, kind);
         let lease = harness.memory.keys().into_iter().find(|key| key.ends_with(".lease")).unwrap();
         harness.memory.lose(&lease);
         for worker in [1, 2] {
-            harness.workers[worker].borrow_mut().run(harness.now, &harness.cluster, |_| QueryOutcome::Answered);
+            harness.run_one(worker);
         }
-        harness.cluster.borrow_mut().nodes.insert("A".to_owned(), "es-4".to_owned());
-        harness.cluster.borrow_mut().change("j", |index| index.shards = vec![Shard::On("A")]);
+        harness.cluster().place_on_new("j", "A", "es-4");
         harness.answer(0);
-        harness.run_for(INTERVAL * 2);
-        harness.check();
+        harness.follow_for(INTERVAL * 2);
     }
 }
 
@@ -356,9 +328,9 @@ fn a_lease_lost_during_a_cycle_does_no_harm() {
 fn a_hurried_worker_gets_its_cycle_while_others_poll() {
     let mut harness = Harness::settled(3);
     harness.run_for(SECOND);
-    harness.cluster.borrow_mut().create("k", &["n2"]);
-    harness.workers[2].borrow_mut().cache.poll_soon(harness.now);
+    harness.cluster().create("k", &["n2"]);
+    harness.poll_soon(2);
     harness.run_for(Time::ZERO);
     assert!(harness.route(2, "k", "1").is_some());
-    assert_eq!(harness.workers[2].borrow().asked[0], StateQuery::Version);
+    assert_eq!(harness.worker(2).asked[0], StateQuery::Version);
 }

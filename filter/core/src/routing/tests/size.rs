@@ -9,7 +9,7 @@ use crate::Time;
 
 /// Adds `count` indices, each on one node.
 fn fill(harness: &Harness, count: usize) {
-    let mut cluster = harness.cluster.borrow_mut();
+    let mut cluster = harness.cluster();
     cluster.create("first", &["n0"]);
     let first = cluster.indices.remove("first").unwrap();
     for number in 0..count {
@@ -21,21 +21,20 @@ fn fill(harness: &Harness, count: usize) {
 fn reads_a_large_state_in_steps() {
     let mut harness = Harness::new(1);
     fill(&harness, 10_000);
-    let overview = harness.cluster.borrow().answer(&StateQuery::Overview.path()).to_string().len();
+    let overview = harness.cluster().answer(&StateQuery::Overview.path()).to_string().len();
     assert!(overview > 500_000);
     harness.run_for(Time::ZERO);
-    assert_eq!(harness.workers[0].borrow().asked[0], StateQuery::Overview);
+    assert_eq!(harness.worker(0).asked[0], StateQuery::Overview);
     let details = harness.count("details of indices");
     // The overview takes steps of 256 kB, and each answer with details one step. Then the results are published.
     let least = overview / (256 << 10) + details;
-    let pauses = harness.workers[0].borrow().pauses;
+    let pauses = harness.worker(0).pauses;
     assert!((least..least + 200).contains(&pauses), "{pauses} pauses, {least} steps at least");
     harness.check();
     harness.join(CONFIG);
-    harness.run_for(Time::ZERO);
-    harness.check();
+    harness.follow_for(Time::ZERO);
     // There are 255 buckets in steps of 32.
-    assert!((8..20).contains(&harness.workers[1].borrow().pauses), "{}", harness.workers[1].borrow().pauses);
+    assert!((8..20).contains(&harness.worker(1).pauses), "{}", harness.worker(1).pauses);
 }
 
 #[test]
@@ -48,10 +47,10 @@ fn every_query_fits_a_clusters_limit() {
         names.insert(format!("+{number}"));
     }
     // No cluster has a name like this.
-    harness.cluster.borrow_mut().create(&"n".repeat(5000), &["n0"]);
-    names.iter().for_each(|name| harness.cluster.borrow_mut().create(name, &["n0"]));
+    harness.cluster().create(&"n".repeat(5000), &["n0"]);
+    names.iter().for_each(|name| harness.cluster().create(name, &["n0"]));
     harness.run_for(Time::ZERO);
-    harness.cluster.borrow_mut().indices.remove(&"n".repeat(5000));
+    harness.cluster().indices.remove(&"n".repeat(5000));
     harness.check();
     assert!(harness.count("details of indices") > 10);
 }
@@ -60,7 +59,7 @@ fn every_query_fits_a_clusters_limit() {
 fn with_very_many_indices_only_the_first_and_the_wanted_are_loaded() {
     let mut harness = Harness::new(2);
     fill(&harness, 20_100);
-    harness.cluster.borrow_mut().alias("m20050", "x", json!({}));
+    harness.cluster().alias("m20050", "x", json!({}));
     harness.run_for(INTERVAL);
     let (first, beyond) = ("m00007", "m20090");
     for worker in [0, 1] {
@@ -71,14 +70,14 @@ fn with_very_many_indices_only_the_first_and_the_wanted_are_loaded() {
     // A worker that wants it queries it, even if it has never polled before.
     for (worker, name) in [(1, beyond), (0, "x")] {
         harness.forget();
-        harness.workers[worker].borrow_mut().cache.want(name);
-        harness.workers[worker].borrow_mut().cache.poll_soon(harness.now);
+        harness.worker(worker).cache.want(name);
+        harness.poll_soon(worker);
         harness.run_for(INTERVAL);
         assert!(harness.route(0, name, "1").is_some() && harness.route(1, name, "1").is_some(), "{name}");
         assert_eq!(harness.details().len(), 1);
     }
     // From then on its changes are followed.
-    harness.cluster.borrow_mut().change(beyond, |index| index.shards = vec![super::cluster::Shard::On("n2")]);
+    harness.cluster().change(beyond, |index| index.shards = vec![super::cluster::Shard::On("n2")]);
     harness.run_for(INTERVAL);
     assert_eq!(harness.route(0, beyond, "1").as_deref(), Some("up-es-2"));
 }
@@ -87,7 +86,7 @@ fn with_very_many_indices_only_the_first_and_the_wanted_are_loaded() {
 fn guess(harness: &mut Harness, seconds: u64, names: usize, others: &[&str]) {
     for second in 0..seconds {
         {
-            let mut worker = harness.workers[0].borrow_mut();
+            let mut worker = harness.worker(0);
             (0..names).for_each(|number| worker.cache.want(&format!("guess-{second}-{number}")));
             others.iter().for_each(|name| worker.cache.want(name));
             worker.cache.poll_soon(harness.now);
@@ -122,7 +121,7 @@ fn nonexistent_names_cause_no_extra_overviews_while_the_state_changes() {
     guess(&mut harness, 60, 1, &[]);
     harness.forget();
     for _ in 0..60 {
-        harness.cluster.borrow_mut().version += 1;
+        harness.cluster().version += 1;
         guess(&mut harness, 1, 1, &[]);
     }
     let overviews = harness.count("overview");
@@ -133,11 +132,11 @@ fn nonexistent_names_cause_no_extra_overviews_while_the_state_changes() {
 fn a_new_index_is_found_soon_despite_nonexistent_names() {
     let mut harness = large();
     guess(&mut harness, 300, 1, &[]);
-    harness.cluster.borrow_mut().create("today", &["n2"]);
+    harness.cluster().create("today", &["n2"]);
     guess(&mut harness, INTERVAL.as_secs() + 1, 2000, &["today"]);
     assert_eq!(harness.route(0, "today", "1").as_deref(), Some("up-es-2"));
     // The next one is found at once.
-    harness.cluster.borrow_mut().create("tomorrow", &["n1"]);
+    harness.cluster().create("tomorrow", &["n1"]);
     guess(&mut harness, 2, 2000, &["tomorrow"]);
     assert_eq!(harness.route(0, "tomorrow", "1").as_deref(), Some("up-es-1"));
 }
