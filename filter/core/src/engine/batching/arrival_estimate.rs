@@ -77,36 +77,20 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_waits_for_the_usual_requests_except_stragglers() {
-        let (arrival_estimate, now) = after(&[80; 20]);
-        assert!(!arrival_estimate.is_enough(5 + 60, now));
-        assert!(arrival_estimate.is_enough(5 + 70, now));
-    }
-
-    #[test]
-    fn the_wait_for_requests_is_bounded() {
-        let (arrival_estimate, now) = after(&[80; 20]);
-        assert!(!arrival_estimate.is_enough(5, now + MOMENT - Time::from_nanos(1)));
-        assert!(arrival_estimate.is_enough(5, now + MOMENT));
-    }
-
-    #[test]
-    fn a_lone_client_never_waits() {
-        let (arrival_estimate, now) = after(&[1; 100]);
-        assert!(arrival_estimate.is_enough(5, now));
-    }
-
-    #[test]
-    fn without_expected_requests_later_requests_do_not_wait() {
-        let (arrival_estimate, now) = after(&[]);
-        assert!(arrival_estimate.is_enough(5, now) && arrival_estimate.is_enough(1, now));
-    }
-
-    #[test]
-    fn the_estimate_drops_when_clients_do_not_return() {
-        let mut batches = vec![80; 20];
-        batches.extend([0; 20]);
-        let (arrival_estimate, now) = after(&batches);
-        assert!(arrival_estimate.is_enough(5, now));
+    fn a_hold_waits_a_moment_for_the_requests_that_usually_arrive() {
+        let (usual, none) = (vec![80; 20], vec![0; 20]);
+        for (name, batches, requests, later, is_enough) in [
+            ("some are missing", usual.clone(), 5 + 60, Time::ZERO, false),
+            ("only stragglers are missing", usual.clone(), 5 + 70, Time::ZERO, true),
+            ("the moment is not over", usual.clone(), 5, MOMENT - Time::from_nanos(1), false),
+            ("the moment is over", usual.clone(), 5, MOMENT, true),
+            ("a lone client never waits", vec![1; 100], 5, Time::ZERO, true),
+            ("none is expected", Vec::new(), 5, Time::ZERO, true),
+            ("none is expected, and fewer are there", Vec::new(), 1, Time::ZERO, true),
+            ("clients do not return", [usual, none].concat(), 5, Time::ZERO, true),
+        ] {
+            let (arrival_estimate, now) = after(&batches);
+            assert_eq!(arrival_estimate.is_enough(requests, now + later), is_enough, "{name}");
+        }
     }
 }

@@ -13,7 +13,7 @@ const JUST_BEFORE: Duration = Duration::from_millis(49);
 
 fn quiet(config: &Value) -> Harness {
     // Late batches would give their slots back.
-    Harness::quiet(&with(json!({"hold": {"late_after": "1h"}}), &config))
+    Harness::quiet(&with(json!({"hold": {"late_after": "1h"}}), config))
 }
 
 /// Sends a request to es-0 with this identity. Each number has a separate caller.

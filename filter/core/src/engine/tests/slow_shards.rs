@@ -20,8 +20,7 @@ fn harness(config: Value) -> Harness {
 
 /// Sends a request with one document for each of these shards. Shards 0 and 3 are on es-0.
 fn write(harness: &mut Harness, shards: &[u32]) -> u32 {
-    let id = harness.write(&shards.iter().map(|shard| id_of(*shard, 0)).collect::<Vec<_>>());
-    id
+    harness.write(&shards.iter().map(|shard| id_of(*shard, 0)).collect::<Vec<_>>())
 }
 
 /// Returns the shards of each batch in flight, oldest first.
