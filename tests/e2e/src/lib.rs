@@ -17,8 +17,10 @@
 //! ```
 
 mod clients;
+pub mod envoy_config;
 mod example_clients;
 mod guarded;
+pub mod gzip;
 pub mod lines;
 pub mod load;
 mod nodes;
@@ -36,7 +38,8 @@ pub use nodes::{
 };
 pub use relay::Wiretap;
 pub use scene::{
-    Answer, ListenerFile, RealScene, Scene, SceneOptions, check_filter, forced_trap, transport_bytes, wait_for_state,
+    Answer, ListenerFile, RealScene, Scene, SceneOptions, bulk_request, check_filter, forced_trap, replace_file,
+    replace_in_file, transport_bytes, wait_for_state,
 };
 pub use shared_clusters::{LentCluster, Nodes, SharedClusters, in_front_of};
 pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};

@@ -7,22 +7,23 @@ pub fn index(index: &str, id: &str, n: u64) -> String {
     with_source("index", index, id, &json!({"n": n}).to_string())
 }
 
-/// Returns a `create` operation.
+/// Returns an `index` operation for each of these numbers, which is also its id.
+pub fn documents(name: &str, numbers: std::ops::Range<usize>) -> String {
+    numbers.map(|n| index(name, &n.to_string(), n as u64)).collect()
+}
+
 pub fn create(index: &str, id: &str, n: u64) -> String {
     with_source("create", index, id, &json!({"n": n}).to_string())
 }
 
-/// Returns an `update` operation.
 pub fn update(index: &str, id: &str, n: u64) -> String {
     with_source("update", index, id, &json!({"doc": {"n": n}}).to_string())
 }
 
-/// Returns a `delete` operation.
 pub fn delete(index: &str, id: &str) -> String {
     format!("{}\n", json!({"delete": {"_index": index, "_id": id}}))
 }
 
-/// Returns an operation with this source.
 pub fn with_source(action: &str, index: &str, id: &str, source: &str) -> String {
     format!("{}\n{source}\n", json!({action: {"_index": index, "_id": id}}))
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -51,12 +51,8 @@ impl SharedClusters {
     }
 
     /// Lends the cluster of this name to one test at a time, which may change its settings, or kill or pause its nodes.
-    pub async fn lend(&self, name: &str, distribution: Distribution, profile: Profile) -> Result<LentCluster> {
-        self.lend_with(name, distribution, profile, &json!({})).await
-    }
-
-    /// Does the same as [`lend`](Self::lend), with these settings of all nodes.
-    pub async fn lend_with(
+    /// Its nodes have these settings.
+    pub async fn lend(
         &self,
         name: &str,
         distribution: Distribution,
@@ -104,7 +100,6 @@ impl LentCluster {
         Ok(())
     }
 
-    /// Returns the names and addresses of the nodes.
     pub fn nodes(&self) -> Nodes {
         nodes_of(&self.cluster)
     }
@@ -131,7 +126,7 @@ pub fn in_front_of(options: EnvoyOptions, nodes: &[(String, SocketAddr)]) -> Env
 }
 
 fn entry<T: Default>(places: &Mutex<BTreeMap<String, Arc<T>>>, name: &str) -> Arc<T> {
-    Arc::clone(places.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default())
+    Arc::clone(places.lock().unwrap().entry(name.to_owned()).or_default())
 }
 
 fn nodes_of(cluster: &Cluster) -> Nodes {

@@ -22,7 +22,6 @@ pub struct Http2Client {
 }
 
 impl Http2Client {
-    /// Connects.
     pub async fn connect(to: SocketAddr) -> Result<Self> {
         let stream = TokioIo::new(TcpStream::connect(to).await?);
         let (requests, connection) = http2::handshake(TokioExecutor::new(), stream).await?;

@@ -22,7 +22,6 @@ impl RawClient {
         Ok(Self { stream })
     }
 
-    /// Sends raw bytes.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.stream.write_all(bytes.as_ref()).await.context("cannot send")
     }
@@ -58,6 +57,15 @@ impl RawClient {
         self.send(chunk).await
     }
 
+    /// Sends a whole bulk request, its body in chunks of this size. `end` is the last chunk, which may have trailers.
+    pub async fn send_in_chunks(&mut self, path: &str, body: &[u8], size: usize, end: &str) -> Result<()> {
+        self.send_head(path, "transfer-encoding: chunked").await?;
+        for piece in body.chunks(size) {
+            self.send_chunk(piece).await?;
+        }
+        self.send(end).await
+    }
+
     /// Reads a whole response, which must be 200, until the connection closes. Returns its JSON.
     pub async fn json(mut self) -> Result<Value> {
         let text = self.read_to_end().await?;
@@ -82,7 +90,6 @@ impl RawClient {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Reads until the connection closes.
     pub async fn read_to_end(&mut self) -> Result<String> {
         let mut bytes = Vec::new();
         tokio::time::timeout(LIMIT, self.stream.read_to_end(&mut bytes))

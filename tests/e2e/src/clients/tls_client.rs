@@ -21,13 +21,11 @@ use crate::{Authority, Identity};
 pub struct TlsClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
 impl TlsClient {
-    /// Creates an HTTP/1.1 client that trusts the servers of an authority.
     pub fn http1(trusted: &Authority, identity: Option<&Identity>) -> Result<Self> {
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls(trusted, identity)?).https_only();
         Ok(Self::of(connector.enable_http1().build()))
     }
 
-    /// Creates an HTTP/2 client that trusts the servers of an authority.
     pub fn http2(trusted: &Authority, identity: Option<&Identity>) -> Result<Self> {
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls(trusted, identity)?).https_only();
         Ok(Self::of(connector.enable_http2().build()))

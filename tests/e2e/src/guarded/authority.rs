@@ -12,14 +12,11 @@ pub struct Authority {
 /// The certificate and private key (PEM) of a server or client.
 #[derive(Debug)]
 pub struct Identity {
-    /// The certificate.
     pub certificate: String,
-    /// The private key.
     pub key: String,
 }
 
 impl Authority {
-    /// Creates an authority with a self-signed certificate.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "the cluster's CA");
@@ -32,6 +29,11 @@ impl Authority {
     /// Issues a certificate for a DNS name or an IP address.
     pub fn sign(&self, name: &str) -> Result<Identity> {
         self.sign_params(&CertificateParams::new([name.to_owned()])?)
+    }
+
+    /// Issues certificates for `es-0.internal`, `es-1.internal` and `es-2.internal`.
+    pub fn sign_nodes(&self) -> Result<Vec<Identity>> {
+        (0..3).map(|node| self.sign(&format!("es-{node}.internal"))).collect()
     }
 
     /// Issues a certificate for a URI.

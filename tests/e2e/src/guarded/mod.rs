@@ -18,7 +18,6 @@ use crate::{FakeCluster, Wiretap};
 /// The clients that the nodes admit.
 #[derive(Debug)]
 pub enum Guests {
-    /// All clients.
     All,
     /// Users, given as the lines of an htpasswd file.
     Users(&'static str),
@@ -26,7 +25,6 @@ pub enum Guests {
     Keys(&'static [&'static str]),
     /// Clients with a certificate that this authority has signed.
     Certified {
-        /// The authority's certificate (PEM).
         authority: String,
         /// Whether the nodes offer HTTP/2.
         http2: bool,
@@ -79,12 +77,10 @@ impl GuardedNodes {
         Ok(Self { wiretaps, admitted, guards })
     }
 
-    /// Returns the addresses at which Envoy reaches the nodes.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.wiretaps.iter().map(|wiretap| wiretap.address).collect()
     }
 
-    /// Stops the guards.
     pub async fn end(self) -> Result<()> {
         self.guards.stop().await
     }

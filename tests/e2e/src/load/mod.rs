@@ -18,10 +18,8 @@ pub use probe::{Latency, Pace, Probe};
 pub use tally::{Count, Tally};
 pub use writer::Writer;
 
-/// How long the throughput is measured.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The interval between two looks at the number of requests.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The time limit for the throughput to recover.
@@ -30,9 +28,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// Writers that write continuously.
 #[derive(Debug)]
 pub struct Load {
-    /// The index that the writers write to.
     pub index: String,
-    /// The outcomes of the writers' requests so far.
     pub tally: Arc<Tally>,
     /// Each writer holds a read lock while a request of it is in flight.
     way: Arc<RwLock<()>>,
@@ -40,7 +36,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts all writers.
     pub fn start(index: &str, writers: impl IntoIterator<Item = Writer>) -> Self {
         let (tally, way) = (Arc::new(Tally::default()), Arc::new(RwLock::new(())));
         let mut clients = Clients::default();

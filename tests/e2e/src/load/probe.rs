@@ -15,12 +15,9 @@ pub struct Probe {
     thread: JoinHandle<Result<Latency>>,
 }
 
-/// A probe's results.
 #[derive(Debug, Default)]
 pub struct Latency {
-    /// The highest latency.
     pub longest: Duration,
-    /// The first error.
     pub error: Option<anyhow::Error>,
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
@@ -9,13 +9,11 @@ use anyhow::{Result, bail, ensure};
 /// Counts what happens to a load's requests.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Requests that were sent.
     pub requests: Count,
     /// Operations that were acknowledged.
     pub acknowledged: Count,
     /// Requests whose connection broke.
     pub broken: Count,
-    /// Requests that were refused.
     pub refused: Count,
     /// Requests that a client sent again.
     pub repeated: Count,
@@ -27,7 +25,6 @@ pub struct Tally {
     failed: Mutex<BTreeMap<u16, Failed>>,
 }
 
-/// Operations that failed with one status.
 #[derive(Debug)]
 struct Failed {
     operations: u64,
@@ -40,12 +37,10 @@ struct Failed {
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds to the count.
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Returns the count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -54,31 +49,29 @@ impl Count {
 impl Tally {
     /// Counts operations that failed with this status, as this item or this answer says.
     pub fn fail(&self, status: u16, operations: u64, told: impl fmt::Display) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.failed.lock().unwrap();
         let failed = failed.entry(status).or_insert_with(|| Failed { operations: 0, example: told.to_string() });
         failed.operations += operations;
     }
 
     /// Records how long a client waited for an answer.
     pub fn took(&self, time: Duration) {
-        let mut longest = self.longest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut longest = self.longest.lock().unwrap();
         *longest = time.max(*longest);
     }
 
-    /// Returns the longest time that a client waited for an answer.
     pub fn longest(&self) -> Duration {
-        *self.longest.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.longest.lock().unwrap()
     }
 
-    /// Returns the failed operations by status.
     pub fn failed(&self) -> BTreeMap<u16, u64> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock().unwrap();
         failed.iter().map(|(status, failed)| (*status, failed.operations)).collect()
     }
 
     /// Returns an error if operations failed with any other status than these.
     pub fn expect_only(&self, statuses: &[u16]) -> Result<()> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock().unwrap();
         match failed.iter().find(|(status, _)| !statuses.contains(status)) {
             Some((status, Failed { operations, example })) => {
                 bail!("{operations} operations failed with {status}: {example}")

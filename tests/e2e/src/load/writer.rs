@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::{Client, Response};
 use fastrand::Rng;
-use hyper::Request;
 use serde_json::{Value, json};
 
 use super::{Ledger, Tally};
+use crate::bulk_request;
 
 /// A client that sends one request after the other, and records the answers.
 ///
@@ -21,7 +21,6 @@ pub struct Writer {
     rng: Rng,
     /// The number of operations in a request.
     operations: RangeInclusive<usize>,
-    /// The approximate size of a document, in bytes.
     bytes: usize,
     habit: Habit,
     /// The value of the header `authorization`.
@@ -29,7 +28,6 @@ pub struct Writer {
     is_patient: bool,
     /// The least time between the starts of two requests.
     period: Duration,
-    /// When the next request may start.
     due: Option<Instant>,
     /// The number of the next document, which identifies the operation that wrote it.
     next: u64,
@@ -38,7 +36,6 @@ pub struct Writer {
     ledger: Ledger,
 }
 
-/// The kind of operations that a writer sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// Operations of all kinds, on new and old documents.
@@ -58,7 +55,6 @@ struct Operation {
     is_old: bool,
 }
 
-/// The outcome of an operation that a client was told.
 enum Told {
     Done,
     NotDone,
@@ -69,7 +65,6 @@ enum Told {
 const ATTEMPTS: usize = 20;
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Returns whether the outcome of a request is unknown.
 fn is_unknown(answer: &Result<Response>) -> bool {
     match answer {
         Ok(response) => response.status.is_server_error(),
@@ -130,7 +125,6 @@ impl Writer {
         Self { period, ..self }
     }
 
-    /// Waits until the next request may start.
     pub async fn wait_due(&mut self) {
         // The first request is late by a part of the period, so that writers do not send at the same time.
         let due = self.due.unwrap_or_else(|| Instant::now() + self.period.mul_f64(fastrand::f64()));
@@ -138,7 +132,6 @@ impl Writer {
         self.due = Some(Instant::now() + self.period);
     }
 
-    /// Returns the ledger of all answers so far.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
     }
@@ -173,11 +166,8 @@ impl Writer {
     }
 
     async fn send(&self, body: &str) -> Result<Response> {
-        let mut request = Request::post(&self.url).header("content-type", "application/x-ndjson");
-        if let Some(tenant) = &self.tenant {
-            request = request.header("authorization", tenant);
-        }
-        self.client.send(request.body(body.to_owned().into())?).await
+        let headers: Vec<_> = self.tenant.iter().map(|tenant| ("authorization", tenant.as_str())).collect();
+        self.client.send(bulk_request(&self.url, &headers, body.to_owned())?).await
     }
 
     fn choose(&mut self) -> Operation {

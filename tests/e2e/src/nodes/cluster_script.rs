@@ -25,13 +25,11 @@ impl ClusterScript {
     }
 
     /// Adds an index, or replaces the index with the same name.
-    #[must_use]
     pub fn index(mut self, index: Index) -> Self {
         self.indices.insert(index.name.clone(), index);
         self
     }
 
-    /// Returns an index for modification.
     pub fn index_mut(&mut self, name: &str) -> Option<&mut Index> {
         self.indices.get_mut(name)
     }

@@ -1,9 +1,10 @@
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Client, port};
+use bulk_reshuffle_stack::{Response as Answer, port};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -15,9 +16,10 @@ use tokio::net::TcpStream;
 
 use super::reaction::{Body, json_response};
 use super::recorded::Journal;
-use super::{ClusterScript, Reaction, Recorded};
+use super::{ClusterScript, Gate, Item, Reaction, Recorded};
 use crate::lines;
 use crate::relay::Server;
+use crate::shared_clusters::Nodes;
 
 /// Servers on loopback that act as the nodes of a cluster and follow the test's script.
 ///
@@ -32,7 +34,6 @@ pub struct FakeCluster {
 type React = Arc<dyn Fn(&Recorded) -> Reaction + Send + Sync>;
 type ReactToQuestion = Arc<dyn Fn(&Recorded) -> Option<Reaction> + Send + Sync>;
 
-/// The state that all nodes share.
 struct Shared {
     script: Mutex<ClusterScript>,
     react: Mutex<React>,
@@ -48,7 +49,6 @@ impl fmt::Debug for Shared {
 }
 
 impl FakeCluster {
-    /// Starts the nodes.
     pub async fn start(script: ClusterScript) -> Result<Self> {
         let number = script.nodes;
         let shared = Arc::new(Shared {
@@ -68,24 +68,27 @@ impl FakeCluster {
     /// Starts servers that record requests and forward them, each to one of these nodes of a real cluster.
     pub async fn in_front_of(nodes: &[SocketAddr]) -> Result<Self> {
         let cluster = Self::start(ClusterScript::new(nodes.len())).await?;
-        let (client, nodes) = (Client::new(), nodes.to_vec());
-        let forward = move |request: &Recorded| match nodes.get(request.node) {
-            Some(node) => Reaction::Forward(Box::new(client.clone()), *node),
-            None => Reaction::Reset,
-        };
+        let forward = Reaction::forward_to(nodes.to_vec());
         cluster.react(forward.clone());
         cluster.react_to_state_queries(move |request| Some(forward(request)));
         Ok(cluster)
     }
 
-    /// Returns the nodes' addresses.
+    /// Does the same for named nodes. Returns also their names with the servers' addresses.
+    pub async fn relay(nodes: &Nodes) -> Result<(Self, Nodes)> {
+        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
+        let relay = Self::in_front_of(&addresses).await?;
+        let named = nodes.iter().map(|(name, _)| name.clone()).zip(relay.addresses()).collect();
+        Ok((relay, named))
+    }
+
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.nodes.iter().map(|node| node.address)
     }
 
     /// Sets the nodes' reaction to bulk requests from now on.
     pub fn react(&self, react: impl Fn(&Recorded) -> Reaction + Send + Sync + 'static) {
-        *lock(&self.shared.react) = Arc::new(react);
+        *self.shared.react.lock().unwrap() = Arc::new(react);
     }
 
     /// Sets one node's reaction to bulk requests from now on. The other nodes carry them out.
@@ -93,21 +96,50 @@ impl FakeCluster {
         self.react(move |request| if request.node == node { reaction.clone() } else { Reaction::items() });
     }
 
+    /// Sets the reaction to this many next bulk requests. The nodes carry out the rest.
+    pub fn react_first(&self, count: usize, reaction: Reaction) {
+        let seen = AtomicUsize::new(0);
+        self.react(move |_| match seen.fetch_add(1, Ordering::Relaxed) < count {
+            true => reaction.clone(),
+            false => Reaction::items(),
+        });
+    }
+
+    /// Makes the nodes carry out bulk requests only once the returned gate is open.
+    pub fn hold(&self) -> Gate {
+        self.hold_if(|_| true)
+    }
+
+    /// Does the same for the bulk requests that satisfy a condition. The nodes carry out the others at once.
+    pub fn hold_if(&self, is_held: impl Fn(&Recorded) -> bool + Send + Sync + 'static) -> Gate {
+        self.react_with_gate(move |request, gate| match is_held(request) {
+            true => Reaction::items().after(gate),
+            false => Reaction::items(),
+        })
+    }
+
+    /// Sets the nodes' reaction to bulk requests, which may wait for the returned gate.
+    pub fn react_with_gate(&self, react: impl Fn(&Recorded, &Gate) -> Reaction + Send + Sync + 'static) -> Gate {
+        let gate = Gate::closed();
+        let closed = gate.clone();
+        self.react(move |request| react(request, &closed));
+        gate
+    }
+
     /// Sets the nodes' reaction to all other requests from now on. If it returns `None`, they answer from the script.
     pub fn react_to_state_queries(&self, react: impl Fn(&Recorded) -> Option<Reaction> + Send + Sync + 'static) {
-        *lock(&self.shared.react_to_state_query) = Arc::new(react);
+        *self.shared.react_to_state_query.lock().unwrap() = Arc::new(react);
     }
 
     /// Changes the cluster state, and increments its version.
     pub fn change(&self, change: impl FnOnce(&mut ClusterScript)) {
-        let mut script = lock(&self.shared.script);
+        let mut script = self.shared.script.lock().unwrap();
         change(&mut script);
         script.next_version();
     }
 
-    /// Returns the current script.
     pub fn script(&self) -> ClusterScript {
-        lock(&self.shared.script).clone()
+        self.shared.script.lock().unwrap().clone()
     }
 
     /// Returns an id of the index `books` whose primary is on this node; each number yields a different id.
@@ -120,12 +152,25 @@ impl FakeCluster {
         Ok(lines::index("books", &self.book(node, number)?, u64::try_from(number)?))
     }
 
+    /// Returns the lines of an operation on each node: see [`write_book`](Self::write_book).
+    pub fn write_books(&self, number: usize) -> String {
+        (0..self.nodes.len()).map(|node| self.write_book(node, number).unwrap()).collect()
+    }
+
+    /// Checks that an answer has the items of [`write_books`](Self::write_books).
+    pub fn check_books(&self, number: usize, answer: &Answer) -> Result<()> {
+        let items = Item::read_all(answer)?;
+        let found: Vec<_> = items.into_iter().map(|item| (item.id.clone(), item.number(), item.status)).collect();
+        let expected = (0..self.nodes.len()).map(|node| Ok((self.book(node, number)?, Some(number as u64), 201)));
+        anyhow::ensure!(found == expected.collect::<Result<Vec<_>>>()?, "{found:?}");
+        Ok(())
+    }
+
     /// Returns the bulk requests in the order of arrival.
     pub fn bulks(&self) -> Vec<Recorded> {
         self.shared.bulks.read()
     }
 
-    /// Returns the bulk requests that one node received.
     pub fn bulks_at(&self, node: usize) -> Vec<Recorded> {
         self.bulks().into_iter().filter(|request| request.node == node).collect()
     }
@@ -142,17 +187,14 @@ impl FakeCluster {
         self.shared.others.read()
     }
 
-    /// Waits until the bulk requests satisfy a condition.
     pub async fn wait_for_bulks(&self, what: &str, is_so: impl FnMut(&[Recorded]) -> bool) -> Result<Vec<Recorded>> {
         self.shared.bulks.wait_for(what, is_so).await
     }
 
-    /// Waits until the other requests satisfy a condition.
     pub async fn wait_for_others(&self, what: &str, is_so: impl FnMut(&[Recorded]) -> bool) -> Result<Vec<Recorded>> {
         self.shared.others.wait_for(what, is_so).await
     }
 
-    /// Clears the recorded requests.
     pub fn forget(&self) {
         self.shared.bulks.clear();
         self.shared.others.clear();
@@ -181,13 +223,13 @@ impl Shared {
     /// Returns a node's response; an error closes the connection.
     async fn answer(&self, request: Recorded) -> Result<Response<Body>> {
         if request.is_bulk() {
-            let react = Arc::clone(&lock(&self.react));
+            let react = Arc::clone(&self.react.lock().unwrap());
             // Before the test can see the request and change the reaction.
             let reaction = react(&request);
             self.bulks.write(request.clone());
             return reaction.respond(&request).await;
         }
-        let react = Arc::clone(&lock(&self.react_to_state_query));
+        let react = Arc::clone(&self.react_to_state_query.lock().unwrap());
         let reaction = react(&request);
         self.others.write(request.clone());
         match reaction {
@@ -198,7 +240,7 @@ impl Shared {
 
     /// Returns the answer from the script, or else a description of the request.
     fn truth(&self, request: &Recorded) -> Result<Value> {
-        let script = lock(&self.script);
+        let script = self.script.lock().unwrap();
         Ok(match request.path() {
             "/_cluster/state/version" => script.version(),
             path if path.starts_with("/_cluster/state/") => script.state()?,
@@ -214,12 +256,6 @@ impl Shared {
     }
 }
 
-/// A test that panicked while it held the lock has failed already.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Starts the node with this number at this address, for HTTP/1.1 and HTTP/2.
 async fn start_node(address: SocketAddr, number: usize, shared: Arc<Shared>) -> Result<Server> {
     Server::start(address, move |stream| serve(stream, number, Arc::clone(&shared))).await
 }
@@ -249,6 +285,8 @@ async fn record(node: usize, request: Request<Incoming>) -> Result<Recorded> {
 
 #[cfg(test)]
 mod tests {
+    use bulk_reshuffle_stack::Client;
+
     use super::*;
 
     #[tokio::test]

@@ -4,7 +4,6 @@ use anyhow::{Context, Result};
 use bulk_reshuffle::routing::{Formula, hash};
 use serde_json::{Map, Value, json};
 
-/// An index of the fake cluster.
 #[derive(Debug, Clone)]
 pub struct Index {
     pub(crate) name: String,
@@ -30,27 +29,22 @@ impl Index {
     }
 
     /// Adds an alias with the details that `GET /_alias` reports.
-    #[must_use]
     pub fn alias(mut self, name: &str, details: Value) -> Self {
         self.aliases.insert(name.into(), details);
         self
     }
 
     /// Sets a setting under `index.`. Numbers are strings, as a cluster reports them.
-    #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.insert(name.into(), value.into());
         self
     }
 
-    /// Closes the index.
-    #[must_use]
     pub fn closed(self) -> Self {
         Self { open: false, ..self }
     }
 
     /// Leaves a shard's primary unassigned.
-    #[must_use]
     pub fn unassigned(mut self, shard: usize) -> Self {
         self.move_primary(shard, None);
         self
@@ -63,7 +57,6 @@ impl Index {
         }
     }
 
-    /// Returns the shard of a document with this routing value or id.
     pub fn shard(&self, routing: &str) -> Result<usize> {
         let formula = Formula::of_index(self.created, self.shards()?, self.routing_shards()?);
         let formula = formula.map_err(|why| anyhow::anyhow!("the index has no formula: {}", why.name()))?;
@@ -84,7 +77,6 @@ impl Index {
         Ok(self.shards()?.saturating_mul(128))
     }
 
-    /// Returns the index's part of `metadata` in the cluster state of this version.
     pub(crate) fn metadata(&self, version: u64) -> Result<Value> {
         let mut settings = self.settings.clone();
         settings.insert("uuid".into(), self.name.as_str().into());
@@ -99,7 +91,6 @@ impl Index {
         }))
     }
 
-    /// Returns the index's part of `routing_table` in the cluster state.
     pub(crate) fn routing_table(&self) -> Value {
         let copy = |node: &Option<usize>| match node {
             Some(node) => json!([{"primary": true, "state": "STARTED", "node": format!("id-of-es-{node}")}]),

@@ -28,32 +28,26 @@ impl fmt::Debug for Items {
 
 impl Items {
     /// Sets `took`, in milliseconds.
-    #[must_use]
     pub fn took(self, took: u64) -> Self {
         Self { took, ..self }
     }
 
-    /// Adds a header to those of every answer.
-    #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
     /// Changes the items, for example to errors or to wrong items.
-    #[must_use]
     pub fn change(self, change: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> Self {
         Self { change: Some(Arc::new(change)), ..self }
     }
 
-    /// Returns the headers to send.
     pub(crate) fn headers(&self) -> Vec<(String, String)> {
         let usual = [("content-type", "application/json; charset=UTF-8"), ("x-elastic-product", "Elasticsearch")];
         let usual = usual.map(|(name, value)| (name.to_owned(), value.to_owned()));
         usual.into_iter().chain(self.headers.clone()).collect()
     }
 
-    /// Returns the body to send.
     pub(crate) fn body(&self, request: &Recorded) -> Result<Vec<u8>> {
         let operations = request.operations()?;
         let mut items: Vec<Value> =
@@ -95,11 +89,8 @@ fn item(operation: &Received, position: usize) -> Value {
 pub struct Item {
     /// `index`, `create`, `update` or `delete`.
     pub action: String,
-    /// The document's id.
     pub id: String,
-    /// The operation's status.
     pub status: u64,
-    /// All fields of the item.
     pub fields: Value,
 }
 
@@ -110,7 +101,11 @@ impl Item {
         Self::of_answer(&response.json()?)
     }
 
-    /// Reads the items of an answer's body.
+    /// Returns the number and the status of each item of an answer, which must be 200.
+    pub fn outcomes(response: &Response) -> Result<Vec<(Option<u64>, u64)>> {
+        Ok(Self::read_all(response)?.iter().map(|item| (item.number(), item.status)).collect())
+    }
+
     pub fn of_answer(answer: &Value) -> Result<Vec<Self>> {
         let items = answer["items"].as_array().with_context(|| format!("no items in {answer}"))?;
         let errors = answer["errors"].as_bool().context("no `errors`")?;
@@ -119,7 +114,6 @@ impl Item {
         Ok(items)
     }
 
-    /// Returns the type of the item's error.
     pub fn error(&self) -> Option<&str> {
         self.fields.pointer("/error/type")?.as_str()
     }

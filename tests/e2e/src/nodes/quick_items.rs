@@ -25,24 +25,19 @@ pub struct QuickItem<'a> {
     pub id: &'a str,
     /// The operation's place in the order of arrival, unless the item is an error.
     pub number: Option<u64>,
-    /// The operation's status.
     pub status: u16,
 }
 
 impl QuickItems {
     /// Makes every item an error of this status with a reason of this many bytes.
-    #[must_use]
     pub fn errors(self, status: u16, bytes: usize) -> Self {
         Self { error: Some((status, "e".repeat(bytes).into())), ..self }
     }
 
-    /// Returns the items in reverse order.
-    #[must_use]
     pub fn reversed(self) -> Self {
         Self { reversed: true, ..self }
     }
 
-    /// Returns the answer to a batch.
     pub fn answer(&self, batch: &Recorded) -> Result<Reaction> {
         let index = batch.path().strip_suffix("/_bulk").unwrap_or_default().trim_start_matches('/');
         let plain = batch.plain()?;
@@ -105,7 +100,6 @@ impl<'a> QuickItem<'a> {
     }
 }
 
-/// Returns the action lines.
 fn action_lines(body: &str) -> impl Iterator<Item = &str> {
     let mut lines = body.split('\n').filter(|line| !line.is_empty());
     std::iter::from_fn(move || {

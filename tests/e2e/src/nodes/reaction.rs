@@ -30,11 +30,9 @@ pub enum Reaction {
     Late(Duration, Box<Reaction>),
 }
 
-/// The body of a fake node's response.
 pub(crate) type Body = Either<Full<Bytes>, Channel<Bytes, std::io::Error>>;
 
 impl Reaction {
-    /// Carries the request out.
     pub fn items() -> Self {
         Self::Items(Items::default())
     }
@@ -51,25 +49,27 @@ impl Reaction {
         Self::Status(200, json_content(), body.into())
     }
 
-    /// Never answers.
+    /// Returns a reaction that forwards each node's requests to the server with the same position in this list.
+    pub fn forward_to(servers: Vec<SocketAddr>) -> impl Fn(&Recorded) -> Self + Clone {
+        let client = Client::new();
+        move |request| Self::Forward(Box::new(client.clone()), servers[request.node])
+    }
+
     pub fn hang() -> Self {
         Self::items().after(&Gate::closed())
     }
 
     /// Delays the reaction until the gate is open.
-    #[must_use]
     pub fn after(self, gate: &Gate) -> Self {
         Self::After(gate.clone(), Box::new(self))
     }
 
     /// Delays the reaction by this time.
-    #[must_use]
     pub fn late(self, time: Duration) -> Self {
         Self::Late(time, Box::new(self))
     }
 
     /// Adds a header to the answer, if there is one.
-    #[must_use]
     pub fn header(self, name: &str, value: &str) -> Self {
         match self {
             Self::Items(items) => Self::Items(items.header(name, value)),
@@ -145,7 +145,6 @@ async fn forward(client: &Client, to: SocketAddr, recorded: &Recorded) -> Result
     Ok(response)
 }
 
-/// Returns a JSON response.
 pub(crate) fn json_response(value: &serde_json::Value) -> Result<Response<Body>> {
     response(200, &json_content(), Either::Left(value.to_string().into()))
 }
@@ -154,14 +153,7 @@ pub(crate) fn json_response(value: &serde_json::Value) -> Result<Response<Body>>
 #[derive(Debug, Clone)]
 pub struct Gate(watch::Sender<bool>);
 
-impl Default for Gate {
-    fn default() -> Self {
-        Self::closed()
-    }
-}
-
 impl Gate {
-    /// Creates a closed gate.
     pub fn closed() -> Self {
         Self(watch::Sender::new(false))
     }
@@ -171,7 +163,6 @@ impl Gate {
         self.0.send_replace(true);
     }
 
-    /// Waits until the gate is open.
     pub(crate) async fn pass(&self) {
         // An error would mean that the sender was dropped, but `self` holds it.
         self.0.subscribe().wait_for(|open| *open).await.ok();

@@ -1,27 +1,22 @@
-use std::io::Read;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
-use flate2::read::GzDecoder;
 use hyper::{HeaderMap, Method, Version};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::gzip;
+
 /// A request that arrived at a fake node, read to its end.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// The node's number.
     pub node: usize,
-    /// The HTTP version.
     pub version: Version,
-    /// The method.
     pub method: Method,
     /// Path and query.
     pub target: String,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
 }
 
@@ -31,7 +26,6 @@ impl Recorded {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// Returns whether this is a bulk request.
     pub fn is_bulk(&self) -> bool {
         matches!(self.method, Method::POST | Method::PUT) && self.path().ends_with("/_bulk")
     }
@@ -41,22 +35,15 @@ impl Recorded {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// Returns the body, inflated if its `content-encoding` is gzip.
     pub fn plain(&self) -> Result<Vec<u8>> {
-        let mut plain = Vec::new();
-        match self.header("content-encoding") {
-            Some("gzip") => GzDecoder::new(self.body.as_ref()).read_to_end(&mut plain).context("not gzip")?,
-            _ => self.body.as_ref().read_to_end(&mut plain)?,
-        };
-        Ok(plain)
+        gzip::plain(&self.headers, &self.body)
     }
 
-    /// Returns the operations of a bulk request.
     pub fn operations(&self) -> Result<Vec<Received>> {
         let default_index = self.path().strip_suffix("/_bulk").unwrap_or_default().trim_start_matches('/');
         Received::read_all(&self.plain()?, default_index)
@@ -76,17 +63,14 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// Returns the requests so far.
     pub(crate) fn read(&self) -> Vec<Recorded> {
         self.0.borrow().clone()
     }
 
-    /// Appends a request.
     pub(crate) fn write(&self, request: Recorded) {
         self.0.send_modify(|requests| requests.push(request));
     }
 
-    /// Removes the requests so far.
     pub(crate) fn clear(&self) {
         self.0.send_modify(Vec::clear);
     }

@@ -18,7 +18,6 @@ pub use wiretap::Wiretap;
 /// A TCP relay in front of other servers. Dropping it closes the port and all connections.
 #[derive(Debug)]
 pub struct Relay {
-    /// The relay's address.
     pub address: SocketAddr,
     _server: Server,
 }

@@ -12,7 +12,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server at this address, which serves each connection by this function.
     pub(crate) async fn start<F>(
         address: SocketAddr,
         serve: impl FnMut(TcpStream) -> F + Send + 'static,

@@ -1,5 +1,5 @@
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use bulk_reshuffle_stack::port;
@@ -9,7 +9,6 @@ use super::{Relay, Sender, Verdict};
 /// A relay between Envoy and a node that records the bytes that Envoy sends.
 #[derive(Debug)]
 pub struct Wiretap {
-    /// The relay's address.
     pub address: SocketAddr,
     heard: Heard,
     _relay: Relay,
@@ -19,23 +18,21 @@ pub struct Wiretap {
 type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
 
 impl Wiretap {
-    /// Starts a relay at a free port.
     pub async fn start(node: SocketAddr) -> Result<Self> {
         Self::start_at(port::loopback(port::free()?), node).await
     }
 
-    /// Starts a relay at this address.
     pub async fn start_at(address: SocketAddr, node: SocketAddr) -> Result<Self> {
         let heard = Heard::default();
         let noted = Arc::clone(&heard);
         let watch = move || {
             let number = {
-                let mut heard = lock(&noted);
+                let mut heard = noted.lock().unwrap();
                 heard.push(Vec::new());
                 heard.len() - 1
             };
             move |sender, bytes: &[u8]| {
-                if let (Sender::Client, Some(connection)) = (sender, lock(&noted).get_mut(number)) {
+                if let (Sender::Client, Some(connection)) = (sender, noted.lock().unwrap().get_mut(number)) {
                     connection.extend_from_slice(bytes);
                 }
                 Verdict::Pass
@@ -47,10 +44,6 @@ impl Wiretap {
 
     /// Returns the bytes that Envoy has sent so far, for each connection.
     pub fn heard(&self) -> Vec<Vec<u8>> {
-        lock(&self.heard).clone()
+        self.heard.lock().unwrap().clone()
     }
-}
-
-fn lock(heard: &Heard) -> MutexGuard<'_, Vec<Vec<u8>>> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }

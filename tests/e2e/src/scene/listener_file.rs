@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::Envoy;
 use serde_json::{Value, json};
 
@@ -17,7 +17,6 @@ impl ListenerFile {
         Ok(Self(envoy.listener_file()?))
     }
 
-    /// Changes the filter's configuration.
     pub fn set_config(&self, config: &Value) -> Result<()> {
         self.change(|filter| set_config(filter, config))
     }
@@ -32,7 +31,6 @@ impl ListenerFile {
         })
     }
 
-    /// Removes the listener.
     pub fn remove_listener(&self) -> Result<()> {
         write(&self.0, Vec::new())
     }
@@ -53,11 +51,22 @@ fn set_config(filter: &mut Value, config: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the file by a rename, which is what Envoy watches for.
 fn write(path: &Path, listeners: Vec<Value>) -> Result<()> {
+    replace_file(path, json!({"resources": listeners}).to_string())
+}
+
+/// Replaces a file by a rename, which is what Envoy watches for.
+pub fn replace_file(path: &Path, text: String) -> Result<()> {
     let new = path.with_extension("new");
-    fs::write(&new, json!({"resources": listeners}).to_string())?;
+    fs::write(&new, text)?;
     Ok(fs::rename(new, path)?)
+}
+
+/// Replaces a text in a file, which must have it: see [`replace_file`].
+pub fn replace_in_file(path: &Path, from: &str, to: &str) -> Result<()> {
+    let text = fs::read_to_string(path)?;
+    ensure!(text.contains(from), "{from} is not in {text}");
+    replace_file(path, text.replace(from, to))
 }
 
 fn at<'a>(value: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {

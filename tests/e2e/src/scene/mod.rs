@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 pub use filter::{check_filter, forced_trap, wait_for_state};
-pub use listener_file::ListenerFile;
+pub use listener_file::{ListenerFile, replace_file, replace_in_file};
 pub use real_scene::{RealScene, transport_bytes};
 pub use scene_options::SceneOptions;
 
@@ -29,9 +29,7 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// End it with [`Scene::finish`], which checks the filter's health.
 #[derive(Debug)]
 pub struct Scene {
-    /// The cluster behind Envoy.
     pub cluster: FakeCluster,
-    /// Envoy with the filter.
     pub envoy: Envoy,
     /// A client that keeps its connections to Envoy open.
     pub client: Client,
@@ -41,7 +39,6 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Returns the options of a scene with this cluster.
     pub fn of(script: ClusterScript) -> SceneOptions {
         SceneOptions::new(script)
     }
@@ -58,12 +55,12 @@ impl Scene {
 
     /// Sends `POST path` with an NDJSON body and further headers.
     pub async fn bulk_with(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Response> {
-        self.client.send(self.bulk_request(path, headers, body.into())?).await
+        self.client.send(bulk_request(&self.envoy.url(path), headers, body)?).await
     }
 
     /// Starts a [`bulk_with`](Self::bulk_with); the handle yields the answer.
     pub fn begin_bulk(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
-        let request = self.bulk_request(path, headers, body.into());
+        let request = bulk_request(&self.envoy.url(path), headers, body);
         let client = self.client.clone();
         Answer::spawn(async move { client.send(request?).await })
     }
@@ -137,17 +134,18 @@ impl Scene {
     pub async fn check(&self) -> Result<()> {
         check_filter(&self.envoy).await
     }
+}
 
-    fn bulk_request(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Request<Bytes>> {
-        let mut request = Request::post(self.envoy.url(path));
-        if !headers.iter().any(|(name, _)| *name == "content-type") {
-            request = request.header("content-type", "application/x-ndjson");
-        }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        Ok(request.body(body)?)
+/// Returns a `POST` of NDJSON with these headers, which may include another content type.
+pub fn bulk_request(url: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Request<Bytes>> {
+    let mut request = Request::post(url);
+    if !headers.iter().any(|(name, _)| *name == "content-type") {
+        request = request.header("content-type", "application/x-ndjson");
     }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Ok(request.body(body.into())?)
 }
 
 /// A pending answer. Dropping it closes the client's connection.
@@ -159,12 +157,10 @@ impl Answer {
         Self(tokio::spawn(exchange))
     }
 
-    /// Waits for the answer.
     pub async fn get(mut self) -> Result<Response> {
         (&mut self.0).await?
     }
 
-    /// Returns whether the answer has arrived.
     pub fn is_there(&self) -> bool {
         self.0.is_finished()
     }

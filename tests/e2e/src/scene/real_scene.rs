@@ -21,17 +21,13 @@ pub async fn transport_bytes(client: &Client, node: &str) -> Result<u64> {
 /// A real cluster for one test alone, the real Envoy with the real filter in front of it, and a client.
 #[derive(Debug)]
 pub struct RealScene {
-    /// The cluster behind Envoy.
     pub cluster: Cluster,
-    /// Envoy with the filter.
     pub envoy: Envoy,
-    /// A client that keeps its connections open.
     pub client: Client,
     run_dir: TempDir,
 }
 
 impl RealScene {
-    /// Creates a scene of parts that the test has started in this folder.
     pub fn of(cluster: Cluster, envoy: Envoy, run_dir: TempDir) -> Self {
         Self { cluster, envoy, client: Client::new(), run_dir }
     }
@@ -85,7 +81,6 @@ impl RealScene {
         self.client.put_json(&self.direct(0, path)?, &body).await?.ok().with_context(|| path.to_owned())?.json()
     }
 
-    /// Stops Envoy and the cluster.
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,17 +8,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::Scene;
-use crate::{ClusterScript, FakeCluster};
+use crate::{ClusterScript, FakeCluster, Index};
 
 type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 
 /// The environment variable with the path of another compiled filter than that of `make build`.
 const WASM: &str = "BULK_RESHUFFLE_WASM";
 
-/// The root of the checkout.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The options of a [`Scene`].
 pub struct SceneOptions {
     script: ClusterScript,
     file: Option<PathBuf>,
@@ -31,12 +28,6 @@ pub struct SceneOptions {
     drain_time: Duration,
     has_own_envoy: bool,
     edit: Option<Edit>,
-}
-
-impl fmt::Debug for SceneOptions {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SceneOptions").field("config", &self.config).finish_non_exhaustive()
-    }
 }
 
 impl SceneOptions {
@@ -57,64 +48,57 @@ impl SceneOptions {
         }
     }
 
+    /// Adds an index to the cluster.
+    pub fn index(self, index: Index) -> Self {
+        Self { script: self.script.index(index), ..self }
+    }
+
     /// Uses another shipped configuration than `envoy/envoy.yaml`, given by its path in the checkout.
-    #[must_use]
     pub fn file(self, path: &str) -> Self {
         Self { file: Some(path.into()), ..self }
     }
 
     /// Merges fields into the filter's configuration.
-    #[must_use]
     pub fn config(mut self, fields: Value) -> Self {
         merge(&mut self.config, fields);
         self
     }
 
     /// Sets the filter's whole configuration.
-    #[must_use]
     pub fn whole_config(self, config: Value) -> Self {
         Self { config, ..self }
     }
 
-    /// Sets the number of Envoy's workers.
-    #[must_use]
     pub fn workers(self, workers: u32) -> Self {
         Self { workers, ..self }
     }
 
     /// Limits the coordinating upstream to these nodes.
-    #[must_use]
     pub fn coordinators(self, nodes: impl IntoIterator<Item = usize>) -> Self {
         Self { coordinators: Some(nodes.into_iter().collect()), ..self }
     }
 
     /// Leaves a node's own upstream out of Envoy's configuration.
-    #[must_use]
     pub fn without_upstream(mut self, node: usize) -> Self {
         self.without_upstream.push(node);
         self
     }
 
-    /// Uses another compiled filter.
-    #[must_use]
     pub fn wasm(self, wasm: PathBuf) -> Self {
         Self { wasm: Some(wasm), ..self }
     }
 
     /// Sets how long a replaced or removed listener keeps serving, in whole seconds.
-    #[must_use]
     pub fn drain_time(self, drain_time: Duration) -> Self {
         Self { drain_time, ..self }
     }
 
     /// Starts an Envoy for this scene alone. Only a scene whose subject is Envoy's process needs one.
-    #[must_use]
     pub fn own_envoy(self) -> Self {
         Self { has_own_envoy: true, ..self }
     }
 
     /// Makes a final change to Envoy's configuration.
-    #[must_use]
     pub fn edit(self, edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static) -> Self {
         Self { edit: Some(Box::new(edit)), ..self }
     }

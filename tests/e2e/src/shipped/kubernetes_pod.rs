@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools, port};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::envoy_config::listen_on_loopback;
 use crate::in_front_of;
 
 /// The Envoy of a pod of `examples/kubernetes`, on loopback and with the module that `make build` builds.
@@ -38,15 +39,7 @@ impl KubernetesPod {
             ..options
         };
         let options = options.edit(move |config| {
-            let listeners = config.pointer_mut("/static_resources/listeners").and_then(Value::as_array_mut);
-            for listener in listeners.context("no listeners")? {
-                let is_for_probes = listener["name"] == "probes";
-                let address = listener.pointer_mut("/address/socket_address").context("no address")?;
-                address["address"] = json!("127.0.0.1");
-                if is_for_probes {
-                    address["port_value"] = json!(probes);
-                }
-            }
+            listen_on_loopback(config, probes);
             Ok(())
         });
         Ok(Self { envoy: Envoy::start(&tools, options).await?, probes, admin, container })
@@ -68,7 +61,6 @@ fn example(tools: &Tools, file: &str) -> PathBuf {
     tools.root.join("examples/kubernetes").join(file)
 }
 
-/// Returns the container of the Deployment.
 fn container(manifests: &Path) -> Result<Value> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(manifests)?)?;
     let deployment = objects.iter().find(|object| object["kind"] == "Deployment");

@@ -35,43 +35,34 @@ impl ShippedFiles {
     }
 
     /// Sets the ports of Envoy's listener and administration interface.
-    #[must_use]
     pub fn ports(self, port: u16, admin_port: u16) -> Self {
         Self { port, admin_port, ..self }
     }
 
-    /// Sets the number of worker threads.
-    #[must_use]
     pub fn workers(self, workers: u32) -> Self {
         Self { workers, ..self }
     }
 
     /// Replaces all occurrences of a text, which must occur. Ports and the paths of parts are replaced afterwards.
-    #[must_use]
     pub fn replace(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
         self.replacements.push((from.into(), to.into()));
         self
     }
 
     /// Replaces the addresses of the nodes.
-    #[must_use]
     pub fn nodes(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         (9201..).zip(addresses).fold(self, |files, (shipped, node)| files.port(shipped, node.port()))
     }
 
     /// Replaces a port on loopback.
-    #[must_use]
     pub fn port(self, shipped: u16, port: u16) -> Self {
         self.replace(at(shipped), at(port))
     }
 
-    /// Sets the launcher of Envoy.
-    #[must_use]
     pub fn launcher(self, launcher: Launcher) -> Self {
         Self { launcher, ..self }
     }
 
-    /// Starts Envoy with this file.
     pub async fn start(self, file: &str) -> Result<Envoy> {
         let tools = Tools::find()?;
         let file = self.write(&tools, file)?;
@@ -85,7 +76,6 @@ impl ShippedFiles {
         Envoy::start_file(&tools, &file, options).await
     }
 
-    /// Writes the file and the shared parts.
     fn write(&self, tools: &Tools, name: &str) -> Result<PathBuf> {
         let (from, to) = (tools.root.join("envoy"), self.folder.join("envoy"));
         fs::create_dir_all(to.join("parts")).with_context(|| format!("cannot create {}", to.display()))?;

@@ -9,15 +9,12 @@ use bulk_reshuffle_e2e::{LentCluster, Nodes, SharedClusters};
 use bulk_reshuffle_stack::{Client, Distribution, Profile, wait};
 use serde_json::{Value, json};
 
+use crate::LIMIT;
 use crate::turn::Turn;
-
-/// A limit far above the duration of any step here, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(180);
 
 static CLUSTERS: SharedClusters = SharedClusters::new(env!("CARGO_TARGET_TMPDIR"), "faults");
 
 /// The real cluster behind a test's Envoys, and the test's indices in it.
-#[derive(Debug)]
 pub struct Backend {
     pub nodes: Nodes,
     pub client: Client,
@@ -43,7 +40,7 @@ impl Backend {
 
     /// Returns the cluster that one test at a time uses.
     pub async fn lent() -> Result<Self> {
-        let cluster = CLUSTERS.lend("lent", Distribution::default(), Profile::Large).await?;
+        let cluster = CLUSTERS.lend("lent", Distribution::default(), Profile::Large, &json!({})).await?;
         let (nodes, client) = (cluster.nodes(), Client::new());
         Ok(Self { nodes, client, lent: Some(cluster), indices: RefCell::default(), turn: Some(Turn::begin()) })
     }
@@ -59,7 +56,6 @@ impl Backend {
         Ok(format!("http://{address}{path}"))
     }
 
-    /// Returns the JSON answer of a node.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.client.get_json(&self.direct(0, path)?).await
     }
@@ -108,7 +104,6 @@ impl Backend {
         Ok(())
     }
 
-    /// Returns the ids and numbers of all documents of an index.
     pub async fn documents(&self, index: &str) -> Result<Vec<(String, u64)>> {
         load::documents(&self.client, &self.direct(0, "")?, index).await
     }

@@ -6,7 +6,6 @@ use anyhow::Result;
 use bulk_reshuffle_e2e::relay::{Relay, Sender, Verdict};
 
 /// A relay between Envoy and a node that resets connections, alternately before and within an answer of the node.
-#[derive(Debug)]
 pub struct Cutter {
     pub address: SocketAddr,
     script: Arc<Script>,
@@ -36,7 +35,6 @@ impl Cutter {
         self.script.one_of.store(one_of, Ordering::Relaxed);
     }
 
-    /// Returns how many connections were reset.
     pub fn cuts(&self) -> usize {
         self.script.cuts.load(Ordering::Relaxed)
     }

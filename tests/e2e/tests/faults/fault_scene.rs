@@ -9,12 +9,10 @@ use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wai
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::LIMIT;
 use crate::backend::Backend;
 use crate::cutter::Cutter;
 use crate::witness::Witness;
-
-/// A limit far above the duration of any step here, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(180);
 
 const WORKERS: u32 = 2;
 
@@ -31,8 +29,6 @@ pub fn paced(writer: Writer, operations: usize) -> Writer {
     writer.every(if operations <= SMALL { SMALL_PERIOD } else { LARGE_PERIOD })
 }
 
-/// How a [`FaultScene`] is set up.
-#[derive(Debug)]
 pub struct Plan {
     name: &'static str,
     config: Value,
@@ -112,7 +108,6 @@ impl Plan {
 }
 
 /// The addresses of Envoy's upstreams.
-#[derive(Debug)]
 struct Upstreams {
     coordinators: Vec<SocketAddr>,
     nodes: Nodes,
@@ -129,7 +124,6 @@ impl Upstreams {
 }
 
 /// A real cluster, and Envoy with two workers in front of it.
-#[derive(Debug)]
 pub struct FaultScene {
     plan: Plan,
     pub backend: Backend,
@@ -148,7 +142,6 @@ impl FaultScene {
         Load::start(index, self.writers(index, query))
     }
 
-    /// Returns the writers of [`load`](Self::load).
     pub fn writers(&self, index: &str, query: &str) -> impl Iterator<Item = Writer> + use<> {
         self.writers_to(&self.envoy, index, query)
     }
@@ -176,7 +169,6 @@ impl FaultScene {
         counted(&self.envoy, name).await
     }
 
-    /// Returns the witness, if the plan has one.
     pub fn witness(&self) -> Result<&Witness> {
         self.witness.as_ref().context("the plan has no witness")
     }

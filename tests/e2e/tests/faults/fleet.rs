@@ -2,18 +2,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::load::Writer;
-use bulk_reshuffle_e2e::{ShippedFiles, check_filter, wait_for_state};
+use bulk_reshuffle_e2e::{ShippedFiles, bulk_request, check_filter, wait_for_state};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
-use hyper::Request;
 
+use crate::LIMIT;
 use crate::backend::Backend;
-
-/// A limit far above the duration of any step here, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(90);
 
 const HEALTHY: &str = "cluster.replicas.membership_healthy";
 const ACTIVE: &str = "http.elasticsearch.downstream_rq_active";
@@ -25,7 +21,6 @@ const SECOND: &str = "              - endpoint:
                   health_check_config: {port_value: 9912}
 ";
 
-/// How a [`Fleet`] is set up.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrangement {
     pub name: &'static str,
@@ -57,7 +52,6 @@ impl Connections {
 }
 
 /// The shipped Envoys in front of the same nodes, and the shipped front proxy before them.
-#[derive(Debug)]
 pub struct Fleet {
     folder: PathBuf,
     nodes: Vec<SocketAddr>,
@@ -124,10 +118,8 @@ impl Fleet {
         const QUERIES: [&str; 6] = ["", "", "?filter_path=took", "?filter_path=errors", "?pretty", ""];
         let before = self.completed().await?;
         for query in QUERIES {
-            let request = Request::post(self.front.url(&format!("/{index}/_bulk{query}")));
-            let request = request.header("content-type", "application/x-ndjson");
-            let request = request.header("authorization", format!("ApiKey {tenant}"));
-            Client::new().send(request.body("\n".into())?).await?;
+            let (url, key) = (self.front.url(&format!("/{index}/_bulk{query}")), format!("ApiKey {tenant}"));
+            Client::new().send(bulk_request(&url, &[("authorization", key.as_str())], "\n")?).await?;
         }
         wait::until(LIMIT, "the replicas count the requests", async || {
             let after = self.completed().await?;
@@ -148,7 +140,6 @@ impl Fleet {
         Ok((requests, batches))
     }
 
-    /// Returns how many requests each replica has answered.
     pub async fn completed(&self) -> Result<Vec<u64>> {
         let mut counts = Vec::new();
         for replica in &self.replicas {
@@ -162,7 +153,6 @@ impl Fleet {
         self.replicas[number].counter(ACTIVE).await
     }
 
-    /// Returns the front's connections to a replica.
     pub async fn connections(&self, number: usize) -> Result<Connections> {
         let (port, _) = self.ports.get(number).context("no such replica")?;
         let answer = self.client.get(&self.front.admin_url("/clusters")).await?.ok()?;
@@ -195,7 +185,6 @@ impl Fleet {
         Ok(active)
     }
 
-    /// Kills a replica (SIGKILL).
     pub fn kill(&self, number: usize) -> Result<()> {
         self.replicas[number].process().kill()
     }

@@ -24,7 +24,6 @@ impl FaultScene {
         self.verify(vec![load]).await?.iter().try_for_each(|tally| tally.check(&[]))
     }
 
-    /// Waits until a load is routed to its primaries.
     async fn routed(&self, load: Load) -> Result<Load> {
         self.wait_routed(&load.index).await?;
         Ok(load)

@@ -14,22 +14,20 @@
 //! and differ in their indices. Writers send at a pace, so that a test hardly changes the rates of the others.
 
 mod backend;
-mod broken_answers;
 mod cutter;
-mod ended_envoy;
 mod fault_scene;
 mod fleet;
 mod freshness;
-mod hung_node;
-mod killed_node;
 mod oversized_answer;
 mod pods;
-mod refusals;
 mod relocation;
 mod replicas;
 mod runtime_settings;
 mod service;
 mod slow_index;
-mod starved_envoy;
+mod survival;
 mod turn;
 mod witness;
+
+/// A limit far above the duration of any step here, even on a busy machine.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(180);

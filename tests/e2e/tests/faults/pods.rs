@@ -1,6 +1,6 @@
 //! `examples/kubernetes`: requests while the pods are replaced.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::load::{Load, Writer};
@@ -8,10 +8,9 @@ use bulk_reshuffle_e2e::{KubernetesPod, check_filter};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
+use crate::LIMIT;
 use crate::fault_scene::{Plan, paced};
 use crate::service::Service;
-
-const LIMIT: Duration = Duration::from_secs(90);
 
 /// A rolling update as the Deployment configures it: a new pod is ready before Kubernetes removes an old pod from the
 /// Service, runs its `preStop`, and ends it.

@@ -5,9 +5,8 @@ use bulk_reshuffle_e2e::load::Load;
 use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
+use crate::LIMIT;
 use crate::fault_scene::{FaultScene, Plan};
-
-const LIMIT: Duration = Duration::from_secs(180);
 
 const REFRESH: Duration = Duration::from_secs(2);
 

@@ -10,12 +10,11 @@ use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Reaction};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
+use crate::LIMIT;
 use crate::backend::Backend;
 use crate::fault_scene::{Plan, paced};
 use crate::fleet::{Arrangement, Fleet};
 use crate::turn::Turn;
-
-const LIMIT: Duration = Duration::from_secs(90);
 
 /// How long a node takes for a batch in the test of batch sizes: constant, whatever else the machine does.
 const BATCH_TIME: Duration = Duration::from_millis(150);

@@ -3,19 +3,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::load::Load;
-use bulk_reshuffle_e2e::{FakeCluster, Gate, Item, Reaction, Recorded, check_filter, in_front_of};
-use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wait};
+use bulk_reshuffle_e2e::{FakeCluster, Item, Reaction, Recorded, check_filter, in_front_of};
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::LIMIT;
 use crate::backend::Backend;
 use crate::fault_scene::{FaultScene, Plan, query};
 use crate::witness::grace;
 
 const REFRESH: Duration = Duration::from_secs(1);
-
-/// A limit far above the duration of any step here, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(180);
 
 /// A hold interval that these tests set, and a limit below it, far above the duration of a request that is not held.
 const LONG: &str = "2s";
@@ -97,10 +95,7 @@ impl Bench {
     async fn start(name: &'static str) -> Result<Self> {
         let plan = plan(name).index("one", json!({"number_of_shards": 1})).index("six", json!({}));
         let (backend, folder) = (plan.backend().await?, tempfile::tempdir()?);
-        let addresses: Vec<_> = backend.nodes.iter().map(|(_, address)| *address).collect();
-        let received = FakeCluster::in_front_of(&addresses).await?;
-        let names = backend.nodes.iter().map(|(name, _)| name.clone());
-        let relayed: Vec<_> = names.zip(received.addresses()).collect();
+        let (received, relayed) = FakeCluster::relay(&backend.nodes).await?;
         let mut options = in_front_of(EnvoyOptions::new(folder.path()), &relayed);
         // No batch is late here: requests would not wait for it.
         let hold = json!({"late_after": "1h"});
@@ -201,9 +196,8 @@ async fn runtime_settings_control_when_held_requests_are_sent() -> Result<()> {
     // A batch in flight delays the next one, unless `max_in_flight` allows two.
     set("interval", Value::Null).await?;
     set("flush_threshold_size", Value::Null).await?;
-    let (gate, nodes) = (Gate::closed(), bench.backend.nodes.iter().map(|(_, address)| *address).collect::<Vec<_>>());
-    let (held, client) = (gate.clone(), Client::new());
-    bench.received.react(move |request| Reaction::Forward(Box::new(client.clone()), nodes[request.node]).after(&held));
+    let forward = Reaction::forward_to(bench.backend.nodes.iter().map(|(_, address)| *address).collect());
+    let gate = bench.received.react_with_gate(move |request, gate| forward(request).after(gate));
     bench.received.forget();
     let arrive = |number| move |batches: &[Recorded]| batches.len() == number;
     let both = async {

@@ -1,12 +1,11 @@
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::relay::{Relay, Verdict};
 
 /// An imitation of a Kubernetes Service: an address whose new connections go to its pods by round robin. A connection
 /// stays with its pod, even after the pod is removed.
-#[derive(Debug)]
 pub struct Service {
     pub address: SocketAddr,
     pods: Arc<Mutex<Vec<SocketAddr>>>,
@@ -14,12 +13,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service without pods.
     pub async fn start() -> Result<Self> {
         let pods = Arc::<Mutex<Vec<SocketAddr>>>::default();
         let ready = Arc::clone(&pods);
         let next = move || {
-            let mut pods = lock(&ready);
+            let mut pods = ready.lock().unwrap();
             let pod = pods.first().copied()?;
             pods.rotate_left(1);
             Some(pod)
@@ -28,17 +26,12 @@ impl Service {
         Ok(Self { address: relay.address, pods, _relay: relay })
     }
 
-    /// Adds a ready pod.
     pub fn add(&self, pod: SocketAddr) {
-        lock(&self.pods).push(pod);
+        self.pods.lock().unwrap().push(pod);
     }
 
     /// Removes a pod that is about to end.
     pub fn remove(&self, pod: SocketAddr) {
-        lock(&self.pods).retain(|known| *known != pod);
+        self.pods.lock().unwrap().retain(|known| *known != pod);
     }
-}
-
-fn lock(pods: &Mutex<Vec<SocketAddr>>) -> MutexGuard<'_, Vec<SocketAddr>> {
-    pods.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -45,7 +45,6 @@ impl Slow {
 }
 
 /// A client that writes small requests to one index, one after the other.
-#[derive(Debug)]
 struct Writer {
     client: Client,
     url: String,

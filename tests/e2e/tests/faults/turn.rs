@@ -10,7 +10,6 @@ const TESTS: usize = 3;
 static TURNS: Semaphore = Semaphore::const_new(TESTS);
 
 /// A test's turn. At its end, it prints how long the test took without its wait for the turn.
-#[derive(Debug)]
 pub struct Turn {
     _permit: Option<SemaphorePermit<'static>>,
     begun: Instant,

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,8 @@ use bulk_reshuffle_stack::{Client, wait};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use crate::LIMIT;
+
 /// The interval between two looks at the primaries' locations.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
@@ -21,15 +23,11 @@ pub fn grace(slowest_query: Duration) -> Duration {
     Duration::from_secs(2) + 4 * slowest_query
 }
 
-/// A limit far above the duration of any step here, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(180);
-
 /// How long no primary must have moved, to be sure that no other one follows.
 const STABLE: Duration = Duration::from_secs(1);
 
 /// A relay between Envoy and the nodes. It records for each operation whether it goes straight to the node with its
 /// primary, or is misrouted: to another node or the coordinating upstream.
-#[derive(Debug)]
 pub struct Witness {
     relay: FakeCluster,
     nodes: usize,
@@ -37,7 +35,6 @@ pub struct Witness {
     looking: JoinHandle<()>,
 }
 
-#[derive(Debug)]
 struct Seen {
     owners: Owners,
     changed: Instant,
@@ -45,7 +42,6 @@ struct Seen {
 }
 
 /// The operations of one request for one index.
-#[derive(Debug)]
 struct Sighting {
     at: Instant,
     index: String,
@@ -82,12 +78,11 @@ impl Witness {
 
     /// Forwards all requests to these nodes.
     fn forward_to(&self, nodes: &[SocketAddr]) {
-        let (noted, to, client) = (Arc::clone(&self.seen), [nodes, nodes].concat(), Client::new());
-        let forward = move |request: &Recorded| Reaction::Forward(Box::new(client.clone()), to[request.node]);
+        let (noted, forward) = (Arc::clone(&self.seen), Reaction::forward_to([nodes, nodes].concat()));
         let forward_query = forward.clone();
         self.relay.react_to_state_queries(move |request| Some(forward_query(request)));
         self.relay.react(move |request| {
-            lock(&noted).note(request);
+            noted.lock().unwrap().note(request);
             forward(request)
         });
     }
@@ -100,7 +95,7 @@ impl Witness {
         }
         self.looking.abort();
         self.forward_to(nodes);
-        lock(&self.seen).owners = Owners::default();
+        self.seen.lock().unwrap().owners = Owners::default();
         self.looking = tokio::spawn(look(Client::new(), nodes[0], Arc::clone(&self.seen)));
         for node in 0..self.nodes {
             self.bring_up(node).await?;
@@ -132,14 +127,14 @@ impl Witness {
 
     /// Returns the number of operations on an index since then, and how many of them were misrouted.
     pub fn since(&self, index: &str, then: Instant) -> (u64, u64) {
-        let seen = lock(&self.seen);
+        let seen = self.seen.lock().unwrap();
         let later = seen.sightings.iter().filter(|sighting| sighting.at >= then && sighting.index == index);
         later.fold((0, 0), |(all, wrong), sighting| (all + sighting.operations, wrong + sighting.misrouted))
     }
 
     /// Returns the time of the last move of a primary, if any moved since then and none for a while.
     pub fn moved(&self, then: Instant) -> Option<Instant> {
-        let changed = lock(&self.seen).changed;
+        let changed = self.seen.lock().unwrap().changed;
         (changed > then && changed.elapsed() > STABLE).then_some(changed)
     }
 
@@ -166,7 +161,7 @@ impl Witness {
         })
         .await?;
         let is_misrouted = |sighting: &&Sighting| sighting.index == index && sighting.misrouted > 0;
-        let last = lock(&self.seen).sightings.iter().rfind(is_misrouted).map(|sighting| sighting.at);
+        let last = self.seen.lock().unwrap().sightings.iter().rfind(is_misrouted).map(|sighting| sighting.at);
         let duration = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change));
         ensure!(wrong == 0, "{wrong} of {all} operations were misrouted, as late as {duration:.1?} after the change");
         Ok(duration)
@@ -207,7 +202,7 @@ impl Shards {
 async fn look(client: Client, node: SocketAddr, seen: Arc<Mutex<Seen>>) {
     loop {
         if let Ok(owners) = Owners::ask(&client, node).await {
-            let mut seen = lock(&seen);
+            let mut seen = seen.lock().unwrap();
             if seen.owners != owners {
                 seen.owners = owners;
                 seen.changed = Instant::now();
@@ -268,8 +263,4 @@ fn primary(copies: &Value, state: &Value) -> Option<usize> {
         |copy: &&Value| copy["primary"] == true && ["STARTED", "RELOCATING"].map(Value::from).contains(&copy["state"]);
     let node = copies.as_array()?.iter().find(is_primary)?["node"].as_str()?;
     state["nodes"][node]["name"].as_str()?.strip_prefix("es-")?.parse().ok()
-}
-
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

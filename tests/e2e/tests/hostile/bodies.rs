@@ -1,12 +1,10 @@
 //! Requests of hostile clients.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anyhow::Result;
+use bulk_reshuffle_e2e::gzip::{Compression, gzip};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
 pub const MIB: usize = 1 << 20;
 
@@ -60,17 +58,9 @@ impl Operations {
         Self::new(number, ids, |id| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"text\":\"{text}\"}}\n"))
     }
 
-    /// Returns the body compressed with gzip.
     pub fn gzip(&self) -> Result<Bytes> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(&self.body)?;
-        Ok(encoder.finish()?.into())
+        Ok(gzip(&self.body, Compression::best())?.into())
     }
-}
-
-/// Returns this many documents without ids.
-pub fn without_ids(number: usize) -> Bytes {
-    "{\"index\":{}}\n{}\n".repeat(number).into()
 }
 
 /// Returns this many bytes of headers that are different for each number.

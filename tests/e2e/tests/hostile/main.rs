@@ -8,10 +8,7 @@
 //!
 //! The last test prints all results as a table.
 
-mod admin;
-mod answers;
 mod bodies;
-mod callers;
 mod connections;
 mod fairness;
 mod memory;

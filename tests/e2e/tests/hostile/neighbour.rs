@@ -2,10 +2,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::load::{Latency, Pace, Probe};
-use bulk_reshuffle_e2e::{Item, Scene};
+use bulk_reshuffle_e2e::{Item, Scene, bulk_request};
 use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
-use hyper::Request;
 
 /// The value of `authorization` that identifies the neighbour's requests.
 pub const AUTHORIZATION: &str = "ApiKey neighbour";
@@ -20,7 +19,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ALONE: usize = 10;
 
 /// Another client, which repeatedly writes a document on each node, from its own thread.
-#[derive(Debug)]
 pub struct Neighbour {
     /// The highest latency without a hostile client.
     pub alone: Duration,
@@ -36,12 +34,10 @@ struct Writer {
 }
 
 impl Neighbour {
-    /// Starts the neighbour.
     pub async fn start(scene: &Scene) -> Result<Self> {
         let ids = (0..3).map(|node| scene.cluster.book(node, 7)).collect::<Result<Vec<_>>>()?;
-        let lines = (0..3).map(|node| scene.cluster.write_book(node, 7)).collect::<Result<Vec<_>>>()?;
         let client = Client::new().with_timeout(LIMIT);
-        let writer = Writer { client, url: scene.envoy.url("/_bulk"), body: lines.concat().into(), ids };
+        let writer = Writer { client, url: scene.envoy.url("/_bulk"), body: scene.cluster.write_books(7).into(), ids };
         let mut alone = Duration::ZERO;
         for _ in 0..ALONE {
             let begun = Instant::now();
@@ -67,7 +63,6 @@ impl Neighbour {
         (ALONE + self.answers()) * 3
     }
 
-    /// Stops the neighbour, and returns its results.
     pub async fn end(self) -> Result<Latency> {
         self.probe.end().await
     }
@@ -75,10 +70,7 @@ impl Neighbour {
 
 impl Writer {
     async fn write(&self) -> Result<()> {
-        let request = Request::post(&self.url)
-            .header("content-type", "application/x-ndjson")
-            .header("authorization", AUTHORIZATION)
-            .body(self.body.clone())?;
+        let request = bulk_request(&self.url, &[("authorization", AUTHORIZATION)], self.body.clone())?;
         let items = Item::read_all(&self.client.send(request).await?)?;
         let found: Vec<_> = items.iter().map(|item| (item.id.as_str(), item.number(), item.status)).collect();
         let expected: Vec<_> = self.ids.iter().map(|id| (id.as_str(), Some(7), 201)).collect();

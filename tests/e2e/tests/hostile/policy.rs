@@ -1,133 +1,105 @@
 //! Routes and filters of the proxy that forbid or change requests that otherwise would be split.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Item, lines};
+use bulk_reshuffle_e2e::envoy_config::{add_cluster, http_filters, routes};
+use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Item, lines, yaml_of_page};
+use hyper::Request;
 use serde_json::{Value, json};
 
 use crate::bodies::MIB;
 use crate::trial::{Cost, Plan, Trial};
 
-/// Returns a body with one document on each node.
-fn books(trial: &Trial) -> Result<String> {
-    (0..3).map(|node| trial.scene.cluster.write_book(node, 1)).collect()
+const ADMIN: &str = "/_bulk_reshuffle";
+const REMOVED: &str = "es-security-runas-user";
+
+/// A request that is split, and one that passes through.
+const BOTH: [&str; 2] = ["/_bulk", "/_bulk?pipeline=p"];
+
+fn odd_routes() -> [Value; 3] {
+    [
+        json!({"match": {"prefix": "/secret/"}, "direct_response": {"status": 403}}),
+        json!({"match": {"prefix": "/moved/"}, "redirect": {"path_redirect": "/elsewhere"}}),
+        json!({"match": {"prefix": "/other/"}, "route": {"cluster": "other"}}),
+    ]
 }
 
-/// Sends books to a path whose route answers directly; returns the status and the header `location`.
-async fn answered_by_route(trial: &Trial, path: &str) -> Result<(Cost, u16, Option<String>)> {
-    let body = books(trial)?;
-    let wire = body.len();
-    let answer = trial.send(path, &[], body).await?;
-    let status = answer.status.as_u16();
-    let location = answer.headers.get("location").map(|value| value.to_str().map(str::to_owned)).transpose()?;
-    let arrived = trial.arrived().len();
-    ensure!(arrived == 0, "{status}, and {arrived} requests at the nodes");
-    trial.wait_for_count("requests_total.outcome.passed_through.reason.route", 1).await?;
-    Ok((Cost { wire, got: format!("{status}, {}", trial.way().await?) }, status, location))
+/// Returns filters that deny a role, remove a header, and close the admin path as documented.
+fn filters() -> Result<Vec<Value>> {
+    let page = yaml_of_page("envoy.filters.http.rbac")?.to_string();
+    ensure!(page.contains("127.0.0.0"), "{page}");
+    // The tests connect from 127.0.0.1, so the rule must permit another network.
+    let page = page.replace("127.0.0.0", "203.0.113.0").replace("\"prefix_len\":8", "\"prefix_len\":24");
+    let rules: Value = serde_json::from_str(&page)?;
+    let denied = json!({"header": {"name": "x-role", "string_match": {"exact": "reader"}}});
+    let policy = json!({"permissions": [{"any": true}], "principals": [denied]});
+    let role = json!({"name": "role", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+        "rules": {"action": "DENY", "policies": {"readers": policy}},
+    }});
+    let removal = json!({"name": "envoy.filters.http.header_mutation", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+        "mutations": {"request_mutations": [{"remove": REMOVED}]},
+    }});
+    let mut filters = rules["http_filters"].as_array().context("no filters")?.clone();
+    filters.extend([role, removal]);
+    Ok(filters)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_route_with_a_direct_response_of_403_applies() -> Result<()> {
-    let plan = Plan::new("/secret/_bulk, whose route answers with 403");
-    let plan = plan.routes(json!([{"match": {"prefix": "/secret/"}, "direct_response": {"status": 403}}]));
-    plan.run(async |trial| {
-        let (cost, status, _) = answered_by_route(trial, "/secret/_bulk").await?;
-        ensure!(status == 403, "{status}");
-        let large = trial.send("/secret/_bulk", &[], lines::large("books", "1", 8 * MIB)).await?;
-        ensure!(large.status == 403, "{} for 8 MiB", large.status);
-        Ok(cost)
-    })
-    .await
+/// Sends requests that routes answer directly, or send to another cluster.
+async fn routes_apply(trial: &Trial, other: &FakeCluster, body: &str) -> Result<()> {
+    let answer = trial.send("/secret/_bulk", &[], body.to_owned()).await?;
+    ensure!(answer.status == 403, "/secret/: {}", answer.status);
+    let large = trial.send("/secret/_bulk", &[], lines::large("books", "1", 8 * MIB)).await?;
+    ensure!(large.status == 403, "{} for 8 MiB", large.status);
+    let answer = trial.send("/moved/_bulk", &[], body.to_owned()).await?;
+    ensure!(answer.status == 301, "/moved/: {}", answer.status);
+    let location = answer.headers["location"].to_str()?;
+    ensure!(location.ends_with("/elsewhere"), "{location}");
+    Item::read_all(&trial.send("/other/_bulk", &[], body.to_owned()).await?)?;
+    ensure!(other.only_bulk_at(0)?.body == body, "the body was changed");
+    trial.wait_for_count("requests_total.outcome.passed_through.reason.route", 4).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_route_with_a_redirect_applies() -> Result<()> {
-    let plan = Plan::new("/moved/_bulk, whose route redirects");
-    let plan = plan.routes(json!([{"match": {"prefix": "/moved/"}, "redirect": {"path_redirect": "/elsewhere"}}]));
-    plan.run(async |trial| {
-        let (cost, status, location) = answered_by_route(trial, "/moved/_bulk").await?;
-        ensure!(status == 301, "{status}");
-        ensure!(location.as_deref().is_some_and(|to| to.ends_with("/elsewhere")), "{location:?}");
-        Ok(cost)
-    })
-    .await
-}
-
-/// Adds an Envoy cluster with one endpoint.
-fn add_cluster(config: &mut Value, name: &str, address: SocketAddr) -> Result<()> {
-    let clusters = config.pointer_mut("/static_resources/clusters").and_then(Value::as_array_mut);
-    let address = json!({"socket_address": {"address": address.ip(), "port_value": address.port()}});
-    clusters.context("no clusters")?.push(json!({
-        "name": name,
-        "type": "STATIC",
-        "connect_timeout": "2s",
-        "load_assignment": {
-            "cluster_name": name,
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
-        },
-    }));
+/// Sends requests that filters reject.
+async fn filters_reject(trial: &Trial, body: &str) -> Result<()> {
+    for path in BOTH {
+        let answer = trial.send(path, &[("x-role", "reader")], body.to_owned()).await?;
+        ensure!(answer.status == 403, "{path} with a denied role: {}", answer.status);
+    }
+    for path in ["", "/", "/status", "/state", "/sample", "/explain"] {
+        let request = Request::get(trial.scene.envoy.url(&format!("{ADMIN}{path}")));
+        // A permitted address, which the rule must ignore.
+        let request = request.header("x-forwarded-for", "203.0.113.7").body(Default::default())?;
+        let answer = trial.scene.client.send(request).await?;
+        ensure!(answer.status == 403, "{ADMIN}{path}: {}", answer.status);
+    }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_to_another_cluster_applies() -> Result<()> {
+async fn routes_and_filters_before_the_filter_apply_to_requests_that_would_be_split() -> Result<()> {
     let other = FakeCluster::start(ClusterScript::new(1)).await?;
-    let address = other.addresses().next().context("no node")?;
-    let plan = Plan::new("/other/_bulk, whose route leads to another cluster");
-    let plan = plan.routes(json!([{"match": {"prefix": "/other/"}, "route": {"cluster": "other"}}]));
-    let plan = plan.edit(move |config| add_cluster(config, "other", address));
+    let addresses: Vec<_> = other.addresses().collect();
+    let plan = Plan::new("requests that routes, RBAC or header_mutation forbid, redirect or change")
+        .config(json!({"admin_path": ADMIN}))
+        .edit(move |config| {
+            add_cluster(config, "other", &addresses);
+            routes(config).splice(0..0, odd_routes());
+            http_filters(config).splice(0..0, filters()?);
+            Ok(())
+        });
     plan.run(async |trial| {
-        let body = books(trial)?;
-        let items = Item::read_all(&trial.send("/other/_bulk", &[], body.clone()).await?)?;
-        ensure!(trial.arrived().is_empty(), "{} requests at the coordinator's nodes", trial.arrived().len());
-        ensure!(other.only_bulk_at(0)?.body == body.as_bytes(), "the body was changed");
-        Ok(Cost { wire: body.len(), got: format!("200, {} items, {}", items.len(), trial.way().await?) })
-    })
-    .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rbac_before_the_filter_denies_both_split_and_unsplit_requests() -> Result<()> {
-    let denied = json!({"header": {"name": "x-role", "string_match": {"exact": "reader"}}});
-    let plan = Plan::new("bulk requests with a role that RBAC before the filter denies").filters(json!([{
-        "name": "envoy.filters.http.rbac",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
-            "rules": {"action": "DENY", "policies": {"readers": {"permissions": [{"any": true}], "principals": [denied]}}},
-        },
-    }]));
-    plan.run(async |trial| {
-        let body = books(trial)?;
-        for path in ["/_bulk", "/_bulk?pipeline=p"] {
-            let answer = trial.send(path, &[("x-role", "reader")], body.clone()).await?;
-            ensure!(answer.status == 403, "{path}: {}", answer.status);
-        }
+        let body = trial.scene.cluster.write_books(1);
+        routes_apply(trial, &other, &body).await?;
+        filters_reject(trial, &body).await?;
         ensure!(trial.arrived().is_empty(), "{} requests at the nodes", trial.arrived().len());
-        Ok(Cost { wire: 2 * body.len(), got: "403".into() })
-    })
-    .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_header_that_is_removed_before_the_filter_reaches_no_node() -> Result<()> {
-    const HEADER: &str = "es-security-runas-user";
-    let plan = Plan::new("a header that header_mutation before the filter removes").filters(json!([{
-        "name": "envoy.filters.http.header_mutation",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
-            "mutations": {"request_mutations": [{"remove": HEADER}]},
-        },
-    }]));
-    plan.run(async |trial| {
-        let body = books(trial)?;
-        for path in ["/_bulk", "/_bulk?pipeline=p"] {
-            trial.send(path, &[(HEADER, "admin")], body.clone()).await?.ok()?;
+        for path in BOTH {
+            trial.send(path, &[(REMOVED, "admin")], body.clone()).await?.ok()?;
         }
         let arrived = trial.arrived();
         ensure!(arrived.len() == 4, "{} requests instead of three shares and a whole one", arrived.len());
-        ensure!(arrived.iter().all(|batch| batch.header(HEADER).is_none()), "{HEADER} reached a node");
-        Ok(Cost { wire: 2 * body.len(), got: format!("200, one split, {}", trial.way().await?) })
+        ensure!(arrived.iter().all(|batch| batch.header(REMOVED).is_none()), "{REMOVED} reached a node");
+        Ok(Cost { wire: 7 * body.len() + 8 * MIB, got: format!("403, 301 or 200, {}", trial.way().await?) })
     })
     .await
 }

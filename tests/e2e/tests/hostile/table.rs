@@ -1,9 +1,8 @@
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use anyhow::{Result, ensure};
 use comfy_table::{Table, presets};
 
-/// The result of one test.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// A description of the hostile requests.
@@ -23,9 +22,8 @@ pub struct Row {
 static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
 
 impl Row {
-    /// Adds the row to the table.
     pub fn record(self) {
-        ROWS.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        ROWS.lock().unwrap().push(self);
     }
 
     fn verdict(&self) -> String {
@@ -39,7 +37,7 @@ impl Row {
 /// Prints the table. Tests run one after the other in the order of their names, and this module's name is the last.
 #[test]
 fn the_table_has_no_violations() -> Result<()> {
-    let rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let rows = ROWS.lock().unwrap().clone();
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["request", "bytes", "answer", "other client's latency", "VM memory", "verdict"]);

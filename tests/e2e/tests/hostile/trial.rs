@@ -25,21 +25,12 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// The memory that a VM may use in addition to one and a half times `limits.memory`.
 const FIXED: u64 = 4 << 20;
 
-const ROUTES: &str =
-    "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
-
-const HTTP_FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
-
 /// The setup of a trial: a description of the hostile requests, the filter's configuration and the cluster.
 pub struct Plan {
     sent: String,
     memory: usize,
-    script: ClusterScript,
-    config: Value,
-    edits: Vec<Edit>,
+    options: SceneOptions,
 }
-
-type Edit = Box<dyn FnOnce(&mut Value) -> Result<()> + Send>;
 
 /// A hostile client, and another client that writes continuously.
 pub struct Trial {
@@ -53,7 +44,6 @@ pub struct Trial {
 }
 
 /// The cost to the hostile client, and its result.
-#[derive(Debug)]
 pub struct Cost {
     /// The number of bytes on the wire.
     pub wire: usize,
@@ -64,8 +54,8 @@ pub struct Cost {
 impl Plan {
     /// Creates a plan with this description and three nodes with the index `books` and the index `i` of two shards.
     pub fn new(sent: impl Into<String>) -> Self {
-        let script = ClusterScript::three_nodes().index(Index::new("i", [0, 1]));
-        Self { sent: sent.into(), memory: 256 * MIB, script, config: json!({}), edits: Vec::new() }
+        let options = Scene::of(ClusterScript::three_nodes()).index(Index::new("i", [0, 1]));
+        Self { sent: sent.into(), memory: 256 * MIB, options }
     }
 
     /// Sets `limits.memory`, and limits `max_request` to at most that.
@@ -74,41 +64,18 @@ impl Plan {
         Self { memory: mib * MIB, ..self }.config(json!({"limits": limits}))
     }
 
-    /// Adds an index.
     pub fn index(self, index: Index) -> Self {
-        Self { script: self.script.index(index), ..self }
+        Self { options: self.options.index(index), ..self }
     }
 
     /// Sets fields of the filter's configuration.
-    pub fn config(mut self, fields: Value) -> Self {
-        if let (Value::Object(config), Value::Object(fields)) = (&mut self.config, fields) {
-            config.extend(fields);
-        }
-        self
-    }
-
-    /// Inserts routes before all others.
-    pub fn routes(self, routes: Value) -> Self {
-        self.insert(ROUTES, routes)
-    }
-
-    /// Inserts filters before all others.
-    pub fn filters(self, filters: Value) -> Self {
-        self.insert(HTTP_FILTERS, filters)
-    }
-
-    fn insert(self, pointer: &'static str, new: Value) -> Self {
-        self.edit(move |config| {
-            let list = config.pointer_mut(pointer).and_then(Value::as_array_mut).context("no such list")?;
-            list.splice(0..0, new.as_array().context("no list")?.clone());
-            Ok(())
-        })
+    pub fn config(self, fields: Value) -> Self {
+        Self { options: self.options.config(fields), ..self }
     }
 
     /// Changes Envoy's configuration.
-    pub fn edit(mut self, edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static) -> Self {
-        self.edits.push(Box::new(edit));
-        self
+    pub fn edit(self, edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static) -> Self {
+        Self { options: self.options.edit(edit), ..self }
     }
 
     /// Runs an attack, and records its result.
@@ -116,12 +83,12 @@ impl Plan {
         let sent = self.sent.clone();
         let trial = self.start().await.with_context(|| format!("cannot start: {sent}"))?;
         let cost = attack(&trial).await;
-        let row = trial.end(sent, cost).await?;
+        let row = trial.end(sent.clone(), cost).await?;
         let faults = row.faults.clone();
         println!("\n{row:#?}");
         row.record();
         if !faults.is_empty() {
-            bail!("{}", faults.join("\n"));
+            bail!("{sent}: {}", faults.join("\n"));
         }
         Ok(())
     }
@@ -129,10 +96,7 @@ impl Plan {
     async fn start(self) -> Result<Trial> {
         raise_file_limit(11_000)?;
         let bound = (self.memory + self.memory / 2) as u64 + FIXED;
-        let options: SceneOptions = Scene::of(self.script)
-            .config(self.config)
-            .edit(move |config| self.edits.into_iter().try_for_each(|edit| edit(config)));
-        let mut scene = options.start().await?;
+        let mut scene = self.options.start().await?;
         scene.client = scene.client.with_timeout(LIMIT);
         let neighbour = Neighbour::start(&scene).await?;
         let trial = Trial { scene, items: QuickItems::default(), gate: Gate::closed(), neighbour, bound };
@@ -161,7 +125,6 @@ impl Trial {
         self.react(move |batch| Ok(items.answer(batch)?.after(&gate)));
     }
 
-    /// Starts a hostile request.
     pub fn begin(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let mut all = vec![("authorization", HOSTILE)];
         if headers.iter().any(|(name, _)| *name == "authorization") {
@@ -171,7 +134,6 @@ impl Trial {
         self.scene.begin_bulk(path, &all, body)
     }
 
-    /// Sends a hostile request.
     pub async fn send(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Response> {
         self.begin(path, headers, body).get().await
     }
@@ -196,6 +158,28 @@ impl Trial {
     pub async fn wait_for_requests(&self, number: usize, operations: &Operations) -> Result<()> {
         let are_in = async || Ok((self.requests(operations).await? >= number).then_some(()));
         wait::until(LIMIT, "all requests have arrived", are_in).await
+    }
+
+    /// Waits until the filter has all these requests, which the nodes hold, and the other client has further answers.
+    pub async fn hold_all(
+        &self,
+        requests: impl Iterator<Item = Answer>,
+        operations: &Operations,
+    ) -> Result<Vec<Answer>> {
+        let answers: Vec<Answer> = requests.collect();
+        self.wait_for_requests(answers.len(), operations).await?;
+        self.wait_for_neighbour().await;
+        Ok(answers)
+    }
+
+    /// Opens the gate, and checks the answers to these requests: see [`expect_items`]. Returns a summary.
+    pub async fn release(&self, held: Vec<Answer>, ids: &Ids, statuses: &[u16]) -> Result<String> {
+        self.gate.open();
+        let requests = held.len();
+        for answer in held {
+            expect_items(&answer.get().await?, ids, statuses)?;
+        }
+        Ok(format!("200, {requests} × {} items, {}", ids.number, self.way().await?))
     }
 
     /// Waits until one of the filter's counters or gauges is at least this.
@@ -268,14 +252,9 @@ async fn what_stays(scene: &Scene) -> Option<String> {
     is_free.is_err().then(|| "counted memory is not released".to_owned())
 }
 
-/// Checks that each operation has the item that a node gave it, and that the operations on each document were carried
-/// out in order. Returns a summary.
-pub fn expect_items(response: &Response, ids: &Ids, status: u16) -> Result<String> {
-    expect_items_of(response, ids, &[status])
-}
-
-/// Does the same for items with one of several statuses.
-pub fn expect_items_of(response: &Response, ids: &Ids, statuses: &[u16]) -> Result<String> {
+/// Checks that each operation has the item that a node gave it, with one of these statuses, and that the operations on
+/// each document were carried out in order. Returns a summary.
+pub fn expect_items(response: &Response, ids: &Ids, statuses: &[u16]) -> Result<String> {
     let items = QuickItems::read(response)?;
     ensure!(items.len() == ids.number, "{} items for {} operations", items.len(), ids.number);
     let odd = items.iter().filter(|item| !statuses.contains(&item.status)).count();

@@ -63,8 +63,7 @@ impl SharedScene {
 
     async fn all_documents(&self, index: &str) -> Value {
         self.documents(index).await;
-        let url = self.direct(0, &format!("/{index}/_search?size=1000&version=true&_source=true"));
-        let found = self.client.get_json(&url).await.unwrap();
+        let found = self.get(&format!("/{index}/_search?size=1000&version=true&_source=true")).await;
         let mut hits = found["hits"]["hits"].as_array().unwrap().clone();
         for hit in &mut hits {
             hit["_index"] = json!("INDEX");
@@ -139,12 +138,11 @@ fn odd_bodies() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("another index", after_good("{\"index\":{\"_index\":\"Not Valid\",\"_id\":\"a\"}}\n{\"n\":1}\n")),
     ];
-    let mut invalid = GOOD.as_bytes().to_vec();
-    invalid.extend_from_slice(b"{\"index\":{\"_id\":\"\xff\xfe\"}}\n{\"n\":1}\n");
-    odd.push(("invalid UTF-8 in an action line", invalid));
-    let mut invalid = GOOD.as_bytes().to_vec();
-    invalid.extend_from_slice(b"{\"index\":{\"_id\":\"u\"}}\n{\"text\":\"\xff\xfe\"}\n");
-    odd.push(("invalid UTF-8 in a document", invalid));
+    let invalid: [(_, &[u8]); 2] = [
+        ("invalid UTF-8 in an action line", b"{\"index\":{\"_id\":\"\xff\xfe\"}}\n{\"n\":1}\n"),
+        ("invalid UTF-8 in a document", b"{\"index\":{\"_id\":\"u\"}}\n{\"text\":\"\xff\xfe\"}\n"),
+    ];
+    odd.extend(invalid.map(|(name, rest)| (name, [GOOD.as_bytes(), rest].concat())));
     odd
 }
 
@@ -177,8 +175,7 @@ async fn odd_requests_get_the_same_answer_as_from_the_cluster() {
 async fn a_malformed_document_under_a_pipeline_fails_the_same_documents_as_without_the_filter() {
     let scene = SharedScene::start("malformed").await;
     let pipeline = json!({"processors": [{"set": {"field": "text", "value": "changed"}}]});
-    let url = scene.direct(0, "/_ingest/pipeline/change");
-    scene.client.put_json(&url, &pipeline).await.unwrap().ok().unwrap();
+    scene.put("/_ingest/pipeline/change", &pipeline).await;
     for index in ["changed-d", "changed-f"] {
         scene.index(index, json!({"default_pipeline": "change"})).await;
     }
@@ -197,16 +194,12 @@ async fn all_actions_leave_the_same_documents_as_without_the_filter() {
         scene.index(index, json!({})).await;
     }
     // A fixed random sequence, so that a failure is reproducible.
-    let mut random = 7_u64;
-    let mut next = |bound: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % bound
-    };
+    let mut rng = fastrand::Rng::with_seed(7);
     for round in 0..20 {
         let mut body = String::new();
         for n in 0..100 {
-            let id = next(40);
-            body += &match next(5) {
+            let id = rng.u8(..40);
+            body += &match rng.u8(..5) {
                 0 => format!("{{\"delete\":{{\"_id\":\"{id}\"}}}}\n"),
                 1 => format!("{{\"create\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n"),
                 2 => format!("{{\"update\":{{\"_id\":\"{id}\"}}}}\n{{\"doc\":{{\"text\":\"{round}\"}}}}\n"),

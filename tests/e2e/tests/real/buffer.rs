@@ -40,19 +40,15 @@ async fn every_request_is_split_and_no_request_to_a_node_is_cancelled() {
     let (scene, received) = SharedScene::start_shipped("buffer", "buffer.yaml", |files| files).await;
     scene.index("buffer", json!({})).await;
     received.forget();
-    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-    let before = scene.counter(merged).await;
+    let before = scene.merged().await;
     for number in 0..REQUESTS {
         write(&scene, "/_bulk", "buffer", number * 100..(number + 1) * 100, 10).await;
     }
-    assert_eq!(scene.counter(merged).await - before, REQUESTS as u64);
+    assert_eq!(scene.merged().await - before, REQUESTS as u64);
     let nodes = nodes_of(&received);
     assert_eq!((nodes.len(), nodes.iter().collect::<BTreeSet<_>>().len()), (3 * REQUESTS, 3));
     assert_eq!(scene.documents("buffer").await, 100 * REQUESTS as u64);
-    assert_eq!(
-        scene.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.header_pause").await,
-        0
-    );
+    assert_eq!(scene.counted("requests_total.outcome.passed_through.reason.header_pause").await, 0);
     assert_eq!(cancelled(&scene).await, 0);
     scene.end().await;
 }

@@ -1,46 +1,24 @@
-use std::io::{Read, Write};
-
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
-use hyper::Request;
+use bulk_reshuffle_e2e::gzip::{self, Compression};
+use bulk_reshuffle_e2e::{bulk_request, lines};
 use serde_json::{Value, json};
 
 use crate::shared_scene::SharedScene;
-
-fn gzip(plain: &str) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(plain.as_bytes()).unwrap();
-    encoder.finish().unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_request_is_split_and_its_answer_compressed_if_the_client_accepts() {
     let scene = SharedScene::start("compression").await;
     scene.index("zipped", json!({})).await;
-    let body: String = (0..2_000)
-        .map(|n| format!("{{\"index\":{{\"_index\":\"zipped\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect();
-    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
+    let body = lines::documents("zipped", 0..2_000);
     for accepts in ["identity", "gzip, deflate"] {
-        let before = scene.counter(merged).await;
-        let request = Request::post(scene.envoy.url("/_bulk"))
-            .header("content-type", "application/x-ndjson")
-            .header("content-encoding", "gzip")
-            .header("accept-encoding", accepts)
-            .body(Bytes::from(gzip(&body)))
-            .unwrap();
+        let before = scene.merged().await;
+        let headers = [("content-encoding", "gzip"), ("accept-encoding", accepts)];
+        let body = gzip::gzip(body.as_bytes(), Compression::default()).unwrap();
+        let request = bulk_request(&scene.envoy.url("/_bulk"), &headers, body).unwrap();
         let answer = scene.client.send(request).await.unwrap().ok().unwrap();
-        assert_eq!(scene.counter(merged).await, before + 1);
+        assert_eq!(scene.merged().await, before + 1);
         let compressed = answer.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip");
         assert_eq!(compressed, accepts != "identity");
-        let mut text = String::new();
-        match compressed {
-            true => GzDecoder::new(answer.body.as_ref()).read_to_string(&mut text).map(|_| ()).unwrap(),
-            false => text = answer.text(),
-        }
-        let answer: Value = serde_json::from_str(&text).unwrap();
+        let answer: Value = serde_json::from_slice(&gzip::plain(&answer.headers, &answer.body).unwrap()).unwrap();
         assert_eq!(answer["errors"], false);
         assert_eq!(answer["items"].as_array().unwrap().len(), 2_000);
     }
@@ -56,10 +34,7 @@ async fn nodes_accept_compressed_batches() {
     let sent = "cluster.es-0.upstream_cx_tx_bytes_total";
     let (requests, bytes) = (scene.counter(received).await, scene.counter(sent).await);
     let plain = scene.by_upstream("batch_bytes").await.get("es-0").copied().unwrap_or_default();
-    let body: String = (0..5_000)
-        .map(|n| format!("{{\"index\":{{\"_index\":\"batches\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect();
-    let answer = scene.bulk(&body).await.ok().unwrap().json().unwrap();
+    let answer = scene.bulk(&lines::documents("batches", 0..5_000)).await.ok().unwrap().json().unwrap();
     assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), 5_000));
     assert_eq!(scene.documents("batches").await, 5_000);
     let (requests, bytes) = (scene.counter(received).await - requests, scene.counter(sent).await - bytes);

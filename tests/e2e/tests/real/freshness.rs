@@ -1,6 +1,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use bulk_reshuffle_e2e::lines;
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
@@ -9,8 +10,6 @@ use crate::shared_scene::SharedScene;
 /// A limit far above the expected time.
 const LIMIT: Duration = Duration::from_secs(20);
 
-const MERGED: &str = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-
 impl SharedScene {
     /// Creates an index by a bulk request. Returns the time from its answer until the filter routes to the index.
     async fn learns(&self, index: &str) -> Duration {
@@ -18,16 +17,16 @@ impl SharedScene {
         let number = Cell::new(0);
         let write = async || {
             let n = number.replace(number.get() + 1);
-            let body = format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n");
+            let body = lines::index(index, &n.to_string(), n);
             assert_eq!(self.bulk(&body).await.ok().unwrap().json().unwrap()["errors"], false);
         };
-        let before = self.counter(MERGED).await;
+        let before = self.merged().await;
         write().await;
-        assert_eq!(self.counter(MERGED).await, before, "the index was known before it existed");
+        assert_eq!(self.merged().await, before, "the index was known before it existed");
         let created = Instant::now();
         wait::until(LIMIT, "the filter routes to the index", async || {
             write().await;
-            Ok((self.counter(MERGED).await > before).then_some(()))
+            Ok((self.merged().await > before).then_some(()))
         })
         .await
         .unwrap();

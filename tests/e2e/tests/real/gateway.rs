@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, TlsClient, gateway_files};
+use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, TlsClient, bulk_request, gateway_files};
 use bulk_reshuffle_stack::Response;
 use bytes::Bytes;
 use hyper::Request;
@@ -26,7 +26,7 @@ impl GatewayScene {
         let (servers, tenants) = (Authority::new().unwrap(), Authority::new().unwrap());
         let nodes = shared_scene::nodes(shared_scene::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
-        let identities: Vec<_> = (0..3).map(|node| servers.sign(&format!("es-{node}.internal")).unwrap()).collect();
+        let identities = servers.sign_nodes().unwrap();
         let guests = Guests::Certified { authority: servers.certificate.clone(), http2 };
         let guarded = GuardedNodes::start(shared_scene::folder(name), &addresses, &identities, guests).await.unwrap();
         let files = gateway_files(&shared_scene::folder(name), &servers, &tenants, &guarded.addresses()).unwrap();
@@ -45,9 +45,7 @@ impl GatewayScene {
     }
 
     fn bulk(&self, headers: &[(&str, &str)], body: String) -> Request<Bytes> {
-        let request = Request::post(format!("https://{}/_bulk", self.shared.envoy.addr()));
-        let request = request.header("content-type", "application/x-ndjson");
-        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(body.into()).unwrap()
+        bulk_request(&format!("https://{}/_bulk", self.shared.envoy.addr()), headers, body).unwrap()
     }
 
     /// Creates an index, and waits until the filter routes to it.
@@ -117,13 +115,11 @@ async fn three_tenants_write(name: &str, http2: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http2() {
-    three_tenants_write("gateway-http2", true).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http1() {
-    three_tenants_write("gateway-http1", false).await;
+async fn tenants_never_share_a_batch_and_nodes_are_reached_by_http2_or_http1() {
+    for (name, http2) in [("gateway-http2", true), ("gateway-http1", false)] {
+        println!("{name}:");
+        three_tenants_write(name, http2).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,14 +26,12 @@ async fn at_the_shard_level_each_batch_is_for_one_shard() {
         received.forget();
         create_at_once((0..REQUESTS).map(|request| {
             let documents = Owned::new(&request.to_string(), 0..DOCUMENTS);
-            let line = |(n, id)| format!("{{\"index\":{{\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n");
-            let body: String = documents.ids.iter().enumerate().map(line).collect();
-            let (client, url) = (scene.client.clone(), scene.envoy.url(&format!("/{name}/_bulk")));
+            let (client, url, body) = (scene.client.clone(), scene.envoy.url("/_bulk"), documents.body(&name));
             (documents, async move { client.post_ndjson(&url, body).await.unwrap() })
         }))
         .await;
         assert_eq!(scene.documents(&name).await, (REQUESTS * DOCUMENTS) as u64);
-        let cat = scene.client.get_json(&scene.direct(0, &format!("/_cat/shards/{name}?format=json"))).await.unwrap();
+        let cat = scene.get(&format!("/_cat/shards/{name}?format=json")).await;
         let of_node = |node: usize| -> BTreeSet<usize> {
             let on_node = cat.as_array().unwrap().iter().filter(|shard| shard["node"] == format!("es-{node}"));
             on_node.map(|shard| shard["shard"].as_str().unwrap().parse().unwrap()).collect()

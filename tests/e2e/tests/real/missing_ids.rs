@@ -27,15 +27,14 @@ impl SharedScene {
     /// Returns the hits of all documents.
     async fn found(&self, index: &str) -> Vec<Value> {
         self.documents(index).await;
-        let found = self.client.get_json(&self.direct(0, &format!("/{index}/_search?size=10000"))).await.unwrap();
+        let found = self.get(&format!("/{index}/_search?size=10000")).await;
         found["hits"]["hits"].as_array().unwrap().clone()
     }
 
     /// Returns the number of documents in each shard.
     async fn in_shards(&self, index: &str) -> Vec<u64> {
         self.documents(index).await;
-        let url = self.direct(0, &format!("/_cat/shards/{index}?format=json&h=docs"));
-        let shards = self.client.get_json(&url).await.unwrap();
+        let shards = self.get(&format!("/_cat/shards/{index}?format=json&h=docs")).await;
         shards.as_array().unwrap().iter().map(|shard| shard["docs"].as_str().unwrap().parse().unwrap()).collect()
     }
 }

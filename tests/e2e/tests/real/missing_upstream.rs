@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use bulk_reshuffle_stack::wait;
 use serde_json::json;
 
+use crate::owned::Owned;
 use crate::shared_scene::SharedScene;
 
 const REQUESTS: usize = 20;
@@ -10,9 +11,7 @@ const DOCUMENTS: usize = 50;
 
 /// Writes documents, and checks that all of them are acknowledged.
 async fn write(scene: &SharedScene, name: &str) {
-    let body: String = (0..DOCUMENTS)
-        .map(|n| format!("{{\"index\":{{\"_index\":\"upstreams\",\"_id\":\"{name}-{n}\"}}}}\n{{\"n\":{n}}}\n"))
-        .collect();
+    let body = Owned::new(name, 0..DOCUMENTS).body("upstreams");
     let answer = scene.bulk(&body).await.ok().unwrap().json().unwrap();
     assert_eq!((&answer["errors"], answer["items"].as_array().unwrap().len()), (&json!(false), DOCUMENTS), "{answer}");
 }
@@ -36,7 +35,7 @@ async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() {
     }
     let (tried, polls) = (redirected().await - before, begun.elapsed().as_secs() / SHORTEST.as_secs());
     assert_eq!(scene.documents("upstreams").await, (REQUESTS * DOCUMENTS) as u64);
-    assert_eq!(scene.counter("wasmcustom.bulk_reshuffle_operations_unknown_total.upstream.es-2").await, 0);
+    assert_eq!(scene.counted("operations_unknown_total.upstream.es-2").await, 0);
     // Two of six shards are on that node. Operations on the others go to their own nodes.
     let batches = scene.by_upstream("batches").await;
     for upstream in ["es", "es-0", "es-1"] {

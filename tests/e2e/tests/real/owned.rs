@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use bulk_reshuffle_e2e::{Item, Recorded};
+use bulk_reshuffle_e2e::{Item, Recorded, lines};
 use bulk_reshuffle_stack::Response;
 use tokio::task::JoinSet;
 
@@ -21,9 +21,7 @@ impl Owned {
     /// Returns the body of a request for these documents in an index.
     pub fn body(&self, index: &str) -> String {
         let numbered = self.ids.iter().zip(self.numbers.clone());
-        numbered
-            .map(|(id, n)| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n"))
-            .collect()
+        numbered.map(|(id, n)| lines::index(index, id, n as u64)).collect()
     }
 
     /// Checks that an answer says that each document is created.

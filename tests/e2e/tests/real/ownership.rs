@@ -22,8 +22,7 @@ impl SharedScene {
     /// Returns the node that the cluster reports as the owner of a routing value.
     async fn owner(&self, index: &str, routing: &str) -> String {
         let routing = utf8_percent_encode(routing, NON_ALPHANUMERIC);
-        let found =
-            self.client.get_json(&self.direct(0, &format!("/{index}/_search_shards?routing={routing}"))).await.unwrap();
+        let found = self.get(&format!("/{index}/_search_shards?routing={routing}")).await;
         let [copies] = found["shards"].as_array().unwrap().as_slice() else { panic!("not one shard: {found}") };
         let node = copies[0]["node"].as_str().unwrap();
         found["nodes"][node]["name"].as_str().unwrap().to_owned()

@@ -127,7 +127,7 @@ impl SharedScene {
 
     async fn text(&self, index: &str, url: &str, body: &str) -> (u16, String, String) {
         let answer = self.client.post_ndjson(url, body.to_owned()).await.unwrap();
-        let settings = self.client.get_json(&self.direct(0, &format!("/{index}/_settings"))).await.unwrap();
+        let settings = self.get(&format!("/{index}/_settings")).await;
         let uuid = settings[index]["settings"]["index"]["uuid"].as_str().unwrap();
         let text = without_source(&answer.text().replace(index, "INDEX").replace(uuid, "UUID"));
         let content_type = answer.headers["content-type"].to_str().unwrap().to_owned();
@@ -147,23 +147,22 @@ async fn response_parameters_give_the_same_answer_as_from_the_cluster() {
     for index in ["seen-d", "seen-f"] {
         scene.index(index, json!({})).await;
     }
-    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-    let before = scene.counter(merged).await;
+    let before = scene.merged().await;
     let bodies = bodies();
     for (node, query) in FILTERED.iter().enumerate() {
         for body in &bodies {
             scene.compare_text(node, query, body).await;
         }
     }
-    assert_eq!(scene.counter(merged).await, before + (FILTERED.len() * bodies.len()) as u64);
+    assert_eq!(scene.merged().await, before + (FILTERED.len() * bodies.len()) as u64);
     assert_eq!(scene.by_upstream("batches").await.len(), 3);
     for (node, query) in PASSED.iter().enumerate() {
         for body in &bodies {
             scene.compare_text(node, query, body).await;
         }
     }
-    let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.parameter";
-    assert_eq!(scene.counter(passed).await, (PASSED.len() * bodies.len()) as u64);
+    let passed = "requests_total.outcome.passed_through.reason.parameter";
+    assert_eq!(scene.counted(passed).await, (PASSED.len() * bodies.len()) as u64);
     // Refusals are not filtered, neither of a request that passes through nor of its shares.
     for body in [bodies[3].as_str(), "junk\n", "", "{\"index\":{\"_id\":\"0\"}}\n{\"n\":1}"] {
         scene.compare_text(0, "filter_path=errors&refresh=banana", body).await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use bulk_reshuffle_e2e::{FakeCluster, Item, ShippedFiles};
+use bulk_reshuffle_e2e::{FakeCluster, Item, ShippedFiles, lines};
 use bulk_reshuffle_stack::{port, wait};
 use serde_json::json;
 
@@ -22,8 +22,7 @@ async fn start(name: &str, replace: impl FnOnce(ShippedFiles) -> ShippedFiles) -
 }
 
 fn documents(index: &str) -> String {
-    let line = |n| format!("{{\"index\":{{\"_index\":\"{index}\",\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n");
-    (0..300).map(line).collect()
+    lines::documents(index, 0..300)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,11 +32,11 @@ async fn both_ports_give_the_same_answers_and_only_one_splits() {
     for (index, url) in [("filtered", scene.envoy.url("/_bulk")), ("plain", plain)] {
         scene.index(index, json!({})).await;
         received.forget();
-        let merged = scene.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
+        let merged = scene.merged().await;
         let answer = scene.client.post_ndjson(&url, documents(index)).await.unwrap();
         let items = Item::read_all(&answer).unwrap();
         answers.push(items.into_iter().map(|item| (item.action, item.id, item.status)).collect::<Vec<_>>());
-        let split = scene.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await - merged;
+        let split = scene.merged().await - merged;
         let bulks: Vec<_> = received.bulks().iter().map(|bulk| bulk.text()).collect();
         match index {
             "filtered" => assert_eq!((split, bulks.len()), (1, 3)),

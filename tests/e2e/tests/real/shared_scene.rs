@@ -63,25 +63,14 @@ impl SharedScene {
 
     async fn start_over(nodes: Nodes, name: &str, config: Value) -> Self {
         let envoy = Envoy::start(&Tools::find().unwrap(), options(name, &nodes, config)).await.unwrap();
-        let scene = Self::of(nodes, envoy);
-        scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
-        scene
+        Self::ready(nodes, envoy).await
     }
 
-    /// Does the same as [`start`](Self::start), in front of a cluster that no other test uses at the same time.
-    pub async fn start_alone(name: &str) -> Self {
-        Self::start_alone_with(name, json!({})).await
-    }
-
-    /// Does the same as [`start_alone`](Self::start_alone), with these fields in the filter's configuration.
-    pub async fn start_alone_with(name: &str, config: Value) -> Self {
-        Self::start_over_lent("alone", &json!({}), name, config).await
-    }
-
-    /// Does the same as [`start_alone_with`](Self::start_alone_with), in front of another cluster, whose nodes have
-    /// these settings.
-    pub async fn start_over_lent(cluster: &str, settings: &Value, name: &str, config: Value) -> Self {
-        let lent = CLUSTERS.lend_with(cluster, distribution(), crate::PROFILE, settings).await.unwrap();
+    /// Does the same as [`start_with`](Self::start_with), in front of a cluster that no other test uses at the same
+    /// time, or of another cluster, whose nodes have these settings.
+    pub async fn start_alone(name: &str, config: Value, settings: Option<Value>) -> Self {
+        let (cluster, settings) = settings.map_or(("alone", json!({})), |settings| (name, settings));
+        let lent = CLUSTERS.lend(cluster, distribution(), crate::PROFILE, &settings).await.unwrap();
         let scene = Self::start_over(lent.nodes(), name, config).await;
         Self { lent: Some(lent), ..scene }
     }
@@ -104,14 +93,10 @@ impl SharedScene {
         change: impl FnOnce(EnvoyOptions) -> EnvoyOptions,
     ) -> (Self, FakeCluster) {
         let nodes = nodes(distribution).await;
-        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
-        let received = FakeCluster::in_front_of(&addresses).await.unwrap();
-        let in_between = nodes.iter().map(|(name, _)| name.clone()).zip(received.addresses()).collect();
+        let (received, in_between) = FakeCluster::relay(&nodes).await.unwrap();
         let options = change(options(name, &in_between, config));
         let envoy = Envoy::start(&Tools::find().unwrap(), options).await.unwrap();
-        let scene = Self::of(nodes, envoy);
-        scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
-        (scene, received)
+        (Self::ready(nodes, envoy).await, received)
     }
 
     /// Starts one of the shipped configurations on free ports, optionally with other replacements, and with a relay
@@ -122,12 +107,16 @@ impl SharedScene {
         replace: impl FnOnce(ShippedFiles) -> ShippedFiles,
     ) -> (Self, FakeCluster) {
         let nodes = nodes(distribution()).await;
-        let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
-        let received = FakeCluster::in_front_of(&addresses).await.unwrap();
+        let (received, _) = FakeCluster::relay(&nodes).await.unwrap();
         let files = ShippedFiles::new(folder(name)).unwrap().nodes(received.addresses());
-        let scene = Self::of(nodes, replace(files).start(file).await.unwrap());
+        let envoy = replace(files).start(file).await.unwrap();
+        (Self::ready(nodes, envoy).await, received)
+    }
+
+    async fn ready(nodes: Nodes, envoy: Envoy) -> Self {
+        let scene = Self::of(nodes, envoy);
         scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
-        (scene, received)
+        scene
     }
 
     /// Creates a scene with an Envoy that the test has started itself.
@@ -172,11 +161,10 @@ impl SharedScene {
     pub async fn wait_for_routing_of(&self, name: &str, send: impl AsyncFn(String)) {
         let line = |n| format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"probe-{n}\"}}}}\n");
         let probe: String = (0..64).map(line).collect();
-        let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
         wait::until(LIMIT, "the filter routes to the index", async || {
-            let before = self.counter(merged).await;
+            let before = self.merged().await;
             send(probe.clone()).await;
-            Ok((self.counter(merged).await > before).then_some(()))
+            Ok((self.merged().await > before).then_some(()))
         })
         .await
         .unwrap();
@@ -187,15 +175,28 @@ impl SharedScene {
         format!("http://{}{path}", self.nodes[node % self.nodes.len()].1)
     }
 
-    /// Sends a bulk request through the filter.
     pub async fn bulk(&self, body: &str) -> Response {
         self.client.post_ndjson(&self.envoy.url("/_bulk"), body.to_owned()).await.unwrap()
     }
 
-    /// Returns the number of documents in an index.
     pub async fn documents(&self, index: &str) -> u64 {
         self.client.get(&self.direct(0, &format!("/{index}/_refresh"))).await.unwrap().ok().unwrap();
-        self.client.get_json(&self.direct(0, &format!("/{index}/_count"))).await.unwrap()["count"].as_u64().unwrap()
+        self.get(&format!("/{index}/_count")).await["count"].as_u64().unwrap()
+    }
+
+    /// Returns the JSON answer of a node.
+    pub async fn get(&self, path: &str) -> Value {
+        self.client.get_json(&self.direct(0, path)).await.unwrap()
+    }
+
+    /// Returns one of the filter's counters.
+    pub async fn counted(&self, name: &str) -> u64 {
+        self.counter(&format!("wasmcustom.bulk_reshuffle_{name}")).await
+    }
+
+    /// Returns how many requests the filter has split.
+    pub async fn merged(&self) -> u64 {
+        self.counted("requests_total.outcome.merged").await
     }
 
     pub async fn counter(&self, name: &str) -> u64 {

@@ -31,14 +31,13 @@ fn assert_items(answer: &Value, documents: usize) {
 async fn a_body_of_100_mb_is_split_and_answered() {
     let scene = SharedScene::start("large").await;
     scene.index("large", json!({})).await;
-    let merged = "wasmcustom.bulk_reshuffle_requests_total.outcome.merged";
-    let before = scene.counter(merged).await;
+    let before = scene.merged().await;
     let (body, documents) = body("large", 100 << 20, 20_000);
     assert!(body.len() > 99 << 20);
     let client = scene.client.with_timeout(Duration::from_secs(240));
     let answer = client.post_ndjson(&scene.envoy.url("/_bulk"), body).await.unwrap().ok().unwrap();
     assert_items(&answer.json().unwrap(), documents);
-    assert_eq!(scene.counter(merged).await, before + 1);
+    assert_eq!(scene.merged().await, before + 1);
     assert_eq!(scene.documents("large").await, documents as u64);
     scene.client.delete(&scene.direct(0, "/large")).await.unwrap();
     scene.end().await;

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Identity, Nodes, basic};
+use bulk_reshuffle_e2e::envoy_config::{clusters, http_filters};
+use bulk_reshuffle_e2e::{
+    Authority, GuardedNodes, Guests, Identity, Nodes, basic, bulk_request, in_front_of, replace_in_file,
+};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Response, Tools};
 use bytes::Bytes;
 use hyper::Request;
@@ -20,17 +23,12 @@ const USERS: Guests = Guests::Users(
      bob:{SHA}wJdWD20UxKNpJWKMdm6KjtNd480=\n",
 );
 
-/// Returns the nodes' names in the file.
-fn names() -> impl Iterator<Item = String> {
-    (0..3).map(|node| format!("es-{node}.internal"))
-}
+const NO_STATE: &str = "requests_total.outcome.passed_through.reason.no_state";
 
 /// The guarded cluster with the Envoy of the file in front of it.
 struct TlsScene {
     shared: SharedScene,
     guarded: GuardedNodes,
-    nodes: Nodes,
-    name: String,
     /// The authority that Envoy trusts.
     authority: Authority,
 }
@@ -38,24 +36,24 @@ struct TlsScene {
 impl TlsScene {
     /// Starts a scene with the filter's configuration in the file.
     async fn start(name: &str) -> Self {
-        let authority = Authority::new().unwrap();
-        let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
-        Self::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await
+        Self::start_with(name, FilterConfig::Shipped, USERS, Authority::sign_nodes, |_| Ok(())).await
     }
 
+    /// Starts a scene. `sign` issues the nodes' certificates; Envoy trusts its argument.
     async fn start_with(
         name: &str,
         filter: FilterConfig,
         guests: Guests,
-        authority: Authority,
-        identities: Vec<Identity>,
+        sign: impl FnOnce(&Authority) -> Result<Vec<Identity>>,
         edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
     ) -> Self {
+        let authority = Authority::new().unwrap();
+        let identities = sign(&authority).unwrap();
         let nodes = shared_scene::nodes(shared_scene::distribution()).await;
         let addresses: Vec<_> = nodes.iter().map(|(_, address)| *address).collect();
         let guarded = GuardedNodes::start(shared_scene::folder(name), &addresses, &identities, guests).await.unwrap();
-        let envoy = envoy(name, filter, &authority, &guarded, &nodes, edit).await;
-        Self { shared: SharedScene::of(nodes.clone(), envoy), guarded, nodes, name: name.into(), authority }
+        let envoy = envoy(name, filter, &authority, &guarded, edit).await;
+        Self { shared: SharedScene::of(nodes, envoy), guarded, authority }
     }
 
     /// Sends a bulk request as this user.
@@ -65,12 +63,6 @@ impl TlsScene {
 
     async fn bulk_by(&self, envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -> Response {
         self.shared.client.send(request(envoy, path, authorization, body)).await.unwrap()
-    }
-
-    /// Starts the same Envoy without the filter.
-    async fn plain_envoy(&self) -> Envoy {
-        let name = format!("{}-plain", self.name);
-        envoy(&name, FilterConfig::Removed, &self.authority, &self.guarded, &self.nodes, |_| Ok(())).await
     }
 
     /// Checks that only TLS has crossed the wire.
@@ -99,7 +91,6 @@ async fn envoy(
     filter: FilterConfig,
     authority: &Authority,
     guarded: &GuardedNodes,
-    nodes: &Nodes,
     edit: impl FnOnce(&mut Value) -> Result<()> + Send + 'static,
 ) -> Envoy {
     let (tools, folder) = (Tools::find().unwrap(), shared_scene::folder(name));
@@ -108,12 +99,10 @@ async fn envoy(
     std::fs::write(&ca, &authority.certificate).unwrap();
     let config = Some(tools.root.join("envoy/tls.yaml"));
     let options = EnvoyOptions { config, filter, ..EnvoyOptions::new(folder) }.shared();
-    let mut options = options.cluster("es", guarded.addresses());
-    for ((name, _), address) in nodes.iter().zip(guarded.addresses()) {
-        options = options.cluster(name, [address]);
-    }
-    let options = options.edit(move |config| {
-        for cluster in config["static_resources"]["clusters"].as_array_mut().unwrap() {
+    let nodes: Nodes =
+        (0..).zip(guarded.addresses()).map(|(node, to): (usize, _)| (format!("es-{node}"), to)).collect();
+    let options = in_front_of(options, &nodes).edit(move |config| {
+        for cluster in clusters(config) {
             let common = &mut cluster["transport_socket"]["typed_config"]["common_tls_context"];
             common["validation_context"]["trusted_ca"]["filename"] = json!(ca);
         }
@@ -123,11 +112,9 @@ async fn envoy(
 }
 
 fn request(envoy: &Envoy, path: &str, authorization: Option<&str>, body: &str) -> Request<Bytes> {
-    let mut request = Request::post(envoy.url(path)).header("host", "search.internal");
-    if let Some(authorization) = authorization {
-        request = request.header("authorization", authorization);
-    }
-    request.header("content-type", "application/x-ndjson").body(body.to_owned().into()).unwrap()
+    let authorization = authorization.map(|value| ("authorization", value));
+    let headers: Vec<_> = [("host", "search.internal")].into_iter().chain(authorization).collect();
+    bulk_request(&envoy.url(path), &headers, body.to_owned()).unwrap()
 }
 
 /// Returns status, headers and body, without headers that differ between any two answers.
@@ -171,16 +158,17 @@ async fn an_unknown_user_gets_the_nodes_own_answer() {
     let scene = TlsScene::start("tls-strangers").await;
     scene.shared.index("strangers", json!({})).await;
     scene.guarded.admitted.forget();
-    let plain = scene.plain_envoy().await;
+    let name = "tls-strangers-plain";
+    let plain = envoy(name, FilterConfig::Removed, &scene.authority, &scene.guarded, |_| Ok(())).await;
     let body = Owned::new("alice", 0..100).body("strangers");
     for stranger in [None, Some(basic("alice", "looking-glass")), Some(basic("mallory", "wonderland"))] {
-        let merged = scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
+        let merged = scene.shared.merged().await;
         let answer = scene.bulk("/_bulk", stranger.as_deref(), &body).await;
         let direct = scene.bulk_by(&plain, "/_bulk", stranger.as_deref(), &body).await;
         assert_eq!(comparable(&answer), comparable(&direct));
         assert_eq!(answer.status, 401);
         assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"http://search.internal/_bulk\"");
-        let after = scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.merged").await;
+        let after = scene.shared.merged().await;
         assert_eq!(after, merged + 1, "the filter did not answer itself");
     }
     assert_eq!(scene.guarded.admitted.bulks().len(), 0);
@@ -191,9 +179,7 @@ async fn an_unknown_user_gets_the_nodes_own_answer() {
 
 /// Moves the filter into a separate file, as a comment in `envoy/tls.yaml` describes.
 fn in_own_file(config: &mut Value, path: &std::path::Path) -> Result<()> {
-    let filters = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
-    let filters = config.pointer_mut(filters).unwrap().as_array_mut().unwrap();
-    let filter = filters.iter_mut().find(|filter| filter["name"] == "bulk_reshuffle").unwrap();
+    let filter = http_filters(config).iter_mut().find(|filter| filter["name"] == "bulk_reshuffle").unwrap();
     let typed_config = filter["typed_config"].take();
     let wasm = typed_config["@type"].clone();
     let file = json!({"resources": [{
@@ -208,22 +194,11 @@ fn in_own_file(config: &mut Value, path: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the file with one that has another key for the filter.
-fn rotate(path: &std::path::Path, old: &str, new: &str) {
-    let text = std::fs::read_to_string(path).unwrap();
-    assert!(text.contains(old));
-    let other = path.with_extension("new");
-    std::fs::write(&other, text.replace(old, new)).unwrap();
-    std::fs::rename(other, path).unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn two_holders_of_api_keys_never_share_a_batch() {
     const REQUESTS: usize = 20;
     const KEYS: [&str; 3] = ["ApiKey ZmlsdGVyOnM=", "ApiKey YWxpY2U6czNjcmV0", "ApiKey Ym9iOnMzY3JldA=="];
     const OUTDATED: &str = "ApiKey b3V0ZGF0ZWQ=";
-    let authority = Authority::new().unwrap();
-    let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
     let filter = FilterConfig::Value(json!({
         "coordinator": "es", "credentials": {"authorization": OUTDATED},
         // Requests are held, so that they are merged.
@@ -232,10 +207,10 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
     let file = shared_scene::folder("tls-keys").join("filter.yaml");
     let path = file.clone();
     let own_file = move |config: &mut Value| in_own_file(config, &path);
-    let scene = TlsScene::start_with("tls-keys", filter, Guests::Keys(&KEYS), authority, identities, own_file).await;
+    let scene = TlsScene::start_with("tls-keys", filter, Guests::Keys(&KEYS), Authority::sign_nodes, own_file).await;
     scene.shared.wait_for("bulk_reshuffle_state_errors_total", 1).await;
-    assert_eq!(scene.shared.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
-    rotate(&file, OUTDATED, KEYS[0]);
+    assert_eq!(scene.shared.counted("state_loads_total").await, 0);
+    replace_in_file(&file, OUTDATED, KEYS[0]).unwrap();
     scene.shared.index("keys", json!({})).await;
     scene.guarded.admitted.forget();
 
@@ -259,31 +234,26 @@ async fn two_holders_of_api_keys_never_share_a_batch() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_wrong_credentials_for_the_state_requests_pass_through_and_credentials_are_not_logged() {
-    let authority = Authority::new().unwrap();
-    let identities = names().map(|name| authority.sign(&name).unwrap()).collect();
     let secret = basic("bulk-reshuffle", "not-the-p4ssword");
     let filter = json!({"coordinator": "es", "credentials": {"authorization": secret},
                         "cluster_state": {"refresh": "200ms"}});
-    let name = "tls-wrong-credentials";
-    let scene = TlsScene::start_with(name, FilterConfig::Value(filter), USERS, authority, identities, |_| Ok(())).await;
+    let (name, filter) = ("tls-wrong-credentials", FilterConfig::Value(filter));
+    let scene = TlsScene::start_with(name, filter, USERS, Authority::sign_nodes, |_| Ok(())).await;
     let index = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
-    let url = scene.shared.direct(0, "/unknown-state");
-    scene.shared.client.delete(&url).await.unwrap();
-    scene.shared.client.put_json(&url, &index).await.unwrap().ok().unwrap();
+    scene.shared.client.delete(&scene.shared.direct(0, "/unknown-state")).await.unwrap();
+    scene.shared.put("/unknown-state", &index).await;
     scene.shared.wait_for("bulk_reshuffle_state_errors_total", 2).await;
 
     let alice = basic("alice", "wonderland");
-    let before =
-        scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
+    let passed = async || scene.shared.counted(NO_STATE).await;
+    let before = passed().await;
     for number in 0..5 {
         let documents = Owned::new("alice", number * 20..(number + 1) * 20);
         documents.check_created(&scene.bulk("/_bulk", Some(&alice), &documents.body("unknown-state")).await);
     }
-    let after =
-        scene.shared.counter("wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.no_state").await;
-    assert_eq!(after - before, 5);
+    assert_eq!(passed().await - before, 5);
     assert_eq!(scene.shared.documents("unknown-state").await, 100);
-    assert_eq!(scene.shared.counter("wasmcustom.bulk_reshuffle_state_loads_total").await, 0);
+    assert_eq!(scene.shared.counted("state_loads_total").await, 0);
     let log = scene.shared.envoy.log();
     let warning = log.lines().find(|line| line.contains("[warning]") && line.contains("cluster state: "));
     assert!(warning.unwrap().contains("status 401"), "{warning:?}");
@@ -295,11 +265,8 @@ async fn with_wrong_credentials_for_the_state_requests_pass_through_and_credenti
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_with_certificates_of_another_authority_receive_no_request() {
-    let stranger = Authority::new().unwrap();
-    let identities = names().map(|name| stranger.sign(&name).unwrap()).collect();
-    let trusted = Authority::new().unwrap();
-    let scene =
-        TlsScene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, trusted, identities, |_| Ok(())).await;
+    let by_stranger = |_: &Authority| Authority::new()?.sign_nodes();
+    let scene = TlsScene::start_with("tls-wrong-ca", FilterConfig::Shipped, USERS, by_stranger, |_| Ok(())).await;
     let alice = basic("alice", "wonderland");
     let answer = scene.bulk("/_bulk", Some(&alice), &Owned::new("alice", 0..10).body("tls")).await;
     assert_eq!(answer.status, 503);
@@ -314,12 +281,11 @@ async fn nodes_with_certificates_of_another_authority_receive_no_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_for_a_node_with_the_wrong_certificate_go_to_other_nodes() {
-    let authority = Authority::new().unwrap();
     // Signed by the right authority, for another node.
-    let identities =
-        ["es-0.internal", "es-9.internal", "es-2.internal"].map(|name| authority.sign(name).unwrap()).into();
-    let name = "tls-impostor";
-    let scene = TlsScene::start_with(name, FilterConfig::Shipped, USERS, authority, identities, |_| Ok(())).await;
+    let sign = |by: &Authority| {
+        ["es-0", "es-9", "es-2"].map(|node| by.sign(&format!("{node}.internal"))).into_iter().collect()
+    };
+    let scene = TlsScene::start_with("tls-impostor", FilterConfig::Shipped, USERS, sign, |_| Ok(())).await;
     scene.shared.index("impostor", json!({})).await;
     scene.guarded.admitted.forget();
     let alice = basic("alice", "wonderland");

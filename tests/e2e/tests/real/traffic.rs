@@ -1,8 +1,6 @@
 //! The traffic between the nodes of a real cluster, with and without the filter. No other test uses the cluster
 //! meanwhile, because its traffic would count too.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use bulk_reshuffle_e2e::transport_bytes;
 use serde_json::json;
 
@@ -11,17 +9,12 @@ use crate::shared_scene::SharedScene;
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 500;
 
-fn hash(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
 fn request(index: &str, number: usize) -> String {
+    let mut rng = fastrand::Rng::with_seed(number as u64);
     (0..DOCUMENTS)
         .map(|n| {
             // Elasticsearch 8 compresses traffic between nodes, so the text must not be repetitive.
-            let text: String = (0..38).map(|part| format!("{:016x}", hash((number, n, part)))).collect();
+            let text: String = (0..38).map(|_| format!("{:016x}", rng.u64(..))).collect();
             let line = json!({"index": {"_index": index, "_id": format!("{number}-{n}")}});
             format!("{line}\n{{\"n\":{n},\"text\":\"{text}\"}}\n")
         })
@@ -44,7 +37,7 @@ impl SharedScene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn almost_no_traffic_crosses_between_nodes() {
-    let scene = SharedScene::start_alone("traffic").await;
+    let scene = SharedScene::start_alone("traffic", json!({}), None).await;
     for index in ["direct", "routed"] {
         scene.index(index, json!({})).await;
     }

@@ -1,6 +1,7 @@
 //! Requests give the same result no matter how their bytes arrive.
 
 use anyhow::Result;
+use bulk_reshuffle_e2e::envoy_config::manager;
 use bulk_reshuffle_e2e::{ClusterScript, Http2Client, Item, RawClient, Scene, SceneOptions, lines};
 use hyper::HeaderMap;
 use serde_json::{Value, json};
@@ -37,8 +38,7 @@ fn check(scene: &Scene, parts: &[String; 3], answer: &Value) -> Result<()> {
 /// Enables trailers of HTTP/1 requests, which Envoy drops by default.
 fn with_trailers() -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(|config| {
-        let manager = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-        config.pointer_mut(manager).unwrap()["http_protocol_options"] = json!({"enable_trailers": true});
+        manager(config)["http_protocol_options"] = json!({"enable_trailers": true});
         Ok(())
     })
 }
@@ -63,11 +63,7 @@ async fn a_request_may_arrive_in_chunks_of_any_size_with_or_without_trailers() -
     for size in [1, 7, 40, 100_000] {
         for end in ["0\r\n\r\n", "0\r\nx-checksum: 1\r\n\r\n"] {
             let mut client = RawClient::connect(scene.envoy.addr()).await?;
-            client.send_head("/_bulk", "transfer-encoding: chunked").await?;
-            for piece in body.as_bytes().chunks(size) {
-                client.send_chunk(piece).await?;
-            }
-            client.send(end).await?;
+            client.send_in_chunks("/_bulk", body.as_bytes(), size, end).await?;
             check(&scene, &parts, &client.json().await?)?;
         }
     }
@@ -104,11 +100,7 @@ async fn trailers_do_not_change_a_body_that_passes_through() -> Result<()> {
             http2.bulk("/_bulk", body.as_bytes(), frame, Some(trailers)).await?;
 
             let mut http1 = RawClient::connect(scene.envoy.addr()).await?;
-            http1.send_head("/_bulk", "transfer-encoding: chunked").await?;
-            for piece in body.as_bytes().chunks(frame) {
-                http1.send_chunk(piece).await?;
-            }
-            http1.send("0\r\nx-checksum: 1\r\n\r\n").await?;
+            http1.send_in_chunks("/_bulk", body.as_bytes(), frame, "0\r\nx-checksum: 1\r\n\r\n").await?;
             http1.read_to_end().await?;
 
             let arrived = scene.cluster.bulks();

@@ -1,13 +1,12 @@
 //! Clients that disconnect, and many clients at once.
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Recorded, Scene, lines, raise_file_limit};
+use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Received, Recorded, Scene, lines, raise_file_limit};
 
 /// Starts a scene in which bulk requests to the first node wait for the gate.
-pub async fn with_a_slow_node() -> Result<(Scene, Gate)> {
+async fn with_a_slow_node() -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    scene.cluster.react_at(0, Reaction::items().after(&gate));
+    let gate = scene.cluster.hold_if(|request| request.node == 0);
     Ok((scene, gate))
 }
 
@@ -19,7 +18,7 @@ async fn begin(scene: &Scene, body: &str) -> Result<RawClient> {
 }
 
 fn numbers_in(batches: &[Recorded]) -> Vec<Vec<u64>> {
-    let number = |operation: bulk_reshuffle_e2e::Received| operation.source.unwrap()["n"].as_u64().unwrap();
+    let number = |operation: Received| operation.source.unwrap()["n"].as_u64().unwrap();
     batches.iter().map(|batch| batch.operations().unwrap().into_iter().map(number).collect()).collect()
 }
 
@@ -55,9 +54,7 @@ async fn a_client_that_disconnects_while_in_flight_does_not_affect_others() -> R
     let (scene, gate) = with_a_slow_node().await?;
     let first = begin(&scene, &scene.cluster.write_book(0, 0)?).await?;
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
-    let second_gate = Gate::closed();
-    let closed = second_gate.clone();
-    scene.cluster.react(move |_| Reaction::items().after(&closed));
+    let second_gate = scene.cluster.hold();
     let leaves = begin(&scene, &scene.cluster.write_book(0, 1)?).await?;
     let stays = begin(&scene, &scene.cluster.write_book(0, 2)?).await?;
     scene.wait_for_operations(3).await?;
@@ -124,9 +121,7 @@ async fn three_thousand_clients_at_once_each_get_their_own_item() -> Result<()> 
     assert_eq!(scene.cluster.bulks().len(), 1);
     gate.open();
     for (number, answer) in (0..).zip(answers) {
-        let items = Item::read_all(&answer.get().await?)?;
-        let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
-        assert_eq!(found, [(Some(number), 201)]);
+        assert_eq!(Item::outcomes(&answer.get().await?)?, [(Some(number), 201)]);
     }
     // All waiting requests were sent in one batch.
     assert_eq!(scene.cluster.bulks().len(), 2);

@@ -4,37 +4,23 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{ClusterScript, ListenerFile, Scene};
 use serde_json::{Value, json};
 
-/// An Envoy whose listener can be given other configurations.
-struct Updates {
-    scene: Scene,
-    file: ListenerFile,
+/// Changes the configuration. Waits until Envoy has counted the update, and returns what it has logged since.
+async fn send(scene: &Scene, config: &Value, counter: &str) -> Result<String> {
+    let counter = format!("listener_manager.lds.{counter}");
+    let (count, length) = (scene.envoy.counter(&counter).await?, scene.envoy.log().len());
+    ListenerFile::of(&scene.envoy)?.set_config(config)?;
+    scene.wait_for_stat(&counter, |now| now > count).await?;
+    Ok(scene.envoy.log().split_off(length))
 }
 
-impl Updates {
-    async fn start() -> Result<Self> {
-        let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-        let file = ListenerFile::of(&scene.envoy)?;
-        Ok(Self { scene, file })
-    }
-
-    /// Changes the configuration. Waits until Envoy has counted the update, and returns what it has logged since.
-    async fn send(&self, config: &Value, counter: &str) -> Result<String> {
-        let counter = format!("listener_manager.lds.{counter}");
-        let (count, length) = (self.scene.envoy.counter(&counter).await?, self.scene.envoy.log().len());
-        self.file.set_config(config)?;
-        self.scene.wait_for_stat(&counter, |now| now > count).await?;
-        Ok(self.scene.envoy.log().split_off(length))
-    }
-
-    /// Sends an invalid configuration, and returns what Envoy logs of it.
-    async fn refused(&self, config: &Value) -> Result<String> {
-        self.send(config, "update_rejected").await.with_context(|| format!("{config} is not refused"))
-    }
+/// Sends an invalid configuration, and returns what Envoy logs of it.
+async fn refused(scene: &Scene, config: &Value) -> Result<String> {
+    send(scene, config, "update_rejected").await.with_context(|| format!("{config} is not refused"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expected_value() -> Result<()> {
-    let updates = Updates::start().await?;
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     let es = |field: &str, value: Value| json!({"coordinator": "es", field: value});
     for (config, field, expected) in [
         (json!({}), ".", "missing field `coordinator`"),
@@ -46,11 +32,11 @@ async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expect
         (es("harmless_headers", json!([":path"])), "harmless_headers[0]", "pseudo-header"),
         (es("nodes", json!({"upstream": "es"})), "nodes", "a name with placeholders"),
     ] {
-        let log = updates.refused(&config).await?;
+        let log = refused(&scene, &config).await?;
         assert!(log.contains(&format!("`{field}`")), "{config}: `{field}` is not in\n{log}");
         assert!(log.contains(expected), "{config}: {expected:?} is not in\n{log}");
     }
-    updates.send(&es("hold", json!({"interval": "20ms"})), "update_success").await?;
+    send(&scene, &es("hold", json!({"interval": "20ms"})), "update_success").await?;
     Ok(())
 }
 
@@ -68,7 +54,7 @@ async fn credentials_are_sent_with_state_queries_only_and_never_logged() -> Resu
     let credentials = json!({"Authorization": "ApiKey s3cret", "x-second": "t0psecret"});
     let config = json!({"credentials": credentials, "cluster_state": {"refresh": "200ms"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
-    let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
+    let body = scene.cluster.write_books(0);
     scene.bulk("/_bulk", body.clone()).await?;
     scene.bulk_with("/_bulk", &[("authorization", "Basic bWU=")], body).await?;
     scene.bulk("/_bulk?format=yaml", scene.cluster.write_book(0, 0)?).await?;
@@ -93,9 +79,9 @@ async fn credentials_are_sent_with_state_queries_only_and_never_logged() -> Resu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_credentials_are_not_logged() -> Result<()> {
-    let updates = Updates::start().await?;
+    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
     for credentials in [json!("s3cret"), json!({"authorization": "s3cret\n"})] {
-        let log = updates.refused(&json!({"coordinator": "es", "credentials": credentials})).await?;
+        let log = refused(&scene, &json!({"coordinator": "es", "credentials": credentials})).await?;
         assert!(log.contains("`credentials`"), "{log}");
         assert!(!log.contains("s3cret"), "{log}");
     }

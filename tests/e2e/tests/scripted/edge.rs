@@ -5,10 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Http2Client, Item, RawClient, Reaction, Recorded, Scene, SceneOptions};
+use anyhow::Result;
+use bulk_reshuffle_e2e::envoy_config::{clusters, listen_on_loopback, manager};
+use bulk_reshuffle_e2e::{
+    ClusterScript, Http2Client, Item, RawClient, Recorded, Scene, SceneOptions, bulk_request, replace_file,
+};
 use bulk_reshuffle_stack::{Client, port, wait};
-use hyper::Request;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -20,29 +22,17 @@ const GATEWAY: &str = "envoy/gateway.yaml";
 /// Headers in which Envoy forwards a client's address.
 const ADDRESSES: [&str; 2] = ["x-forwarded-for", "x-envoy-external-address"];
 
-const MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
-
 /// Returns the scene of the example for Kubernetes, with its listener for probes at this port on loopback.
 fn edge(probes: u16, change: impl FnOnce(&mut Value) + Send + 'static) -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).file(KUBERNETES).edit(move |config| {
         let admin = config["admin"]["address"].clone();
         let endpoints = json!([{"lb_endpoints": [{"endpoint": {"address": admin}}]}]);
         let cluster = json!({"name": "admin", "load_assignment": {"cluster_name": "admin", "endpoints": endpoints}});
-        config["static_resources"]["clusters"].as_array_mut().context("no clusters")?.push(cluster);
-        for (listener, port) in [(0, None), (1, Some(probes))] {
-            let address = &mut config["static_resources"]["listeners"][listener]["address"]["socket_address"];
-            address["address"] = json!("127.0.0.1");
-            if let Some(port) = port {
-                address["port_value"] = json!(port);
-            }
-        }
+        clusters(config).push(cluster);
+        listen_on_loopback(config, probes);
         change(config);
         Ok(())
     })
-}
-
-fn manager(config: &mut Value) -> &mut Value {
-    config["static_resources"]["listeners"][0].pointer_mut(MANAGER).unwrap()
 }
 
 fn read(file: &str) -> Value {
@@ -50,23 +40,15 @@ fn read(file: &str) -> Value {
     serde_saphyr::from_str(&fs::read_to_string(root.join(file)).unwrap()).unwrap()
 }
 
-/// Holds all batches until the gate opens.
-fn hold(scene: &Scene) -> Gate {
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |_| Reaction::items().after(&closed));
-    gate
-}
-
 /// Returns the client-facing settings of a file, without those that depend on the deployment.
 fn client_settings(file: &str) -> Value {
     let mut config = read(file);
     let heap = config.pointer_mut("/overload_manager/resource_monitors/0/typed_config/max_heap_size_bytes").unwrap();
     heap.take();
+    let mut manager = manager(&mut config).as_object().unwrap().clone();
     let listener = &config["static_resources"]["listeners"][0];
     let name = listener["name"].as_str().unwrap();
     let limits = &config["layered_runtime"]["layers"][0]["static_layer"]["envoy"]["resource_limits"]["listener"];
-    let mut manager = listener.pointer(MANAGER).unwrap().as_object().unwrap().clone();
     manager.retain(|field, _| !["http_filters", "route_config", "rds", "stat_prefix"].contains(&field.as_str()));
     let buffers = config["static_resources"]["clusters"].as_array().unwrap().iter();
     let buffers: Vec<_> = buffers.filter(|cluster| cluster["name"] != "admin").collect();
@@ -93,15 +75,14 @@ fn gateway_and_kubernetes_have_the_same_client_settings() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_share_batches_regardless_of_their_addresses() -> Result<()> {
     let scene = edge(port::free()?, |_| {}).start().await?;
-    let gate = hold(&scene);
+    let gate = scene.cluster.hold();
     let before = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.wait_for_operations(1).await?;
     let mut answers = Vec::new();
     for (number, said) in (1..).zip(["10.0.0.1", "10.0.0.2", "10.0.0.3"]) {
         let client = Client::at([127, 0, 0, u8::try_from(number)?].into());
-        let request = Request::post(scene.envoy.url("/_bulk")).header("content-type", "application/x-ndjson");
-        let request = ADDRESSES.into_iter().fold(request, |request, name| request.header(name, said));
-        let request = request.body(scene.cluster.write_book(0, number)?.into())?;
+        let headers = ADDRESSES.map(|name| (name, said));
+        let request = bulk_request(&scene.envoy.url("/_bulk"), &headers, scene.cluster.write_book(0, number)?)?;
         answers.push(tokio::spawn(async move { client.send(request).await }));
     }
     scene.wait_for_operations(4).await?;
@@ -160,11 +141,7 @@ async fn a_large_request_fits_through_small_buffers_and_windows() -> Result<()> 
 async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pressure = folder.path().join("pressure");
-    let set = |value: &str| -> Result<()> {
-        let new = folder.path().join("new");
-        fs::write(&new, value)?;
-        Ok(fs::rename(new, &pressure)?)
-    };
+    let set = |value: &str| replace_file(&pressure, value.to_owned());
     set("0.5")?;
     let (file, probes) = (pressure.clone(), port::free()?);
     // Its subject is a process that runs out of memory.
@@ -182,7 +159,7 @@ async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered()
         }
     });
     let scene = scene.own_envoy().start().await?;
-    let gate = hold(&scene);
+    let gate = scene.cluster.hold();
     let held = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.cluster.wait_for_bulks("the batch", |batches| batches.len() == 1).await?;
 
@@ -210,11 +187,12 @@ async fn under_memory_pressure_new_requests_are_refused_and_held_ones_answered()
     scene.finish().await
 }
 
-/// Exhausts the connections that this change permits. Envoy counts the overflow under this name.
-async fn take_all_connections(change: impl FnOnce(&mut Value) + Send + 'static, overflow: &str) -> Result<()> {
+/// Exhausts the connections that this limit permits. Envoy counts the overflow under this name.
+async fn take_all_connections(limit: &'static str, overflow: &str) -> Result<()> {
+    println!("{limit}:");
     let probes = port::free()?;
     // Its subject is a process that runs out of connections.
-    let scene = edge(probes, change).own_envoy().start().await?;
+    let scene = edge(probes, move |config| *config.pointer_mut(limit).unwrap() = json!(8)).own_envoy().start().await?;
     let mut greedy = Vec::new();
     for _ in 0..32 {
         greedy.push(TcpStream::connect(scene.envoy.addr()).await?);
@@ -236,34 +214,18 @@ async fn take_all_connections(change: impl FnOnce(&mut Value) + Send + 'static, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_are_answered_while_clients_exhaust_all_connections() -> Result<()> {
-    take_all_connections(
-        |config| {
-            let monitor = &mut config["overload_manager"]["resource_monitors"][1];
-            monitor["typed_config"]["max_active_downstream_connections"] = json!(8);
-        },
-        "downstream_global_cx_overflow",
-    )
-    .await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_listener_has_its_own_connection_limit() -> Result<()> {
-    take_all_connections(
-        |config| {
-            let runtime = &mut config["layered_runtime"]["layers"][0]["static_layer"];
-            let limit = runtime.pointer_mut("/envoy/resource_limits/listener/elasticsearch/connection_limit").unwrap();
-            *limit = json!(8);
-        },
-        "downstream_cx_overflow",
-    )
-    .await
+async fn probes_are_answered_while_clients_exhaust_the_connections_of_envoy_or_a_listener() -> Result<()> {
+    let of_envoy = "/overload_manager/resource_monitors/1/typed_config/max_active_downstream_connections";
+    let of_listener =
+        "/layered_runtime/layers/0/static_layer/envoy/resource_limits/listener/elasticsearch/connection_limit";
+    take_all_connections(of_envoy, "downstream_global_cx_overflow").await?;
+    take_all_connections(of_listener, "downstream_cx_overflow").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_incomplete_request_times_out_and_a_held_one_does_not() -> Result<()> {
     let scene = edge(port::free()?, |config| manager(config)["request_timeout"] = json!("1s")).start().await?;
-    let gate = hold(&scene);
+    let gate = scene.cluster.hold();
     let held = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
     scene.wait_for_operations(1).await?;
     // The held request started earlier, so its time is over when the slow one times out.

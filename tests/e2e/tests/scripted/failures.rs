@@ -4,20 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::envoy_config::clusters;
 use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Items, Reaction, Scene, SceneOptions, lines};
 use bulk_reshuffle_stack::Response;
 use serde_json::{Value, json};
 
 /// Returns two operations for each node. The first one has the node's number, the second one that number plus ten.
 fn six_operations(scene: &Scene) -> String {
-    let of_node = |node: usize| {
-        let id = |number| scene.cluster.book(node, number).unwrap();
-        let number = node as u64;
-        [lines::index("books", &id(0), number), lines::update("books", &id(1), number + 10)]
-    };
-    let [first, second]: [Vec<String>; 2] =
-        [0, 1].map(|which| (0..3).map(|node| of_node(node)[which].clone()).collect());
-    [first, second].concat().concat()
+    let id = |node, number| scene.cluster.book(node, number).unwrap();
+    let first = (0..3).map(|node| lines::index("books", &id(node, 0), node as u64));
+    first.chain((0..3).map(|node| lines::update("books", &id(node, 1), node as u64 + 10))).collect()
 }
 
 /// Checks an answer to [`six_operations`]: the operations of the nodes in `failed` failed with this status, the
@@ -42,11 +38,6 @@ fn check_six(scene: &Scene, answer: &Response, failed: &[usize], status: u64) ->
     Ok(errors)
 }
 
-/// Sets the reaction of one node; the others carry out requests.
-fn set_node(scene: &Scene, node: usize, reaction: Reaction) {
-    scene.cluster.react(move |request| if request.node == node { reaction.clone() } else { Reaction::items() });
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_that_one_node_refuses_fail_with_that_nodes_error() -> Result<()> {
     let config = json!({"retry": {"attempts": 0}});
@@ -61,14 +52,14 @@ async fn operations_that_one_node_refuses_fail_with_that_nodes_error() -> Result
         (413, "content_too_long_exception"),
     ] {
         scene.cluster.forget();
-        set_node(&scene, 1, Reaction::refusal(status, kind, "because"));
+        scene.cluster.react_at(1, Reaction::refusal(status, kind, "because"));
         let answer = scene.bulk("/_bulk", body.clone()).await?;
         let errors = check_six(&scene, &answer, &[1], u64::from(status))?;
         assert_eq!(errors, vec![json!({"type": kind, "reason": "because"}); 2]);
         assert_eq!(scene.cluster.bulks().len(), 3, "{status} was retried");
     }
     // A refusal without a reason becomes an error with a reason.
-    set_node(&scene, 1, Reaction::Status(502, Vec::new(), "<html>".into()));
+    scene.cluster.react_at(1, Reaction::Status(502, Vec::new(), "<html>".into()));
     let errors = check_six(&scene, &scene.bulk("/_bulk", body.clone()).await?, &[1], 502)?;
     assert!(errors.iter().all(|error| error["type"].is_string() && error["reason"].is_string()), "{errors:?}");
     // Two nodes refuse for different reasons.
@@ -105,11 +96,9 @@ async fn a_request_that_all_nodes_refuse_alike_is_refused_as_a_whole() -> Result
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_offending_request_of_a_refused_batch_is_refused() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |request| match request.text().contains("offence") {
+    let gate = scene.cluster.react_with_gate(|request, gate| match request.text().contains("offence") {
         true => Reaction::refusal(400, "illegal_argument_exception", "an offence"),
-        false => Reaction::items().after(&closed),
+        false => Reaction::items().after(gate),
     });
     let write = |number: usize| scene.cluster.write_book(0, number).unwrap();
     let mut answers = vec![scene.begin_bulk("/_bulk", &[], write(0))];
@@ -125,9 +114,7 @@ async fn only_the_offending_request_of_a_refused_batch_is_refused() -> Result<()
     gate.open();
 
     for (answer, number) in answers.into_iter().zip(0..) {
-        let items = Item::read_all(&answer.get().await?)?;
-        let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
-        assert_eq!(found, [(Some(number), 201)]);
+        assert_eq!(Item::outcomes(&answer.get().await?)?, [(Some(number), 201)]);
     }
     let refused = offender.get().await?;
     assert_eq!(refused.status, 400);
@@ -143,53 +130,6 @@ async fn only_the_offending_request_of_a_refused_batch_is_refused() -> Result<()
     scene.finish().await
 }
 
-/// Answers as OpenSearch's security plug-in does to a user who may index but not delete: it refuses all operations of a
-/// batch on a shard if one of them deletes.
-fn guarded() -> Reaction {
-    let guard = |items: &mut Vec<Value>| {
-        if !items.iter().any(|item| item.get("delete").is_some()) {
-            return;
-        }
-        for item in items {
-            let (_, fields) = item.as_object_mut().unwrap().iter_mut().next().unwrap();
-            let error = json!({
-                "type": "security_exception",
-                "reason": "no permissions for [indices:data/write/delete] and User [name=writer, backend_roles=[], \
-                           requestedTenant=null]",
-            });
-            *fields = json!({"_index": fields["_index"], "_id": fields["_id"], "status": 403, "error": error});
-        }
-    };
-    Reaction::Items(Items::default().change(guard))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_of_all_operations_on_a_shard_stays_with_the_offending_request() -> Result<()> {
-    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |_| guarded().after(&closed));
-    let write = |number: usize| scene.cluster.write_book(0, number).unwrap();
-    let mut answers = vec![scene.begin_bulk("/_bulk", &[], write(0))];
-    scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
-    answers.push(scene.begin_bulk("/_bulk", &[], write(1)));
-    let offender = scene.begin_bulk("/_bulk", &[], lines::delete("books", &scene.cluster.book(0, 2)?));
-    answers.push(scene.begin_bulk("/_bulk", &[], write(3) + &scene.cluster.write_book(1, 0)?));
-    scene.wait_for_operations(5).await?;
-    gate.open();
-
-    for answer in answers {
-        let items = Item::read_all(&answer.get().await?)?;
-        assert!(items.iter().all(|item| item.status == 201), "{items:?}");
-    }
-    let refused = Item::read_all(&offender.get().await?)?;
-    assert_eq!((refused.len(), refused[0].status, refused[0].error()), (1, 403, Some("security_exception")));
-    let sizes: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.operations().unwrap().len()).collect();
-    assert_eq!(sizes, [1, 3, 1, 1, 1]);
-    assert_eq!(scene.counted("batches_separated_total.upstream.es-0").await?, 1);
-    scene.finish().await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_means_an_unknown_outcome_without_a_retry() -> Result<()> {
     let config = json!({"dispatch": {"timeout": "300ms"}, "retry": {"attempts": 0}});
@@ -197,7 +137,7 @@ async fn a_lost_answer_means_an_unknown_outcome_without_a_retry() -> Result<()> 
     let body = six_operations(&scene);
     for (reaction, status) in [(Reaction::Reset, 503), (Reaction::Break, 503), (Reaction::hang(), 504)] {
         scene.cluster.forget();
-        set_node(&scene, 1, reaction.clone());
+        scene.cluster.react_at(1, reaction.clone());
         let answer = scene.bulk("/_bulk", body.clone()).await?;
         for error in check_six(&scene, &answer, &[1], status)? {
             assert_eq!(error["type"], "bulk_outcome_unknown_exception", "{reaction:?}");
@@ -229,21 +169,12 @@ async fn a_batch_has_more_time_if_its_requests_give_the_cluster_more() -> Result
     scene.finish().await
 }
 
-/// Sets the reaction to this many first batches. The nodes carry out the rest.
-fn set_first(scene: &Scene, count: usize, reaction: Reaction) {
-    let seen = AtomicUsize::new(0);
-    scene.cluster.react(move |_| match seen.fetch_add(1, Ordering::Relaxed) < count {
-        true => reaction.clone(),
-        false => Reaction::items(),
-    });
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_a_busy_node_refuses_is_retried_until_accepted() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    set_first(&scene, 3, Reaction::refusal(429, "circuit_breaking_exception", "too much"));
+    scene.cluster.react_first(3, Reaction::refusal(429, "circuit_breaking_exception", "too much"));
     let answer = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
-    assert_eq!((Item::read_all(&answer)?[0].number(), Item::read_all(&answer)?[0].status), (Some(0), 201));
+    assert_eq!(Item::outcomes(&answer)?, [(Some(0), 201)]);
     let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
     assert_eq!(bodies, vec![scene.cluster.write_book(0, 0)?; 4]);
     assert_eq!(scene.counted("batches_retried_total.reason.busy.upstream.es-0").await?, 3);
@@ -267,9 +198,8 @@ async fn only_the_items_that_a_busy_node_refuses_are_retried() -> Result<()> {
     });
     let write = |node, number| scene.cluster.write_book(node, number).unwrap();
     let body = [write(0, 0), write(0, 1), write(1, 0), write(0, 2)].concat();
-    let items = Item::read_all(&scene.bulk("/_bulk", body).await?)?;
-    let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
-    assert_eq!(found, [(Some(0), 201), (Some(1), 201), (Some(0), 201), (Some(2), 201)]);
+    let outcomes = Item::outcomes(&scene.bulk("/_bulk", body).await?)?;
+    assert_eq!(outcomes, [(Some(0), 201), (Some(1), 201), (Some(0), 201), (Some(2), 201)]);
     let bodies: Vec<_> = scene.cluster.bulks_at(0).iter().map(|batch| batch.text()).collect();
     assert_eq!(bodies, [[write(0, 0), write(0, 1), write(0, 2)].concat(), write(0, 1)]);
     assert_eq!(scene.counted("batches_retried_total.reason.busy.upstream.es-0").await?, 1);
@@ -279,13 +209,13 @@ async fn only_the_items_that_a_busy_node_refuses_are_retried() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_batch_is_retried_only_if_it_may_be_carried_out_twice() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    set_first(&scene, 1, Reaction::Reset);
+    scene.cluster.react_first(1, Reaction::Reset);
     let answer = scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
     assert_eq!(Item::read_all(&answer)?[0].status, 201);
     assert_eq!(scene.cluster.bulks_at(0).len(), 2);
 
     scene.cluster.forget();
-    set_first(&scene, 1, Reaction::Reset);
+    scene.cluster.react_first(1, Reaction::Reset);
     let create = lines::with_source("create", "books", &scene.cluster.book(0, 1)?, "{}");
     let answer = scene.bulk("/_bulk", create).await?;
     assert_eq!(Item::read_all(&answer)?[0].error(), Some("bulk_outcome_unknown_exception"));
@@ -370,8 +300,7 @@ async fn the_share_of_a_node_without_an_upstream_goes_to_the_coordinator() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn the_share_of_a_node_with_an_open_circuit_breaker_goes_to_the_coordinator() -> Result<()> {
     let scene = with_one_coordinator().edit(|config| {
-        let clusters = config["static_resources"]["clusters"].as_array_mut().unwrap();
-        let second = clusters.iter_mut().find(|cluster| cluster["name"] == "es-1").unwrap();
+        let second = clusters(config).iter_mut().find(|cluster| cluster["name"] == "es-1").unwrap();
         second["circuit_breakers"] = json!({"thresholds": [{"max_requests": 0, "max_pending_requests": 0}]});
         Ok(())
     });

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, Reaction, Recorded, Scene, lines, raise_file_limit};
+use bulk_reshuffle_e2e::{ClusterScript, Item, Recorded, Scene, lines, raise_file_limit};
 use tokio::time::timeout;
 
 /// `dispatch.max_in_flight_per_node`.
@@ -16,6 +16,9 @@ const SLOW: &str = "Basic c2xvdw==";
 
 const OTHER: &str = "Basic b3RoZXI=";
 
+const PLAIN: &str = "/_bulk";
+const WAITING: &str = "/_bulk?refresh=wait_for";
+
 fn is_slow(batch: &Recorded) -> bool {
     batch.header("authorization") == Some(SLOW)
 }
@@ -26,12 +29,7 @@ async fn slow_requests_do_not_delay_another_client(slow_path: &str, other_path: 
     // Envoy inherits the limit, and has a connection to each client.
     raise_file_limit(2 * requests + 1000)?;
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |batch| match is_slow(batch) {
-        true => Reaction::items().after(&closed),
-        false => Reaction::items(),
-    });
+    let gate = scene.cluster.hold_if(is_slow);
     let id = scene.cluster.book(0, 0)?;
     let slow: Vec<_> = (0..requests)
         .map(|number| {
@@ -47,7 +45,7 @@ async fn slow_requests_do_not_delay_another_client(slow_path: &str, other_path: 
         let body = lines::index("books", &id, number);
         let answer = scene.bulk_with(other_path, &[("authorization", OTHER)], body);
         let answer = timeout(SOON, answer).await.context("timed out waiting for another client's answer")??;
-        println!("{requests} × {slow_path}, another client's {other_path}: {:?}", start.elapsed());
+        println!("answered after {:?}", start.elapsed());
         assert_eq!(Item::read_all(&answer)?[0].number(), Some(number));
     }
     assert!(slow.iter().all(|answer| !answer.is_there()));
@@ -64,36 +62,22 @@ async fn slow_requests_do_not_delay_another_client(slow_path: &str, other_path: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixty_four_slow_requests_do_not_delay_other_clients() -> Result<()> {
-    slow_requests_do_not_delay_another_client("/_bulk", "/_bulk", 64).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sixty_four_requests_that_wait_for_a_refresh_do_not_delay_other_clients() -> Result<()> {
-    slow_requests_do_not_delay_another_client("/_bulk?refresh=wait_for", "/_bulk", 64).await?;
-    slow_requests_do_not_delay_another_client("/_bulk?refresh=wait_for", "/_bulk?refresh=wait_for", 64).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_slow_requests_do_not_delay_other_clients() -> Result<()> {
-    slow_requests_do_not_delay_another_client("/_bulk", "/_bulk", 500).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_requests_that_wait_for_a_refresh_do_not_delay_other_clients() -> Result<()> {
-    slow_requests_do_not_delay_another_client("/_bulk?refresh=wait_for", "/_bulk?refresh=wait_for", 500).await
+async fn slow_requests_do_not_delay_other_clients() -> Result<()> {
+    for (slow_path, other_path, requests) in
+        [(PLAIN, PLAIN, 64), (WAITING, PLAIN, 64), (WAITING, WAITING, 64), (PLAIN, PLAIN, 500), (WAITING, WAITING, 500)]
+    {
+        let row = format!("{requests} × {slow_path}, another client's {other_path}");
+        println!("{row}:");
+        slow_requests_do_not_delay_another_client(slow_path, other_path, requests).await.context(row)?;
+    }
+    Ok(())
 }
 
 /// Even requests of the same identity are not delayed.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_ask_the_cluster_to_wait_do_not_use_the_slots_of_others() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |batch| match batch.target.contains('?') {
-        true => Reaction::items().after(&closed),
-        false => Reaction::items(),
-    });
+    let gate = scene.cluster.hold_if(|batch| batch.target.contains('?'));
     let id = scene.cluster.book(0, 0)?;
     let begin = |path: &str, caller: &str, number: u64| {
         let headers = [("authorization", SLOW), ("x-opaque-id", caller)];

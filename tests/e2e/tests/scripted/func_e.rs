@@ -4,24 +4,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Item, ShippedFiles, check_filter};
-use bulk_reshuffle_stack::{Client, Envoy, Launcher, Tools, wait};
+use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, ShippedFiles, check_filter, wait_for_state};
+use bulk_reshuffle_stack::{Client, Envoy, Launcher, Tools};
 
 /// Sends a request with an operation for each node, which must be split and answered.
 async fn check_split(envoy: &Envoy, cluster: &FakeCluster) -> Result<()> {
-    let client = Client::new();
-    wait::until(Duration::from_secs(15), "the filter knows the state", async || {
-        client.post_ndjson(&envoy.url("/_bulk"), "\n").await?;
-        let loads = envoy.counter("wasmcustom.bulk_reshuffle_state_loads_total").await?;
-        Ok((loads > 0).then_some(()))
-    })
-    .await?;
+    wait_for_state(envoy, 1, Duration::from_secs(15)).await?;
     cluster.forget();
-    let body = (0..3).map(|node| cluster.write_book(node, 4)).collect::<Result<String>>()?;
-    let items = Item::read_all(&client.post_ndjson(&envoy.url("/_bulk"), body).await?)?;
-    let found: Vec<_> = items.iter().map(|item| (item.id.clone(), item.number(), item.status)).collect();
-    let expected = (0..3).map(|node| (cluster.book(node, 4).unwrap(), Some(4), 201));
-    assert_eq!(found, expected.collect::<Vec<_>>());
+    let answer = Client::new().post_ndjson(&envoy.url("/_bulk"), cluster.write_books(4)).await?;
+    cluster.check_books(4, &answer)?;
     assert_eq!(cluster.bulks().iter().map(|batch| batch.node).collect::<BTreeSet<_>>(), [0, 1, 2].into());
     Ok(())
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bulk_reshuffle_e2e::{
-    Authority, ClusterScript, FakeCluster, GuardedNodes, Guests, Item, Recorded, TlsClient, check_filter, gateway_files,
+    Authority, ClusterScript, FakeCluster, GuardedNodes, Guests, Item, Recorded, TlsClient, bulk_request, check_filter,
+    gateway_files,
 };
 use bulk_reshuffle_stack::{Response, wait};
-use bytes::Bytes;
-use hyper::Request;
 
 /// A path whose query makes the request pass through.
 const WHOLE: &str = "/_bulk?pipeline=p";
@@ -19,7 +18,7 @@ const SPLIT: &str = "/_bulk";
 async fn the_gateways_filters_apply_to_both_split_and_unsplit_requests() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (servers, tenants) = (Authority::new()?, Authority::new()?);
-    let identities = (0..3).map(|node| servers.sign(&format!("es-{node}.internal"))).collect::<Result<Vec<_>>>()?;
+    let identities = servers.sign_nodes()?;
     let cluster = FakeCluster::start(ClusterScript::three_nodes()).await?;
     let addresses: Vec<_> = cluster.addresses().collect();
     let guests = Guests::Certified { authority: servers.certificate.clone(), http2: true };
@@ -28,13 +27,10 @@ async fn the_gateways_filters_apply_to_both_split_and_unsplit_requests() -> Resu
     let envoy = files.start("gateway.yaml").await?;
 
     let client = TlsClient::http1(&servers, None)?;
-    let body = (0..3).map(|node| cluster.write_book(node, 0)).collect::<Result<String>>()?;
+    let body = cluster.write_books(0);
     let send = async |path: &str, key: &str| -> Result<Response> {
-        let request = Request::post(format!("https://{}{path}", envoy.addr()))
-            .header("content-type", "application/x-ndjson")
-            .header("x-api-key", key)
-            .header("es-security-runas-user", "admin");
-        client.send(request.body(Bytes::from(body.clone()))?).await
+        let headers = [("x-api-key", key), ("es-security-runas-user", "admin")];
+        client.send(bulk_request(&format!("https://{}{path}", envoy.addr()), &headers, body.clone())?).await
     };
     wait::until(Duration::from_secs(15), "the gateway splits requests", async || {
         cluster.forget();

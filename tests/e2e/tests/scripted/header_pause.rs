@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::envoy_config::http_filters;
 use bulk_reshuffle_e2e::{ClusterScript, Item, RawClient, Scene, SceneOptions};
 use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
-
-const FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
 
 const PASSED: &str = "requests_total.outcome.passed_through.reason.header_pause";
 
 /// Removes `allow_on_headers_stop_iteration`, as in deployments that cannot set it. Optionally adds a buffer filter.
 fn without_stop(buffer: bool) -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(move |config| {
-        let filters = config.pointer_mut(FILTERS).and_then(Value::as_array_mut).context("no filters")?;
+        let filters = http_filters(config);
         let position = filters.iter().position(|filter| filter["name"] == "bulk_reshuffle").context("no filter")?;
         let wasm = filters[position].pointer_mut("/typed_config/config").and_then(Value::as_object_mut);
         wasm.context("no configuration")?.remove("allow_on_headers_stop_iteration").context("it is not set")?;
@@ -43,10 +42,8 @@ async fn start(options: SceneOptions) -> Result<Scene> {
 async fn check_split(scene: &Scene, requests: u64) -> Result<()> {
     let before = scene.counted("requests_total.outcome.merged").await?;
     for number in 0..requests as usize {
-        let writes = (0..3).map(|node| scene.cluster.write_book(node, number)).collect::<Result<Vec<_>>>()?;
-        let answer = scene.bulk("/_bulk", writes.concat()).await?;
-        let statuses: Vec<_> = Item::read_all(&answer)?.iter().map(|item| item.status).collect();
-        assert_eq!(statuses, [201, 201, 201]);
+        let answer = scene.bulk("/_bulk", scene.cluster.write_books(number)).await?;
+        scene.cluster.check_books(number, &answer)?;
     }
     assert_eq!(scene.counted("requests_total.outcome.merged").await?, before + requests);
     Ok(())

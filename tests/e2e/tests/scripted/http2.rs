@@ -1,7 +1,7 @@
 //! Nodes reached by cleartext HTTP/2, which OpenSearch 3 and proxies in front of nodes support.
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, Reaction, Scene, lines, reach_nodes_by_http2};
+use bulk_reshuffle_e2e::{ClusterScript, Item, Reaction, Scene, lines, reach_nodes_by_http2};
 use hyper::Version;
 use serde_json::json;
 
@@ -13,14 +13,11 @@ async fn start() -> Result<Scene> {
 async fn requests_are_split_and_merged_over_one_connection_for_each_node() -> Result<()> {
     const REQUESTS: usize = 40;
     let scene = start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |_| Reaction::items().after(&closed));
-    let write = |number| (0..3).map(|node| scene.cluster.write_book(node, number)).collect::<Result<Vec<_>>>();
-    let mut answers = vec![scene.begin_bulk("/_bulk", &[], write(0)?.concat())];
+    let gate = scene.cluster.hold();
+    let mut answers = vec![scene.begin_bulk("/_bulk", &[], scene.cluster.write_books(0))];
     scene.cluster.wait_for_bulks("the first batches", |batches| batches.len() == 3).await?;
     for number in 1..=REQUESTS {
-        answers.push(scene.begin_bulk("/_bulk", &[], write(number)?.concat()));
+        answers.push(scene.begin_bulk("/_bulk", &[], scene.cluster.write_books(number)));
     }
     scene.wait_for_operations(3 * (REQUESTS as u64 + 1)).await?;
     // A request that passes through uses the same connections.
@@ -28,11 +25,8 @@ async fn requests_are_split_and_merged_over_one_connection_for_each_node() -> Re
     scene.cluster.wait_for_bulks("the unknown index", |batches| batches.len() == 4).await?;
     gate.open();
 
-    for (number, answer) in (0_u64..).zip(answers) {
-        let items = Item::read_all(&answer.get().await?)?;
-        let expected = (0..3).map(|node| (scene.cluster.book(node, number as usize).unwrap(), Some(number), 201));
-        let found: Vec<_> = items.into_iter().map(|item| (item.id.clone(), item.number(), item.status)).collect();
-        assert_eq!(found, expected.collect::<Vec<_>>());
+    for (number, answer) in answers.into_iter().enumerate() {
+        scene.cluster.check_books(number, &answer.get().await?)?;
     }
     assert_eq!(Item::read_all(&passing.get().await?)?[0].number(), Some(7));
     for node in 0..3 {
@@ -67,13 +61,11 @@ async fn large_requests_and_answers_arrive_completely() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_reset_does_not_affect_other_requests() -> Result<()> {
     let scene = start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
     let (lost, slow) = (scene.cluster.book(0, 0)?, scene.cluster.book(0, 1)?);
-    let resets = lost.clone();
-    scene.cluster.react(move |request| match request.text().contains(&format!("\"{resets}\"")) {
+    let resets = format!("\"{lost}\"");
+    let gate = scene.cluster.react_with_gate(move |request, gate| match request.text().contains(&resets) {
         true => Reaction::Reset,
-        false => Reaction::items().after(&closed),
+        false => Reaction::items().after(gate),
     });
     let waiting = scene.begin_bulk("/_bulk", &[], lines::index("books", &slow, 1));
     scene.cluster.wait_for_bulks("the slow request", |batches| batches.len() == 1).await?;

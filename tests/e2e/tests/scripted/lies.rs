@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, Items, Reaction, Scene, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Items, Reaction, Scene, lines};
 use bulk_reshuffle_stack::wait::until;
 use serde_json::{Value, json};
 
@@ -102,10 +102,8 @@ async fn no_request_gets_another_requests_item() -> Result<()> {
     for (lie, true_items, reaction) in lies() {
         wait_for_trust(&scene).await?;
         let before = scene.counted("operations_total").await?;
-        let gate = Gate::closed();
-        let closed = gate.clone();
-        scene.cluster.react(move |request| match request.operations().unwrap().len() {
-            1 => Reaction::items().after(&closed),
+        let gate = scene.cluster.react_with_gate(move |request, gate| match request.operations().unwrap().len() {
+            1 => Reaction::items().after(gate),
             _ => reaction.clone(),
         });
         let first = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 9)?);

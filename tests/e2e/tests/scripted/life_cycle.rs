@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, ListenerFile, Reaction, Recorded, Scene, SceneOptions};
+use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, ListenerFile, Recorded, Scene, SceneOptions};
 use bulk_reshuffle_stack::{Client, Tools, wait};
 use serde_json::{Value, json};
 
@@ -54,28 +54,17 @@ struct Held {
 
 impl Held {
     /// Starts a scene in which bulk requests to the nodes before this one wait for the gate.
-    async fn start(drain_time: Duration, first_open: usize) -> Result<Self> {
-        Self::start_with(scene().drain_time(drain_time), first_open).await
-    }
-
-    async fn start_with(options: SceneOptions, first_open: usize) -> Result<Self> {
+    async fn start(options: SceneOptions, first_open: usize) -> Result<Self> {
         let scene = options.start().await?;
-        let gate = Gate::closed();
-        let closed = gate.clone();
-        scene.cluster.react(move |request| match is_write(&request) && request.node < first_open {
-            true => Reaction::items().after(&closed),
-            false => Reaction::items(),
-        });
+        let gate = scene.cluster.hold_if(move |request| is_write(&request) && request.node < first_open);
         Ok(Self { scene, gate, answers: Vec::new() })
     }
 
     /// Starts a scene with one batch in flight to each node, and the other requests' operations held behind it.
     async fn begin(options: SceneOptions) -> Result<Self> {
-        let mut held = Self::start_with(options, 3).await?;
+        let mut held = Self::start(options, 3).await?;
         let scene = &held.scene;
-        let body =
-            |number: usize| -> String { (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect() };
-        let begin = |number| scene.begin_bulk("/_bulk", &[], body(number));
+        let begin = |number| scene.begin_bulk("/_bulk", &[], scene.cluster.write_books(number));
         held.answers = (0..REQUESTS).map(begin).collect();
         scene.wait_for_operations(3 * REQUESTS as u64).await?;
         scene.cluster.wait_for_bulks("a batch for each node", |batches| batches.len() == 3).await?;
@@ -86,10 +75,8 @@ impl Held {
     /// node of the old configuration.
     async fn end(&mut self) -> Result<()> {
         self.gate.open();
-        for (number, answer) in (0..).zip(self.answers.drain(..)) {
-            let items = Item::read_all(&answer.get().await?)?;
-            let found: Vec<_> = items.iter().map(|item| (item.number(), item.status)).collect();
-            assert_eq!(found, [(Some(number), 201); 3]);
+        for (number, answer) in self.answers.drain(..).enumerate() {
+            self.scene.cluster.check_books(number, &answer.get().await?)?;
         }
         for node in 0..3 {
             let batches = self.scene.cluster.bulks_at(node);
@@ -175,7 +162,7 @@ async fn changed_code_serves_while_the_old_code_answers_its_requests() -> Result
 /// context lives until then, and no longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_root_context_lives_until_partly_sent_requests_are_complete() -> Result<()> {
-    let held = Held::start(Duration::from_secs(1), 1).await?;
+    let held = Held::start(scene().drain_time(Duration::from_secs(1)), 1).await?;
     let scene = &held.scene;
     let write = |node, number| scene.cluster.write_book(node, number).unwrap();
     let first = scene.begin_bulk("/_bulk", &[], write(0, 0));

@@ -1,14 +1,12 @@
 //! The memory of a worker's VM while its upstreams do not answer, and when they do.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Reaction, Recorded, Scene, raise_file_limit};
+use bulk_reshuffle_e2e::gzip::{Compression, gzip};
+use bulk_reshuffle_e2e::{ClusterScript, QuickItems, Scene, raise_file_limit};
 use bulk_reshuffle_stack::wait;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,30 +56,8 @@ impl Crowd {
             }
             body.push_str("\"}\n");
         }
-        if !self.gzip {
-            return Ok(body.into_bytes());
-        }
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(body.as_bytes())?;
-        Ok(encoder.finish()?)
+        if self.gzip { gzip(body.as_bytes(), Compression::default()) } else { Ok(body.into_bytes()) }
     }
-}
-
-/// Returns the ids in a text, in order.
-fn ids(text: &str) -> impl Iterator<Item = &str> {
-    text.split(r#""_id":""#).skip(1).filter_map(|rest| rest.split('"').next())
-}
-
-/// Returns a node's answer to a batch of new documents. [`Reaction::items`] would take minutes to read half a million
-/// documents.
-fn answer(batch: &Recorded) -> Reaction {
-    let item = |id: &str| {
-        format!(
-            r#"{{"index":{{"_index":"books","_id":"{id}","_version":1,"result":"created","_shards":{{"total":1,"successful":1,"failed":0}},"_seq_no":7,"_primary_term":1,"status":201}}}}"#
-        )
-    };
-    let items: Vec<String> = ids(&batch.text()).map(item).collect();
-    Reaction::raw(format!(r#"{{"took":12,"errors":false,"items":[{}]}}"#, items.join(",")))
 }
 
 /// Returns one worker's peaks so far, in bytes: of requests and answers, and of its VM.
@@ -93,9 +69,8 @@ async fn peaks(scene: &Scene) -> Result<(u64, u64)> {
 
 /// Sends a crowd's requests, all of which are held before any is answered.
 async fn hold(scene: &Scene, crowd: &Crowd) -> Result<()> {
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |batch| answer(batch).after(&closed));
+    let items = QuickItems::default();
+    let gate = scene.cluster.react_with_gate(move |batch, gate| items.answer(batch).unwrap().after(gate));
     let headers: &[_] = if crowd.gzip { &[("content-encoding", "gzip")] } else { &[] };
     let before = scene.counted("operations_total").await?;
     let mut answers = Vec::new();
@@ -107,9 +82,10 @@ async fn hold(scene: &Scene, crowd: &Crowd) -> Result<()> {
     wait::until(LIMIT, crowd.what, all_are_held).await?;
     gate.open();
     for (client, answer) in answers.into_iter().enumerate() {
-        let text = answer.get().await?.ok()?.text();
+        let answer = answer.get().await?;
         let expected = (0..crowd.documents).map(|document| crowd.id(client, document));
-        ensure!(ids(&text).eq(expected), "client {client} got another's answer");
+        let ids = QuickItems::read(&answer)?.into_iter().map(|item| item.id);
+        ensure!(ids.eq(expected), "client {client} got another's answer");
     }
     scene.cluster.forget();
     Ok(())

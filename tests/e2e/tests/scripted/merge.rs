@@ -1,17 +1,13 @@
 //! Shares of many requests are merged into one batch.
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, Reaction, Recorded, Scene, lines};
+use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, Recorded, Scene, lines};
 use serde_json::json;
-
-use crate::clients::with_a_slow_node;
 
 /// Starts a scene in which every bulk request waits for the gate.
 async fn behind_a_gate(config: serde_json::Value) -> Result<(Scene, Gate)> {
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |_| Reaction::items().after(&closed));
+    let gate = scene.cluster.hold();
     Ok((scene, gate))
 }
 
@@ -46,21 +42,6 @@ async fn requests_that_arrive_while_a_batch_is_in_flight_share_the_next_batch() 
     assert_eq!(operations_in(&scene.cluster.bulks_at(0)), [1, 40]);
     assert_eq!(scene.cluster.bulks().len(), 2);
     assert_eq!(scene.counted("batch_requests_total.upstream.es-0").await?, 41);
-    scene.finish().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_busy_node_does_not_delay_requests_for_another() -> Result<()> {
-    let (scene, gate) = with_a_slow_node().await?;
-    let slow = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
-    scene.cluster.wait_for_bulks("the slow batch", |batches| batches.len() == 1).await?;
-    for number in 0..3 {
-        let quick = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(1, number)?);
-        assert_eq!(only_item(quick).await?.number(), Some(number as u64));
-    }
-    assert!(!slow.is_there());
-    gate.open();
-    only_item(slow).await?;
     scene.finish().await
 }
 
@@ -135,7 +116,6 @@ async fn no_more_batches_are_in_flight_than_allowed() -> Result<()> {
     scene.finish().await
 }
 
-/// The path and headers of a request.
 type Head = (&'static str, &'static [(&'static str, &'static str)]);
 
 const CALLERS: &[Head] = &[

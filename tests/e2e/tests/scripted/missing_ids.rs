@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -78,22 +77,14 @@ async fn no_two_workers_and_no_two_runs_generate_the_same_ids() -> Result<()> {
 async fn a_lost_batch_is_retried_with_the_generated_ids() -> Result<()> {
     let config = json!({"missing_id": "generate", "retry": {"backoff": "10ms"}});
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
-    let lost = AtomicUsize::new(0);
-    scene.cluster.react(move |_| match lost.fetch_add(1, Ordering::Relaxed) {
-        0 => Reaction::Reset,
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_first(1, Reaction::Reset);
     let items = Item::read_all(&scene.bulk("/books/_bulk", "{\"index\":{}}\n{\"n\":7}\n").await?)?;
     assert_eq!((items[0].status, items[0].number()), (201, Some(7)));
     let batches = scene.cluster.bulks();
     assert_eq!((batches.len(), batches[0].text()), (2, batches[1].text()));
     assert_eq!(batches[0].operations()?[0].id.as_ref(), Some(&items[0].id));
     // A second create would fail, so there is no retry. The error has the id under which the document may exist.
-    let lost = AtomicUsize::new(0);
-    scene.cluster.react(move |_| match lost.fetch_add(1, Ordering::Relaxed) {
-        0 => Reaction::Reset,
-        _ => Reaction::items(),
-    });
+    scene.cluster.react_first(1, Reaction::Reset);
     let items = Item::read_all(&scene.bulk("/books/_bulk", "{\"create\":{}}\n{}\n").await?)?;
     let batches = scene.cluster.bulks();
     assert_eq!((batches.len(), items[0].status), (3, 503));

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use bulk_reshuffle::engine::metrics::{Families, Family, Kind, Label};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Reaction, Scene, SceneOptions, yaml_of_page};
+use bulk_reshuffle_e2e::envoy_config::{http_filters, manager};
+use bulk_reshuffle_e2e::{ClusterScript, Reaction, Scene, SceneOptions, yaml_of_page};
 use bulk_reshuffle_stack::{Client, wait};
 use hyper::Request;
 use serde_json::{Value, json};
@@ -16,14 +17,9 @@ const LIMIT: Duration = Duration::from_secs(15);
 const ADMIN: &str = "/_bulk_reshuffle";
 
 fn scene(config: Value) -> SceneOptions {
-    Scene::of(ClusterScript::new(3).index(Index::new("books", [0, 1, 2]))).config(config)
+    Scene::of(ClusterScript::three_nodes()).config(config)
 }
 
-fn manager(config: &mut Value) -> &mut Value {
-    config.pointer_mut("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config").unwrap()
-}
-
-/// A Prometheus series.
 #[derive(Debug)]
 struct Series {
     name: String,
@@ -60,8 +56,7 @@ async fn prometheus_gets_exactly_the_documented_metrics_whatever_clients_send() 
         false => Reaction::items(),
     });
     for number in 0..30 {
-        let body: String = (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect();
-        scene.bulk("/_bulk", body).await?.ok()?;
+        scene.bulk("/_bulk", scene.cluster.write_books(number)).await?.ok()?;
         // Text from a client must not become a label.
         let odd = [("x-odd", format!("{number}")), ("authorization", format!("Basic {number}"))];
         let odd: Vec<_> = odd.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -134,10 +129,7 @@ async fn prometheus_gets_exactly_the_documented_metrics_whatever_clients_send() 
 async fn the_status_includes_all_workers() -> Result<()> {
     let scene =
         scene(json!({"admin_path": ADMIN, "credentials": {"authorization": "ApiKey hush"}})).workers(2).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |_| Reaction::items().after(&closed));
-    let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
+    let (gate, body) = (scene.cluster.hold(), scene.cluster.write_books(0));
     // Each request uses its own connection, so that both workers get some.
     let clients: Vec<_> = (0..16).map(|_| scene.begin_bulk("/_bulk", &[], body.clone())).collect();
     scene.wait_for_operations(48).await?;
@@ -183,7 +175,7 @@ async fn the_status_includes_all_workers() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_admin_path_explains_a_request_and_shows_the_state_and_a_sample() -> Result<()> {
     let scene = scene(json!({"admin_path": ADMIN})).start().await?;
-    let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
+    let body = scene.cluster.write_books(0);
     let explained = scene.bulk(&format!("{ADMIN}/explain"), body.clone()).await?.ok()?.json()?;
     let upstreams: Vec<_> = explained["listed"].as_array().unwrap().iter().map(|one| one["upstream"].clone()).collect();
     assert_eq!(upstreams, ["es-0", "es-1", "es-2"]);
@@ -232,8 +224,7 @@ async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() 
     let rules = near(yaml_of_page("envoy.filters.http.rbac")?);
     let scene = scene(json!({"admin_path": ADMIN}))
         .edit(move |config| {
-            let filters = manager(config)["http_filters"].as_array_mut().unwrap();
-            filters.splice(0..0, rules["http_filters"].as_array().unwrap().clone());
+            http_filters(config).splice(0..0, rules["http_filters"].as_array().unwrap().clone());
             Ok(())
         })
         .start()
@@ -268,7 +259,7 @@ async fn the_access_log_has_the_outcome_of_each_request() -> Result<()> {
         })
         .start()
         .await?;
-    let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
+    let body = scene.cluster.write_books(0);
     scene.bulk("/_bulk", body.clone()).await?.ok()?;
     scene.bulk("/_bulk?pipeline=p", body).await?;
     scene.client.get(&scene.envoy.url("/_cat/nodes")).await?;

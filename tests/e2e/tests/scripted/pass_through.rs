@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Index, Item, RawClient, Reaction, Scene, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, RawClient, Reaction, Scene, lines};
 use bulk_reshuffle_stack::wait;
 use hyper::{Method, Request};
 use serde_json::json;
@@ -156,7 +156,7 @@ async fn a_request_with_a_header_that_is_not_text_passes_through() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn all_requests_pass_through_until_the_state_is_known() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start_cold().await?;
-    let body = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect::<String>();
+    let body = scene.cluster.write_books(0);
     let answer = scene.bulk("/_bulk", body.clone()).await?;
     assert_eq!(Item::read_all(&answer)?.len(), 3);
     assert_eq!(scene.cluster.bulks().len(), 1);
@@ -201,23 +201,14 @@ async fn a_request_beyond_the_limits_passes_through_unchanged() -> Result<()> {
     // Without a content length, the filter detects the excess only while the body arrives.
     scene.cluster.forget();
     let mut client = RawClient::connect(scene.envoy.addr()).await?;
-    client.send_head("/_bulk", "transfer-encoding: chunked").await?;
-    for chunk in body.chunks(100_000) {
-        client.send_chunk(chunk).await?;
-    }
-    client.send_chunk(b"").await?;
+    client.send_in_chunks("/_bulk", &body, 100_000, "0\r\n\r\n").await?;
     let answer = client.read_to_end().await?;
     assert!(answer.contains("as the cluster says"), "{answer}");
     assert!(scene.cluster.bulks()[0].body == body);
     assert_eq!(scene.passed_through().await?, [("too_large".to_owned(), 2)].into());
 
     // While two requests use almost all memory, there is no room for a third one.
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |request| match request.node {
-        0 => Reaction::items().after(&closed),
-        _ => as_the_cluster_says(),
-    });
+    let gate = scene.cluster.hold_if(|request| request.node == 0);
     let large = lines::large("books", &scene.cluster.book(0, 0)?, 900_000);
     let held = [scene.begin_bulk("/_bulk", &[], large.clone()), scene.begin_bulk("/_bulk", &[], large)];
     scene.wait_for_operations(2).await?;

@@ -1,14 +1,13 @@
 //! Envoy's routes and filters apply to requests that would be split, too.
 
-use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::envoy_config::{self, add_cluster, clusters, http_filters};
 use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Index, Recorded, Scene, SceneOptions, lines};
 use bulk_reshuffle_stack::{Client, Response};
 use hyper::Request;
 use serde_json::{Value, json};
-
-const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 
 /// The indices of the tests. Each has one shard on each of the three nodes.
 const INDICES: [&str; 4] = ["books", "secret", "moved", "other"];
@@ -24,20 +23,15 @@ fn body(cluster: &FakeCluster, index: &str) -> Result<String> {
     (0..3).map(|node| Ok(lines::index(index, &script.ids(index, node)?.next().context("no id")?, 1))).collect()
 }
 
-fn at<'a>(config: &'a mut Value, pointer: &str) -> Result<&'a mut Value> {
-    config.pointer_mut(pointer).with_context(|| format!("{pointer} is missing"))
-}
-
 /// Inserts routes before those of the file.
 fn add_routes(config: &mut Value, routes: Vec<Value>) -> Result<()> {
-    let found = at(config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
-    found.as_array_mut().context("no routes")?.splice(0..0, routes);
+    envoy_config::routes(config).splice(0..0, routes);
     Ok(())
 }
 
 /// Inserts filters directly before bulk-reshuffle.
 fn add_filters_before(config: &mut Value, filters: Vec<Value>) -> Result<()> {
-    let found = at(config, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no filters")?;
+    let found = http_filters(config);
     let place = found.iter().position(|filter| filter["name"] == "bulk_reshuffle").context("no bulk_reshuffle")?;
     found.splice(place..place, filters);
     Ok(())
@@ -45,22 +39,8 @@ fn add_filters_before(config: &mut Value, filters: Vec<Value>) -> Result<()> {
 
 /// Inserts a filter directly before the router, and so after bulk-reshuffle.
 fn add_filter_after(config: &mut Value, filter: Value) -> Result<()> {
-    let found = at(config, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no filters")?;
+    let found = http_filters(config);
     found.insert(found.len() - 1, filter);
-    Ok(())
-}
-
-/// Adds an upstream with this name, as a copy of the first upstream. Given ports replace its endpoints.
-fn add_cluster(config: &mut Value, name: &str, ports: &[u16]) -> Result<()> {
-    let clusters = at(config, "/static_resources/clusters")?.as_array_mut().context("no clusters")?;
-    let mut cluster = clusters.first().context("no cluster")?.clone();
-    *at(&mut cluster, "/name")? = name.into();
-    *at(&mut cluster, "/load_assignment/cluster_name")? = name.into();
-    if !ports.is_empty() {
-        let endpoint = |port: &u16| json!({"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}});
-        *at(&mut cluster, "/load_assignment/endpoints/0/lb_endpoints")? = ports.iter().map(endpoint).collect();
-    }
-    clusters.push(cluster);
     Ok(())
 }
 
@@ -81,14 +61,10 @@ fn removal(type_of: &str, names: &[&str]) -> Value {
 }
 
 /// Starts another cluster than that of the filter.
-async fn other_cluster() -> Result<(FakeCluster, Vec<u16>)> {
+async fn other_cluster() -> Result<(FakeCluster, Vec<SocketAddr>)> {
     let other = FakeCluster::start(ClusterScript::new(1)).await?;
-    let ports = other.addresses().map(|address| address.port()).collect();
-    Ok((other, ports))
-}
-
-fn only_route(count: u64) -> BTreeMap<String, u64> {
-    [("route".to_owned(), count)].into()
+    let addresses = other.addresses().collect();
+    Ok((other, addresses))
 }
 
 /// Sends a request, and returns whether it was split over the nodes. Otherwise it must not have reached any of them.
@@ -102,9 +78,9 @@ async fn is_split(scene: &Scene, path: &str, headers: &[(&str, &str)], body: &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_with_a_direct_response_a_redirect_or_another_cluster_apply() -> Result<()> {
-    let (other, ports) = other_cluster().await?;
+    let (other, addresses) = other_cluster().await?;
     let routes = move |config: &mut Value| {
-        add_cluster(config, "other", &ports)?;
+        add_cluster(config, "other", &addresses);
         add_routes(
             config,
             vec![
@@ -130,17 +106,17 @@ async fn routes_with_a_direct_response_a_redirect_or_another_cluster_apply() -> 
     // Requests on routes to this cluster are still split.
     let (split, answer) = is_split(&scene, "/books/_bulk", &[], &body(&scene.cluster, "books")?).await?;
     assert_eq!((split, answer.status.as_u16()), (true, 200));
-    assert_eq!(scene.passed_through().await?, only_route(3));
+    assert_eq!(scene.passed_through().await?, [("route".to_owned(), 3)].into());
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_request_goes_to_its_own_choice_among_weighted_clusters() -> Result<()> {
     const REQUESTS: usize = 60;
-    let (other, ports) = other_cluster().await?;
+    let (other, addresses) = other_cluster().await?;
     let weights = json!({"clusters": [{"name": "es", "weight": 50}, {"name": "other", "weight": 50}]});
     let routes = move |config: &mut Value| {
-        add_cluster(config, "other", &ports)?;
+        add_cluster(config, "other", &addresses);
         add_routes(config, vec![route("/books/", json!({"route": {"weighted_clusters": weights}}))])
     };
     let scene = scene().edit(routes).start().await?;
@@ -162,9 +138,9 @@ async fn each_request_goes_to_its_own_choice_among_weighted_clusters() -> Result
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_goes_to_the_cluster_that_a_header_names() -> Result<()> {
-    let (other, ports) = other_cluster().await?;
+    let (other, addresses) = other_cluster().await?;
     let routes = move |config: &mut Value| {
-        add_cluster(config, "other", &ports)?;
+        add_cluster(config, "other", &addresses);
         add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
     };
     // The filter does not compare this header's values, so its cache of headers does not distinguish them.
@@ -203,9 +179,9 @@ fn rerouting() -> Value {
 async fn a_new_choice_of_route_applies_once_another_filter_has_read_it() -> Result<()> {
     let reading = json!({"name": "read", "typed_config": removal("HeaderMutation", &[])});
     for (filters, first_choice_counts) in [(vec![rerouting(), reading], false), (vec![rerouting()], true)] {
-        let (other, ports) = other_cluster().await?;
+        let (other, addresses) = other_cluster().await?;
         let routes = move |config: &mut Value| {
-            add_cluster(config, "other", &ports)?;
+            add_cluster(config, "other", &addresses);
             add_filters_before(config, filters)?;
             add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
         };
@@ -227,7 +203,10 @@ async fn a_new_choice_of_route_applies_once_another_filter_has_read_it() -> Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn a_route_to_one_of_the_route_clusters_is_split() -> Result<()> {
     let routes = |config: &mut Value| {
-        add_cluster(config, "es-http", &[])?;
+        let mut copy = clusters(config)[0].clone();
+        copy["name"] = json!("es-http");
+        copy["load_assignment"]["cluster_name"] = json!("es-http");
+        clusters(config).push(copy);
         add_routes(config, vec![route("/books/", json!({"route": {"cluster": "es-http"}}))])
     };
     let without = scene().edit(routes).start_cold().await?;
@@ -296,8 +275,7 @@ async fn headers_are_removed_for_all_requests_before_the_filter_or_in_the_upstre
     scene_before.finish().await?;
 
     let upstreams = |config: &mut Value| {
-        let clusters = at(config, "/static_resources/clusters")?.as_array_mut().context("no clusters")?;
-        for cluster in clusters {
+        for cluster in clusters(config) {
             let codec =
                 json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"});
             cluster["typed_extension_protocol_options"] = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {

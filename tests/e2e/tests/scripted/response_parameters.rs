@@ -1,12 +1,12 @@
 //! The filter applies parameters that select and format the answer; the nodes return complete answers.
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Reaction, Scene};
+use bulk_reshuffle_e2e::{ClusterScript, Reaction, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_a_filter_path_is_split_and_its_answer_filtered() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let body = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect::<String>();
+    let body = scene.cluster.write_books(0);
     let path = "/_bulk?filter_path=errors,items.*.error,items.*.status&timeout=1m";
     let answer = scene.bulk(path, body.clone()).await?;
     let item = r#"{"index":{"status":201}}"#;
@@ -33,10 +33,7 @@ async fn a_request_with_a_filter_path_is_split_and_its_answer_filtered() -> Resu
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_pretty_shares_a_batch_and_its_answer_is_formatted() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
-    scene.cluster.react(move |_| Reaction::items().after(&closed));
-    let book = scene.cluster.write_book(0, 0)?;
+    let (gate, book) = (scene.cluster.hold(), scene.cluster.write_book(0, 0)?);
     let first = scene.begin_bulk("/_bulk", &[], book.clone());
     scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
     let queries = ["pretty", "pretty=false", "pretty&filter_path=items.*.status"];

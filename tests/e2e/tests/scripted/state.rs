@@ -125,7 +125,7 @@ fn invalid_states() -> Vec<Reaction> {
 async fn an_invalid_state_is_refused_and_the_last_known_one_stays_in_use() -> Result<()> {
     let scene = quickly_refreshed(ClusterScript::three_nodes()).start().await?;
     scene.cluster.change(|_| {});
-    let body: String = (0..3).map(|node| scene.cluster.write_book(node, 0).unwrap()).collect();
+    let body = scene.cluster.write_books(0);
     for invalid in invalid_states() {
         let errors = scene.counted("state_errors_total").await?;
         let answer = invalid.clone();

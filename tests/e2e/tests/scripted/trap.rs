@@ -3,15 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_e2e::{ClusterScript, Gate, Item, RawClient, Reaction, Scene, SceneOptions, forced_trap};
+use bulk_reshuffle_e2e::envoy_config::routes;
+use bulk_reshuffle_e2e::{ClusterScript, Item, RawClient, Scene, SceneOptions, forced_trap};
 use bulk_reshuffle_stack::{Client, wait};
 use serde_json::Value;
 
 /// The bulk routes' `idle_timeout` in these tests.
 const IDLE: Duration = Duration::from_secs(10);
-
-const ROUTES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config\
-    /virtual_hosts/0/routes";
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -20,11 +18,10 @@ const RELOADS: &str = "wasm.bulk_reshuffle.vm_reload_success";
 /// Returns the shipped configuration with a shorter `idle_timeout`, the last resort for a request that a dead VM held.
 fn scene() -> SceneOptions {
     Scene::of(ClusterScript::three_nodes()).edit(|config| {
-        let routes = config.pointer_mut(ROUTES).and_then(Value::as_array_mut).context("no routes")?;
         let is_bulk = |route: &&mut Value| {
             route["match"]["path"] == "/_bulk" || route["match"]["safe_regex"]["regex"] == ".*/_bulk"
         };
-        let bulk: Vec<&mut Value> = routes.iter_mut().filter(is_bulk).collect();
+        let bulk: Vec<&mut Value> = routes(config).iter_mut().filter(is_bulk).collect();
         ensure!(bulk.len() == 2, "{bulk:?}");
         for route in bulk {
             let idle_timeout = &mut route["route"]["idle_timeout"];
@@ -65,19 +62,13 @@ async fn a_dead_vm_fails_only_the_requests_that_it_held() -> Result<()> {
     const EACH: usize = 6;
     // Its subject is a VM that is killed.
     let scene = scene().own_envoy().workers(2).wasm(forced_trap(env!("CARGO_TARGET_TMPDIR"))?).start().await?;
-    let gate = Gate::closed();
-    let closed = gate.clone();
     // All requests except those that only wake a fresh VM.
-    scene.cluster.react(move |request| match request.body.len() > 1 {
-        true => Reaction::items().after(&closed),
-        false => Reaction::items(),
-    });
+    let gate = scene.cluster.hold_if(|request| request.body.len() > 1);
     let mut clients = connect(&scene, 2, EACH + 1).await?;
 
     // Each VM has one batch in flight to each node, and the other requests' operations are held behind it.
     let mut held: Vec<Vec<(u64, RawClient)>> = vec![Vec::new(), Vec::new()];
-    let body =
-        |number: usize| -> String { (0..3).map(|node| scene.cluster.write_book(node, number).unwrap()).collect() };
+    let body = |number: usize| scene.cluster.write_books(number);
     for number in 0..2 * EACH {
         let mut client = clients[number % 2].pop().context("no client")?;
         client.send_in_pieces("/_bulk", body(number).as_bytes(), &[1000]).await?;

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::sync::LazyLock;
 
+use bulk_reshuffle_e2e::gzip;
 use bulk_reshuffle_stack::Response;
-use flate2::read::GzDecoder;
+use regex_lite::Regex;
 use serde_json::{Map, Value, json};
 
 use super::template::{Numbers, Side};
@@ -34,7 +35,6 @@ enum Body {
 const TRANSPORT: &[&str] = &["connection", "content-length", "date", "server", "transfer-encoding", "vary"];
 
 impl Answer {
-    /// Reads the answer of a side.
     pub fn read(response: &Response, side: Side) -> Self {
         let mut headers = BTreeMap::<String, Vec<String>>::new();
         for (name, value) in &response.headers {
@@ -77,7 +77,6 @@ impl Answer {
         }
     }
 
-    /// Returns the status.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -91,14 +90,8 @@ impl Answer {
     }
 }
 
-/// Returns a response's body, inflated if necessary.
 fn plain(response: &Response) -> Vec<u8> {
-    let mut plain = Vec::new();
-    match response.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip") {
-        true => GzDecoder::new(response.body.as_ref()).read_to_end(&mut plain).map(|_| ()).unwrap(),
-        false => plain.extend_from_slice(&response.body),
-    }
-    plain
+    gzip::plain(&response.headers, &response.body).unwrap()
 }
 
 impl Body {
@@ -235,28 +228,9 @@ fn blur_after(text: &str, words: &str, blur: impl Fn(&str) -> (String, String)) 
 
 /// Returns the keys of all objects in a JSON text, in their order.
 fn keys(text: &str) -> Vec<String> {
-    let mut keys = Vec::new();
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once('"') {
-        let mut escaped = false;
-        let end = after.find(|char: char| match (escaped, char) {
-            (false, '"') => true,
-            (false, '\\') => {
-                escaped = true;
-                false
-            }
-            _ => {
-                escaped = false;
-                false
-            }
-        });
-        let (string, after) = after.split_at(end.unwrap_or(after.len()));
-        rest = after.get(1..).unwrap_or_default();
-        if rest.trim_start().starts_with(':') {
-            keys.push(string.to_owned());
-        }
-    }
-    keys
+    static STRING: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)"(\s*:)?"#).unwrap());
+    let strings = STRING.captures_iter(text).filter(|string| string.get(2).is_some());
+    strings.map(|string| string[1].to_owned()).collect()
 }
 
 /// Returns a description of the first difference between two trees.

@@ -1,11 +1,9 @@
 use fastrand::Rng;
 
-/// Random choices of the generators.
 pub trait Chance {
     /// Returns true with this probability, in percent.
     fn percent(&mut self, percent: u32) -> bool;
 
-    /// Returns a random element.
     fn one_of<T: Clone>(&mut self, from: &[T]) -> T;
 }
 

@@ -41,7 +41,6 @@ impl Change {
         Self::Brief(None),
     ];
 
-    /// Returns a random change.
     pub fn random(rng: &mut Rng, distribution: Distribution) -> Self {
         let pipeline = |rng: &mut Rng| loop {
             match rng.one_of(&["nothing", "selective", "moving", "naming"]) {

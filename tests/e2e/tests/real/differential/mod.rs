@@ -23,7 +23,6 @@ use crate::shared_scene::{SharedScene, distribution};
 use operation::Naming;
 use tally::{Counters, Tally};
 
-/// The default number of seeds.
 const SEEDS: u64 = 8;
 
 /// The default number of seeds for nodes that refuse an index in a body.
@@ -43,7 +42,7 @@ fn seeds(default: u64) -> Vec<u64> {
 /// Compares the answers to the requests of some seeds. Returns the numbers of both.
 async fn compare(scene: &SharedScene, seeds: &[u64], naming: Naming) -> (Tally, Counters) {
     scene.make_twins(distribution()).await;
-    let before = scene.counters().await;
+    let before = scene.counters_since(&Counters::new()).await;
     let mut tally = Tally::default();
     let started = Instant::now();
     let mut failed = Vec::new();
@@ -61,11 +60,12 @@ async fn compare(scene: &SharedScene, seeds: &[u64], naming: Naming) -> (Tally, 
         "seeds {failed:?} differ, see above. To repeat a seed: make differential SEED={}",
         failed[0]
     );
-    let counted = scene.counters().await.since(&before);
+    let counted = scene.counters_since(&before).await;
     println!("{} seeds in {:.0} s: {tally:#?}\n{counted:#?}", seeds.len(), started.elapsed().as_secs_f64());
     // Otherwise the cluster was only compared with itself.
     let requests = tally.requests as u64;
-    assert!(counted.merged * 2 > requests, "{} of {requests} requests were split", counted.merged);
+    let merged = counted["requests_total.outcome.merged"];
+    assert!(merged * 2 > requests, "{merged} of {requests} requests were split");
     scene.remove_waiting().await;
     (tally, counted)
 }
@@ -77,18 +77,18 @@ fn forgetful() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_the_cluster_answers() {
-    let scene = SharedScene::start_alone_with("differential", forgetful()).await;
+    let scene = SharedScene::start_alone("differential", forgetful(), None).await;
     let (_, counted) = compare(&scene, &seeds(SEEDS), Naming::Anywhere).await;
-    assert!(counted.batches * 3 < counted.batch_requests * 2, "almost no batch had two requests");
+    assert!(counted["batches_total"] * 3 < counted["batch_requests_total"] * 2, "almost no batch had two requests");
     scene.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_filter_answers_what_nodes_answer_that_refuse_an_index_in_a_body() {
     let settings = json!({"rest.action.multi.allow_explicit_index": false});
-    let scene = SharedScene::start_over_lent("no-index-in-body", &settings, "no-index-in-body", forgetful()).await;
+    let scene = SharedScene::start_alone("no-index-in-body", forgetful(), Some(settings)).await;
     let (tally, counted) = compare(&scene, &seeds(SEEDS_WITHOUT_INDEX), Naming::PathOnly).await;
     assert!(tally.statuses.get(&200).is_some_and(|accepted| accepted * 5 > tally.requests), "{tally:?}");
-    assert!(counted.batches < counted.batch_requests, "no batch had two requests");
+    assert!(counted["batches_total"] < counted["batch_requests_total"], "no batch had two requests");
     scene.end().await;
 }

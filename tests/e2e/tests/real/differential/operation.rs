@@ -18,7 +18,6 @@ pub enum Naming {
 
 /// The generator of one client's operations in one seed. No other client names its documents, so that their outcomes do
 /// not depend on the order of clients.
-#[derive(Debug)]
 pub struct Author {
     seed: u64,
     client: usize,
@@ -39,7 +38,6 @@ pub enum Manner {
     Odd,
 }
 
-/// A body for both sides.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
     /// The template for [`render`](super::template::render).
@@ -51,7 +49,6 @@ pub struct Body {
 }
 
 impl Author {
-    /// Creates the author for this client in this seed.
     pub fn new(seed: u64, client: usize, naming: Naming) -> Self {
         Self { seed, client, naming, written: 0, shares_ids: true }
     }

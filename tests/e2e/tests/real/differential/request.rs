@@ -2,11 +2,11 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
+use bulk_reshuffle_e2e::gzip::{Compression, gzip};
 use bulk_reshuffle_stack::Response;
 use bytes::Bytes;
 use fastrand::Rng;
-use flate2::Compression;
-use flate2::write::{GzEncoder, ZlibEncoder};
+use flate2::write::ZlibEncoder;
 use hyper::Request as HttpRequest;
 use tokio::task::JoinHandle;
 
@@ -36,7 +36,6 @@ enum Encoding {
 }
 
 impl Request {
-    /// Returns a random request of an author in this style.
     pub fn random(rng: &mut Rng, style: &Style, manner: Manner, author: &mut Author, node: usize) -> Self {
         let encoding = match rng.usize(0..40) {
             0..4 => Encoding::Gzip,
@@ -90,11 +89,7 @@ impl Encoding {
     fn encode(self, plain: Vec<u8>) -> Result<(Option<&'static str>, Vec<u8>)> {
         Ok(match self {
             Self::Plain => (None, plain),
-            Self::Gzip => {
-                let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-                encoder.write_all(&plain)?;
-                (Some("gzip"), encoder.finish()?)
-            }
+            Self::Gzip => (Some("gzip"), gzip(&plain, Compression::fast())?),
             Self::Deflate => {
                 let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
                 encoder.write_all(&plain)?;

@@ -20,7 +20,6 @@ const ROUNDS: usize = 12;
 const CLIENTS: usize = 10;
 
 /// A client with the sequence numbers in the answers of each side.
-#[derive(Debug)]
 struct Client {
     author: Author,
     direct: Numbers,
@@ -86,7 +85,6 @@ pub async fn run(scene: &SharedScene, seed: u64, naming: Naming, tally: &mut Tal
     differences
 }
 
-/// Returns the clients' next requests.
 fn requests(rng: &mut Rng, clients: &mut [Client], naming: Naming, round: usize) -> Vec<Request> {
     let manner = |rng: &mut Rng| match rng.usize(0..100) {
         0..84 => Manner::Usual,

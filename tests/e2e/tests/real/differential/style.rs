@@ -9,7 +9,6 @@ use super::template::TWIN;
 #[derive(Debug, Clone)]
 pub struct Style {
     pub method: &'static str,
-    /// The path.
     pub path: String,
     /// The target that the path names.
     pub default: Option<Target>,
@@ -128,7 +127,6 @@ impl Style {
         style
     }
 
-    /// Returns the path with its query.
     pub fn path_and_query(&self) -> String {
         match self.query.is_empty() {
             true => self.path.clone(),

@@ -9,56 +9,27 @@ pub struct Tally {
     pub operations: usize,
     pub items: usize,
     pub documents: usize,
-    /// The number of documents in failure stores.
     pub failures: usize,
-    /// The number of changes between requests.
     pub changes: usize,
     /// The number of requests by the status of both sides' answers.
     pub statuses: BTreeMap<u16, usize>,
 }
 
-/// The filter's counters of requests and batches.
-#[derive(Debug)]
-pub struct Counters {
-    pub merged: u64,
-    pub passed: BTreeMap<String, u64>,
-    pub batches: u64,
-    pub batch_requests: u64,
-    pub separated: u64,
-}
+/// The growth of the filter's counters of requests and batches, summed over upstreams.
+pub type Counters = BTreeMap<String, u64>;
+
+const COUNTED: [&str; 4] = ["requests_total", "batches_total", "batch_requests_total", "batches_separated_total"];
 
 impl SharedScene {
-    pub async fn counters(&self) -> Counters {
-        let stats = self.envoy.stats_with("bulk_reshuffle").await.unwrap();
-        let sum = |what: &str| {
-            let start = format!("wasmcustom.bulk_reshuffle_{what}");
-            stats.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, count)| count).sum()
-        };
-        let passed = "wasmcustom.bulk_reshuffle_requests_total.outcome.passed_through.reason.";
-        let reason = |(name, count): (&String, &u64)| Some((name.strip_prefix(passed)?.to_owned(), *count));
-        Counters {
-            merged: sum("requests_total.outcome.merged"),
-            passed: stats.iter().filter_map(reason).collect(),
-            batches: sum("batches_total"),
-            batch_requests: sum("batch_requests_total"),
-            separated: sum("batches_separated_total"),
+    pub async fn counters_since(&self, before: &Counters) -> Counters {
+        let mut counters = Counters::new();
+        for (name, count) in self.envoy.stats_with("bulk_reshuffle").await.unwrap() {
+            let name = name.trim_start_matches("wasmcustom.bulk_reshuffle_").split(".upstream.").next().unwrap();
+            if COUNTED.iter().any(|counted| name.starts_with(counted)) {
+                *counters.entry(name.to_owned()).or_default() += count;
+            }
         }
-    }
-}
-
-impl Counters {
-    /// Returns the growth since earlier values.
-    pub fn since(self, before: &Self) -> Self {
-        let passed = self.passed.into_iter().map(|(reason, count)| {
-            let earlier = before.passed.get(&reason).copied().unwrap_or(0);
-            (reason, count - earlier)
-        });
-        Self {
-            merged: self.merged - before.merged,
-            passed: passed.filter(|(_, count)| *count > 0).collect(),
-            batches: self.batches - before.batches,
-            batch_requests: self.batch_requests - before.batch_requests,
-            separated: self.separated - before.separated,
-        }
+        counters.iter_mut().for_each(|(name, count)| *count -= before.get(name).copied().unwrap_or_default());
+        counters
     }
 }

@@ -212,7 +212,6 @@ fn mappings() -> Value {
     }})
 }
 
-/// Returns a name on both sides.
 pub fn both(name: &str) -> [String; 2] {
     Side::BOTH.map(|side| format!("{}-{name}", side.twin()))
 }
@@ -265,7 +264,6 @@ impl SharedScene {
         self.put(&format!("/_ingest/pipeline/twin-{name}"), &definition).await;
     }
 
-    /// Creates a target for a side.
     pub async fn make_target(&self, side: Side, name: &str, mut index: Value) {
         let twin = side.twin();
         let mut settings = json!({

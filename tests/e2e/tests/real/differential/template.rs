@@ -13,7 +13,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Direct, Self::Filtered];
 
     /// Returns the prefix of the names of the side's indices, aliases and data streams. Both prefixes have the same
