@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -49,7 +49,6 @@ impl RawClient {
         Ok(())
     }
 
-    /// Sends a piece of a body in chunked encoding.
     pub async fn send_chunk(&mut self, piece: &[u8]) -> Result<()> {
         let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
         chunk.extend_from_slice(piece);
@@ -71,9 +70,7 @@ impl RawClient {
         let text = self.read_to_end().await?;
         let (head, body) = text.split_once("\r\n\r\n").with_context(|| format!("not a response: {text:?}"))?;
         ensure!(head.starts_with("HTTP/1.1 200 "), "{text}");
-        if head.contains("chunked") {
-            bail!("the response is chunked: {text}");
-        }
+        ensure!(!head.contains("chunked"), "the response is chunked: {text}");
         serde_json::from_str(body).with_context(|| format!("not JSON: {body:?}"))
     }
 

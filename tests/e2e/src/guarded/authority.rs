@@ -36,7 +36,6 @@ impl Authority {
         (0..3).map(|node| self.sign(&format!("es-{node}.internal"))).collect()
     }
 
-    /// Issues a certificate for a URI.
     pub fn sign_uri(&self, uri: &str) -> Result<Identity> {
         let mut params = CertificateParams::default();
         params.subject_alt_names.push(SanType::URI(uri.try_into()?));

@@ -38,7 +38,6 @@ pub enum Guests {
 /// that the guard admits.
 #[derive(Debug)]
 pub struct GuardedNodes {
-    /// The recorders of the bytes on the wire.
     pub wiretaps: Vec<Wiretap>,
     /// The requests that the guards admitted.
     pub admitted: FakeCluster,

@@ -25,7 +25,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// The time limit for the throughput to recover.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Writers that write continuously.
 #[derive(Debug)]
 pub struct Load {
     pub index: String,

@@ -21,15 +21,9 @@ pub struct Tally {
     pub conflicts: Count,
     /// The longest time that a client waited for an answer.
     longest: Mutex<Duration>,
-    /// Failed operations by status, including those of refused requests.
-    failed: Mutex<BTreeMap<u16, Failed>>,
-}
-
-#[derive(Debug)]
-struct Failed {
-    operations: u64,
-    /// The first item or answer that said so.
-    example: String,
+    /// The number of failed operations by status, including those of refused requests, each with the first item or
+    /// answer that said so.
+    failed: Mutex<BTreeMap<u16, (u64, String)>>,
 }
 
 /// A number that only grows.
@@ -50,8 +44,7 @@ impl Tally {
     /// Counts operations that failed with this status, as this item or this answer says.
     pub fn fail(&self, status: u16, operations: u64, told: impl fmt::Display) {
         let mut failed = self.failed.lock().unwrap();
-        let failed = failed.entry(status).or_insert_with(|| Failed { operations: 0, example: told.to_string() });
-        failed.operations += operations;
+        failed.entry(status).or_insert_with(|| (0, told.to_string())).0 += operations;
     }
 
     /// Records how long a client waited for an answer.
@@ -66,14 +59,14 @@ impl Tally {
 
     pub fn failed(&self) -> BTreeMap<u16, u64> {
         let failed = self.failed.lock().unwrap();
-        failed.iter().map(|(status, failed)| (*status, failed.operations)).collect()
+        failed.iter().map(|(status, (operations, _))| (*status, *operations)).collect()
     }
 
     /// Returns an error if operations failed with any other status than these.
     pub fn expect_only(&self, statuses: &[u16]) -> Result<()> {
         let failed = self.failed.lock().unwrap();
         match failed.iter().find(|(status, _)| !statuses.contains(status)) {
-            Some((status, Failed { operations, example })) => {
+            Some((status, (operations, example))) => {
                 bail!("{operations} operations failed with {status}: {example}")
             }
             None => Ok(()),

@@ -62,15 +62,10 @@ impl ClusterScript {
         let node = |node| (format!("id-of-es-{node}"), json!({"name": format!("es-{node}")}));
         let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata(self.version)?));
         let routing_table = |(name, index): (&String, &Index)| (name.clone(), index.routing_table());
-        let parts = json!({
-            "nodes": (0..self.nodes).map(node).collect::<Map<_, _>>(),
-            "metadata": {"indices": self.indices.iter().map(metadata).collect::<Result<Map<_, _>>>()?},
-            "routing_table": {"indices": self.indices.iter().map(routing_table).collect::<Map<_, _>>()},
-        });
         let mut state = self.version();
-        if let (Value::Object(state), Value::Object(parts)) = (&mut state, parts) {
-            state.extend(parts);
-        }
+        state["nodes"] = (0..self.nodes).map(node).collect::<Map<_, _>>().into();
+        state["metadata"] = json!({"indices": self.indices.iter().map(metadata).collect::<Result<Map<_, _>>>()?});
+        state["routing_table"] = json!({"indices": self.indices.iter().map(routing_table).collect::<Map<_, _>>()});
         Ok(state)
     }
 

@@ -44,13 +44,11 @@ impl Index {
         Self { open: false, ..self }
     }
 
-    /// Leaves a shard's primary unassigned.
     pub fn unassigned(mut self, shard: usize) -> Self {
         self.move_primary(shard, None);
         self
     }
 
-    /// Moves a shard's primary to another node, or unassigns it.
     pub fn move_primary(&mut self, shard: usize, node: Option<usize>) {
         if let Some(primary) = self.primaries.get_mut(shard) {
             *primary = node;

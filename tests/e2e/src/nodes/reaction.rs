@@ -24,9 +24,7 @@ pub enum Reaction {
     Break,
     /// Forwards the request to this server, and returns its answer.
     Forward(Box<Client>, SocketAddr),
-    /// Waits for the gate, then reacts.
     After(Gate, Box<Reaction>),
-    /// Waits for this long, then reacts.
     Late(Duration, Box<Reaction>),
 }
 
@@ -64,7 +62,6 @@ impl Reaction {
         Self::After(gate.clone(), Box::new(self))
     }
 
-    /// Delays the reaction by this time.
     pub fn late(self, time: Duration) -> Self {
         Self::Late(time, Box::new(self))
     }
@@ -84,25 +81,21 @@ impl Reaction {
     }
 
     /// Returns the response; an error closes the connection.
-    pub(crate) async fn respond(mut self, request: &Recorded) -> Result<Response<Body>> {
-        loop {
-            return match self {
-                Self::Items(items) => response(200, &items.headers(), Either::Left(items.body(request)?.into())),
-                Self::Status(status, headers, body) => response(status, &headers, Either::Left(body.into())),
-                Self::Reset => Err(anyhow::anyhow!("the script says so")),
-                Self::Break => response(200, &json_content(), Either::Right(broken_body())),
-                Self::Forward(client, to) => forward(&client, to, request).await,
-                Self::After(gate, then) => {
-                    gate.pass().await;
-                    self = *then;
-                    continue;
-                }
-                Self::Late(time, then) => {
-                    tokio::time::sleep(time).await;
-                    self = *then;
-                    continue;
-                }
-            };
+    pub(crate) async fn respond(self, request: &Recorded) -> Result<Response<Body>> {
+        match self {
+            Self::Items(items) => response(200, &items.headers(), Either::Left(items.body(request)?.into())),
+            Self::Status(status, headers, body) => response(status, &headers, Either::Left(body.into())),
+            Self::Reset => Err(anyhow::anyhow!("the script says so")),
+            Self::Break => response(200, &json_content(), Either::Right(broken_body())),
+            Self::Forward(client, to) => forward(&client, to, request).await,
+            Self::After(gate, then) => {
+                gate.pass().await;
+                Box::pin(then.respond(request)).await
+            }
+            Self::Late(time, then) => {
+                tokio::time::sleep(time).await;
+                Box::pin(then.respond(request)).await
+            }
         }
     }
 }

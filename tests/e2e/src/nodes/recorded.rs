@@ -53,14 +53,8 @@ impl Recorded {
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// The received requests, in the order of arrival.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Journal(watch::Sender<Vec<Recorded>>);
-
-impl Default for Journal {
-    fn default() -> Self {
-        Self(watch::Sender::new(Vec::new()))
-    }
-}
 
 impl Journal {
     pub(crate) fn read(&self) -> Vec<Recorded> {

@@ -25,16 +25,13 @@ pub struct Relay {
 /// The sender of bytes that a relay has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// The client that has connected to the relay.
     Client,
-    /// The server behind the relay.
     Server,
 }
 
 /// What a relay does with bytes that it has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Passes all bytes on.
     Pass,
     /// Passes this many bytes on, and resets the connection to the receiver.
     Cut(usize),

@@ -43,11 +43,6 @@ impl Scene {
         SceneOptions::new(script)
     }
 
-    pub(crate) fn new(cluster: FakeCluster, envoy: Envoy, workers: u32, run_dir: TempDir) -> Self {
-        let baseline = BTreeMap::new();
-        Self { cluster, envoy, client: Client::new(), workers, baseline, _run_dir: run_dir }
-    }
-
     /// Sends `POST path` with an NDJSON body.
     pub async fn bulk(&self, path: &str, body: impl Into<Bytes>) -> Result<Response> {
         self.client.post_ndjson(&self.envoy.url(path), body).await
@@ -62,7 +57,7 @@ impl Scene {
     pub fn begin_bulk(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let request = bulk_request(&self.envoy.url(path), headers, body);
         let client = self.client.clone();
-        Answer::spawn(async move { client.send(request?).await })
+        Answer(tokio::spawn(async move { client.send(request?).await }))
     }
 
     /// Returns how much one of the filter's counters has grown since the start.
@@ -153,10 +148,6 @@ pub fn bulk_request(url: &str, headers: &[(&str, &str)], body: impl Into<Bytes>)
 pub struct Answer(JoinHandle<Result<Response>>);
 
 impl Answer {
-    pub(crate) fn spawn(exchange: impl Future<Output = Result<Response>> + Send + 'static) -> Self {
-        Self(tokio::spawn(exchange))
-    }
-
     pub async fn get(mut self) -> Result<Response> {
         (&mut self.0).await?
     }

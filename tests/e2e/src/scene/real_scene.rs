@@ -1,4 +1,3 @@
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -24,12 +23,12 @@ pub struct RealScene {
     pub cluster: Cluster,
     pub envoy: Envoy,
     pub client: Client,
-    run_dir: TempDir,
+    _run_dir: TempDir,
 }
 
 impl RealScene {
     pub fn of(cluster: Cluster, envoy: Envoy, run_dir: TempDir) -> Self {
-        Self { cluster, envoy, client: Client::new(), run_dir }
+        Self { cluster, envoy, client: Client::new(), _run_dir: run_dir }
     }
 
     /// Starts three nodes with these indices of six shards, and Envoy with two workers. Returns when the filter splits
@@ -54,11 +53,6 @@ impl RealScene {
         })
         .await?;
         Ok(scene)
-    }
-
-    /// Returns the folder of the logs and data.
-    pub fn run_dir(&self) -> &Path {
-        self.run_dir.path()
     }
 
     /// Returns a URL at a node. The numbers of nodes start again after the last node.

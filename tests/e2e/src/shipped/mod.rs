@@ -34,7 +34,6 @@ impl ShippedFiles {
         Ok(Self { folder, replacements: Vec::new(), port, admin_port, workers: 1, launcher })
     }
 
-    /// Sets the ports of Envoy's listener and administration interface.
     pub fn ports(self, port: u16, admin_port: u16) -> Self {
         Self { port, admin_port, ..self }
     }
@@ -49,7 +48,6 @@ impl ShippedFiles {
         self
     }
 
-    /// Replaces the addresses of the nodes.
     pub fn nodes(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         (9201..).zip(addresses).fold(self, |files, (shipped, node)| files.port(shipped, node.port()))
     }

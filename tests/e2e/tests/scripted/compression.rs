@@ -39,14 +39,3 @@ async fn batches_are_compressed_also_when_retried_or_redirected() -> Result<()> 
     assert_eq!(scene.counted("batch_bytes_total.upstream.es-2").await?, 2 * books[1].len() as u64);
     scene.finish().await
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn batches_are_not_compressed_by_default() -> Result<()> {
-    let scene = Scene::of(ClusterScript::three_nodes()).start().await?;
-    let book = scene.cluster.write_book(0, 0)?;
-    scene.bulk_with("/_bulk", &[("accept-encoding", "gzip")], book.clone()).await?.ok()?;
-    let batch = scene.cluster.only_bulk_at(0)?;
-    assert_eq!((batch.header("content-encoding"), batch.header("accept-encoding")), (None, None));
-    assert_eq!(batch.text(), book);
-    scene.finish().await
-}

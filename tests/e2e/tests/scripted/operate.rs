@@ -201,15 +201,6 @@ async fn the_admin_path_explains_a_request_and_shows_the_state_and_a_sample() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_no_admin_path_by_default() -> Result<()> {
-    let scene = scene(json!({})).start().await?;
-    let answer = scene.client.get(&scene.envoy.url(&format!("{ADMIN}/status"))).await?;
-    // The answer comes from the cluster.
-    assert!(!answer.headers.contains_key("content-security-policy"), "{:?}", answer.headers);
-    scene.finish().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() -> Result<()> {
     // The rule permits all of loopback. Here it permits only 127.0.0.1, so that another loopback address is elsewhere.
     let near = |mut rules: Value| {

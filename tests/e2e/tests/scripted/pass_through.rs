@@ -240,6 +240,8 @@ async fn the_filter_ignores_requests_other_than_bulk_requests() -> Result<()> {
         (Method::POST, "/_msearch", "{}\n{}\n"),
         (Method::PUT, "/books/_doc/_bulk%20?x=/_bulk", search),
         (Method::HEAD, "/books", ""),
+        // There is no admin path by default.
+        (Method::GET, "/_bulk_reshuffle/status", ""),
     ] {
         scene.cluster.forget();
         let request = Request::builder().method(&method).uri(scene.envoy.url(path)).header("x-mine", "1");

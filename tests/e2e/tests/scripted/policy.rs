@@ -1,7 +1,5 @@
 //! Envoy's routes and filters apply to requests that would be split, too.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::envoy_config::{self, add_cluster, clusters, http_filters};
 use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Index, Recorded, Scene, SceneOptions, lines};
@@ -17,10 +15,9 @@ fn scene() -> SceneOptions {
     Scene::of(script)
 }
 
-/// Returns an operation for each node.
-fn body(cluster: &FakeCluster, index: &str) -> Result<String> {
-    let script = cluster.script();
-    (0..3).map(|node| Ok(lines::index(index, &script.ids(index, node)?.next().context("no id")?, 1))).collect()
+/// Returns an operation for each node, on one of these indices.
+fn body(cluster: &FakeCluster, index: &str) -> String {
+    (0..3).map(|node| lines::index(index, &cluster.book(node, 0).unwrap(), 1)).collect()
 }
 
 /// Inserts routes before those of the file.
@@ -60,17 +57,26 @@ fn removal(type_of: &str, names: &[&str]) -> Value {
     })
 }
 
-/// Starts another cluster than that of the filter.
-async fn other_cluster() -> Result<(FakeCluster, Vec<SocketAddr>)> {
+/// Starts a scene with another cluster than that of the filter, which routes may name `other`.
+async fn with_other_cluster(
+    options: SceneOptions,
+    filters: Vec<Value>,
+    routes: Vec<Value>,
+) -> Result<(Scene, FakeCluster)> {
     let other = FakeCluster::start(ClusterScript::new(1)).await?;
-    let addresses = other.addresses().collect();
-    Ok((other, addresses))
+    let addresses: Vec<_> = other.addresses().collect();
+    let options = options.edit(move |config| {
+        add_cluster(config, "other", &addresses);
+        add_filters_before(config, filters)?;
+        add_routes(config, routes)
+    });
+    Ok((options.start().await?, other))
 }
 
-/// Sends a request, and returns whether it was split over the nodes. Otherwise it must not have reached any of them.
-async fn is_split(scene: &Scene, path: &str, headers: &[(&str, &str)], body: &str) -> Result<(bool, Response)> {
+/// Sends a request for an index. Returns whether it was split over the nodes. Otherwise it must not have reached any.
+async fn is_split(scene: &Scene, index: &str, headers: &[(&str, &str)]) -> Result<(bool, Response)> {
     scene.cluster.forget();
-    let answer = scene.bulk_with(path, headers, body.to_owned()).await?;
+    let answer = scene.bulk_with(&format!("/{index}/_bulk"), headers, body(&scene.cluster, index)).await?;
     let nodes = scene.cluster.bulks().len();
     assert!(matches!(nodes, 0 | 3), "{nodes} requests at the nodes");
     Ok((nodes == 3, answer))
@@ -78,33 +84,24 @@ async fn is_split(scene: &Scene, path: &str, headers: &[(&str, &str)], body: &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_with_a_direct_response_a_redirect_or_another_cluster_apply() -> Result<()> {
-    let (other, addresses) = other_cluster().await?;
-    let routes = move |config: &mut Value| {
-        add_cluster(config, "other", &addresses);
-        add_routes(
-            config,
-            vec![
-                route("/secret/", json!({"direct_response": {"status": 403, "body": {"inline_string": "not you"}}})),
-                route("/moved/", json!({"redirect": {"host_redirect": "elsewhere.test"}})),
-                route("/other/", json!({"route": {"cluster": "other"}})),
-            ],
-        )
-    };
-    let scene = scene().edit(routes).start().await?;
-
-    let (split, answer) = is_split(&scene, "/secret/_bulk", &[], &body(&scene.cluster, "secret")?).await?;
+    let routes = vec![
+        route("/secret/", json!({"direct_response": {"status": 403, "body": {"inline_string": "not you"}}})),
+        route("/moved/", json!({"redirect": {"host_redirect": "elsewhere.test"}})),
+        route("/other/", json!({"route": {"cluster": "other"}})),
+    ];
+    let (scene, other) = with_other_cluster(scene(), Vec::new(), routes).await?;
+    let (split, answer) = is_split(&scene, "secret", &[]).await?;
     assert_eq!((split, answer.status.as_u16(), answer.body.as_ref()), (false, 403, b"not you".as_slice()));
-    let (split, answer) = is_split(&scene, "/moved/_bulk", &[], &body(&scene.cluster, "moved")?).await?;
+    let (split, answer) = is_split(&scene, "moved", &[]).await?;
     assert_eq!((split, answer.status.as_u16()), (false, 301));
     assert!(answer.headers["location"].to_str()?.contains("elsewhere.test"), "{:?}", answer.headers);
-    let sent = body(&scene.cluster, "other")?;
-    let (split, answer) = is_split(&scene, "/other/_bulk", &[], &sent).await?;
+    let (split, answer) = is_split(&scene, "other", &[]).await?;
     assert_eq!((split, answer.status.as_u16()), (false, 200));
-    assert_eq!(other.only_bulk_at(0)?.text(), sent);
+    assert_eq!(other.only_bulk_at(0)?.text(), body(&scene.cluster, "other"));
     scene.wait_for_count("requests_total.outcome.passed_through.reason.route", 3).await?;
 
     // Requests on routes to this cluster are still split.
-    let (split, answer) = is_split(&scene, "/books/_bulk", &[], &body(&scene.cluster, "books")?).await?;
+    let (split, answer) = is_split(&scene, "books", &[]).await?;
     assert_eq!((split, answer.status.as_u16()), (true, 200));
     assert_eq!(scene.passed_through().await?, [("route".to_owned(), 3)].into());
     scene.finish().await
@@ -113,48 +110,41 @@ async fn routes_with_a_direct_response_a_redirect_or_another_cluster_apply() -> 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_request_goes_to_its_own_choice_among_weighted_clusters() -> Result<()> {
     const REQUESTS: usize = 60;
-    let (other, addresses) = other_cluster().await?;
     let weights = json!({"clusters": [{"name": "es", "weight": 50}, {"name": "other", "weight": 50}]});
-    let routes = move |config: &mut Value| {
-        add_cluster(config, "other", &addresses);
-        add_routes(config, vec![route("/books/", json!({"route": {"weighted_clusters": weights}}))])
-    };
-    let scene = scene().edit(routes).start().await?;
-    let body = body(&scene.cluster, "books")?;
+    let routes = vec![route("/books/", json!({"route": {"weighted_clusters": weights}}))];
+    let (scene, other) = with_other_cluster(scene(), Vec::new(), routes).await?;
     let mut split = 0;
     // All requests have the same headers, which the filter therefore has cached.
     for _ in 0..REQUESTS {
-        let (is_split, answer) = is_split(&scene, "/books/_bulk", &[], &body).await?;
+        let (is_split, answer) = is_split(&scene, "books", &[]).await?;
         assert_eq!(answer.status, 200);
         split += usize::from(is_split);
     }
     let elsewhere = other.bulks();
     assert_eq!(elsewhere.len(), REQUESTS - split);
     assert!(split > 0 && split < REQUESTS, "{split} of {REQUESTS}");
-    assert!(elsewhere.iter().all(|request| request.text() == body));
+    assert!(elsewhere.iter().all(|request| request.text() == body(&scene.cluster, "books")));
     scene.wait_for_count("requests_total.outcome.passed_through.reason.route", elsewhere.len() as u64).await?;
     scene.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_goes_to_the_cluster_that_a_header_names() -> Result<()> {
-    let (other, addresses) = other_cluster().await?;
-    let routes = move |config: &mut Value| {
-        add_cluster(config, "other", &addresses);
-        add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
-    };
     // The filter does not compare this header's values, so its cache of headers does not distinguish them.
     let config = json!({"harmless_headers": ["x-cluster", "x-request-id"]});
-    let scene = scene().config(config).edit(routes).start().await?;
-    let body = body(&scene.cluster, "books")?;
+    let (scene, other) = with_other_cluster(scene().config(config), Vec::new(), vec![by_header()]).await?;
     for round in 0..10 {
         for (cluster, expected) in [("es", (true, 200)), ("other", (false, 200)), ("missing", (false, 503))] {
-            let (split, answer) = is_split(&scene, "/books/_bulk", &[("x-cluster", cluster)], &body).await?;
+            let (split, answer) = is_split(&scene, "books", &[("x-cluster", cluster)]).await?;
             assert_eq!((split, answer.status.as_u16()), expected, "{cluster} in round {round}");
         }
     }
     assert_eq!(other.bulks().len(), 10);
     scene.finish().await
+}
+
+fn by_header() -> Value {
+    route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))
 }
 
 /// Returns a filter that makes Envoy choose the route again, by a header that it sets.
@@ -179,18 +169,11 @@ fn rerouting() -> Value {
 async fn a_new_choice_of_route_applies_once_another_filter_has_read_it() -> Result<()> {
     let reading = json!({"name": "read", "typed_config": removal("HeaderMutation", &[])});
     for (filters, first_choice_counts) in [(vec![rerouting(), reading], false), (vec![rerouting()], true)] {
-        let (other, addresses) = other_cluster().await?;
-        let routes = move |config: &mut Value| {
-            add_cluster(config, "other", &addresses);
-            add_filters_before(config, filters)?;
-            add_routes(config, vec![route("/books/", json!({"route": {"cluster_header": "x-cluster"}}))])
-        };
-        let scene = scene().edit(routes).start().await?;
-        let body = body(&scene.cluster, "books")?;
+        let (scene, other) = with_other_cluster(scene(), filters, vec![by_header()]).await?;
         for (first, last) in [("es", "other"), ("missing", "es"), ("es", "missing"), ("es", "es")] {
             let headers = [("x-cluster", first), ("x-send-to", last)];
             scene.cluster.forget();
-            scene.bulk_with("/books/_bulk", &headers, body.clone()).await?;
+            scene.bulk_with("/books/_bulk", &headers, body(&scene.cluster, "books")).await?;
             let counts = if first_choice_counts { first } else { last };
             assert_eq!(scene.cluster.bulks().len() == 3, counts == "es", "from {first} to {last}");
         }
@@ -210,7 +193,7 @@ async fn a_route_to_one_of_the_route_clusters_is_split() -> Result<()> {
         add_routes(config, vec![route("/books/", json!({"route": {"cluster": "es-http"}}))])
     };
     let without = scene().edit(routes).start_cold().await?;
-    let sent = body(&without.cluster, "books")?;
+    let sent = body(&without.cluster, "books");
     for _ in 0..5 {
         let answer = without.bulk("/books/_bulk", sent.clone()).await?;
         assert_eq!(answer.status, 200);
@@ -223,7 +206,7 @@ async fn a_route_to_one_of_the_route_clusters_is_split() -> Result<()> {
     without.finish().await?;
 
     let with = scene().config(json!({"route_clusters": ["es-http"]})).edit(routes).start().await?;
-    let (split, answer) = is_split(&with, "/books/_bulk", &[], &sent).await?;
+    let (split, answer) = is_split(&with, "books", &[]).await?;
     assert_eq!((split, answer.status.as_u16()), (true, 200));
     assert!(!with.envoy.log().contains("its route leads to"));
     with.finish().await
@@ -231,14 +214,14 @@ async fn a_route_to_one_of_the_route_clusters_is_split() -> Result<()> {
 
 /// Sends a request that is split, and one that passes through. Returns the requests that reach the nodes for each.
 async fn split_and_whole(scene: &Scene, headers: &[(&str, &str)]) -> Result<(Vec<Recorded>, Vec<Recorded>)> {
-    let body = body(&scene.cluster, "books")?;
-    let (split, _) = is_split(scene, "/books/_bulk", headers, &body).await?;
-    assert!(split);
+    assert!(is_split(scene, "books", headers).await?.0);
     let split = scene.cluster.bulks();
     scene.cluster.forget();
-    scene.bulk_with("/books/_bulk?pipeline=p", headers, body).await?;
+    scene.bulk_with("/books/_bulk?pipeline=p", headers, body(&scene.cluster, "books")).await?;
     Ok((split, scene.cluster.bulks()))
 }
+
+type Edit = fn(&mut Value) -> Result<()>;
 
 const RUN_AS: (&str, &str) = ("es-security-runas-user", "admin");
 
@@ -255,13 +238,6 @@ async fn headers_are_removed_for_all_requests_before_the_filter_or_in_the_upstre
         let action = json!({"route": {"cluster": "es"}, "request_headers_to_remove": [RUN_AS.0]});
         add_routes(config, vec![route("/books/", action)])
     };
-    let scene_by_route = scene().edit(by_route).start().await?;
-    let (split, whole) = split_and_whole(&scene_by_route, &[RUN_AS]).await?;
-    assert_eq!((is_gone(&split, RUN_AS.0), is_gone(&whole, RUN_AS.0)), (false, true), "contradicts the documentation");
-    // Envoy marks batches as internal requests.
-    assert!(!is_gone(&split, "x-envoy-internal"));
-    scene_by_route.finish().await?;
-
     let before = |config: &mut Value| {
         let nothing = json!({"name": "policy", "typed_config": removal("HeaderMutation", &[])});
         add_filters_before(config, vec![nothing])?;
@@ -269,11 +245,6 @@ async fn headers_are_removed_for_all_requests_before_the_filter_or_in_the_upstre
         let action = json!({"route": {"cluster": "es"}, "typed_per_filter_config": of_route});
         add_routes(config, vec![route("/books/", action)])
     };
-    let scene_before = scene().edit(before).start().await?;
-    let (split, whole) = split_and_whole(&scene_before, &[RUN_AS]).await?;
-    assert!(is_gone(&split, RUN_AS.0) && is_gone(&whole, RUN_AS.0));
-    scene_before.finish().await?;
-
     let upstreams = |config: &mut Value| {
         for cluster in clusters(config) {
             let codec =
@@ -289,12 +260,23 @@ async fn headers_are_removed_for_all_requests_before_the_filter_or_in_the_upstre
         }
         Ok(())
     };
-    let scene_upstreams = scene().edit(upstreams).start().await?;
-    let (split, whole) = split_and_whole(&scene_upstreams, &[RUN_AS]).await?;
-    for header in [RUN_AS.0, "x-envoy-internal"] {
-        assert!(is_gone(&split, header) && is_gone(&whole, header), "{header}");
+    // Envoy marks batches as internal requests, unless an upstream removes the mark.
+    let rows: [(&str, Edit, [bool; 3]); 3] = [
+        ("by the route", by_route, [false, true, false]),
+        ("before the filter", before, [true, true, false]),
+        ("in the upstreams", upstreams, [true, true, true]),
+    ];
+    for (name, edit, are_gone) in rows {
+        let scene = scene().edit(edit).start().await?;
+        let (split, whole) = split_and_whole(&scene, &[RUN_AS]).await?;
+        let found = [is_gone(&split, RUN_AS.0), is_gone(&whole, RUN_AS.0), is_gone(&split, "x-envoy-internal")];
+        assert_eq!(found, are_gone, "{name}: contradicts the documentation");
+        if are_gone[2] {
+            assert!(is_gone(&whole, "x-envoy-internal"), "{name}");
+        }
+        scene.finish().await?;
     }
-    scene_upstreams.finish().await
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -308,17 +290,17 @@ async fn rbac_before_the_filter_denies_both_split_and_unsplit_requests() -> Resu
     }});
     let (before, after) = (rbac.clone(), rbac);
     let scene_after = scene().edit(move |config| add_filter_after(config, after)).start().await?;
-    let body = body(&scene_after.cluster, "books")?;
-    let (split, answer) = is_split(&scene_after, "/books/_bulk", &[("x-role", "guest")], &body).await?;
+    let (split, answer) = is_split(&scene_after, "books", &[("x-role", "guest")]).await?;
     assert_eq!((split, answer.status.as_u16()), (true, 200), "contradicts the documentation");
     scene_after.finish().await?;
 
     let scene = scene().edit(move |config| add_filters_before(config, vec![before])).start().await?;
     for (role, expected) in [("guest", (false, 403)), ("writer", (true, 200))] {
-        let (split, answer) = is_split(&scene, "/books/_bulk", &[("x-role", role)], &body).await?;
+        let (split, answer) = is_split(&scene, "books", &[("x-role", role)]).await?;
         assert_eq!((split, answer.status.as_u16()), expected, "{role}");
     }
     scene.cluster.forget();
+    let body = body(&scene.cluster, "books");
     let answer = scene.bulk_with("/books/_bulk?pipeline=p", &[("x-role", "guest")], body).await?;
     assert_eq!((answer.status.as_u16(), scene.cluster.bulks().len()), (403, 0));
     scene.finish().await

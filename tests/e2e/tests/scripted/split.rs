@@ -68,6 +68,7 @@ async fn each_node_gets_exactly_its_operations_as_the_client_wrote_them() -> Res
             assert_eq!(batch.header(name), None, "{name} was forwarded");
         }
         assert_eq!(batch.header("content-type"), Some("application/x-ndjson"));
+        assert_eq!(batch.header("content-encoding"), None, "compressed by default");
         assert_eq!(batch.header("host"), Some(scene.envoy.addr().to_string().as_str()));
     }
     let items = Item::read_all(&answer)?;
