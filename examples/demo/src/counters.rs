@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use bulk_reshuffle_stack::Envoy;
 
-/// The coordinating upstream, which gets operations that cannot be routed.
+/// The coordinator, which gets operations that cannot be routed.
 pub const COORDINATOR: &str = "es";
 
 /// The filter's counters at one time, or their growth between two times.

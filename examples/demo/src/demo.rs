@@ -195,7 +195,7 @@ fn check_phase(figures: &Figures, phase: &Phase, checks: &mut Checks) {
     );
     let operations = number(phase.workload.operations());
     checks.equal(&counters.operations(), &operations, "the filter counted every operation once");
-    checks.equal(&counters.upstream(COORDINATOR).operations, &0, "no operation went to the coordinating upstream");
+    checks.equal(&counters.upstream(COORDINATOR).operations, &0, "no operation went to the coordinator");
     let sent: PerNode = figures.nodes.iter().map(|node| (node.clone(), counters.upstream(node).operations)).collect();
     checks.equal(
         &sent,

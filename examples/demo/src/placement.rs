@@ -69,7 +69,7 @@ pub async fn measure(site: &Site, evidence: &Evidence, index: &str) -> Result<Pl
     Ok(placement)
 }
 
-/// Returns Envoy's count of requests to each node's own cluster. It omits the coordinating cluster, because the filter
+/// Returns Envoy's count of requests to each node's own cluster. It omits the coordinator, because the filter
 /// also queries the cluster's state there. An operation that is sent there is missing from these counts.
 async fn requests_by_upstream(envoy: &Envoy) -> Result<BTreeMap<String, u64>> {
     let stats = envoy.stats_with("upstream_rq_total").await?;

@@ -78,7 +78,7 @@ export interface PipelineVerdict {
 }
 
 export interface NodeTotal {
-  /** `null` for operations that go to the coordinating upstream. */
+  /** `null` for operations that go to the coordinator. */
   node: NodeName | null;
   upstream: string;
   operations: number;
@@ -116,7 +116,7 @@ export interface ExplainedOperation {
   bytes: number;
   /** The ingest pipelines that the cluster runs for it, in their order. */
   pipelines?: string[];
-  /** The reason why its node is unknown, so that it goes to the coordinating upstream. */
+  /** The reason why its node is unknown, so that it goes to the coordinator. */
   unrouted?: Why;
 }
 

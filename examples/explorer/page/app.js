@@ -264,7 +264,7 @@ function reasons({ name, index, kind, id, routing, missing_id, choice, node, ups
     steps.push(['Hash of the ', routing === undefined ? 'id' : 'routing value', ': ', code(`${what} = ${hash}`)]);
     steps.push(['Shard: ', code(`${hash} mod ${modulus} = ${rest}`), factor === 1 ? '' : code(`, ${rest} / ${factor} = ${decimal(rest / factor, 3)}`), ' → shard ', element('strong', {}, `${shard}`), factor === 1 ? ` of ${modulus}.` : ` of ${modulus / factor}; the index can be split into up to ${modulus}.`]);
   } else if (!unrouted) steps.push(['It has no id, so the node that receives it generates one, and forwards it to the shard of that id.']);
-  if (unrouted) steps.push([`${unrouted.text} It goes to the coordinating upstream.`]);
+  if (unrouted) steps.push([`${unrouted.text} It goes to the coordinator.`]);
   else if (node) steps.push([choice ? 'Its primary shard is on ' : 'Round robin sends it to ', element('strong', {}, node.name), ' (', code(node.id), '), whose upstream is ', code(upstream), '.']);
   return element('ol', {}, ...steps.map((step) => element('li', {}, ...step)));
 }

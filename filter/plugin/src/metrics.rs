@@ -15,7 +15,7 @@ pub struct Metrics {
     histograms: Numbers<Histogram>,
     shown: HashMap<Gauge, u64>,
     /// What was taken of the engine last.
-    happened: MetricEvents,
+    events: MetricEvents,
 }
 
 impl Metrics {
@@ -25,23 +25,23 @@ impl Metrics {
             return;
         }
         engine.record_vm_memory(vm_memory());
-        let mut happened = std::mem::take(&mut self.happened);
-        engine.take_events(&mut happened);
+        let mut events = std::mem::take(&mut self.events);
+        engine.take_events(&mut events);
         let upstreams = engine.upstreams();
-        for (counter, by) in &happened.counts {
+        for (counter, by) in &events.counts {
             let number = self.counters.of(*counter, MetricType::Counter, || counter.name(upstreams));
             // A counter cannot be incremented by zero. A counter that cannot be incremented must not stop the filter.
             if let (Some(number), Ok(by @ 1..)) = (number, i64::try_from(*by)) {
                 let _ = hostcalls::increment_metric(number, by);
             }
         }
-        for (histogram, value) in &happened.samples {
+        for (histogram, value) in &events.samples {
             let name = || histogram.family().name.to_owned();
             if let Some(number) = self.histograms.of(*histogram, MetricType::Histogram, name) {
                 let _ = hostcalls::record_metric(number, *value);
             }
         }
-        self.happened = happened;
+        self.events = events;
         let now = engine.gauges();
         let over = self.shown.iter().filter(|(gauge, value)| **value > 0 && !now.contains_key(*gauge));
         let over: Vec<(Gauge, u64)> = over.map(|(gauge, _)| (*gauge, 0)).collect();

@@ -96,7 +96,7 @@ impl Shell {
                 Command::PassThrough { body, .. } => flow = Flow::All(body),
                 Command::PassHeaders { .. } => flow = Flow::Headers,
                 // This stream is already Envoy's effective context.
-                Command::Note { field, value, .. } => note(field, &value),
+                Command::LogField { field, value, .. } => log_field(field, &value),
                 other => self.carry_out(other),
             }
         }
@@ -190,7 +190,7 @@ impl Shell {
                 let _ = hostcalls::set_tick_period(after.max(Duration::from_millis(1)));
             }
             Command::Warn(text) => log::warn!("{text}"),
-            Command::Note { request, field, value } => self.in_stream(request.0, || note(field, &value)),
+            Command::LogField { request, field, value } => self.in_stream(request.0, || log_field(field, &value)),
             Command::Measure { request, counters, gauges } => {
                 let input = self.metrics.borrow_mut().measure(&self.engine.borrow(), request, &counters, &gauges);
                 self.engine.borrow_mut().handle(input, self.last_now.get());
@@ -250,7 +250,7 @@ impl Drop for Shell {
 }
 
 /// Keeps a field for the access log: `%FILTER_STATE(wasm.bulk_reshuffle.FIELD:PLAIN)%`.
-fn note(field: &str, value: &str) {
+fn log_field(field: &str, value: &str) {
     let _ = hostcalls::set_property(vec![&format!("bulk_reshuffle.{field}")], Some(value.as_bytes()));
 }
 

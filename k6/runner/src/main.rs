@@ -34,7 +34,7 @@ async fn run() -> Result<ExitCode> {
         Some(target) => finish(command(&script, target, &results)).await?,
         None => run_on_site(&tools, &script, &results).await?,
     };
-    tell(status, &results);
+    print_outcome(status, &results);
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
@@ -90,7 +90,7 @@ fn results(root: &Path, script: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("{script}-{time}")))
 }
 
-fn tell(status: ExitStatus, results: &Path) {
+fn print_outcome(status: ExitStatus, results: &Path) {
     let html = results.with_extension("html");
     if html.is_file() {
         println!("  the report: {}", html.display());

@@ -106,7 +106,7 @@ fn the_table_of_metrics_matches_the_source() {
 #[test]
 fn the_table_of_reasons_matches_the_source() {
     let handling = |why: PassThrough| match why {
-        PassThrough::Unrouted(why) if why.may_be_merged() => "coordinating",
+        PassThrough::Unrouted(why) if why.may_be_merged() => "coordinator",
         _ => "whole",
     };
     let row = |why: PassThrough| {

@@ -86,7 +86,7 @@ impl Harness {
                 Command::Wake => self.wake(engine),
                 Command::SetTimer(after) => self.set_timer(engine, after)?,
                 Command::Warn(_) => self.coverage.count("engine: warned"),
-                Command::Note { .. } => {}
+                Command::LogField { .. } => {}
                 Command::Measure { request, .. } => {
                     let detail = format!("request {} expects an admin page", request.0);
                     return Err(Violation::of(Promise::Bounds, detail));

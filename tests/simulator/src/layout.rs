@@ -211,7 +211,7 @@ impl Layout {
         Some(self.indices.get(index)?.shard(operation, added))
     }
 
-    /// Returns the upstream of the node that owns a document, or the coordinating upstream if only the cluster knows.
+    /// Returns the upstream of the node that owns a document, or the coordinator if only the cluster knows.
     /// `Some(None)` stands for any node.
     pub fn owner(&self, index: &str, operation: &Operation, added: Option<&str>) -> Option<Option<String>> {
         let index = self.indices.get(index)?;

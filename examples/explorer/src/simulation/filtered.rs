@@ -192,7 +192,7 @@ impl<'a> Simulation<'a> {
                 self.record.batch(operations, requests);
                 node.execute(operations, now, self.settings)
             }
-            // The coordinating upstream: the owners of these operations are unknown.
+            // The coordinator: the owners of these operations are unknown.
             None => self.nodes.take(&BTreeMap::from([(None, operations)]), now, self.settings, &mut self.record),
         };
         self.events.add(done, Event::Return(worker, call.id, answer));
@@ -201,9 +201,9 @@ impl<'a> Simulation<'a> {
 
 /// Returns the number of requests with operations in the batch that was counted last.
 fn requests(engine: &mut Engine) -> u64 {
-    let mut happened = MetricEvents::default();
-    engine.take_events(&mut happened);
-    let counts = happened.counts.into_iter();
+    let mut events = MetricEvents::default();
+    engine.take_events(&mut events);
+    let counts = events.counts.into_iter();
     counts.filter(|(counter, _)| matches!(counter, Counter::BatchRequests(_))).map(|(_, count)| count).sum()
 }
 

@@ -24,10 +24,10 @@ pub enum InflateError {
 }
 
 /// The maximum number of bytes that one call returns.
-const PIECE: usize = 32 << 10;
+const MAX_PIECE_BYTES: usize = 32 << 10;
 
 /// The initial room for a small body, as a multiple of its length. Bulk lines inflate to about four times their length.
-const RATIO: usize = 8;
+const INITIAL_RATIO: usize = 8;
 
 /// The largest window, of 2^15 bytes, with a gzip header. zlib-rs creates its state in a third of the instructions that
 /// miniz_oxide takes, which matters for small bodies: 87,000 instead of 252,000 for a request of one document.
@@ -52,7 +52,8 @@ impl Inflater {
     /// Consumes input until there is a piece of output, and returns that piece of at most `room` bytes. Returns an
     /// empty piece if all input is consumed. Fails if the input is malformed or a piece exceeds `room`.
     pub fn inflate(&mut self, arrived: &mut &[u8], room: usize) -> Result<Vec<u8>, InflateError> {
-        let mut piece = vec![0; arrived.len().saturating_mul(RATIO).clamp(PIECE / 32, PIECE)];
+        let mut piece =
+            vec![0; arrived.len().saturating_mul(INITIAL_RATIO).clamp(MAX_PIECE_BYTES / 32, MAX_PIECE_BYTES)];
         loop {
             if self.has_ended {
                 return if arrived.is_empty() { Ok(Vec::new()) } else { Err(InflateError::Malformed) };
@@ -124,7 +125,7 @@ mod tests {
                     assert!(arrived.is_empty());
                     break;
                 }
-                assert!(more.len() <= PIECE && more.capacity() == more.len());
+                assert!(more.len() <= MAX_PIECE_BYTES && more.capacity() == more.len());
                 room -= more.len();
                 plain.extend(more);
             }

@@ -5,10 +5,10 @@ use crate::json::{end_of_string, shallow_value};
 
 /// The maximum growth of a printed JSON text. A cluster's answer grows 2.4 times. A text of brackets only would grow
 /// two hundred times, which no client needs.
-const MOST_GROWTH: usize = 4;
+const MAX_GROWTH: usize = 4;
 
 /// The printed length, in bytes, that is always allowed: short texts may grow more.
-const LEAST: usize = 4096;
+const ALLOWED_BYTES: usize = 4096;
 
 /// Formats a JSON text as a cluster does for `pretty`, like Jackson: two spaces a level, spaces around colons, and one
 /// space inside empty brackets. Strings and numbers stay unchanged, including escapes. Returns `None` if the text is
@@ -19,7 +19,7 @@ pub fn pretty(text: &[u8]) -> Option<Vec<u8>> {
     let text = text.get().as_bytes();
     let mut length = 0_usize;
     print(text, |part| length = length.plus(part.len(), "a depth bounds what is added to a byte"));
-    if length > text.len().saturating_mul(MOST_GROWTH).max(LEAST) {
+    if length > text.len().saturating_mul(MAX_GROWTH).max(ALLOWED_BYTES) {
         return None;
     }
     let mut to = Vec::with_capacity(length);

@@ -30,7 +30,7 @@ pub enum Gap {
 }
 
 /// The length of `"_id":"` with an id of 20 characters and the text after it.
-const LONGEST: usize = 29;
+const MAX_INSERTED_BYTES: usize = 29;
 
 /// The value that stands for an absent parameter.
 pub(super) const NULL: &str = "null";
@@ -71,7 +71,7 @@ impl Splices {
 
     /// Returns the maximum number of bytes that the splices add to the body.
     pub fn sent(&self) -> u64 {
-        self.0.len().saturating_mul(LONGEST) as u64
+        self.0.len().saturating_mul(MAX_INSERTED_BYTES) as u64
     }
 }
 

@@ -48,13 +48,13 @@ impl RuntimeSettings {
                 None => {}
             }
         }
-        let mut switches = Self::default();
+        let mut settings = Self::default();
         for (name, value) in set {
-            if let Err(error) = switches.set(&name, value) {
+            if let Err(error) = settings.set(&name, value) {
                 invalid.push(ignored(&format!("{PLACE}.{name}"), &error.to_string()));
             }
         }
-        Ok((switches, invalid))
+        Ok((settings, invalid))
     }
 
     /// Returns the problems of the settings that contradict this configuration. [`Config::with`] ignores these
@@ -102,16 +102,16 @@ impl Config {
     /// Returns the configuration with these settings applied, except those that [contradict](RuntimeSettings::contradictions)
     /// it.
     #[must_use]
-    pub fn with(&self, switches: &RuntimeSettings) -> Self {
+    pub fn with(&self, settings: &RuntimeSettings) -> Self {
         let mut config = self.clone();
         let Self { enabled, hold, dispatch, missing_id, .. } = &mut config;
-        let max_in_flight = switches.max_in_flight.filter(|_| switches.contradictions(self).is_empty());
-        replace(enabled, switches.enabled);
-        replace(&mut hold.interval, switches.interval);
-        replace(&mut hold.flush_threshold_size, switches.flush_threshold_size);
-        replace(&mut hold.flush_threshold_docs, switches.flush_threshold_docs);
-        replace(&mut hold.early_release, switches.early_release);
-        replace(missing_id, switches.missing_id);
+        let max_in_flight = settings.max_in_flight.filter(|_| settings.contradictions(self).is_empty());
+        replace(enabled, settings.enabled);
+        replace(&mut hold.interval, settings.interval);
+        replace(&mut hold.flush_threshold_size, settings.flush_threshold_size);
+        replace(&mut hold.flush_threshold_docs, settings.flush_threshold_docs);
+        replace(&mut hold.early_release, settings.early_release);
+        replace(missing_id, settings.missing_id);
         replace(&mut dispatch.max_in_flight, max_in_flight);
         config
     }
@@ -133,8 +133,8 @@ mod tests {
         Config::read(json.to_string().as_bytes()).unwrap()
     }
 
-    fn below(scope: &str, switches: Value) -> Value {
-        json!({scope: {"cluster": {"metadata": {"bulk_reshuffle": switches}}}})
+    fn below(scope: &str, settings: Value) -> Value {
+        json!({scope: {"cluster": {"metadata": {"bulk_reshuffle": settings}}}})
     }
 
     fn read(answer: &Value) -> (RuntimeSettings, Vec<String>) {
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn each_setting_overrides_its_field() {
-        let switches = json!({"enabled": "false", "interval": "20ms", "flush_threshold_size": "2kb",
+        let settings = json!({"enabled": "false", "interval": "20ms", "flush_threshold_size": "2kb",
             "flush_threshold_docs": "7", "early_release": "false", "missing_id": "direct", "max_in_flight": "3"});
-        let (switches, invalid) = read(&below("persistent", switches));
+        let (settings, invalid) = read(&below("persistent", settings));
         assert_eq!(invalid, [""; 0]);
         let before = config(&json!({"coordinator": "es", "retry": {"attempts": 2}}));
         let same = config(
@@ -153,19 +153,19 @@ mod tests {
             "hold": {"interval": "20ms", "flush_threshold_size": "2kb", "flush_threshold_docs": 7, "early_release": false},
             "dispatch": {"max_in_flight": 3}}),
         );
-        assert_eq!(format!("{:?}", before.with(&switches)), format!("{same:?}"));
+        assert_eq!(format!("{:?}", before.with(&settings)), format!("{same:?}"));
         // Workers exchange the settings as text.
-        let text = serde_json::to_string(&switches).unwrap();
-        assert_eq!(serde_json::from_str::<RuntimeSettings>(&text).unwrap(), switches);
+        let text = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<RuntimeSettings>(&text).unwrap(), settings);
     }
 
     #[test]
     fn without_settings_the_configuration_stays_unchanged() {
         let before = config(&json!({"coordinator": "es", "enabled": false, "hold": {"early_release": false}}));
         for answer in [json!({}), json!({"persistent": {}}), below("transient", json!({}))] {
-            let (switches, invalid) = read(&answer);
-            assert_eq!((&switches, invalid.len()), (&RuntimeSettings::default(), 0));
-            assert_eq!(format!("{:?}", before.with(&switches)), format!("{before:?}"));
+            let (settings, invalid) = read(&answer);
+            assert_eq!((&settings, invalid.len()), (&RuntimeSettings::default(), 0));
+            assert_eq!(format!("{:?}", before.with(&settings)), format!("{before:?}"));
         }
         assert!(RuntimeSettings::read(b"[]").is_err() && RuntimeSettings::read(b"<html>").is_err());
     }
@@ -177,20 +177,20 @@ mod tests {
             .as_object_mut()
             .unwrap()
             .extend(below("transient", json!({"interval": "2s", "enabled": "false"})).as_object().unwrap().clone());
-        let (switches, invalid) = read(&answer);
+        let (settings, invalid) = read(&answer);
         let expected = RuntimeSettings {
             enabled: Some(false),
             interval: Some(Duration::from_secs(2)),
             max_in_flight: Some(2),
             ..RuntimeSettings::default()
         };
-        assert_eq!((switches, invalid.len()), (expected, 0));
+        assert_eq!((settings, invalid.len()), (expected, 0));
     }
 
     #[test]
     fn reads_bare_numbers_and_booleans() {
         let set = json!({"enabled": false, "early_release": true, "flush_threshold_docs": 5, "max_in_flight": 4});
-        let (switches, invalid) = read(&below("transient", set));
+        let (settings, invalid) = read(&below("transient", set));
         let expected = RuntimeSettings {
             enabled: Some(false),
             early_release: Some(true),
@@ -198,7 +198,7 @@ mod tests {
             max_in_flight: Some(4),
             ..RuntimeSettings::default()
         };
-        assert_eq!((switches, invalid.len()), (expected, 0));
+        assert_eq!((settings, invalid.len()), (expected, 0));
     }
 
     #[test]
@@ -223,15 +223,15 @@ mod tests {
             if name == "flush_threshold_docs" {
                 answer = below("persistent", json!({name: value, "interval": "1s"}));
             }
-            let (switches, invalid) = read(&answer);
+            let (settings, invalid) = read(&answer);
             assert_eq!(invalid.len(), 1, "{name} {value}: {invalid:?}");
             let named = format!("`cluster.metadata.bulk_reshuffle.{name}`");
             assert!(invalid[0].contains(&named) && invalid[0].contains(problem), "{}", invalid[0]);
             // The other settings still apply.
-            assert_ne!(switches, RuntimeSettings::default(), "{name} {value}");
+            assert_ne!(settings, RuntimeSettings::default(), "{name} {value}");
         }
-        let (switches, invalid) = read(&json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": "off"}}}}));
-        assert_eq!((switches, invalid.len()), (RuntimeSettings::default(), 1));
+        let (settings, invalid) = read(&json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": "off"}}}}));
+        assert_eq!((settings, invalid.len()), (RuntimeSettings::default(), 1));
         assert!(invalid[0].contains("`cluster.metadata.bulk_reshuffle`"), "{}", invalid[0]);
     }
 
@@ -239,16 +239,16 @@ mod tests {
     fn a_batch_limit_above_the_nodes_is_ignored() {
         let config =
             config(&json!({"coordinator": "es", "dispatch": {"max_in_flight": 2, "max_in_flight_per_node": 4}}));
-        let switches = |max_in_flight| RuntimeSettings {
+        let settings = |max_in_flight| RuntimeSettings {
             max_in_flight: Some(max_in_flight),
             enabled: Some(false),
             ..RuntimeSettings::default()
         };
-        let with = config.with(&switches(4));
-        assert_eq!((with.dispatch.max_in_flight, switches(4).contradictions(&config).len()), (4, 0));
-        let with = config.with(&switches(5));
+        let with = config.with(&settings(4));
+        assert_eq!((with.dispatch.max_in_flight, settings(4).contradictions(&config).len()), (4, 0));
+        let with = config.with(&settings(5));
         assert_eq!((with.dispatch.max_in_flight, with.enabled), (2, false));
-        let invalid = switches(5).contradictions(&config);
+        let invalid = settings(5).contradictions(&config);
         assert_eq!(invalid.len(), 1);
         assert!(
             invalid[0].contains("`cluster.metadata.bulk_reshuffle.max_in_flight`") && invalid[0].contains("found 5")

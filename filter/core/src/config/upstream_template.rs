@@ -40,7 +40,7 @@ fn default_template() -> String {
 }
 
 /// The maximum length of a built name, in bytes. Istio's names take some 330 at most, and metrics contain the name.
-const LONGEST: usize = 512;
+const MAX_NAME_BYTES: usize = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
@@ -152,7 +152,7 @@ impl UpstreamTemplate {
     }
 
     fn may_be(&self, upstream: &str) -> bool {
-        let is_name = !upstream.is_empty() && upstream.len() <= LONGEST && !upstream.contains(char::is_control);
+        let is_name = !upstream.is_empty() && upstream.len() <= MAX_NAME_BYTES && !upstream.contains(char::is_control);
         is_name && (self.only.is_empty() || self.only.iter().any(|pattern| wildcard::fits(pattern, upstream)))
     }
 }
@@ -254,10 +254,10 @@ mod tests {
 
     #[test]
     fn rejects_invalid_upstream_names() {
-        for name in ["", "a\nb", "a\u{7f}", &"n".repeat(LONGEST + 1)] {
+        for name in ["", "a\nb", "a\u{7f}", &"n".repeat(MAX_NAME_BYTES + 1)] {
             assert_eq!(upstream("{name}", &Node { name: name.to_owned(), ..node() }), None, "{name:?}");
         }
-        assert!(upstream("{name}", &Node { name: "n".repeat(LONGEST), ..node() }).is_some());
+        assert!(upstream("{name}", &Node { name: "n".repeat(MAX_NAME_BYTES), ..node() }).is_some());
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub enum Command {
         gauges: Vec<Gauge>,
     },
     /// Set a field of a request's access log. Comes before the request passes through or is answered.
-    Note {
+    LogField {
         /// The request.
         request: RequestId,
         /// The field's name.

@@ -7,7 +7,7 @@ use super::settlement::Settlement;
 use crate::invariant::found;
 
 /// The part of `hold.late_after` that passes between two checks for late batches.
-const CHECKS: u32 = 16;
+const CHECKS_PER_LATE_AFTER: u32 = 16;
 
 /// Suspects the shards of the batches that have become late. What is held for them moves to holds of their own, and what
 /// is held for others no longer waits for these batches.
@@ -15,7 +15,7 @@ pub fn keep_apart(calls: &mut Calls, settlement: &mut Settlement<'_>) {
     if calls.check.is_none_or(|check| check > settlement.now) {
         return;
     }
-    let earliest = settlement.now.saturating_add(settlement.config.hold.late_after / CHECKS);
+    let earliest = settlement.now.saturating_add(settlement.config.hold.late_after / CHECKS_PER_LATE_AFTER);
     let late = calls.late(settlement.now, earliest, |batch| settlement.holds.late_at(batch));
     let before = settlement.holds.apart();
     let mut released: Vec<Key> = Vec::new();

@@ -458,7 +458,7 @@ impl Engine {
         }
     }
 
-    /// Redirects everything that waits for these upstreams, which have no node any more, to the coordinating upstream.
+    /// Redirects everything that waits for these upstreams, which have no node any more, to the coordinator.
     pub fn redirect_from(&mut self, gone: &[UpstreamId]) {
         self.parts().2.redirect_from(gone);
     }

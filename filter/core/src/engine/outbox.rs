@@ -73,7 +73,7 @@ impl Outbox {
 
     /// Adds a field of a request's access log.
     pub fn log(&mut self, request: RequestId, field: &'static str, value: String) {
-        self.access_log.push_back(Command::Note { request, field, value });
+        self.access_log.push_back(Command::LogField { request, field, value });
     }
 
     /// Sets the decision for the current stream.
@@ -239,7 +239,7 @@ mod tests {
         let (mut outbox, _) = outbox();
         outbox.decide(Command::PassHeaders { request: RequestId(1) });
         outbox.log(RequestId(1), "reason", "path".to_owned());
-        assert!(matches!(outbox.pop_for_stream(), Some(Command::Note { field: "reason", .. })));
+        assert!(matches!(outbox.pop_for_stream(), Some(Command::LogField { field: "reason", .. })));
         assert!(matches!(outbox.pop_for_stream(), Some(Command::PassHeaders { .. })));
         assert!(outbox.pop_for_stream().is_none());
     }

@@ -5,7 +5,7 @@ reasons! {
     /// The reason why a whole bulk request passed through, byte for byte.
     PassThrough or Unrouted;
     Disabled = "switched_off", "The filter is switched off.";
-    Route = "route", "The route does not lead to the coordinating upstream.";
+    Route = "route", "The route does not lead to the coordinator.";
     NoState = "no_state",
         "The cluster state is not known yet, or polls have failed for longer than `cluster_state.stale_after`.";
     HeaderPause = "header_pause", "No body arrived while the request's headers were held back.";

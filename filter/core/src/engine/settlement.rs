@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::invariant::{Count, found};
 use crate::routing::UpstreamId;
 
-/// How often a batch that was certainly not sent is offered to the coordinating upstream. That upstream may also
+/// How often a batch that was certainly not sent is offered to the coordinator. That upstream may also
 /// contain the dead node, and chooses another host each time.
 const REDIRECTIONS: u8 = 5;
 
@@ -90,7 +90,7 @@ impl Settlement<'_> {
         }
     }
 
-    /// Redirects everything that waits for these upstreams to the coordinating upstream: held shares, batches to be
+    /// Redirects everything that waits for these upstreams to the coordinator: held shares, batches to be
     /// sent again, and, until the next call, new shares. Batches in flight are not affected.
     ///
     /// Call it for each new routing table, with all known upstreams that have no node in the table.
@@ -153,18 +153,19 @@ impl Settlement<'_> {
         let mut found = found.into_iter();
         let mut lost = 0_usize;
         for held in &batch.shares {
-            let places = self.requests.of(held).map(|request| request.places(held).collect::<Vec<u32>>());
-            let places = places.unwrap_or_default();
-            let count = places.len();
-            let found = places.into_iter().zip(found.by_ref()).filter_map(|(place, item)| Some((place, item?)));
-            let (places, items): (Vec<u32>, Vec<u32>) = found.unzip();
-            lost = lost.plus(count, "memory bounds the operations").minus(items.len(), "each place has one item");
+            let positions = self.requests.of(held).map(|request| request.positions(held).collect::<Vec<u32>>());
+            let positions = positions.unwrap_or_default();
+            let count = positions.len();
+            let found =
+                positions.into_iter().zip(found.by_ref()).filter_map(|(position, item)| Some((position, item?)));
+            let (positions, items): (Vec<u32>, Vec<u32>) = found.unzip();
+            lost = lost.plus(count, "memory bounds the operations").minus(items.len(), "each position has one item");
             let texts = items.iter().filter_map(|item| answer.answer.items.get(*item as usize));
             let bytes = texts.map(|item| answer.answer.text(item).len() as u64).sum();
             self.record(held, unknown.clone(), bytes);
             if !items.is_empty() {
                 let outcome = Outcome::Items { answer: Rc::clone(&answer), items: ItemNumbers::These(items.into()) };
-                self.correct(&HeldShare { selection: places.into_iter().collect(), ..held.clone() }, outcome);
+                self.correct(&HeldShare { selection: positions.into_iter().collect(), ..held.clone() }, outcome);
             }
             self.finish(held);
         }
@@ -246,7 +247,7 @@ impl Settlement<'_> {
         self.outbox.reply(id, Reply::Merged(request));
     }
 
-    /// Offers a batch that was certainly not sent to the coordinating upstream.
+    /// Offers a batch that was certainly not sent to the coordinator.
     fn offer_again(&mut self, mut batch: Batch) {
         if batch.not_sent >= REDIRECTIONS {
             return self.settle_refused(&batch, unavailable());

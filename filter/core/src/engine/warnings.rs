@@ -8,7 +8,7 @@ use crate::Time;
 pub struct Warnings {
     waiting: VecDeque<String>,
     /// The warnings logged since the beginning of the minute.
-    told: Vec<String>,
+    logged: Vec<String>,
     since: Time,
     left_out: usize,
 }
@@ -17,29 +17,29 @@ pub struct Warnings {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The maximum number of different warnings in one minute.
-const MOST: usize = 10;
+const MAX_WARNINGS: usize = 10;
 
 /// The maximum number of characters in a warning: some warnings quote the cluster's answers.
-const LONGEST: usize = 500;
+const MAX_CHARACTERS: usize = 500;
 
 impl Warnings {
     /// Queues a warning, unless the limits are reached.
     pub fn push(&mut self, warning: &str, now: Time) {
         let on_one_line = |char: char| if char.is_control() { ' ' } else { char };
-        let warning: String = warning.chars().take(LONGEST).map(on_one_line).collect();
+        let warning: String = warning.chars().take(MAX_CHARACTERS).map(on_one_line).collect();
         if now >= self.since.saturating_add(MINUTE) {
             self.since = now;
-            self.told.clear();
+            self.logged.clear();
             let left_out = std::mem::take(&mut self.left_out);
             if left_out > 0 {
                 self.waiting.push_back(format!("{left_out} warnings were suppressed in the last minute"));
             }
         }
-        if self.told.contains(&warning) || self.told.len() >= MOST {
+        if self.logged.contains(&warning) || self.logged.len() >= MAX_WARNINGS {
             self.left_out = self.left_out.saturating_add(1);
             return;
         }
-        self.told.push(warning.clone());
+        self.logged.push(warning.clone());
         self.waiting.push_back(warning);
     }
 
@@ -70,8 +70,8 @@ mod tests {
         }
         assert_eq!(all(&mut warnings), ["no answer"]);
         warnings.push("no answer", MINUTE);
-        let told = all(&mut warnings);
-        assert_eq!(told, ["58 warnings were suppressed in the last minute", "no answer"]);
+        let logged = all(&mut warnings);
+        assert_eq!(logged, ["58 warnings were suppressed in the last minute", "no answer"]);
         warnings.push("no answer", 2 * MINUTE);
         assert_eq!(all(&mut warnings), ["no answer"]);
     }
@@ -82,15 +82,15 @@ mod tests {
         for number in 0..10_000 {
             warnings.push(&format!("warning {number}"), Time::ZERO);
         }
-        assert_eq!(all(&mut warnings).len(), MOST);
+        assert_eq!(all(&mut warnings).len(), MAX_WARNINGS);
     }
 
     #[test]
     fn a_warning_is_one_line_of_bounded_length() {
         let mut warnings = Warnings::default();
-        warnings.push(&format!("found \"a\n[info] all is well\u{1b}[0m\"{}", "ü".repeat(LONGEST)), Time::ZERO);
-        let told = all(&mut warnings).remove(0);
-        assert_eq!(told.chars().count(), LONGEST);
-        assert!(told.starts_with("found \"a [info] all is well [0m\"ü"), "{told}");
+        warnings.push(&format!("found \"a\n[info] all is well\u{1b}[0m\"{}", "ü".repeat(MAX_CHARACTERS)), Time::ZERO);
+        let logged = all(&mut warnings).remove(0);
+        assert_eq!(logged.chars().count(), MAX_CHARACTERS);
+        assert!(logged.starts_with("found \"a [info] all is well [0m\"ü"), "{logged}");
     }
 }

@@ -12,7 +12,7 @@ pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     if !matches!(text.trim_ascii_start().first()?, b'{' | b'[') {
         return Some((text, &[]));
     }
-    for (place, byte) in text.iter().enumerate() {
+    for (position, byte) in text.iter().enumerate() {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' => is_escaped = is_string,
@@ -27,7 +27,7 @@ pub fn shallow_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
             b'}' | b']' => {
                 depth = depth.checked_sub(1)?;
                 if depth == 0 {
-                    return text.split_at_checked(place.plus(1, "a place is within the text"));
+                    return text.split_at_checked(position.plus(1, "a position is within the text"));
                 }
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! The location of each document: hash and shard formulas, the routing table, and reading it from the cluster.
 //!
 //! Routing is an optimisation; correctness never depends on it, because any node forwards a document to its owner.
-//! Anything that is not certain is [`Unrouted`], and goes to the coordinating upstream.
+//! Anything that is not certain is [`Unrouted`], and goes to the coordinator.
 //!
 //! A [`StateCache`] polls the cluster in cycles. Each cycle begins with the version of the state. If that has changed,
 //! the cycle reads an overview: the names of the indices, and for each a number that changes whenever the index does.

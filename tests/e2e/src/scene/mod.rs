@@ -101,7 +101,7 @@ impl Scene {
     }
 
     /// Takes a node down, and returns when Envoy has closed its connections to the node, including those of the
-    /// coordinating upstream. A request on a connection that is about to close gets 503, since its outcome is unknown.
+    /// coordinator. A request on a connection that is about to close gets 503, since its outcome is unknown.
     pub async fn take_down(&mut self, node: usize) -> Result<()> {
         self.cluster.take_down(node).await?;
         let address = self.cluster.addresses().nth(node).context("no such node")?;

@@ -60,7 +60,7 @@ impl SceneOptions {
         self
     }
 
-    /// Limits the coordinating upstream to these nodes.
+    /// Limits the coordinator to these nodes.
     pub fn coordinators(self, nodes: impl IntoIterator<Item = usize>) -> Self {
         Self { coordinators: Some(nodes.into_iter().collect()), ..self }
     }

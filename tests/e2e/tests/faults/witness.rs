@@ -27,7 +27,7 @@ pub fn grace(slowest_query: Duration) -> Duration {
 const STABLE: Duration = Duration::from_secs(1);
 
 /// A relay between Envoy and the nodes. It records for each operation whether it goes straight to the node with its
-/// primary, or is misrouted: to another node or the coordinating upstream.
+/// primary, or is misrouted: to another node or the coordinator.
 pub struct Witness {
     relay: FakeCluster,
     nodes: usize,
@@ -66,7 +66,7 @@ impl Witness {
     /// primaries' locations.
     pub async fn start(nodes: &[SocketAddr]) -> Result<Self> {
         let first = *nodes.first().context("no nodes")?;
-        // Each node twice: as itself, and as part of the coordinating upstream.
+        // Each node twice: as itself, and as part of the coordinator.
         let relay = FakeCluster::in_front_of(&[nodes, nodes].concat()).await?;
         let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
         let seen = Arc::new(Mutex::new(seen));
@@ -108,7 +108,7 @@ impl Witness {
         self.relay.addresses().take(self.nodes).collect()
     }
 
-    /// Returns the coordinating upstream's addresses for Envoy.
+    /// Returns the coordinator's addresses for Envoy.
     pub fn coordinators(&self) -> Vec<SocketAddr> {
         self.relay.addresses().skip(self.nodes).collect()
     }

@@ -223,7 +223,7 @@ async fn a_lost_batch_is_retried_only_if_it_may_be_carried_out_twice() -> Result
     scene.finish().await
 }
 
-/// Checks that the second node's share goes to the coordinating upstream, whose only node is the first.
+/// Checks that the second node's share goes to the coordinator, whose only node is the first.
 async fn second_share_is_redirected(scene: &Scene) -> Result<()> {
     let body = six_operations(scene);
     check_six(scene, &scene.bulk("/_bulk", body).await?, &[], 0)?;
@@ -268,7 +268,7 @@ async fn a_node_that_is_down_causes_no_error_even_as_a_coordinator() -> Result<(
     for round in 0..6 {
         let answer = scene.bulk("/_bulk", six_operations(&scene)).await?;
         check_six(&scene, &answer, &[], 0).with_context(|| format!("round {round}"))?;
-        // One request for each host of the coordinating upstream.
+        // One request for each host of the coordinator.
         for _ in 0..3 {
             let passed = scene.bulk("/_bulk?unknown=1", six_operations(&scene)).await?;
             check_six(&scene, &passed, &[], 0).with_context(|| format!("passed through, round {round}"))?;

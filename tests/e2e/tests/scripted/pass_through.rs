@@ -1,4 +1,4 @@
-//! Requests that the filter does not fully understand go to the coordinating upstream unchanged.
+//! Requests that the filter does not fully understand go to the coordinator unchanged.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ impl Counted {
 }
 
 /// The percentage of requests by outcome: `split`, `merged`, or the reason for which they passed through. An operation
-/// for the coordinating upstream counts as merged.
+/// for the coordinator counts as merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome(BTreeMap<String, u64>);
 

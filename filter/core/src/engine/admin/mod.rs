@@ -22,7 +22,7 @@ use crate::engine::requests::IdGenerator;
 use crate::engine::response::Failure;
 use crate::engine::settings::Settings;
 use crate::routing::UpstreamId;
-use route::{Refusal, Route};
+use route::{Refusal, Resource};
 use sample::Samplers;
 use status::{Status, Totals};
 
@@ -30,19 +30,19 @@ pub use build::Build;
 
 /// The maximum number of bytes of a bulk request to explain. It is read in one callback, at about a gigabyte a second,
 /// while the worker does nothing else.
-const MOST_EXPLAINED: usize = 4 << 20;
+const MAX_EXPLAINED_BYTES: usize = 4 << 20;
 
 /// The maximum number of lines of a bulk request to explain. An operation takes about a microsecond.
-const MOST_LINES: usize = 5000;
+const MAX_LINES: usize = 5000;
 
 /// The maximum number of admin requests that a worker handles concurrently, not counting those for the page itself.
 /// Each may use four megabytes.
-const MOST_AT_A_TIME: usize = 16;
+const MAX_REQUESTS: usize = 16;
 
 /// The requests below the admin path that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Admin {
-    /// The requests that count toward [`MOST_AT_A_TIME`], until they are over.
+    /// The requests that count toward [`MAX_REQUESTS`], until they are over.
     open: HashSet<RequestId>,
     /// The bulk requests to explain, while their bodies arrive.
     requests: HashMap<RequestId, AdminRequest>,
@@ -74,7 +74,7 @@ struct AdminRequest {
 impl Admin {
     /// Admits a request, and returns whether there was room for it.
     fn enter(&mut self, id: RequestId) -> bool {
-        self.open.len() < MOST_AT_A_TIME && self.open.insert(id)
+        self.open.len() < MAX_REQUESTS && self.open.insert(id)
     }
 
     /// Returns whether no admin request waits for its answer.
@@ -93,30 +93,30 @@ impl Admin {
         let Some(rest) = value(":path").and_then(|path| view.settings.current.admin_path.rest(path)) else {
             return Taken::No;
         };
-        let route = Route::read(value(":method").unwrap_or_default(), rest);
+        let route = Resource::read(value(":method").unwrap_or_default(), rest);
         if route.as_ref().is_ok_and(|route| !route.is_page()) && !self.enter(id) {
-            let problem = format!("this worker already handles {MOST_AT_A_TIME} admin requests; retry later");
-            view.tell(id, Response::problem(429, &problem));
+            let problem = format!("this worker already handles {MAX_REQUESTS} admin requests; retry later");
+            view.reply(id, Response::problem(429, &problem));
             return Taken::Whole;
         }
         match route {
-            Ok(Route::Asset(asset)) => view.tell(id, Response::asset(asset)),
-            Ok(Route::Slash) => view.tell(id, Response::see(&format!("{}/", view.settings.current.admin_path))),
-            Ok(Route::Status) => self.statuses.push_back(id),
-            Ok(Route::State { pattern, most }) => {
+            Ok(Resource::Asset(asset)) => view.reply(id, Response::asset(asset)),
+            Ok(Resource::Slash) => view.reply(id, Response::see(&format!("{}/", view.settings.current.admin_path))),
+            Ok(Resource::Status) => self.statuses.push_back(id),
+            Ok(Resource::State { pattern, most }) => {
                 let state = view.cluster.export(&pattern, most);
                 view.cluster.wake(view.now);
-                view.tell(id, state.map_or_else(no_state, Response::json));
+                view.reply(id, state.map_or_else(no_state, Response::json));
             }
-            Ok(Route::Sample) => self.samplers.enter(id, view.now),
-            Ok(Route::Explain { rest }) => {
+            Ok(Resource::Sample) => self.samplers.enter(id, view.now),
+            Ok(Resource::Explain { rest }) => {
                 self.begin_explanation(view, id, headers, &rest);
                 if !end {
                     return Taken::Headers;
                 }
                 self.end(view, id);
             }
-            Err(refusal) => view.tell(id, refusal.into()),
+            Err(refusal) => view.reply(id, refusal.into()),
         }
         Taken::Whole
     }
@@ -141,9 +141,9 @@ impl Admin {
     pub fn data(&mut self, view: &mut View<'_>, id: RequestId, chunk: &[u8], end: bool) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let size = request.body.len().saturating_add(chunk.len());
-        if size > MOST_EXPLAINED || !view.memory.has_room(chunk.len() as u64, 0) {
+        if size > MAX_EXPLAINED_BYTES || !view.memory.has_room(chunk.len() as u64, 0) {
             self.requests.remove(&id);
-            return view.tell(id, Response::too_large());
+            return view.reply(id, Response::too_large());
         }
         request.body.extend_from_slice(chunk);
         request.charge.set(request.body.capacity() as u64);
@@ -155,7 +155,7 @@ impl Admin {
     fn end(&mut self, view: &mut View<'_>, id: RequestId) {
         let Some(AdminRequest { headers, body, .. }) = self.requests.remove(&id) else { return };
         let response = explain_or_refuse(view, headers, body);
-        view.tell(id, response);
+        view.reply(id, response);
     }
 
     /// Refuses an explanation whose body does not arrive because its headers are held back. Returns whether the request
@@ -166,7 +166,7 @@ impl Admin {
             self.requests.remove(&id);
             let problem = "no body arrived; unless the client is slow, send a bulk request first, so that the filter \
                            detects how Envoy delivers bodies";
-            view.tell(id, Response::problem(503, problem));
+            view.reply(id, Response::problem(503, problem));
         }
         is_bodiless
     }
@@ -223,10 +223,10 @@ impl View<'_> {
     pub fn measured(&mut self, id: RequestId, counters: Vec<(Counter, u64)>, gauges: Vec<(Gauge, u64)>) {
         let totals = Totals { counters: counters.into_iter().collect(), gauges: gauges.into_iter().collect() };
         let response = Response::of(&Status::of(self, &totals));
-        self.tell(id, response);
+        self.reply(id, response);
     }
 
-    fn tell(&mut self, id: RequestId, response: Response) {
+    fn reply(&mut self, id: RequestId, response: Response) {
         let charge = self.memory.charge(response.body.capacity() as u64);
         self.outbox.reply(id, Reply::Ready(response, charge));
     }
@@ -238,7 +238,7 @@ fn explain_or_refuse(view: &View<'_>, headers: Vec<(String, Vec<u8>)>, body: Vec
     if headers.iter().any(is_gzip) {
         return Response::problem(415, "the body is compressed; send it uncompressed to have it explained");
     }
-    if memchr::memchr_iter(b'\n', &body).count() > MOST_LINES {
+    if memchr::memchr_iter(b'\n', &body).count() > MAX_LINES {
         return Response::too_large();
     }
     let View { now, settings, cluster, ids, round_robin, .. } = view;
@@ -289,17 +289,17 @@ const SAFE: &[(&str, &str)] = &[
 ];
 
 impl Response {
-    fn told(status: u16, content_type: &str, body: Vec<u8>) -> Self {
+    fn of_type(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         let safe = SAFE.iter().map(|(name, value)| header(name, value));
         Self { status, headers: [header("content-type", content_type)].into_iter().chain(safe).collect(), body }
     }
 
     fn asset(asset: &asset::Asset) -> Self {
-        Self::told(200, asset.content_type, asset.body.as_bytes().to_vec())
+        Self::of_type(200, asset.content_type, asset.body.as_bytes().to_vec())
     }
 
     fn json(body: Vec<u8>) -> Self {
-        Self::told(200, "application/json", body)
+        Self::of_type(200, "application/json", body)
     }
 
     fn of(value: &impl serde::Serialize) -> Self {
@@ -310,7 +310,7 @@ impl Response {
     }
 
     fn see(path: &str) -> Self {
-        Self::told(308, "text/plain", Vec::new()).with("location", path)
+        Self::of_type(308, "text/plain", Vec::new()).with("location", path)
     }
 
     /// Appends a header.
@@ -320,13 +320,13 @@ impl Response {
 
     fn too_large() -> Self {
         let problem = format!(
-            "too large to be explained: at most {MOST_EXPLAINED} bytes and {MOST_LINES} lines; the explorer takes more"
+            "too large to be explained: at most {MAX_EXPLAINED_BYTES} bytes and {MAX_LINES} lines; the explorer takes more"
         );
         Self::problem(413, &problem)
     }
 
     fn problem(status: u16, problem: &str) -> Self {
         let body = serde_json::json!({"error": problem, "status": status});
-        Self::told(status, "application/json", body.to_string().into_bytes())
+        Self::of_type(status, "application/json", body.to_string().into_bytes())
     }
 }

@@ -2,7 +2,7 @@ use super::asset::Asset;
 
 /// A resource below the admin path.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum Resource {
     /// The live page, or another file of it.
     Asset(&'static Asset),
     /// The live page, requested without the slash that its relative addresses need.
@@ -38,9 +38,9 @@ pub enum Refusal {
 
 /// The maximum and default number of indices of the routing table in a response. Each takes about a kilobyte, and they
 /// are written in one callback, while the worker does nothing else.
-const MOST_INDICES: usize = 1000;
+const MAX_INDICES: usize = 1000;
 
-impl Route {
+impl Resource {
     /// Parses the rest of the path after the admin path.
     pub fn read(method: &[u8], rest: &[u8]) -> Result<Self, Refusal> {
         let rest = std::str::from_utf8(rest).map_err(|_| Refusal::Unknown)?;
@@ -67,7 +67,7 @@ impl Route {
     }
 
     fn state(query: &str) -> Result<Self, Refusal> {
-        let (mut pattern, mut most) = ("*".to_owned(), MOST_INDICES);
+        let (mut pattern, mut most) = ("*".to_owned(), MAX_INDICES);
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             match parameter.split_once('=') {
                 Some(("indices", value)) => {
@@ -75,7 +75,7 @@ impl Route {
                     pattern = value.map_err(|_| Refusal::Parameter)?.into_owned();
                 }
                 Some(("most", value)) => {
-                    let value = value.parse().ok().filter(|most| (1..=MOST_INDICES).contains(most));
+                    let value = value.parse().ok().filter(|most| (1..=MAX_INDICES).contains(most));
                     most = value.ok_or(Refusal::Parameter)?;
                 }
                 _ => return Err(Refusal::Parameter),
@@ -95,28 +95,28 @@ mod tests {
 
     #[test]
     fn parses_every_resource() {
-        let get = |rest: &str| Route::read(b"GET", rest.as_bytes());
-        assert_eq!(get(""), Ok(Route::Slash));
-        assert!(matches!(get("/"), Ok(Route::Asset(page)) if page.content_type.starts_with("text/html")));
-        assert_eq!(get("/status?any"), Ok(Route::Status));
-        assert_eq!(get("/state"), Ok(Route::State { pattern: "*".into(), most: 1000 }));
-        assert_eq!(get("/state?indices=logs%2Da*&most=7"), Ok(Route::State { pattern: "logs-a*".into(), most: 7 }));
-        let post = |rest: &str| Route::read(b"POST", rest.as_bytes());
+        let get = |rest: &str| Resource::read(b"GET", rest.as_bytes());
+        assert_eq!(get(""), Ok(Resource::Slash));
+        assert!(matches!(get("/"), Ok(Resource::Asset(page)) if page.content_type.starts_with("text/html")));
+        assert_eq!(get("/status?any"), Ok(Resource::Status));
+        assert_eq!(get("/state"), Ok(Resource::State { pattern: "*".into(), most: 1000 }));
+        assert_eq!(get("/state?indices=logs%2Da*&most=7"), Ok(Resource::State { pattern: "logs-a*".into(), most: 7 }));
+        let post = |rest: &str| Resource::read(b"POST", rest.as_bytes());
         for (rest, explained) in [("/explain", ""), ("/explain?x", "?x"), ("/explain/a/_bulk?x=1", "/a/_bulk?x=1")] {
-            assert_eq!(post(rest), Ok(Route::Explain { rest: explained.into() }), "{rest}");
+            assert_eq!(post(rest), Ok(Resource::Explain { rest: explained.into() }), "{rest}");
         }
     }
 
     #[test]
     fn refuses_unknown_resources_methods_and_parameters() {
-        let get = |rest: &str| Route::read(b"GET", rest.as_bytes());
+        let get = |rest: &str| Resource::read(b"GET", rest.as_bytes());
         for rest in ["/stat", "/status/", "//", "/..", "/explained", "/\u{e4}"] {
             assert_eq!(get(rest), Err(Refusal::Unknown), "{rest}");
         }
-        assert_eq!(Route::read(b"GET", b"/\xff"), Err(Refusal::Unknown));
+        assert_eq!(Resource::read(b"GET", b"/\xff"), Err(Refusal::Unknown));
         assert_eq!(get("/explain"), Err(Refusal::Method("POST")));
         for rest in ["", "/", "/status", "/state"] {
-            assert_eq!(Route::read(b"POST", rest.as_bytes()), Err(Refusal::Method("GET")), "{rest}");
+            assert_eq!(Resource::read(b"POST", rest.as_bytes()), Err(Refusal::Method("GET")), "{rest}");
         }
         for query in ["most=0", "most=1001", "most=x", "indices", "a=b", "indices=%ff"] {
             assert_eq!(get(&format!("/state?{query}")), Err(Refusal::Parameter), "{query}");

@@ -12,10 +12,10 @@ use crate::engine::requests::Request;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The maximum number of operations in a sample.
-const OPERATIONS: usize = 1000;
+const MAX_OPERATIONS: usize = 1000;
 
 /// The maximum number of bytes in a sample. Documents are replaced by as many spaces.
-const BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The requests that wait for a sample, oldest first.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Samplers {
         }
         let body = sample(request);
         for (_, waiting) in std::mem::take(&mut self.0) {
-            view.tell(waiting, Response::told(200, "application/x-ndjson", body.clone()));
+            view.reply(waiting, Response::of_type(200, "application/x-ndjson", body.clone()));
         }
     }
 
@@ -57,7 +57,7 @@ impl Samplers {
     pub fn end(&mut self, view: &mut View<'_>) {
         while let Some(waiting) = self.overdue(view.now) {
             let problem = "timed out after 10 s: this worker has split no bulk request";
-            view.tell(waiting, Response::problem(504, problem));
+            view.reply(waiting, Response::problem(504, problem));
         }
     }
 
@@ -70,9 +70,9 @@ impl Samplers {
 /// Returns the request's operations as they are routed, with blank documents of the same size.
 fn sample(request: &Request) -> Vec<u8> {
     let mut body = Vec::new();
-    for operation in request.operations.iter().take(OPERATIONS) {
+    for operation in request.operations.iter().take(MAX_OPERATIONS) {
         request.read_line(operation, |line| add(&mut body, request, operation, line));
-        if body.len() > BYTES {
+        if body.len() > MAX_BYTES {
             break;
         }
     }
@@ -106,6 +106,6 @@ fn add(to: &mut Vec<u8>, request: &Request, operation: &Operation, line: &Action
 fn add_filler(to: &mut Vec<u8>, action: Action, bytes: usize) {
     let (begin, end) = if action == Action::Update { ("{\"doc\":{", "}}") } else { ("{", "}") };
     to.extend_from_slice(begin.as_bytes());
-    to.extend(std::iter::repeat_n(b' ', bytes.saturating_sub(begin.len()).saturating_sub(end.len()).min(BYTES)));
+    to.extend(std::iter::repeat_n(b' ', bytes.saturating_sub(begin.len()).saturating_sub(end.len()).min(MAX_BYTES)));
     to.extend_from_slice(end.as_bytes());
 }

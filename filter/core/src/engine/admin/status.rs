@@ -12,10 +12,10 @@ use crate::engine::pass_through::PassThrough;
 use crate::routing::{Node, Pipelines, Unrouted, UpstreamId, Version};
 
 /// The maximum number of nodes in the status. Each takes about twenty calls to Envoy.
-const NODES: usize = 256;
+const MAX_NODES: usize = 256;
 
 /// The maximum number of ingest pipelines in the status.
-const PIPELINES: usize = 256;
+const MAX_PIPELINES: usize = 256;
 
 /// The metrics of all workers.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ struct OneNode<'a> {
 #[derive(Debug, Serialize)]
 struct Upstream {
     upstream: String,
-    health: HealthTold,
+    health: ReportedHealth,
     #[serde(flatten, serialize_with = "by_name")]
     figures: Vec<(&'static str, u64)>,
 }
@@ -132,7 +132,7 @@ struct Upstream {
 /// The outcome of the last batch from the worker that answers.
 #[derive(Debug, Serialize)]
 #[serde(tag = "last_batch", rename_all = "snake_case")]
-enum HealthTold {
+enum ReportedHealth {
     /// The worker has sent no batch.
     None,
     Answered {
@@ -144,7 +144,7 @@ enum HealthTold {
     },
 }
 
-impl HealthTold {
+impl ReportedHealth {
     fn of(health: Option<&Health>, now: Time) -> Self {
         let Some(Health { at, failure }) = health else { return Self::None };
         let age_milliseconds = millis(now.saturating_sub(*at));
@@ -163,13 +163,13 @@ impl<'a> Status<'a> {
         let pipelines = cluster.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
             upstream: cluster.upstreams.name(upstream).to_string(),
-            health: HealthTold::of(healths.get(&upstream), *now),
+            health: ReportedHealth::of(healths.get(&upstream), *now),
             figures: figures(upstream, totals),
         };
         let limits = &settings.current.limits;
         Self {
             pipelines: pipeline_verdicts(pipelines),
-            pipelines_left_out: pipelines.map_or(0, |all| all.verdicts().len().saturating_sub(PIPELINES)),
+            pipelines_left_out: pipelines.map_or(0, |all| all.verdicts().len().saturating_sub(MAX_PIPELINES)),
             build,
             unix_milliseconds: millis(ids.since_epoch().saturating_add(*now)),
             configuration: &settings.current,
@@ -190,10 +190,10 @@ impl<'a> Status<'a> {
                 vm_memory_bytes: *vm_memory,
             },
             coordinator: upstream(UpstreamId::COORDINATOR),
-            nodes_left_out: nodes.len().saturating_sub(NODES),
+            nodes_left_out: nodes.len().saturating_sub(MAX_NODES),
             nodes: nodes
                 .into_iter()
-                .take(NODES)
+                .take(MAX_NODES)
                 .map(|(node, of_node)| OneNode {
                     id: &node.id,
                     name: &node.name,
@@ -207,7 +207,7 @@ impl<'a> Status<'a> {
 
 /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.
 pub fn reported_upstreams(cluster: &ClusterView) -> BTreeSet<UpstreamId> {
-    let of_nodes = nodes_by_name(cluster).into_iter().take(NODES).filter_map(|(_, upstream)| upstream.ok());
+    let of_nodes = nodes_by_name(cluster).into_iter().take(MAX_NODES).filter_map(|(_, upstream)| upstream.ok());
     [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()
 }
 
@@ -222,7 +222,7 @@ fn pipeline_verdicts(pipelines: Option<&Pipelines>) -> Vec<PipelineVerdict> {
         let all = pipelines.into_iter().flat_map(Pipelines::verdicts);
         all.filter(move |(_, verdict)| verdict.is_ok() == is_harmless).map(|(name, _)| name)
     };
-    names(false).chain(names(true)).take(PIPELINES).map(|name| PipelineVerdict::of(name, pipelines)).collect()
+    names(false).chain(names(true)).take(MAX_PIPELINES).map(|name| PipelineVerdict::of(name, pipelines)).collect()
 }
 
 /// Returns the totals of an upstream.

@@ -21,17 +21,17 @@ pub struct ArrivalEstimate {
 const SCALE: usize = 16;
 
 /// The smoothing factor: each count replaces a quarter of `usual`, so that the estimate adapts within a few batches.
-const MEMORY: usize = 4;
+const SMOOTHING: usize = 4;
 
 /// One in this many of the usual requests is not waited for, because the last of them take longest.
-const STRAGGLERS: usize = 8;
+const STRAGGLER_DIVISOR: usize = 8;
 
 impl ArrivalEstimate {
     /// Begins a wait after a batch, until `until` at most, with `held` requests already held.
     pub fn begin(&mut self, held: usize, until: Time) {
         let arrived = self.arrived.saturating_mul(SCALE);
-        self.usual = (self.usual.saturating_mul(MEMORY - 1).saturating_add(arrived)) / MEMORY;
-        let expected = self.usual.saturating_sub(self.usual / STRAGGLERS) / SCALE;
+        self.usual = (self.usual.saturating_mul(SMOOTHING - 1).saturating_add(arrived)) / SMOOTHING;
+        let expected = self.usual.saturating_sub(self.usual / STRAGGLER_DIVISOR) / SCALE;
         // If no request is expected, no request waits, and no timer is needed at the end. This also applies to later
         // requests, should the held ones leave and their clients not return.
         let enough = if expected == 0 { 0 } else { held.saturating_add(expected) };

@@ -6,15 +6,15 @@ use crate::Time;
 use crate::engine::command::RequestId;
 use crate::invariant::Count;
 
-/// A selection of a share's operations, by their place in it.
+/// A selection of a share's operations, by their position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum Positions {
     /// All operations.
     All,
     /// A range of operations: a part.
     Part(Range<u32>),
     /// These operations, in order, all of one part.
-    Places(Rc<[u32]>),
+    List(Rc<[u32]>),
 }
 
 /// A share of a request, on hold or in flight.
@@ -25,7 +25,7 @@ pub struct HeldShare {
     /// The number of the share in the request.
     pub share: u16,
     /// The selected operations of the share.
-    pub selection: Selection,
+    pub selection: Positions,
     /// The shards to which the share's operations belong.
     pub shards: Shards,
     /// Bytes of the selected operations.
@@ -38,38 +38,40 @@ pub struct HeldShare {
     pub since: Time,
 }
 
-impl Selection {
+impl Positions {
     /// Returns how many operations are selected, out of `count`.
     pub fn len(&self, count: usize) -> usize {
         match self {
             Self::All => count,
-            Self::Part(places) => places.len(),
-            Self::Places(places) => places.len(),
+            Self::Part(positions) => positions.len(),
+            Self::List(positions) => positions.len(),
         }
     }
 
-    /// Returns the places of the selected operations, out of `count`.
-    pub fn places(&self, count: usize) -> impl Iterator<Item = u32> {
+    /// Returns the positions of the selected operations, out of `count`.
+    pub fn positions(&self, count: usize) -> impl Iterator<Item = u32> {
         (0..self.len(count)).filter_map(|number| match self {
             Self::All => u32::try_from(number).ok(),
-            Self::Part(places) => places.start.checked_add(number as u32),
-            Self::Places(places) => places.get(number).copied(),
+            Self::Part(positions) => positions.start.checked_add(number as u32),
+            Self::List(positions) => positions.get(number).copied(),
         })
     }
 
-    /// Returns the number of a place within the selection.
-    pub fn number(&self, place: u32) -> Option<usize> {
+    /// Returns the number of a position within the selection.
+    pub fn number(&self, position: u32) -> Option<usize> {
         match self {
-            Self::All => Some(place as usize),
-            Self::Part(places) => places.contains(&place).then(|| place.saturating_sub(places.start) as usize),
-            Self::Places(places) => places.binary_search(&place).ok(),
+            Self::All => Some(position as usize),
+            Self::Part(positions) => {
+                positions.contains(&position).then(|| position.saturating_sub(positions.start) as usize)
+            }
+            Self::List(positions) => positions.binary_search(&position).ok(),
         }
     }
 }
 
-impl FromIterator<u32> for Selection {
-    fn from_iter<I: IntoIterator<Item = u32>>(places: I) -> Self {
-        Self::Places(places.into_iter().collect())
+impl FromIterator<u32> for Positions {
+    fn from_iter<I: IntoIterator<Item = u32>>(positions: I) -> Self {
+        Self::List(positions.into_iter().collect())
     }
 }
 

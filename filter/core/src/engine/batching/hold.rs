@@ -11,11 +11,11 @@ use crate::engine::head::SlotClass;
 use crate::invariant::Count;
 
 /// The number of shares for which a hold keeps memory even if it is unused.
-const FEW: usize = 256;
+const KEPT_SHARES: usize = 256;
 
 /// The number of shares of requests that are gone which may stay in a hold. More may stay if they are at most half of
 /// the shares.
-const MOST_GONE: usize = 4;
+const MAX_GONE_SHARES: usize = 4;
 
 /// The shares of one caller that wait for one destination.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Hold {
 
     /// Drops the shares of requests that are gone, if there are many. Returns whether any other shares are left.
     pub fn drop_gone(&mut self, is_here: impl Fn(RequestId) -> bool) -> bool {
-        if self.gone >= self.shares.len() || self.gone > MOST_GONE.max(self.shares.len() / 2) {
+        if self.gone >= self.shares.len() || self.gone > MAX_GONE_SHARES.max(self.shares.len() / 2) {
             let before = self.shares.len();
             self.shares.retain(|held| is_here(held.request));
             debug_assert_eq!(before, self.shares.len() + self.gone, "only shares that are gone are dropped");
@@ -114,7 +114,7 @@ impl Hold {
 
     /// Frees memory if far fewer shares are held than before.
     fn shrink(&mut self) {
-        if self.shares.capacity() > FEW && self.shares.len() < self.shares.capacity() / 4 {
+        if self.shares.capacity() > KEPT_SHARES && self.shares.len() < self.shares.capacity() / 4 {
             self.shares.shrink_to(self.shares.len().saturating_mul(2));
         }
     }

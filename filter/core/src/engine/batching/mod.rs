@@ -30,7 +30,7 @@ use crate::routing::UpstreamId;
 use arrival_estimate::ArrivalEstimate;
 pub use batch::Batch;
 pub use destination::{Destination, Scope};
-pub use held_share::{HeldShare, Selection, Waiting};
+pub use held_share::{HeldShare, Positions, Waiting};
 use hold::Hold;
 pub use late::Moved;
 use queue::{QueueEntry, ReadyQueue, SlotsKey};
@@ -67,7 +67,7 @@ pub struct Holds {
 }
 
 /// The number of holds for which memory is kept even if it is unused.
-const FEW: usize = 1024;
+const KEPT_HOLDS: usize = 1024;
 
 /// The key of a hold: its destination and its caller.
 pub type Key = (Destination, CallerId);
@@ -287,7 +287,7 @@ impl Holds {
     /// Removes a hold. Frees memory if there were many more holds.
     fn remove(&mut self, key: Key) {
         self.holds.remove(&key);
-        if self.holds.capacity() > FEW && self.holds.len() < self.holds.capacity() / 8 {
+        if self.holds.capacity() > KEPT_HOLDS && self.holds.len() < self.holds.capacity() / 8 {
             self.holds.shrink_to(self.holds.len().saturating_mul(2));
             self.deadlines.shrink_to(self.deadlines.len().saturating_mul(2));
         }

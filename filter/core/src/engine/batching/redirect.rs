@@ -15,7 +15,7 @@ pub struct Redirected {
 }
 
 impl Holds {
-    /// Redirects everything that waits for this upstream to the coordinating upstream, if its request still exists.
+    /// Redirects everything that waits for this upstream to the coordinator, if its request still exists.
     /// Batches in flight are not affected.
     pub fn redirect(&mut self, from: UpstreamId, now: Time, is_here: impl Fn(RequestId) -> bool) -> Redirected {
         let mut redirected = Redirected::default();

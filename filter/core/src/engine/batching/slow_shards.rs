@@ -43,24 +43,24 @@ struct Usual {
 pub struct Apart([Shards; 2]);
 
 /// The number of groups of slots for which there is room from the start.
-const FEW: usize = 64;
+const INITIAL_GROUPS: usize = 64;
 
 /// A batch is late after this many times what the quickest eighth of its node's batches take. Batches of different sizes
 /// differ by less.
-const TIMES: u32 = 16;
+const LATE_FACTOR: u32 = 16;
 
 /// The estimate falls by an eighth of itself with each quicker batch, and rises by a sixty-fourth with each slower one.
 /// So it only rises while fewer than one batch in eight is quicker: one slow shard does not make its node a slow one. The
 /// first batches raise it by an eighth each, so that the filter soon knows a node whose batches all take long.
-const FALL: u32 = 8;
-const RISE: u32 = 64;
-const FIRST: u32 = 8;
+const FALL_DIVISOR: u32 = 8;
+const RISE_DIVISOR: u32 = 64;
+const FIRST_RISE_DIVISOR: u32 = 8;
 
 impl SlowShards {
     /// Starts without suspects.
     pub fn new(least: Time) -> Self {
         let none = || Suspects { shards: Shards::NONE, late: [0; Shards::BITS], until: [Time::ZERO; Shards::BITS] };
-        Self { least, usual: Vec::with_capacity(FEW), suspects: [none(), none()] }
+        Self { least, usual: Vec::with_capacity(INITIAL_GROUPS), suspects: [none(), none()] }
     }
 
     /// Applies a new `hold.late_after`.
@@ -71,7 +71,7 @@ impl SlowShards {
     /// Returns the time after which a batch that takes these slots is late.
     pub fn patience(&self, slots: SlotsKey) -> Time {
         let usual = self.usual.get(slots.number()).copied().flatten();
-        usual.map_or(self.least, |usual| self.least.max(usual.time.saturating_mul(TIMES)))
+        usual.map_or(self.least, |usual| self.least.max(usual.time.saturating_mul(LATE_FACTOR)))
     }
 
     /// Returns the suspects now.
@@ -87,11 +87,11 @@ impl SlowShards {
         }
         let Some(usual) = self.usual.get_mut(number) else { return };
         // The first batch may be a slow one, so the filter does not take its time as the estimate.
-        let usual = usual.get_or_insert(Usual { time: self.least / TIMES, first: FIRST });
+        let usual = usual.get_or_insert(Usual { time: self.least / LATE_FACTOR, first: FIRST_RISE_DIVISOR });
         let before = usual.time;
-        let part = if usual.first > 0 { FALL } else { RISE };
+        let part = if usual.first > 0 { FALL_DIVISOR } else { RISE_DIVISOR };
         usual.time = match time < before {
-            true => time.max(before.saturating_sub(before / FALL)),
+            true => time.max(before.saturating_sub(before / FALL_DIVISOR)),
             false => time.min(before.saturating_add(before / part).saturating_add(Time::from_micros(1))),
         };
         usual.first = usual.first.saturating_sub(1);

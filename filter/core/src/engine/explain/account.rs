@@ -13,7 +13,7 @@ use crate::invariant::Count;
 use crate::routing::{Choice, Node, Unrouted, UpstreamId, Upstreams, WriteTarget};
 
 /// An upper bound for the length of an action line.
-const LINE: u32 = 16 << 10;
+const MAX_LINE_BYTES: u32 = 16 << 10;
 
 /// Summarizes the destinations of the operations of a request.
 pub struct Account<'a> {
@@ -40,7 +40,7 @@ pub struct Account<'a> {
 
 /// The maximum number of shards to summarize, unless more operations are to be listed. Each takes about a microsecond,
 /// and a request may write to all indices.
-const SHARDS: usize = 5000;
+const MAX_SHARDS: usize = 5000;
 
 /// The reason why counts stay within bounds.
 const WHY: &str = "memory bounds a request";
@@ -193,7 +193,7 @@ impl<'a> Account<'a> {
         {
             self.list(target);
         }
-        // Operations that go to the coordinating upstream count for no node, even if the node is known.
+        // Operations that go to the coordinator count for no node, even if the node is known.
         let node = found.node.filter(|_| upstream != UpstreamId::COORDINATOR);
         let NodeTotal { operations, bytes: sum, .. } = self.node(upstream, node);
         add((operations, sum), bytes);
@@ -213,7 +213,7 @@ impl<'a> Account<'a> {
     /// Adds an index's shards and their nodes with zero operations, unless there are too many shards already.
     fn list(&mut self, target: WriteTarget<'a>) {
         let shards = target.shards() as usize;
-        if self.shards.len().saturating_add(shards) > SHARDS.max(self.most) {
+        if self.shards.len().saturating_add(shards) > MAX_SHARDS.max(self.most) {
             self.shards_left_out = self.shards_left_out.saturating_add(shards);
             return;
         }
@@ -295,7 +295,7 @@ impl<'a> Account<'a> {
 
     /// Reads the action line that starts at this position, with the name of the index in it, or otherwise in the path.
     fn at<T>(&self, start: u32, read: impl FnOnce(&ActionLine<'_>, &str) -> Option<T>) -> Option<T> {
-        let text = self.request.body().line_at(start, LINE);
+        let text = self.request.body().line_at(start, MAX_LINE_BYTES);
         let line = ActionLine::read(&text).ok()?;
         read(&line, line.index.as_deref().or(self.request.head().default_index.as_deref())?)
     }

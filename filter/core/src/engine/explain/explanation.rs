@@ -27,7 +27,7 @@ pub struct Explanation {
     pub shards: Vec<ShardTotal>,
     /// The number of shards that are not listed.
     pub shards_left_out: usize,
-    /// The operations that go to the coordinating upstream because their node is not known, by reason.
+    /// The operations that go to the coordinator because their node is not known, by reason.
     pub unrouted: Vec<UnroutedTotal>,
     /// The operations that go unchanged to any node, because they have no id and therefore no shard yet.
     pub any_node: Sum,
@@ -128,7 +128,7 @@ pub struct NodeName {
 /// The operations that a node gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeTotal {
-    /// The node; `None` for the coordinating upstream.
+    /// The node; `None` for the coordinator.
     pub node: Option<NodeName>,
     /// The name of the Envoy cluster.
     pub upstream: String,

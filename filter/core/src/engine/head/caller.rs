@@ -54,10 +54,10 @@ pub struct CallerId(u64);
 
 /// The maximum number of callers that keep their numbers without a request. A client that was answered usually sends
 /// its next request soon, and a hold may wait for it.
-const IDLE: usize = 16;
+const MAX_IDLE: usize = 16;
 
 /// The maximum bytes of the headers of such a caller. Envoy accepts headers of 60 KiB by default.
-const IDLE_SIZE: usize = 8 << 10;
+const MAX_IDLE_BYTES: usize = 8 << 10;
 
 /// Returns the bytes of a caller's headers.
 fn size(caller: &[(String, String)]) -> usize {
@@ -134,7 +134,7 @@ impl Callers {
         self.next = self.next.plus(1, "64 bits do not wrap");
         let class = self.identities.enter(caller, identity);
         self.numbers.insert(key.clone(), (id, class));
-        self.callers.insert(id, Known { is_long: size(caller) > IDLE_SIZE, key, requests: 1 });
+        self.callers.insert(id, Known { is_long: size(caller) > MAX_IDLE_BYTES, key, requests: 1 });
         (id, class)
     }
 
@@ -150,7 +150,7 @@ impl Callers {
             return;
         }
         self.idle.push_back(id);
-        if self.idle.len() > IDLE
+        if self.idle.len() > MAX_IDLE
             && let Some(oldest) = self.idle.pop_front()
         {
             self.forget(oldest);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn long_headers_are_not_kept_for_a_caller_without_requests() {
         let mut callers = Callers::default();
-        let long = [(":path".to_owned(), "x".repeat(IDLE_SIZE))].into_iter().collect::<Caller>();
+        let long = [(":path".to_owned(), "x".repeat(MAX_IDLE_BYTES))].into_iter().collect::<Caller>();
         let (id, _) = callers.enter(0, &long, &config().dispatch.identity);
         callers.leave(id);
         assert_eq!((callers.callers.len(), callers.numbers.len()), (0, 0));
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(callers.enter(0, &path(0), &identity).0, first);
         callers.leave(first);
         callers.leave(first);
-        for n in 2..=IDLE {
+        for n in 2..=MAX_IDLE {
             let (other, _) = callers.enter(0, &path(n), &identity);
             callers.leave(other);
             assert_ne!(other, first);
@@ -262,12 +262,12 @@ mod tests {
         assert_eq!(callers.get(first), Some(&path(0)));
         assert_eq!(callers.enter(0, &path(0), &identity).0, first);
         callers.leave(first);
-        for n in IDLE + 1..=2 * IDLE {
+        for n in MAX_IDLE + 1..=2 * MAX_IDLE {
             let (other, _) = callers.enter(0, &path(n), &identity);
             callers.leave(other);
         }
         assert_eq!((callers.get(first), callers.get(busy)), (None, Some(&path(1))));
-        assert_eq!((callers.callers.len(), callers.numbers.len()), (IDLE + 1, IDLE + 1));
+        assert_eq!((callers.callers.len(), callers.numbers.len()), (MAX_IDLE + 1, MAX_IDLE + 1));
         assert_ne!(callers.enter(0, &path(0), &identity).0, first);
     }
 }

@@ -1,14 +1,14 @@
 use std::time::Duration;
 
 /// The longest `timeout` of a request that is split. It bounds how long a hostile client can keep a batch in flight.
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The time that a batch has after the cluster's own timeout, so that the cluster can still answer.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// Returns whether the value of the query parameter `timeout` is too long for a request that is split.
 pub fn is_too_long(value: &str) -> bool {
-    read(value).is_some_and(|timeout| timeout > LONGEST)
+    read(value).is_some_and(|timeout| timeout > MAX_TIMEOUT)
 }
 
 /// Returns the timeout of a batch with these headers: longer than usual if its query gives the cluster so much time to

@@ -19,13 +19,13 @@ pub struct HeadCache {
 }
 
 /// The maximum number of cached heads.
-const KNOWN: usize = 8;
+const MAX_HEADS: usize = 8;
 
 /// The maximum bytes of a cached head. Envoy accepts headers of 60 KiB by default.
-const MOST: u64 = 8 << 10;
+const MAX_HEAD_BYTES: u64 = 8 << 10;
 
 /// One in this many misses is cached, so that the cache costs little if headers never repeat.
-const RARELY: u32 = 8;
+const MISSES_PER_ENTRY: u32 = 8;
 
 #[derive(Debug)]
 struct Known {
@@ -43,12 +43,12 @@ struct KnownHeader {
 impl HeadCache {
     /// Reads the headers of a request. Returns `None` if it is not a bulk request.
     pub fn read(&mut self, headers: Vec<(String, Vec<u8>)>, config: &Config) -> Option<Result<Rc<Head>, PassThrough>> {
-        if let Some(place) = self.known.iter().position(|known| known.matches(&headers)) {
+        if let Some(position) = self.known.iter().position(|known| known.matches(&headers)) {
             // Frequent heads move to the front and are found sooner.
-            self.known.swap(place, place.saturating_sub(1));
-            return self.known.get(place.saturating_sub(1)).map(|known| Ok(Rc::clone(&known.head)));
+            self.known.swap(position, position.saturating_sub(1));
+            return self.known.get(position.saturating_sub(1)).map(|known| Ok(Rc::clone(&known.head)));
         }
-        let becomes_known = self.unknown.is_multiple_of(RARELY);
+        let becomes_known = self.unknown.is_multiple_of(MISSES_PER_ENTRY);
         let known = becomes_known.then(|| headers.iter().map(|header| KnownHeader::new(header, config)).collect());
         let head = match Head::read(headers, config)? {
             Ok(mut head) => {
@@ -58,8 +58,8 @@ impl HeadCache {
             Err(why) => return Some(Err(why)),
         };
         self.unknown = self.unknown.wrapping_add(1);
-        if let Some(headers) = known.filter(|_| head.memory <= MOST) {
-            self.known.truncate(KNOWN - 1);
+        if let Some(headers) = known.filter(|_| head.memory <= MAX_HEAD_BYTES) {
+            self.known.truncate(MAX_HEADS - 1);
             self.known.push_back(Known { headers, head: Rc::clone(&head) });
         }
         Some(Ok(head))
@@ -156,11 +156,11 @@ mod tests {
     fn frequent_heads_stay_cached() {
         let mut heads = Heads::new();
         let plain = heads.with("", "");
-        for n in 0..100 * KNOWN {
+        for n in 0..100 * MAX_HEADS {
             heads.with("authorization", &format!("Basic {n}"));
             assert!(Rc::ptr_eq(&plain, &heads.with("", "")));
         }
-        assert_eq!(heads.heads.known.len(), KNOWN);
+        assert_eq!(heads.heads.known.len(), MAX_HEADS);
     }
 
     #[test]

@@ -30,8 +30,8 @@ impl Routes {
             None => "no Envoy cluster, or to one that Envoy does not report (`xds.cluster_name`)".to_owned(),
         };
         Some(format!(
-            "a bulk request passed through whole because its route leads to {to}. No route has led to the coordinating \
-             upstream {:?} so far. If that cluster has the same nodes, add it to `route_clusters`",
+            "a bulk request passed through whole because its route leads to {to}. No route has led to the coordinator \
+             {:?} so far. If that cluster has the same nodes, add it to `route_clusters`",
             config.coordinator
         ))
     }

@@ -12,7 +12,7 @@ metrics! {
     RequestsAbandoned = REQUESTS, Outcome "abandoned";
     /// Operations in the requests that were split.
     Operations = OPERATIONS;
-    /// Operations in split requests that went to the coordinating upstream because their node is not known, by reason.
+    /// Operations in split requests that went to the coordinator because their node is not known, by reason.
     OperationsUnrouted(why: Unrouted) = OPERATIONS_UNROUTED;
     /// Batches sent, by upstream.
     Batches(to: UpstreamId) = BATCHES;
@@ -28,7 +28,7 @@ metrics! {
     UpstreamMicroseconds(to: UpstreamId) = UPSTREAM_MICROSECONDS_TOTAL;
     /// Batches that were out for much longer than usual, so that nothing else waited for them, by upstream.
     BatchesLate(to: UpstreamId) = BATCHES_LATE;
-    /// Batches that could not be sent to this upstream and went to the coordinating upstream.
+    /// Batches that could not be sent to this upstream and went to the coordinator.
     BatchesRedirected(to: UpstreamId) = BATCHES_REDIRECTED;
     /// Batches that were sent again because the node refused them, or some of their operations, with 429.
     BatchesRetriedBusy(to: UpstreamId) = BATCHES_RETRIED, Reason "busy";

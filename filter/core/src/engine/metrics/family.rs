@@ -44,7 +44,7 @@ pub enum Label {
     Outcome,
     /// The reason for the outcome.
     Reason,
-    /// An Envoy cluster: a node's own, or the coordinating upstream.
+    /// An Envoy cluster: a node's own, or the coordinator.
     Upstream,
 }
 
@@ -95,7 +95,7 @@ families! {
     OPERATIONS = Kind::Counter, "operations_total", [],
         "Operations in split requests.";
     OPERATIONS_UNROUTED = Kind::Counter, "operations_unrouted_total", [Reason],
-        "Operations in split requests that went to the coordinating upstream because their node is not known.";
+        "Operations in split requests that went to the coordinator because their node is not known.";
     BATCHES = Kind::Counter, "batches_total", [Upstream],
         "Batches sent.";
     BATCH_REQUESTS_TOTAL = Kind::Counter, "batch_requests_total", [Upstream],
@@ -111,7 +111,7 @@ families! {
     BATCHES_LATE = Kind::Counter, "batches_late_total", [Upstream],
         "Batches that were out for much longer than this upstream's batches usually are. Nothing else waited for them.";
     BATCHES_REDIRECTED = Kind::Counter, "batches_redirected_total", [Upstream],
-        "Batches that went to the coordinating upstream instead, because they could not be sent to this upstream or \
+        "Batches that went to the coordinator instead, because they could not be sent to this upstream or \
          its node had left the cluster.";
     BATCHES_RETRIED = Kind::Counter, "batches_retried_total", [Reason, Upstream],
         "Batches that were sent again: after a 429 for some or all of their operations (`busy`), or because the \

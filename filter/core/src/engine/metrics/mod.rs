@@ -41,7 +41,7 @@ metrics! {
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The number of histogram values that are published without waiting for the interval.
-const MANY: usize = 1000;
+const MAX_SAMPLES: usize = 1000;
 
 /// The metric events since the last call of [`Engine::take_events`](crate::engine::Engine::take_events).
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl Metrics {
 
     /// Returns when the events are to be published while requests are pending.
     pub fn due(&self) -> Option<Time> {
-        let due = if self.events.samples.len() < MANY { self.last.saturating_add(INTERVAL) } else { self.last };
+        let due = if self.events.samples.len() < MAX_SAMPLES { self.last.saturating_add(INTERVAL) } else { self.last };
         self.is_new.then_some(due)
     }
 

@@ -9,7 +9,7 @@ use super::share::Share;
 use super::share_list::ShareList;
 use crate::Time;
 use crate::bulk::{Body, InflateError, Inflater, Operation, Placement};
-use crate::engine::batching::{Destination, HeldShare, Selection, Waiting};
+use crate::engine::batching::{Destination, HeldShare, Positions, Waiting};
 use crate::engine::head::{CallerId, Head, SlotClass};
 use crate::engine::memory::{Charge, Room, Scratch};
 use crate::engine::pass_through::PassThrough;
@@ -54,7 +54,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Part {
     /// Its operations.
-    pub selection: Selection,
+    pub selection: Positions,
     /// The number of operations.
     pub operations: u64,
     /// Bytes of their lines.
@@ -64,7 +64,7 @@ pub struct Part {
 }
 
 /// The factor by which `pretty` lengthens an answer.
-const PRETTY: u64 = 3;
+const PRETTY_FACTOR: u64 = 3;
 
 impl Request {
     /// Creates a request, of whose body nothing has arrived.
@@ -209,7 +209,7 @@ impl Request {
         self.routed.unrouted.contains_key(&Unrouted::Unproven)
     }
 
-    /// Moves all operations into one share for the coordinating upstream, where they keep their order.
+    /// Moves all operations into one share for the coordinator, where they keep their order.
     fn keep_together(&mut self) {
         let mut share = Share::new(Destination::COORDINATOR);
         share.shards = self.shares.iter().map(|share| share.shards).collect();
@@ -300,11 +300,11 @@ impl Request {
         let mut router = OperationRouter { basis, waits: class.waits, routed, ids, last: None };
         let before = operations.len();
         body.read(operations, |line| {
-            let RoutedOperation { id_hash, place, parameter, name, under_pipeline } = router.route_line(line)?;
-            // An item repeats the names and the id of the line, or contains those that the cluster puts in their place.
+            let RoutedOperation { id_hash, location, parameter, name, under_pipeline } = router.route_line(line)?;
+            // An item repeats the names and the id of the line, or contains those that the cluster puts in their location.
             answer_room.add(line.bytes(), name);
-            let share = shares.find_or_add(place.destination).ok_or(PassThrough::Shards)?;
-            shares.get_mut(usize::from(share)).into_iter().for_each(|share| share.shards.add(place.shards));
+            let share = shares.find_or_add(location.destination).ok_or(PassThrough::Shards)?;
+            shares.get_mut(usize::from(share)).into_iter().for_each(|share| share.shards.add(location.shards));
             Ok((Placement { id_hash, share, under_pipeline }, parameter))
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
@@ -342,7 +342,7 @@ impl Request {
 
     /// Returns the bytes of an answer of this length as it is printed.
     fn printed(&self, bytes: u64) -> u64 {
-        bytes.saturating_mul(if self.basis.head.pretty { PRETTY } else { 1 })
+        bytes.saturating_mul(if self.basis.head.pretty { PRETTY_FACTOR } else { 1 })
     }
 
     /// Releases the reservation for operations that a node has answered, with items of `bytes` bytes. The answer's own
@@ -368,7 +368,7 @@ impl Request {
     }
 
     /// Records the outcome of some operations of a share.
-    pub fn record(&mut self, share: u16, selection: Selection, outcome: Outcome) {
+    pub fn record(&mut self, share: u16, selection: Positions, outcome: Outcome) {
         if let Some(share) = self.shares.get_mut(usize::from(share)) {
             share.record(selection, outcome);
         }
@@ -388,7 +388,7 @@ impl Request {
         }
         let answer = self.answer_room.longest_answer(count, found.bytes);
         let part = match begin == 0 && answer <= most {
-            true => Part { selection: Selection::All, operations: count, bytes: found.bytes, answer },
+            true => Part { selection: Positions::All, operations: count, bytes: found.bytes, answer },
             false => self.part_from(found, begin, most),
         };
         let next = begin.plus(part.operations as u32, "a share has fewer than 2^32 operations");
@@ -409,7 +409,7 @@ impl Request {
             }
             (operations, bytes, answer) = (operations.saturating_add(1), bytes.saturating_add(sent), longer);
         }
-        let selection = Selection::Part(begin..begin.saturating_add(operations as u32));
+        let selection = Positions::Part(begin..begin.saturating_add(operations as u32));
         Part { selection, operations, bytes, answer }
     }
 
@@ -436,19 +436,19 @@ impl Request {
     }
 
     /// Returns the selected operations of a share, in order.
-    pub fn share_operations<'a>(&'a self, share: u16, selection: &'a Selection) -> impl Iterator<Item = &'a Operation> {
+    pub fn share_operations<'a>(&'a self, share: u16, selection: &'a Positions) -> impl Iterator<Item = &'a Operation> {
         let positions = self.shares.get(usize::from(share)).map(|share| share.positions(selection));
         positions.into_iter().flatten().filter_map(|position| self.operations.get(position as usize))
     }
 
-    /// Returns the places of the operations of a part in their share.
-    pub fn places<'a>(&self, held: &'a HeldShare) -> impl Iterator<Item = u32> + use<'a> {
+    /// Returns the positions of the operations of a part in their share.
+    pub fn positions<'a>(&self, held: &'a HeldShare) -> impl Iterator<Item = u32> + use<'a> {
         let count = self.shares.get(usize::from(held.share)).map_or(0, |share| share.operations.len());
-        held.selection.places(count)
+        held.selection.positions(count)
     }
 
     /// Appends the lines of the selected operations of a share.
-    pub fn copy_share(&self, share: u16, selection: &Selection, to: &mut Vec<u8>) {
+    pub fn copy_share(&self, share: u16, selection: &Positions, to: &mut Vec<u8>) {
         for operation in self.share_operations(share, selection) {
             self.body.copy_operation(operation, to);
         }

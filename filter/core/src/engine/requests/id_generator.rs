@@ -39,7 +39,7 @@ pub struct IdGenerator {
 }
 
 /// The number of values of the three-byte counter.
-const COUNTS: u32 = 1 << 24;
+const COUNTER_VALUES: u32 = 1 << 24;
 
 impl IdGenerator {
     /// Creates the generator for an engine with this origin.
@@ -62,7 +62,7 @@ impl IdGenerator {
 
     /// Returns a new, unique id.
     pub fn next(&mut self) -> DocumentId {
-        self.counter = self.counter.wrapping_add(1) % COUNTS;
+        self.counter = self.counter.wrapping_add(1) % COUNTER_VALUES;
         if self.counter == 0 {
             // All counts of this millisecond may be used up, so the generator moves on to the next one early.
             self.millis = self.millis.saturating_add(1);
@@ -123,7 +123,7 @@ mod tests {
         // If time stands still until all counts are used up, the next millisecond begins early.
         let mut still = IdGenerator::new(ORIGIN);
         let first = still.next();
-        still.counter = COUNTS - 2;
+        still.counter = COUNTER_VALUES - 2;
         let made = [first, still.next(), still.next(), still.next()].map(bytes);
         assert!(made.is_sorted() && made[0] < made[1]);
         assert_eq!((&made[3][12..], made[3][5]), (&made[0][12..], made[0][5] + 1));

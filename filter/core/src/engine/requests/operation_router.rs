@@ -44,7 +44,7 @@ pub struct Basis {
 /// What is known about the operations of a request that were routed.
 #[derive(Debug, Default)]
 pub struct Routed {
-    /// The number of operations that go to the coordinating upstream, by reason.
+    /// The number of operations that go to the coordinator, by reason.
     pub unrouted: BTreeMap<Unrouted, usize>,
     /// The name that is missing in the table and makes the request pass through.
     pub unknown: Option<String>,
@@ -54,18 +54,18 @@ pub struct Routed {
     pub requirements: Option<Requirements>,
     /// The names that the operations are written to.
     pub names: Names,
-    /// The routing value and place of operations without an id, by index name, in `direct` mode: see
+    /// The routing value and location of operations without an id, by index name, in `direct` mode: see
     /// [`direct`](crate::routing::WriteTarget::direct).
-    direct: HashMap<Box<str>, Option<(u32, Place)>>,
+    direct: HashMap<Box<str>, Option<(u32, Location)>>,
 }
 
 /// About how many bytes an entry of [`Routed::direct`] uses, with room to grow.
-const DIRECT: usize = 512;
+const DIRECT_ENTRY_BYTES: usize = 512;
 
 impl Routed {
     /// Returns the approximate memory use, in bytes.
     pub fn memory(&self) -> u64 {
-        self.direct.len().saturating_mul(DIRECT) as u64
+        self.direct.len().saturating_mul(DIRECT_ENTRY_BYTES) as u64
     }
 }
 
@@ -107,7 +107,7 @@ pub struct RoutedOperation {
     /// The hash of its id, if it has one or gets one.
     pub id_hash: Option<u32>,
     /// Its destination and its shard.
-    pub place: Place,
+    pub location: Location,
     /// The parameter that is added to its action line.
     pub parameter: Option<Parameter>,
     /// Bytes of the longest index name that its item may contain, apart from the names in the line.
@@ -118,7 +118,7 @@ pub struct RoutedOperation {
 
 /// The destination of an operation, and its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The destination.
     pub destination: Destination,
     /// The shard.
@@ -126,15 +126,15 @@ pub struct Place {
 }
 
 /// The maximum length of an index name, in bytes.
-const LONGEST_NAME: u64 = 255;
+const MAX_NAME_BYTES: u64 = 255;
 
 /// The maximum length of a document's id, in bytes.
-const LONGEST_ID: u64 = 512;
+const MAX_ID_BYTES: u64 = 512;
 
 impl<'a> OperationRouter<'a> {
     /// Routes the operation of this line.
     pub fn route_line(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, PassThrough> {
-        let routed = self.place(line).map_err(PassThrough::Unrouted)?;
+        let routed = self.locate(line).map_err(PassThrough::Unrouted)?;
         let requirements = self.requirements(line);
         if *self.routed.requirements.get_or_insert(requirements) != requirements {
             return Err(PassThrough::ActionLine);
@@ -143,7 +143,7 @@ impl<'a> OperationRouter<'a> {
         Ok(routed)
     }
 
-    fn place(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
+    fn locate(&mut self, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {
         let name = line.index.as_deref().or(self.default_index()).ok_or(Unrouted::NoIndex)?;
         self.routed.names.in_line(line.index.is_some());
         let named = match self.last {
@@ -156,7 +156,7 @@ impl<'a> OperationRouter<'a> {
         }
     }
 
-    /// Routes an operation to the coordinating upstream. Its line stays unchanged, because it is not known how the
+    /// Routes an operation to the coordinator. Its line stays unchanged, because it is not known how the
     /// cluster would treat an added id.
     fn unrouted(
         &mut self,
@@ -169,12 +169,15 @@ impl<'a> OperationRouter<'a> {
         *count = count.saturating_add(1);
         // A pipeline may put another id in place of the given one.
         let (id, name) = match ingest {
-            Ingest::Unproven => (None, LONGEST_NAME.saturating_add(LONGEST_ID)),
-            _ => (line.id.as_deref(), LONGEST_NAME),
+            Ingest::Unproven => (None, MAX_NAME_BYTES.saturating_add(MAX_ID_BYTES)),
+            _ => (line.id.as_deref(), MAX_NAME_BYTES),
         };
         Ok(RoutedOperation {
             id_hash: id.map(hash),
-            place: Place { destination: Destination::COORDINATOR, shards: Shards::of(named.target.number(), None) },
+            location: Location {
+                destination: Destination::COORDINATOR,
+                shards: Shards::of(named.target.number(), None),
+            },
             parameter: None,
             name,
             under_pipeline: ingest != Ingest::None,
@@ -245,10 +248,10 @@ impl<'a> OperationRouter<'a> {
                 if under_pipeline && !named.target.runs_pipelines(upstream) {
                     return Err(Unrouted::IngestRole);
                 }
-                let place = self.place_on(named.target, upstream, Some(shard));
+                let location = self.location_on(named.target, upstream, Some(shard));
                 let name = self.longest_name(named.target);
                 let parameter = made.map(Parameter::Id);
-                Ok(RoutedOperation { id_hash, place, parameter, name, under_pipeline })
+                Ok(RoutedOperation { id_hash, location, parameter, name, under_pipeline })
             }
             Route::AnyNode if missing_id == Some(MissingId::Direct) => self.direct(named.target),
             Route::AnyNode => self.any_node(named.target, ingest),
@@ -305,11 +308,11 @@ impl<'a> OperationRouter<'a> {
             }
         };
         match found {
-            Some((value, place)) => {
+            Some((value, location)) => {
                 let name = self.longest_name(target);
                 Ok(RoutedOperation {
                     id_hash: None,
-                    place,
+                    location,
                     parameter: Some(Parameter::Routing(value)),
                     name,
                     under_pipeline: false,
@@ -320,10 +323,10 @@ impl<'a> OperationRouter<'a> {
     }
 
     /// Returns a routing value that leads to the next shard in round-robin order, and the destination of that shard.
-    fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Place)> {
+    fn directed(&self, target: WriteTarget<'_>) -> Option<(u32, Location)> {
         match target.direct(self.basis.round_robin)? {
             (value, Route::Primary { shard, upstream, .. }) => {
-                Some((value, self.place_on(target, upstream, Some(shard))))
+                Some((value, self.location_on(target, upstream, Some(shard))))
             }
             (_, Route::AnyNode) => None,
         }
@@ -337,13 +340,13 @@ impl<'a> OperationRouter<'a> {
             false => (self.basis.table.upstreams(), Unrouted::Primary),
         };
         let node = self.basis.round_robin.checked_rem(nodes.len()).and_then(|number| nodes.get(number));
-        let place = self.place_on(target, *node.ok_or(none)?, None);
+        let location = self.location_on(target, *node.ok_or(none)?, None);
         let name = self.longest_name(target);
-        Ok(RoutedOperation { id_hash: None, place, parameter: None, name, under_pipeline })
+        Ok(RoutedOperation { id_hash: None, location, parameter: None, name, under_pipeline })
     }
 
-    /// Returns the place of operations on a shard at this upstream. The shard is `None` if the cluster chooses it.
-    fn place_on(&self, target: WriteTarget<'_>, upstream: UpstreamId, shard: Option<u32>) -> Place {
+    /// Returns the location of operations on a shard at this upstream. The shard is `None` if the cluster chooses it.
+    fn location_on(&self, target: WriteTarget<'_>, upstream: UpstreamId, shard: Option<u32>) -> Location {
         let (index, waits) = (target.number(), target.waits());
         let shards = Shards::of(index, shard);
         let is_apart = self.basis.apart.of(self.waits || waits).meets(shards);
@@ -351,7 +354,7 @@ impl<'a> OperationRouter<'a> {
             true => Scope::shard(index, shard),
             false => Scope::NODE,
         };
-        Place { destination: Destination { upstream, waits, scope }, shards }
+        Location { destination: Destination { upstream, waits, scope }, shards }
     }
 
     /// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.

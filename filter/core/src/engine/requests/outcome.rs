@@ -75,11 +75,11 @@ pub struct Refusal {
 
 /// The maximum length of a refusal's body that several requests share. A cluster's refusals have a few hundred bytes,
 /// or up to 16 KiB with a stack trace (`error_trace`).
-const MOST_SHARED: usize = 16 << 10;
+const MAX_SHARED_BYTES: usize = 16 << 10;
 
 /// The maximum length of a refusal's error object in an item. Elasticsearch's longest, that of a circuit breaker, has
 /// less than a kilobyte.
-const MOST_ERROR: usize = 4 << 10;
+const MAX_ERROR_BYTES: usize = 4 << 10;
 
 /// The maximum number of bytes of the type and the reason in a shortened error, as JSON.
 const SHORT_TYPE: usize = 64;
@@ -156,7 +156,7 @@ impl Refusal {
             Err(_) => ErrorItem::error("bulk_refused_exception", "the node refused the operations without saying why"),
         };
         let short = shortened(&error);
-        let error = if error.get().len() > MOST_ERROR { short.clone() } else { error };
+        let error = if error.get().len() > MAX_ERROR_BYTES { short.clone() } else { error };
         let size = response.body.capacity().saturating_add(error.get().len()).saturating_add(short.get().len());
         Self { response, error, short, _charge: memory.charge(size as u64) }
     }
@@ -171,7 +171,7 @@ impl Refusal {
 fn shared_refusal(response: Response) -> Response {
     let Response { status, headers, body } = response;
     let (headers, body) = (shared(&headers), unquoted(body));
-    if body.len() <= MOST_SHARED {
+    if body.len() <= MAX_SHARED_BYTES {
         return Response { status, headers, body };
     }
     let error = serde_json::from_slice::<Error>(&body).ok().map(|Error { error }| shortened(&error));
@@ -200,13 +200,13 @@ pub fn shortened(error: &RawValue) -> Box<RawValue> {
 /// fits.
 fn end_within(text: &str, most: usize) -> Option<usize> {
     let mut bytes = 0_usize;
-    let mut places = text.char_indices().map(|(place, char)| {
+    let mut positions = text.char_indices().map(|(position, char)| {
         bytes = bytes.saturating_add(match char {
             '"' | '\\' => 2,
             char if char.is_control() => 6,
             char => char.len_utf8(),
         });
-        (place, bytes)
+        (position, bytes)
     });
-    places.find(|(_, bytes)| *bytes > most).map(|(place, _)| place)
+    positions.find(|(_, bytes)| *bytes > most).map(|(position, _)| position)
 }

@@ -167,14 +167,14 @@ impl Request {
 
     /// Returns the source of the item of each operation, in order. The last outcome of an operation counts.
     fn sources(&self) -> impl Iterator<Item = (&Operation, Source<'_>)> {
-        let mut places = vec![0_u32; self.shares.len()];
+        let mut positions = vec![0_u32; self.shares.len()];
         self.operations.iter().map(move |operation| {
             let share = usize::from(operation.placement.share);
-            let place = places.get_mut(share);
-            let source = place.and_then(|next| {
-                let place =
+            let position = positions.get_mut(share);
+            let source = position.and_then(|next| {
+                let position =
                     std::mem::replace(next, next.plus(1, "a share has at most as many operations as its request"));
-                let (number, outcome) = self.shares.get(share)?.outcome(place)?;
+                let (number, outcome) = self.shares.get(share)?.outcome(position)?;
                 outcome.source(number)
             });
             (operation, source.unwrap_or(Source::Error(503, &NO_ANSWER)))

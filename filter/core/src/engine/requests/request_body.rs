@@ -51,16 +51,16 @@ impl RequestBody {
         Ok(is_more)
     }
 
-    /// Reads the operations that are complete by now. `place` locates the operation of a line, and may add a parameter
+    /// Reads the operations that are complete by now. `locate` locates the operation of a line, and may add a parameter
     /// to the line.
     pub fn read(
         &mut self,
         operations: &mut Vec<Operation>,
-        mut place: impl FnMut(&ActionLine<'_>) -> Result<(Placement, Option<Parameter>), PassThrough>,
+        mut locate: impl FnMut(&ActionLine<'_>) -> Result<(Placement, Option<Parameter>), PassThrough>,
     ) -> Result<(), ReadError<PassThrough>> {
         let Self { plain, reader, splices, .. } = self;
         reader.read(plain, operations, |line, start| {
-            let (placement, parameter) = place(line)?;
+            let (placement, parameter) = locate(line)?;
             if let Some(parameter) = parameter {
                 splices.push(line.splice(start, parameter));
             }

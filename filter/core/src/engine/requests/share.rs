@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use super::outcome::{ItemNumbers, NodeAnswer, Outcome};
 use crate::Time;
-use crate::engine::batching::{Destination, HeldShare, Key, Selection, Shards};
+use crate::engine::batching::{Destination, HeldShare, Key, Positions, Shards};
 
 /// The operations of a request for one destination.
 ///
@@ -20,7 +20,7 @@ pub struct Share {
     pub bytes: u64,
     /// The recorded outcomes of its operations, part by part. The last outcome of an operation counts.
     pub outcomes: Vec<Recorded>,
-    /// The place at which the next part begins.
+    /// The position at which the next part begins.
     pub next: u32,
 }
 
@@ -28,10 +28,10 @@ pub struct Share {
 #[derive(Debug)]
 pub struct Recorded {
     /// Some operations of one part.
-    pub selection: Selection,
+    pub selection: Positions,
     /// Their outcome.
     pub outcome: Outcome,
-    /// The place at which that part begins.
+    /// The position at which that part begins.
     part: u32,
 }
 
@@ -56,16 +56,18 @@ impl Share {
     }
 
     /// Returns the positions of the selected operations in the request.
-    pub fn positions<'a>(&'a self, selection: &'a Selection) -> impl Iterator<Item = u32> + 'a {
-        selection.places(self.operations.len()).filter_map(|place| self.operations.get(place as usize).copied())
+    pub fn positions<'a>(&'a self, selection: &'a Positions) -> impl Iterator<Item = u32> + 'a {
+        selection
+            .positions(self.operations.len())
+            .filter_map(|position| self.operations.get(position as usize).copied())
     }
 
     /// Records the outcome of some operations of the part that was held last.
-    pub fn record(&mut self, selection: Selection, outcome: Outcome) {
+    pub fn record(&mut self, selection: Positions, outcome: Outcome) {
         let part = match &selection {
-            Selection::All => 0,
-            Selection::Part(places) => places.start,
-            Selection::Places(_) => self.outcomes.last().map_or(0, |last| last.part),
+            Positions::All => 0,
+            Positions::Part(positions) => positions.start,
+            Positions::List(_) => self.outcomes.last().map_or(0, |last| last.part),
         };
         // Most shares have a single outcome.
         if self.outcomes.is_empty() {
@@ -80,7 +82,7 @@ impl Share {
         match self.outcomes.as_slice() {
             [
                 Recorded {
-                    selection: Selection::All,
+                    selection: Positions::All,
                     outcome: Outcome::Items { answer, items: ItemNumbers::From(first) },
                     ..
                 },
@@ -89,16 +91,16 @@ impl Share {
         }
     }
 
-    /// Returns the last outcome of the operation at a place, and the operation's number in the selection of that
+    /// Returns the last outcome of the operation at a position, and the operation's number in the selection of that
     /// outcome.
-    pub fn outcome(&self, place: u32) -> Option<(usize, &Outcome)> {
+    pub fn outcome(&self, position: u32) -> Option<(usize, &Outcome)> {
         // Most shares have a single outcome, for all operations.
-        if let [Recorded { selection: Selection::All, outcome, .. }] = self.outcomes.as_slice() {
-            return Some((place as usize, outcome));
+        if let [Recorded { selection: Positions::All, outcome, .. }] = self.outcomes.as_slice() {
+            return Some((position as usize, outcome));
         }
-        let end = self.outcomes.partition_point(|recorded| recorded.part <= place);
+        let end = self.outcomes.partition_point(|recorded| recorded.part <= position);
         let recorded = self.outcomes.get(..end)?.iter().rev();
-        let mut found = recorded.filter_map(|recorded| Some((recorded.selection.number(place)?, &recorded.outcome)));
+        let mut found = recorded.filter_map(|recorded| Some((recorded.selection.number(position)?, &recorded.outcome)));
         found.next()
     }
 
@@ -113,7 +115,7 @@ impl Share {
     pub fn part_outcomes(&self) -> impl Iterator<Item = Option<&Outcome>> {
         let parts = self.outcomes.chunk_by(|one, next| one.part == next.part);
         parts.map(|part| match part.last()? {
-            Recorded { selection: Selection::Places(_), .. } => None,
+            Recorded { selection: Positions::List(_), .. } => None,
             Recorded { outcome, .. } => Some(outcome),
         })
     }

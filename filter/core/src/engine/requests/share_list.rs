@@ -10,17 +10,17 @@ use crate::invariant::part;
 #[derive(Debug)]
 pub struct ShareList {
     shares: Vec<Share>,
-    /// The number of the share for each destination, if there are more than [`FEW`].
+    /// The number of the share for each destination, if there are more than [`MAX_SEARCHED_SHARES`].
     numbers: HashMap<Destination, u16>,
 }
 
 /// The maximum number of shares for a linear search. Most requests have no more, and need no table.
-const FEW: usize = 8;
+const MAX_SEARCHED_SHARES: usize = 8;
 
 impl ShareList {
     /// Returns the number of the share for this destination.
     pub fn find(&self, destination: Destination) -> Option<u16> {
-        if self.shares.len() > FEW {
+        if self.shares.len() > MAX_SEARCHED_SHARES {
             return self.numbers.get(&destination).copied();
         }
         let number = self.shares.iter().position(|share| share.destination == destination);
@@ -37,7 +37,7 @@ impl ShareList {
     fn add(&mut self, destination: Destination) -> Option<u16> {
         let number = u16::try_from(self.shares.len()).ok()?;
         self.shares.push(Share::new(destination));
-        if self.shares.len() > FEW {
+        if self.shares.len() > MAX_SEARCHED_SHARES {
             let first = self.numbers.len();
             let further = part(&self.shares, first.., "shares are only added");
             self.numbers.extend(further.iter().map(|share| share.destination).zip(first as u16..=u16::MAX));
@@ -82,7 +82,7 @@ mod tests {
     fn every_share_is_found_by_its_destination() {
         let destination = |shard| Destination { scope: Scope::shard(1, Some(shard)), ..Destination::COORDINATOR };
         let mut shares = ShareList::default();
-        for shard in 0..3 * FEW as u32 {
+        for shard in 0..3 * MAX_SEARCHED_SHARES as u32 {
             assert_eq!(shares.find(destination(shard)), None);
             for known in 0..=shard {
                 assert_eq!(shares.find_or_add(destination(known)), Some(known as u16));

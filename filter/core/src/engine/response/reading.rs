@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use super::misplaced::{self, is_for};
 use super::{Failure, Items, Verdict};
 use crate::bulk::{Answer, AnswerItem, Operation};
-use crate::engine::batching::{Batch, HeldShare, Selection};
+use crate::engine::batching::{Batch, HeldShare, Positions};
 use crate::engine::command::{Headers, Response};
 use crate::engine::memory::Memory;
 use crate::engine::requests::{Request, Requests, shortened};
@@ -82,7 +82,7 @@ impl Reading<'_> {
     fn is_own(self, batch: &Batch) -> bool {
         let [held] = batch.shares.as_slice() else { return false };
         let is_unsplit = self.requests.of(held).is_some_and(|request| request.shares.len() == 1);
-        is_unsplit && held.selection == Selection::All && !batch.lost
+        is_unsplit && held.selection == Positions::All && !batch.lost
     }
 
     /// Returns the verdict on an answer whose items are in order: which operations may be sent again, and which failures
@@ -143,13 +143,13 @@ fn wanted_again(
         return None;
     }
     let operations: Vec<&Operation> = request.share_operations(held.share, &held.selection).collect();
-    let places: Vec<u32> = request.places(held).collect();
+    let positions: Vec<u32> = request.positions(held).collect();
     let is_unproven = request.is_unproven();
     let (mut again, mut bytes, mut overtaking) = (VecDeque::new(), 0_u64, BTreeSet::new());
-    for ((item, operation), place) in items.iter().zip(operations).zip(places).rev() {
+    for ((item, operation), position) in items.iter().zip(operations).zip(positions).rev() {
         let document = if is_unproven { Some(0) } else { operation.placement.id_hash };
         if is_wanted(item) && document.is_none_or(|document| !overtaking.contains(&document)) {
-            again.push_front(place);
+            again.push_front(position);
             bytes = bytes.plus(request.body().sent_bytes(operation), "memory bounds a request");
         } else {
             overtaking.extend(document);
@@ -158,7 +158,7 @@ fn wanted_again(
     let operations = again.len() as u64;
     let selection = match operations == held.operations {
         true => held.selection.clone(),
-        false => Selection::from_iter(again),
+        false => Positions::from_iter(again),
     };
     (operations > 0).then(|| HeldShare { selection, bytes, operations, ..held.clone() })
 }
@@ -166,9 +166,9 @@ fn wanted_again(
 /// Returns the failed operations of a share after a lost attempt: the earlier attempt may have been carried out, so a
 /// failure proves nothing, unless the document itself caused it.
 fn uncertain_part(request: &Request, held: &HeldShare, items: &[AnswerItem]) -> Option<HeldShare> {
-    let items = request.places(held).zip(items);
-    let uncertain: Vec<u32> = items.filter(|(_, item)| item.is_uncertain()).map(|(place, _)| place).collect();
-    (!uncertain.is_empty()).then(|| HeldShare { selection: Selection::from_iter(uncertain), ..held.clone() })
+    let items = request.positions(held).zip(items);
+    let uncertain: Vec<u32> = items.filter(|(_, item)| item.is_uncertain()).map(|(position, _)| position).collect();
+    (!uncertain.is_empty()).then(|| HeldShare { selection: Positions::from_iter(uncertain), ..held.clone() })
 }
 
 /// Returns whether an answer shows that an index or a shard no longer matches the table.

@@ -1,4 +1,4 @@
-//! Operations whose node is not known and that may be merged for the coordinating upstream.
+//! Operations whose node is not known and that may be merged for the coordinator.
 
 use serde_json::{Value, json};
 

@@ -338,7 +338,7 @@ impl Harness {
                 }
                 Command::PassHeaders { request } => self.headers_gone.push(request.0),
                 Command::Wake => self.wake_ups += 1,
-                Command::Note { request, field, value } => self.note(request, field, value),
+                Command::LogField { request, field, value } => self.log_field(request, field, value),
                 other => panic!("{other:?} in a stream's callback"),
             }
         }
@@ -359,7 +359,7 @@ impl Harness {
                 Command::SetTimer(after) => self.timer = Some(after),
                 Command::Warn(text) => self.warnings.push(text),
                 Command::Resume { request } => self.resumed.push(request.0),
-                Command::Note { request, field, value } => self.note(request, field, value),
+                Command::LogField { request, field, value } => self.log_field(request, field, value),
                 Command::Measure { request, counters, gauges } => self.measure(request, &counters, &gauges),
                 Command::PassThrough { .. } | Command::PassHeaders { .. } => panic!("outside the stream's callback"),
             }
@@ -367,7 +367,7 @@ impl Harness {
         self.count();
     }
 
-    fn note(&mut self, request: RequestId, field: &str, value: String) {
+    fn log_field(&mut self, request: RequestId, field: &str, value: String) {
         let RequestId(id) = request;
         assert!(!self.replies.contains_key(&id) && !self.passed.contains_key(&id), "too late for the access log");
         self.access_log.entry(id).or_default().push(format!("{field}={value}"));

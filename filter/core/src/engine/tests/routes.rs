@@ -21,12 +21,12 @@ fn is_split(harness: &mut Harness, route: Option<&str>) -> bool {
 }
 
 #[test]
-fn only_requests_routed_to_the_coordinating_upstream_are_split() {
+fn only_requests_routed_to_the_coordinator_are_split() {
     let mut harness = Harness::new(json!({"route_clusters": ["es-http"]}));
     for route in ["es", "es-http"] {
         assert!(is_split(&mut harness, Some(route)), "{route}");
     }
-    // A node's own cluster may have another policy than the coordinating upstream.
+    // A node's own cluster may have another policy than the coordinator.
     for route in ["other", "es-0", "es2", "e", ""] {
         assert!(!is_split(&mut harness, Some(route)), "{route}");
     }
@@ -77,7 +77,7 @@ fn a_warning_is_logged_once_if_no_route_leads_here() {
     harness.head_to(None, "/_bulk", &[]);
     harness.woken();
     assert_eq!(harness.warnings.len(), 1);
-    let [cluster, coordinator, field] = ["\"es-http\"", "upstream \"es\"", "`route_clusters`"];
+    let [cluster, coordinator, field] = ["\"es-http\"", "coordinator \"es\"", "`route_clusters`"];
     for part in [cluster, coordinator, field] {
         assert!(harness.warnings[0].contains(part), "{:?}", harness.warnings);
     }

@@ -44,11 +44,11 @@ struct RoutingState<'a> {
 
 #[derive(Debug, Serialize)]
 struct ShardList<'a> {
-    shards: BTreeMap<usize, [Copy<'a>; 1]>,
+    shards: BTreeMap<usize, [ShardCopy<'a>; 1]>,
 }
 
 #[derive(Debug, Serialize)]
-struct Copy<'a> {
+struct ShardCopy<'a> {
     primary: bool,
     state: &'static str,
     node: Option<&'a str>,
@@ -109,7 +109,7 @@ impl RoutingTable {
             }
         };
         let copies = index.primaries().iter().map(|primary| copy(primary.node()));
-        let shards = copies.map(|(state, node)| [Copy { primary: true, state, node }]).enumerate();
+        let shards = copies.map(|(state, node)| [ShardCopy { primary: true, state, node }]).enumerate();
         ShardList { shards: shards.collect() }
     }
 }

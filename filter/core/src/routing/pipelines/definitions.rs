@@ -23,7 +23,7 @@ struct Definition {
 }
 
 /// The most pipelines that are read. There is no verdict on the others.
-const MOST: usize = 10_000;
+const MAX_PIPELINES: usize = 10_000;
 
 /// The parts of a definition that have no effect on documents.
 const INERT: [&str; 7] = [
@@ -63,7 +63,7 @@ impl Definitions {
     }
 
     fn add(&mut self, Definition { id, config }: Definition) {
-        if self.effects.len() < MOST {
+        if self.effects.len() < MAX_PIPELINES {
             let effects = match config {
                 Some(config) => effects(&config),
                 None => Err(Unproven::new("its definition is missing in the cluster's state")),

@@ -77,7 +77,7 @@ enum Step {
 }
 
 /// The number of parts that are applied or published in one step: about a millisecond with 10,000 indices.
-const PARTS: usize = 32;
+const PARTS_PER_STEP: usize = 32;
 
 impl StateCache {
     /// Creates a cache that sleeps until the first bulk request. Each worker needs a different number in `worker`.
@@ -373,7 +373,7 @@ impl StateCache {
     }
 
     fn take_over(&mut self, mut parts: Vec<Part>, lease: Rc<Lease>, now: Time) -> Option<PollAction> {
-        for _ in 0..PARTS {
+        for _ in 0..PARTS_PER_STEP {
             let Some(part) = parts.pop() else { break };
             let Some(tag) = lease.parts.get(&part) else {
                 self.content.clear(part);
@@ -407,7 +407,7 @@ impl StateCache {
     fn publish(&mut self, cycle: Option<Box<Cycle>>) -> Option<PollAction> {
         let found = self.store.lease();
         if self.store.is_own(&found.lease) {
-            for _ in 0..PARTS {
+            for _ in 0..PARTS_PER_STEP {
                 let Some(part) = self.content.unpublished.pop_first() else { break };
                 match self.content.is_empty(part) {
                     true => self.store.withdraw(part),
@@ -417,7 +417,7 @@ impl StateCache {
             let is_all = self.content.unpublished.is_empty();
             let is_held = cycle.is_some() || !is_all;
             let has_succeeded = !is_held && std::mem::take(&mut self.latest.is_news);
-            self.store.tell(&found, is_held, self.latest.known.as_ref(), has_succeeded);
+            self.store.publish_list(&found, is_held, self.latest.known.as_ref(), has_succeeded);
             if !is_all {
                 self.step = Step::Publish(cycle);
                 return Some(PollAction::Pause);

@@ -108,25 +108,25 @@ pub(crate) enum Todo {
 }
 
 /// The number of bytes of an answer that are read in one step: one to two milliseconds in the VM.
-const STEP: usize = 128 << 10;
+const BYTES_PER_STEP: usize = 128 << 10;
 
 /// The number of aliases that are resolved in one step.
-const TARGETS: usize = 1000;
+const ALIASES_PER_STEP: usize = 1000;
 
 /// The number of buckets that are pruned in one step.
-const PRUNED: u8 = 32;
+const BUCKETS_PER_STEP: u8 = 32;
 
 /// The number of indices beyond which only those that operations use are loaded.
-pub(crate) const MANY: usize = 20_000;
+pub(crate) const MAX_INDICES_LOADED: usize = 20_000;
 
 /// The number of answers with details after which the results are published.
-const PUBLISHED: usize = 16;
+const ANSWERS_PER_PUBLICATION: usize = 16;
 
 /// The maximum number of indices in a query for details.
-const MOST: usize = 200;
+const MAX_INDICES_PER_QUERY: usize = 200;
 
 /// The maximum number of times that an unsent query is repeated. The upstream may still list hosts that are gone.
-const NOT_SENT: u8 = 5;
+const MAX_UNSENT_RETRIES: u8 = 5;
 
 #[derive(Deserialize)]
 struct NodesAnswer {
@@ -147,7 +147,7 @@ impl Cycle {
             stage: Stage::Ask(first),
             overview: Overview::default(),
             aliases: None,
-            left: Left { names: Vec::new(), most: MOST },
+            left: Left { names: Vec::new(), most: MAX_INDICES_PER_QUERY },
             unpublished: 0,
             has_changed: false,
         }
@@ -184,7 +184,7 @@ impl Cycle {
 
     /// Repeats the last query, which got no answer, unless the limit is reached. Returns whether it does.
     pub fn asks_again(&mut self, was_sent: bool) -> bool {
-        let most = if was_sent { 1 } else { NOT_SENT };
+        let most = if was_sent { 1 } else { MAX_UNSENT_RETRIES };
         let Stage::Asked(query) = std::mem::replace(&mut self.stage, Stage::Done) else { return false };
         if self.failures >= most {
             self.stage = Stage::Asked(query);
@@ -252,7 +252,7 @@ impl Cycle {
             Stage::Targets => (self.follow_aliases(content), pause),
             Stage::Prune(from) => {
                 // The range ends at the last bucket.
-                let until = from.saturating_add(PRUNED);
+                let until = from.saturating_add(BUCKETS_PER_STEP);
                 (from..until).for_each(|bucket| content.prune(bucket, self.plan.number));
                 (if until < BUCKETS { Stage::Prune(until) } else { Stage::Details }, pause)
             }
@@ -324,11 +324,11 @@ impl Cycle {
         let wanted = |name: &str, count: usize| {
             let is_wanted = self.plan.wanted.contains(name);
             is_found.set(is_found.get() || is_wanted);
-            count <= MANY || is_wanted
+            count <= MAX_INDICES_LOADED || is_wanted
         };
         let nothing_known = Buckets::default();
         let known = if self.is_older { &nothing_known } else { &content.buckets };
-        let is_all = self.overview.read(&mut cursor, STEP, (known, self.plan.number), wanted)?;
+        let is_all = self.overview.read(&mut cursor, BYTES_PER_STEP, (known, self.plan.number), wanted)?;
         match is_found.get() {
             true => self.search = Search::Found,
             false if self.search == Search::None && !self.plan.wanted.is_empty() => self.search = Search::Missed,
@@ -345,7 +345,7 @@ impl Cycle {
             content.restart(self.plan.numbering);
         }
         content.set_nodes(std::mem::take(&mut self.overview.nodes), self.plan.numbering);
-        let is_partial = self.overview.indices > MANY;
+        let is_partial = self.overview.indices > MAX_INDICES_LOADED;
         if content.cluster.is_partial != is_partial {
             content.change_cluster(|cluster| cluster.is_partial = is_partial);
         }
@@ -355,13 +355,13 @@ impl Cycle {
     }
 
     fn read_aliases(&mut self, mut cursor: JsonCursor) -> Result<Stage, CursorError> {
-        let is_all = self.aliases.get_or_insert_default().read(&mut cursor, STEP)?;
+        let is_all = self.aliases.get_or_insert_default().read(&mut cursor, BYTES_PER_STEP)?;
         Ok(if is_all { Stage::Targets } else { Stage::ReadAliases(cursor) })
     }
 
     /// Records where aliases and data streams lead.
     fn follow_aliases(&mut self, content: &mut Content) -> Stage {
-        for _ in 0..TARGETS {
+        for _ in 0..ALIASES_PER_STEP {
             if let Some((alias, members)) = self.overview.aliases.pop_first() {
                 self.follow_alias(&alias, &members, content);
             } else if let Some((alias, stream)) = self.overview.data_stream_aliases.pop_first() {
@@ -431,7 +431,7 @@ impl Cycle {
         names: Vec<String>,
         content: &mut Content,
     ) -> Result<Stage, CursorError> {
-        if !details.read(&mut cursor, STEP, &content.cluster.nodes)? {
+        if !details.read(&mut cursor, BYTES_PER_STEP, &content.cluster.nodes)? {
             return Ok(Stage::ReadDetails(cursor, details, names));
         }
         let mut by_section: BTreeMap<u8, Vec<String>> = BTreeMap::new();
@@ -458,7 +458,7 @@ impl Cycle {
         mut definitions: Definitions,
         content: &mut Content,
     ) -> Result<Stage, CursorError> {
-        if !definitions.read(&mut cursor, STEP)? {
+        if !definitions.read(&mut cursor, BYTES_PER_STEP)? {
             return Ok(Stage::ReadPipelines(cursor, definitions));
         }
         content.set_pipelines(Some(definitions.into_verdicts()));
@@ -467,7 +467,7 @@ impl Cycle {
     }
 
     fn after_details(&mut self) -> Todo {
-        if self.unpublished < PUBLISHED {
+        if self.unpublished < ANSWERS_PER_PUBLICATION {
             return Todo::Pause;
         }
         self.unpublished = 0;

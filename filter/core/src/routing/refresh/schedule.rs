@@ -24,11 +24,11 @@ pub(crate) struct Schedule {
 }
 
 /// The divisor of the interval that gives the shortest time between two cycles caused by hints, and its upper limit.
-const HURRY: u32 = 5;
+const HURRIES_PER_INTERVAL: u32 = 5;
 const LONGEST_HURRY: Time = Time::from_secs(1);
 
 /// How many times in an interval a worker checks what the others have published.
-const CHECKS: u32 = 10;
+const CHECKS_PER_INTERVAL: u32 = 10;
 
 /// The longest time between searches for wanted names while the state does not change and none is found. Each search
 /// reads an overview of a very large number of indices.
@@ -81,7 +81,7 @@ impl Schedule {
 
     /// Plans the next check, after one.
     pub fn checked(&mut self, now: Time) {
-        self.check_due = now.saturating_add(self.interval / CHECKS);
+        self.check_due = now.saturating_add(self.interval / CHECKS_PER_INTERVAL);
     }
 
     /// Checks again at once, after the parts that others had published were taken over.
@@ -114,7 +114,7 @@ impl Schedule {
     /// Plans the next cycle after one of this or another worker. Workers that must find a change in the shared data thus
     /// also see it within the interval.
     pub fn plan(&mut self, now: Time) {
-        self.plan_after(self.interval.saturating_sub(self.interval / CHECKS), now);
+        self.plan_after(self.interval.saturating_sub(self.interval / CHECKS_PER_INTERVAL), now);
     }
 
     fn plan_after(&mut self, pause: Time, now: Time) {
@@ -165,6 +165,6 @@ impl Schedule {
     }
 
     fn shortest(&self) -> Time {
-        (self.interval / HURRY).min(LONGEST_HURRY)
+        (self.interval / HURRIES_PER_INTERVAL).min(LONGEST_HURRY)
     }
 }

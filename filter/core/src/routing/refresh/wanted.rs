@@ -16,15 +16,15 @@ pub(crate) struct Wanted {
 }
 
 /// The maximum number of names.
-const MOST: usize = 1000;
+const MAX_NAMES: usize = 1000;
 
 /// The maximum length of a name, in bytes. The names of indices and aliases are never longer.
-const LONGEST: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 impl Wanted {
     /// Adds a name, and removes the oldest if there are too many.
     pub fn insert(&mut self, name: &str) {
-        if name.len() > LONGEST {
+        if name.len() > MAX_NAME_BYTES {
             return;
         }
         let name: Rc<str> = name.into();
@@ -33,7 +33,7 @@ impl Wanted {
             self.by_age.remove(&before);
         }
         self.by_age.insert(self.next, name);
-        if self.by_age.len() > MOST
+        if self.by_age.len() > MAX_NAMES
             && let Some((_, oldest)) = self.by_age.pop_first()
         {
             self.ages.remove(&oldest);
@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn remembers_the_latest_names() {
         let mut wanted = Wanted::default();
-        (0..10 * MOST).for_each(|number| {
+        (0..10 * MAX_NAMES).for_each(|number| {
             wanted.insert("daily");
             wanted.insert(&format!("guess-{number}"));
         });
         let names = wanted.take();
-        assert_eq!(names.len(), MOST);
+        assert_eq!(names.len(), MAX_NAMES);
         assert!(names.contains("daily") && names.contains("guess-9999") && !names.contains("guess-0"));
         assert!(wanted.take().is_empty());
     }
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn ignores_a_name_that_is_too_long_for_an_index() {
         let mut wanted = Wanted::default();
-        wanted.insert(&"n".repeat(LONGEST + 1));
+        wanted.insert(&"n".repeat(MAX_NAME_BYTES + 1));
         assert!(wanted.take().is_empty());
-        wanted.insert(&"n".repeat(LONGEST));
+        wanted.insert(&"n".repeat(MAX_NAME_BYTES));
         assert_eq!(wanted.take().len(), 1);
     }
 }

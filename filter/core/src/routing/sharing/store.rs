@@ -92,7 +92,7 @@ impl SharedStore {
 
     /// Publishes the list of parts and the last state that was read completely. `succeeded` tells whether it was read
     /// since the last call.
-    pub fn tell(&mut self, found: &Found, is_held: bool, known: Option<&Version>, succeeded: bool) {
+    pub fn publish_list(&mut self, found: &Found, is_held: bool, known: Option<&Version>, succeeded: bool) {
         self.own.known = known.cloned();
         self.own.successes = found.lease.successes.wrapping_add(u32::from(succeeded));
         self.own.returns = found.lease.returns.wrapping_add(u32::from(!is_held));

@@ -40,10 +40,10 @@ pub(crate) struct ShardTable<'a> {
 
 /// The shards by number, each with its primary. Texts are borrowed, because there may be a hundred thousand shards.
 #[derive(Debug)]
-struct Shards<'a>(Vec<(usize, Option<Copy<'a>>)>);
+struct Shards<'a>(Vec<(usize, Option<ShardCopy<'a>>)>);
 
 #[derive(Debug, Deserialize)]
-struct Copy<'a> {
+struct ShardCopy<'a> {
     primary: bool,
     /// The state: `STARTED`, `RELOCATING`, `INITIALIZING` or `UNASSIGNED`.
     state: &'a str,
@@ -90,11 +90,11 @@ impl<'de> Visitor<'de> for ShardsVisitor {
         let mut shards = Vec::new();
         while let Some(number) = map.next_key::<&str>()? {
             let number = number.parse().map_err(|_| A::Error::custom("expected the number of a shard"))?;
-            let copies: Vec<Copy<'de>> = map.next_value()?;
+            let copies: Vec<ShardCopy<'de>> = map.next_value()?;
             // After a move both copies claim to be primary. The one that serves applies.
             let mut primaries = copies.into_iter().filter(|copy| copy.primary);
             let first = primaries.next();
-            let serves = |copy: &Copy<'_>| matches!(copy.state, "STARTED" | "RELOCATING");
+            let serves = |copy: &ShardCopy<'_>| matches!(copy.state, "STARTED" | "RELOCATING");
             let serving = if first.as_ref().is_some_and(serves) { None } else { primaries.find(serves) };
             shards.push((number, serving.or(first)));
         }

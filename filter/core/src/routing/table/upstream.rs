@@ -9,7 +9,7 @@ use crate::invariant::found;
 pub struct UpstreamId(u16);
 
 impl UpstreamId {
-    /// The coordinating upstream, which takes all unrouted operations.
+    /// The coordinator, which takes all unrouted operations.
     pub const COORDINATOR: Self = Self(0);
 
     /// Returns its number.
@@ -26,7 +26,7 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
-    /// Creates a list with only the coordinating upstream.
+    /// Creates a list with only the coordinator.
     pub fn new(coordinator: &str) -> Self {
         let name: Rc<str> = coordinator.into();
         Self { names: vec![Rc::clone(&name)], numbers: [(name, UpstreamId::COORDINATOR)].into() }
