@@ -11,7 +11,6 @@ use crate::scenario::Scenario;
 pub struct CallOutcome {
     /// Whether a node executes it, even if its answer is lost.
     pub carried_out: bool,
-    /// How the call returns.
     pub ending: Ending,
 }
 
@@ -96,7 +95,6 @@ impl CallOutcome {
 }
 
 impl Ending {
-    /// Returns the name for the coverage.
     pub fn name(self) -> String {
         match self {
             Self::Lie(lie) => format!("lie {lie:?}").to_lowercase(),

@@ -10,19 +10,18 @@ use crate::client::Client;
 use crate::event_queue::Event;
 use crate::harness::Harness;
 use crate::layout;
-use crate::ledger::CallKey;
+use crate::ledger::{Batch, CallKey, Ledger};
 use crate::rng::Rng;
 use crate::violation::{Promise, Violation};
 
-/// The calls in flight.
 #[derive(Debug, Default)]
 pub struct Calls {
-    batches: BTreeMap<CallKey, Batch>,
+    batches: BTreeMap<CallKey, InFlight>,
     queries: BTreeMap<CallKey, String>,
 }
 
 #[derive(Debug)]
-struct Batch {
+struct InFlight {
     outcome: CallOutcome,
     /// The node's answer, once it exists.
     response: Option<Rc<Response>>,
@@ -40,30 +39,24 @@ fn more_headers(rng: &mut Rng, key: CallKey) -> Vec<(String, String)> {
 }
 
 impl Harness {
-    /// Executes an engine's call to an upstream.
     pub fn call(&mut self, engine: usize, call: Call) -> Result<(), Violation> {
         let key = (engine, call.id);
         if call.body.is_empty() {
             return self.ask(key, &call);
         }
         self.ledger.sent(key, &call, &self.cluster, self.now)?;
-        let sent = self.ledger.calls.get(&key).zip(self.ledger.traffic.get(engine));
-        if sent.is_some_and(|(batch, traffic)| traffic.is_beyond_slots(&batch.upstream, &batch.class)) {
+        let batch = &self.ledger.calls[&key];
+        if self.ledger.traffic[engine].is_beyond_slots(&batch.upstream, &batch.class) {
             self.coverage.count("batch: beyond the slots of its node");
         }
         let outcome = self.draw_outcome(key);
-        self.trace.add(self.now, || {
-            format!(
-                "  {key:?} to {} with {:?}: {outcome:?}",
-                call.upstream,
-                self.ledger.calls.get(&key).map(|batch| &batch.markers)
-            )
-        });
+        let batch = &self.ledger.calls[&key];
+        self.trace.add(self.now, || format!("  {key:?} to {} with {:?}: {outcome:?}", batch.upstream, batch.markers));
         self.coverage.count(&format!("call: {}", outcome.ending.name()));
         if outcome.ending == Ending::NotSent {
             return self.not_sent_at_once(key);
         }
-        self.calls.batches.insert(key, Batch { outcome, response: None });
+        self.calls.batches.insert(key, InFlight { outcome, response: None });
         let there = self.rng.up_to(self.scenario.latency);
         // If the answer does not count, the node may be later than Envoy's response in its name.
         self.plan(there, Event::Arrive(key));
@@ -75,27 +68,23 @@ impl Harness {
     }
 
     fn draw_outcome(&mut self, key: CallKey) -> CallOutcome {
-        let batch = self.ledger.calls.get(&key);
-        let (again, markers) = batch.map(|batch| (batch.again, batch.markers.as_slice())).unwrap_or_default();
-        let requests: BTreeSet<_> =
-            markers.iter().filter_map(|marker| Some(self.ledger.operations.get(*marker)?.request)).collect();
-        let clients: Vec<_> =
-            requests.iter().filter_map(|number| Some(&self.ledger.requests.get(*number)?.client)).collect();
-        let differ = |by: fn(&Client, &Client) -> bool| {
-            clients.windows(2).any(|pair| matches!(pair, [one, other] if by(one, other)))
-        };
+        let Ledger { operations, requests, calls, .. } = &self.ledger;
+        let Batch { again, markers, .. } = &calls[&key];
+        let sent: Vec<_> = markers.iter().map(|marker| &operations[*marker]).collect();
+        let senders: BTreeSet<_> = sent.iter().map(|sent| sent.request).collect();
+        let clients: Vec<_> = senders.iter().map(|number| &requests[*number].client).collect();
+        let differ = |by: fn(&Client, &Client) -> bool| clients.windows(2).any(|pair| by(pair[0], pair[1]));
         if differ(|one, other| one.filter_path != other.filter_path) {
             self.coverage.count("batch: of several filter paths");
         }
         if differ(|one, other| one.zipped != other.zipped) {
             self.coverage.count("batch: of zipped and plain requests");
         }
-        let operations = markers.iter().filter_map(|marker| self.ledger.operations.get(*marker));
-        if operations.map(|sent| &sent.operation).any(|operation| operation.is_conditional) {
+        if sent.iter().any(|sent| sent.operation.is_conditional) {
             self.coverage.count("batch: with conditional operations");
         }
         let poisoned = clients.iter().any(|client| client.poisoned);
-        self.coverage.count(match (again, requests.len()) {
+        self.coverage.count(match (again, senders.len()) {
             (true, _) => "batch: sent again",
             (false, 1) => "batch: of one request",
             (false, _) => "batch: of several requests",
@@ -106,8 +95,7 @@ impl Harness {
     fn not_sent_at_once(&mut self, key: CallKey) -> Result<(), Violation> {
         self.ledger.ended(key, Ending::NotSent.ended(&Rc::default()), self.now);
         self.ledger.redirects = true;
-        let upstream = self.ledger.calls.get(&key).map(|batch| batch.upstream.clone());
-        self.ledger.missing.extend(upstream.map(|upstream| (key.0, upstream)));
+        self.ledger.missing.insert((key.0, self.ledger.calls[&key].upstream.clone()));
         let time = self.time();
         self.machine(key.0)?.engine.handle(Input::CallNotSent { call: key.1 }, time);
         Ok(())
@@ -116,18 +104,18 @@ impl Harness {
     /// Delivers a batch to its node.
     pub fn arrive(&mut self, key: CallKey) -> Result<(), Violation> {
         let Some(outcome) = self.calls.batches.get(&key).map(|batch| batch.outcome) else { return Ok(()) };
-        let markers = self.ledger.calls.get(&key).map(|batch| batch.markers.clone()).unwrap_or_default();
+        let markers = self.ledger.calls[&key].markers.clone();
         let slow = self.scenario.slow;
         let is_slow = outcome.carried_out
             && slow.delay > 0
             && slow.from <= self.now
-            && markers.iter().any(|marker| {
-                let sent = self.ledger.operations.get(*marker);
-                sent.is_some_and(|sent| self.cluster.shards(&sent.operation).contains(&Some(slow.shard)))
-            });
+            && markers
+                .iter()
+                .map(|marker| &self.ledger.operations[*marker].operation)
+                .any(|operation| self.cluster.shards(operation).contains(&Some(slow.shard)));
         let mut items = Vec::new();
         for marker in markers.into_iter().filter(|_| outcome.carried_out) {
-            let Some(sent) = self.ledger.operations.get(marker) else { continue };
+            let sent = &self.ledger.operations[marker];
             let refused = self.scenario.refused_items;
             let execution = self.cluster.carry_out(marker, &sent.operation, refused, &mut self.rng);
             self.coverage.count("operation: carried out");

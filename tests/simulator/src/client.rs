@@ -13,7 +13,6 @@ use crate::scenario::Scenario;
 /// A request as its client sends it.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// All headers.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The headers that distinguish callers. They are recorded when the request is generated, not derived from its
     /// headers.

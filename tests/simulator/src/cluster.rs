@@ -23,7 +23,6 @@ pub type Document = (&'static str, Option<String>, String);
 /// An operation that a node executed or refused.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// The node's item.
     pub item: String,
     /// The status with which the node refused this operation alone. Nothing of it was executed then.
     pub refused: Option<u64>,
@@ -46,12 +45,10 @@ const STORED_IN: &str = "i";
 pub const INGESTED: &str = r#""executed_pipelines":["harmless"]"#;
 
 impl Cluster {
-    /// Creates a cluster without documents.
     pub fn new() -> Self {
         Self { history: vec![Rc::new(Layout::new())], documents: BTreeSet::new(), carried_out: 0 }
     }
 
-    /// Returns the current layout.
     pub fn layout(&self) -> Rc<Layout> {
         self.history.last().cloned().unwrap_or_else(|| Rc::new(Layout::new()))
     }

@@ -11,12 +11,10 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Counts an event once.
     pub fn count(&mut self, what: &str) {
         self.add(what, 1);
     }
 
-    /// Counts an event this many times.
     pub fn add(&mut self, what: &str, times: u64) {
         match self.counts.get_mut(what) {
             Some(count) => *count = count.saturating_add(times),
@@ -26,7 +24,6 @@ impl Coverage {
         }
     }
 
-    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         for (what, times) in &other.counts {
             self.add(what, *times);
@@ -41,12 +38,10 @@ impl Coverage {
         }
     }
 
-    /// Returns how often an event happened.
     pub fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or_default()
     }
 
-    /// Returns all counts by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.counts.iter().map(|(what, times)| (what.as_str(), *times))
     }

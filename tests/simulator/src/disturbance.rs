@@ -16,7 +16,6 @@ pub enum Disturbance {
 }
 
 impl Disturbance {
-    /// Generates a disturbance for an engine.
     pub fn draw(rng: &mut Rng, engine: &Engine) -> Self {
         if rng.percent(50) {
             return Self::Gone(engine.upstreams().ids().filter(|_| rng.percent(40)).collect());
@@ -33,7 +32,6 @@ impl Disturbance {
         })
     }
 
-    /// Returns the name for the coverage.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Switched(RuntimeSettings { enabled: Some(false), .. }) => "switched off",
@@ -42,7 +40,6 @@ impl Disturbance {
         }
     }
 
-    /// Applies the disturbance.
     pub fn happen(self, engine: &mut Engine) {
         match self {
             Self::Switched(settings) => engine.apply_runtime_settings(settings, Vec::new()),

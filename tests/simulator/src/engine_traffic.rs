@@ -37,7 +37,6 @@ type SlotsKey = (String, bool);
 /// The class of slots that a caller's batches take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// The identity of the caller.
     pub identity: String,
     /// Whether the cluster is asked to wait.
     pub waits: bool,
@@ -46,15 +45,11 @@ pub struct Class {
 /// A batch that leaves.
 #[derive(Debug, Clone)]
 pub struct Leaving<'a> {
-    /// The call.
     pub key: CallKey,
-    /// The upstream.
     pub upstream: &'a str,
     /// The upstream and the shard, if this is the first attempt and the shard is certain.
     pub to: Option<&'a Destination>,
-    /// The caller.
     pub caller: CallerNumber,
-    /// The class of slots that it takes.
     pub class: &'a Class,
     /// The time since when the oldest part of it may be held.
     pub since: u64,
@@ -64,7 +59,6 @@ pub struct Leaving<'a> {
     pub is_alone: bool,
 }
 
-/// A batch that left.
 #[derive(Debug)]
 struct Left {
     at: u64,
@@ -76,7 +70,6 @@ struct Left {
     is_overdue: bool,
 }
 
-/// A batch in flight.
 #[derive(Debug, Clone, Copy)]
 struct Flight {
     sent: u64,
@@ -193,7 +186,6 @@ impl EngineTraffic {
         }
     }
 
-    /// Returns the class of slots of a caller with these headers.
     pub fn class(&self, key: &Key) -> Class {
         let has = |name: &&&str| key.iter().any(|(other, _)| other == **name);
         let name = self.settings.identity.iter().find(has);
@@ -203,7 +195,6 @@ impl EngineTraffic {
         Class { identity, waits: path.contains("refresh=wait_for") || path.contains("wait_for_active_shards=") }
     }
 
-    /// Returns whether operations for some shards may be held apart.
     pub fn may_be_apart(&self) -> bool {
         self.may_be_apart
     }

@@ -1,5 +1,4 @@
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use crate::ledger::CallKey;
 use crate::rng::Rng;
@@ -7,12 +6,11 @@ use crate::rng::Rng;
 /// The future events and their times. Events of the same millisecond happen in random order.
 #[derive(Debug, Default)]
 pub struct EventQueue {
-    times: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    events: BTreeMap<usize, Event>,
+    /// The events by their time, a random number and their own number.
+    events: BTreeMap<(u64, u64, usize), Event>,
     next: usize,
 }
 
-/// An event of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A request's headers arrive.
@@ -27,11 +25,9 @@ pub enum Event {
     Return(CallKey),
     /// A query returns.
     Answer(CallKey),
-    /// An engine is woken.
     Wake(usize),
     /// The timer of an engine fires, unless it has been replaced.
     Tick(usize, u64),
-    /// The cluster changes.
     Change,
     /// A disturbance happens to an engine.
     Disturb(usize),
@@ -42,24 +38,19 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns whether the event belongs to a request.
     pub fn is_of_a_request(self) -> bool {
         matches!(self, Self::Head(_) | Self::Body(_) | Self::Leave(_) | Self::Arrive(_) | Self::Return(_))
     }
 }
 
 impl EventQueue {
-    /// Adds an event at this time.
     pub fn add(&mut self, at: u64, event: Event, rng: &mut Rng) {
         // Events of one request or call keep their order, because each one schedules the next.
-        self.times.push(Reverse((at, rng.up_to(u64::MAX - 1), self.next)));
-        self.events.insert(self.next, event);
-        self.next = self.next.wrapping_add(1);
+        self.events.insert((at, rng.up_to(u64::MAX - 1), self.next), event);
+        self.next += 1;
     }
 
-    /// Returns the next event and its time.
     pub fn next(&mut self) -> Option<(u64, Event)> {
-        let Reverse((at, _, number)) = self.times.pop()?;
-        Some((at, self.events.remove(&number)?))
+        self.events.pop_first().map(|((at, ..), event)| (at, event))
     }
 }

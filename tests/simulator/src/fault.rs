@@ -1,191 +1,129 @@
 use crate::scenario::Settings;
 use crate::violation::Promise;
 
-/// A fault that breaks the engine, and with it a promise. The engine itself is unchanged: a
-/// [`FaultInjector`](crate::fault_injector::FaultInjector) changes its inputs and outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+/// Defines all faults, each with the promise that it breaks.
+macro_rules! faults {
+    ($($(#[$doc:meta])+ $name:ident breaks $promise:ident;)+) => {
+        /// A fault that breaks the engine, and with it a promise. The engine itself is unchanged: a
+        /// [`FaultInjector`](crate::fault_injector::FaultInjector) changes its inputs and outputs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Fault {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Fault {
+            /// All faults.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Returns the promise that it breaks.
+            pub fn breaks(self) -> Promise {
+                match self {
+                    $(Self::$name => Promise::$promise,)+
+                }
+            }
+        }
+    };
+}
+
+faults! {
     /// Some requests are never answered.
-    DropReplies,
+    DropReplies breaks Drained;
     /// Requests are answered twice.
-    ReplyTwice,
+    ReplyTwice breaks AnsweredOnce;
     /// The engine is not told that clients have left.
-    ForgetLeavers,
+    ForgetLeavers breaks AnsweredOnce;
     /// Batches are answered without being sent.
-    AnswerUnsent,
+    AnswerUnsent breaks NotEarly;
     /// The items of a reply are reversed.
-    ReverseItems,
+    ReverseItems breaks OwnItems;
     /// A request is answered with another's items.
-    MixReplies,
+    MixReplies breaks OwnItems;
     /// Failures are reported as successes.
-    HideErrors,
+    HideErrors breaks OwnItems;
     /// Replies lose their headers.
-    LoseHeaders,
+    LoseHeaders breaks Headers;
     /// Batches are sent twice.
-    SendTwice,
+    SendTwice breaks SentOnce;
     /// Lost batches are treated as unsent.
-    ResendLost,
+    ResendLost breaks SentOnce;
     /// Unsent batches are never retried.
-    DropResends,
+    DropResends breaks Drained;
     /// Callers are not distinguished.
-    MergeCallers,
+    MergeCallers breaks CallersApart;
     /// Batches are sent under another header.
-    ForgeHeader,
+    ForgeHeader breaks CallersApart;
     /// A batch's bytes are changed.
-    TouchBytes,
+    TouchBytes breaks SameBytes;
     /// The operations of a batch are reversed.
-    ReverseOperations,
+    ReverseOperations breaks Order;
     /// An operation of a batch is left out.
-    LoseOperation,
+    LoseOperation breaks OwnItems;
     /// A batch is sent in two.
-    SplitBatch,
+    SplitBatch breaks Order;
     /// Batches go to another node.
-    WrongNode,
+    WrongNode breaks Owner;
     /// A body that passes through is changed.
-    TouchPassedBody,
+    TouchPassedBody breaks PassedWhole;
     /// Requests pass through twice.
-    PassTwice,
+    PassTwice breaks AnsweredOnce;
     /// Compressed bodies look uncompressed.
-    MissOddity,
+    MissOddity breaks PassedWhole;
     /// All routes look as if they led to the coordinator.
-    IgnoreRoutes,
+    IgnoreRoutes breaks PassedWhole;
     /// Requests are treated as too large.
-    PassNeedlessly,
+    PassNeedlessly breaks PassedWhole;
     /// More batches are sent at once than allowed.
-    OverLimit,
+    OverLimit breaks Bounds;
     /// Batches have more operations than their answers have room for.
-    LongAnswers,
+    LongAnswers breaks Bounds;
     /// All replies are released at once.
-    FloodReplies,
+    FloodReplies breaks Bounds;
     /// Holds wait too long.
-    WaitTooLong,
+    WaitTooLong breaks Interval;
     /// The budget is exceeded.
-    OverBudget,
+    OverBudget breaks Memory;
     /// Some memory is never released.
-    Leak,
+    Leak breaks Drained;
     /// The parameter `filter_path` is ignored.
-    ForgetFilter,
+    ForgetFilter breaks OwnItems;
     /// Data after a compressed body is ignored.
-    TakeDamaged,
+    TakeDamaged breaks PassedWhole;
     /// Replies lose their warnings.
-    LoseWarnings,
+    LoseWarnings breaks Headers;
     /// Replies have warnings twice.
-    RepeatWarnings,
+    RepeatWarnings breaks Headers;
     /// Headers that are held back are never let go.
-    HoldForEver,
+    HoldForEver breaks Drained;
     /// Headers are let go although the body will arrive.
-    LetGoNeedlessly,
+    LetGoNeedlessly breaks HeaderPause;
     /// One caller waits until others have gone first.
-    StarveCaller,
+    StarveCaller breaks RoundRobin;
     /// All callers share the slots of a node, whatever their identity.
-    ShareSlots,
+    ShareSlots breaks Fairness;
     /// Callers of one identity have slots of their own.
-    SplitIdentities,
+    SplitIdentities breaks Bounds;
     /// Requests that ask the cluster to wait take slots from others.
-    MixWaiters,
+    MixWaiters breaks Interval;
     /// Most memory is not counted, not even held bodies.
-    ForgetMemory,
+    ForgetMemory breaks Memory;
     /// The generated ids are all the same.
-    RepeatIds,
+    RepeatIds breaks SameBytes;
     /// Shards share batches although they must not.
-    MixShards,
+    MixShards breaks OneShard;
     /// No batch is ever late.
-    WaitForSlowShards,
+    WaitForSlowShards breaks SlowShards;
     /// Queries are lost after the first few.
-    LoseQueries,
+    LoseQueries breaks Fresh;
     /// The other workers cannot see which worker polls.
-    DropLeases,
+    DropLeases breaks AskedOnce;
     /// The results of other workers cannot be read.
-    TakeNothingOver,
+    TakeNothingOver breaks AskedOnce;
 }
 
 impl Fault {
-    /// All faults.
-    pub const ALL: &[Self] = &[
-        Self::DropReplies,
-        Self::ReplyTwice,
-        Self::ForgetLeavers,
-        Self::AnswerUnsent,
-        Self::ReverseItems,
-        Self::MixReplies,
-        Self::HideErrors,
-        Self::LoseHeaders,
-        Self::SendTwice,
-        Self::ResendLost,
-        Self::DropResends,
-        Self::MergeCallers,
-        Self::ForgeHeader,
-        Self::TouchBytes,
-        Self::ReverseOperations,
-        Self::LoseOperation,
-        Self::SplitBatch,
-        Self::WrongNode,
-        Self::TouchPassedBody,
-        Self::PassTwice,
-        Self::MissOddity,
-        Self::IgnoreRoutes,
-        Self::PassNeedlessly,
-        Self::OverLimit,
-        Self::LongAnswers,
-        Self::FloodReplies,
-        Self::WaitTooLong,
-        Self::OverBudget,
-        Self::Leak,
-        Self::ForgetFilter,
-        Self::TakeDamaged,
-        Self::LoseWarnings,
-        Self::RepeatWarnings,
-        Self::HoldForEver,
-        Self::LetGoNeedlessly,
-        Self::StarveCaller,
-        Self::ShareSlots,
-        Self::SplitIdentities,
-        Self::MixWaiters,
-        Self::ForgetMemory,
-        Self::RepeatIds,
-        Self::MixShards,
-        Self::WaitForSlowShards,
-        Self::LoseQueries,
-        Self::DropLeases,
-        Self::TakeNothingOver,
-    ];
-
     /// Returns whether it keeps engines from learning the cluster.
     pub fn is_about_the_state(self) -> bool {
         matches!(self, Self::LoseQueries | Self::DropLeases | Self::TakeNothingOver)
-    }
-
-    /// Returns the promise that it breaks.
-    pub fn breaks(self) -> Promise {
-        match self {
-            Self::DropReplies | Self::DropResends | Self::Leak | Self::HoldForEver => Promise::Drained,
-            Self::ReplyTwice | Self::ForgetLeavers | Self::PassTwice => Promise::AnsweredOnce,
-            Self::AnswerUnsent => Promise::NotEarly,
-            Self::ReverseItems | Self::MixReplies | Self::HideErrors | Self::LoseOperation | Self::ForgetFilter => {
-                Promise::OwnItems
-            }
-            Self::LoseHeaders | Self::LoseWarnings | Self::RepeatWarnings => Promise::Headers,
-            Self::SendTwice | Self::ResendLost => Promise::SentOnce,
-            Self::MergeCallers | Self::ForgeHeader => Promise::CallersApart,
-            Self::TouchBytes | Self::RepeatIds => Promise::SameBytes,
-            Self::ReverseOperations | Self::SplitBatch => Promise::Order,
-            Self::WrongNode => Promise::Owner,
-            Self::MixShards => Promise::OneShard,
-            Self::WaitForSlowShards => Promise::SlowShards,
-            Self::TouchPassedBody
-            | Self::MissOddity
-            | Self::IgnoreRoutes
-            | Self::PassNeedlessly
-            | Self::TakeDamaged => Promise::PassedWhole,
-            Self::OverLimit | Self::LongAnswers | Self::FloodReplies | Self::SplitIdentities => Promise::Bounds,
-            Self::WaitTooLong | Self::MixWaiters => Promise::Interval,
-            Self::ShareSlots => Promise::Fairness,
-            Self::OverBudget | Self::ForgetMemory => Promise::Memory,
-            Self::LetGoNeedlessly => Promise::HeaderPause,
-            Self::StarveCaller => Promise::RoundRobin,
-            Self::LoseQueries => Promise::Fresh,
-            Self::DropLeases | Self::TakeNothingOver => Promise::AskedOnce,
-        }
     }
 
     /// Returns the settings of the engine with the fault, which is checked against the original ones.

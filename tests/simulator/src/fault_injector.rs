@@ -1,11 +1,12 @@
 use std::collections::VecDeque;
+use std::ops::Deref;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::ActionLine;
 use bulk_reshuffle::config::{Config, ConfigError};
 use bulk_reshuffle::engine::metrics::MetricEvents;
-use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, Input, Origin, Response, Step};
-use bulk_reshuffle::routing::{RoutingTable, SharedData, Upstreams};
+use bulk_reshuffle::engine::{Audited, Call, CallId, Command, Engine, Headers, Input, Origin, Response};
+use bulk_reshuffle::routing::SharedData;
 use serde_json::value::RawValue;
 
 use crate::call_outcome::{PRODUCT, WARNING};
@@ -40,6 +41,15 @@ const FORGED: u32 = 1 << 30;
 const WAITS: [(&str, &str); 2] =
     [("refresh=wait_for", "refresh=later"), ("wait_for_active_shards=", "timeout=shards_")];
 
+/// Gives access to what no fault changes.
+impl Deref for FaultInjector {
+    type Target = Audited;
+
+    fn deref(&self) -> &Audited {
+        &self.engine
+    }
+}
+
 impl FaultInjector {
     /// Creates the engine with this number and these settings, which a fault may change.
     pub fn new(
@@ -67,35 +77,24 @@ impl FaultInjector {
         })
     }
 
-    /// Handles an input: see [`Engine::handle`].
     pub fn handle(&mut self, input: Input, now: Time) {
         let input = match (self.fault, input) {
             (Some(Fault::ForgetLeavers), Input::RequestGone { .. })
             | (Some(Fault::DropResends), Input::CallNotSent { .. }) => return,
             (Some(Fault::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call },
-            (Some(Fault::MergeCallers), Input::RequestHead { request, mut headers, route, end }) => {
-                headers.retain(|(name, _)| name != "authorization");
-                Input::RequestHead { request, headers, route, end }
-            }
-            (Some(Fault::MissOddity), Input::RequestHead { request, mut headers, route, end }) => {
-                headers.retain(|(name, _)| name != "content-encoding");
-                Input::RequestHead { request, headers, route, end }
-            }
-            (Some(Fault::IgnoreRoutes), Input::RequestHead { request, headers, end, .. }) => {
-                let route = Some(COORDINATOR.as_bytes().to_vec());
-                Input::RequestHead { request, headers, route, end }
-            }
-            (Some(Fault::ForgetFilter), Input::RequestHead { request, mut headers, route, end }) => {
-                headers.iter_mut().filter(|(name, _)| name == ":path").for_each(|(_, path)| *path = unfiltered(path));
-                Input::RequestHead { request, headers, route, end }
-            }
-            (Some(Fault::MixWaiters), Input::RequestHead { request, mut headers, route, end }) => {
-                let paths = headers.iter_mut().filter(|(name, _)| name == ":path");
-                paths.for_each(|(_, path)| *path = prompt(&String::from_utf8_lossy(path)).into());
-                Input::RequestHead { request, headers, route, end }
-            }
-            (Some(Fault::LetGoNeedlessly), Input::RequestHead { request, headers, route, end }) => {
-                self.withheld.push(Command::Resume { request });
+            (Some(fault), Input::RequestHead { request, mut headers, mut route, end }) => {
+                let paths = headers.iter_mut().filter(|(name, _)| name == ":path").map(|(_, path)| path);
+                match fault {
+                    Fault::MergeCallers => headers.retain(|(name, _)| name != "authorization"),
+                    Fault::MissOddity => headers.retain(|(name, _)| name != "content-encoding"),
+                    Fault::IgnoreRoutes => route = Some(COORDINATOR.as_bytes().to_vec()),
+                    Fault::ForgetFilter => paths.for_each(|path| *path = unfiltered(path)),
+                    Fault::MixWaiters => {
+                        paths.for_each(|path| *path = prompt(&String::from_utf8_lossy(path)).into());
+                    }
+                    Fault::LetGoNeedlessly => self.withheld.push(Command::Resume { request }),
+                    _ => {}
+                }
                 Input::RequestHead { request, headers, route, end }
             }
             (Some(Fault::TakeDamaged), Input::RequestData { request, mut chunk, end }) => {
@@ -107,7 +106,6 @@ impl FaultInjector {
         self.engine.handle(input, now);
     }
 
-    /// Returns the next command: see [`Engine::poll_stream`].
     pub fn poll_stream(&mut self) -> Option<Command> {
         let mut command = self.more.pop_front().or_else(|| self.engine.poll_stream())?;
         if let Command::PassThrough { body, .. } = &mut command {
@@ -120,7 +118,6 @@ impl FaultInjector {
         Some(command)
     }
 
-    /// Returns the next command: see [`Engine::poll_root`].
     pub fn poll_root(&mut self, now: Time) -> Option<Command> {
         loop {
             let command = match self.more.pop_front() {
@@ -149,7 +146,6 @@ impl FaultInjector {
         }
     }
 
-    /// Applies a random disturbance to the engine, and returns it.
     pub fn disturb(&mut self, rng: &mut Rng) -> Disturbance {
         let disturbance = Disturbance::draw(rng, &self.engine);
         disturbance.clone().happen(&mut self.engine);
@@ -163,31 +159,6 @@ impl FaultInjector {
             Some(Fault::ForgetMemory) => self.engine.memory() / 100,
             _ => self.engine.memory(),
         }
-    }
-
-    /// Returns the memory left: see [`Engine::memory_left`].
-    pub fn memory_left(&self) -> u64 {
-        self.engine.memory_left()
-    }
-
-    /// Returns the worst step: see [`Audited::largest_ratio`].
-    pub fn largest_ratio(&self) -> Step {
-        self.engine.largest_ratio()
-    }
-
-    /// Returns an uncounted step: see [`Audited::uncounted`].
-    pub fn uncounted(&self) -> Option<Step> {
-        self.engine.uncounted()
-    }
-
-    /// Returns the routing table: see [`Engine::table`].
-    pub fn table(&self) -> Option<&RoutingTable> {
-        self.engine.table()
-    }
-
-    /// Returns the upstreams: see [`Engine::upstreams`].
-    pub fn upstreams(&self) -> &Upstreams {
-        self.engine.upstreams()
     }
 
     /// Returns a command that was withheld for a while.
@@ -266,7 +237,6 @@ impl FaultInjector {
         Some(Command::Call(call))
     }
 
-    /// Replaces the generated id of an operation with the first generated id.
     fn repeat_id(&mut self, operation: &mut [u8]) {
         const HEAD: &[u8] = br#"{"index":{"_id":""#;
         let made = operation.get_mut(HEAD.len()..HEAD.len().saturating_add(MADE_ID)).filter(|id| !id.contains(&b'"'));

@@ -4,9 +4,8 @@ use bulk_reshuffle::bulk::Action;
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::routing::{PollAction, Route, StateCache, hash};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Machine};
 use crate::layout::{COORDINATOR, NAMES};
-use crate::machine::Machine;
 use crate::operation::Operation;
 use crate::scenario::Sharing;
 use crate::violation::{Promise, Violation};

@@ -12,7 +12,6 @@ use crate::fault::Fault;
 use crate::fault_injector::FaultInjector;
 use crate::layout::COORDINATOR;
 use crate::ledger::{Ledger, Stage};
-use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::pauses::Pauses;
 use crate::rng::Rng;
@@ -23,23 +22,15 @@ use crate::violation::{Promise, Violation};
 /// The whole run: clients, engines and the connections between them, the cluster, and the clock.
 #[derive(Debug)]
 pub struct Harness {
-    /// The scenario.
     pub scenario: Scenario,
-    /// The source of randomness.
     pub rng: Rng,
     /// The current time, in milliseconds.
     pub now: u64,
-    /// The future events.
     pub event_queue: EventQueue,
-    /// The cluster.
     pub cluster: Cluster,
-    /// The checks.
     pub ledger: Ledger,
-    /// The calls in flight.
     pub calls: Calls,
-    /// The number of times that each event happened.
     pub coverage: Coverage,
-    /// The last events.
     pub trace: Trace,
     /// The engines, oldest first.
     pub machines: Vec<Machine>,
@@ -49,7 +40,6 @@ pub struct Harness {
     pub asked: u64,
     /// The number of changes of the cluster.
     pub changed: u64,
-    /// The time of the last change of the cluster.
     pub last_change: u64,
     /// The time of the last event of a request.
     pub moved: u64,
@@ -58,7 +48,6 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Creates a run from a seed.
     pub fn new(seed: u64, fault: Option<Fault>, trace: Trace) -> Result<Self, Violation> {
         let mut rng = Rng::new(seed);
         let mut scenario = Scenario::draw(&mut rng);
@@ -132,7 +121,6 @@ impl Harness {
         }
     }
 
-    /// Schedules an event after this delay.
     pub fn plan(&mut self, after: u64, event: Event) {
         self.event_queue.add(self.now.saturating_add(after), event, &mut self.rng);
     }
@@ -325,5 +313,29 @@ impl Harness {
             })?;
         }
         Ok(())
+    }
+}
+
+/// An engine and its timer.
+#[derive(Debug)]
+pub struct Machine {
+    pub engine: FaultInjector,
+    /// The engine's possible knowledge of held headers.
+    pub pauses: Pauses,
+    /// The number of timers that were set.
+    pub timer: u64,
+    /// The period of the ticks, in milliseconds.
+    pub period: u64,
+    /// Whether it has begun to learn the cluster's layout.
+    pub learns: bool,
+    /// Whether it was idle after the last request.
+    pub rests: bool,
+    /// The maximum memory that it may take, in bytes: its budget and one request.
+    pub most_memory: u64,
+}
+
+impl Machine {
+    pub fn new(engine: FaultInjector, pauses: Pauses, most_memory: u64) -> Self {
+        Self { engine, pauses, timer: 0, period: 0, learns: false, rests: false, most_memory }
     }
 }

@@ -41,7 +41,6 @@ enum Kind {
     Partitioned,
 }
 
-/// The index's `routing_num_shards`.
 const ROUTING_SHARDS: u32 = 768;
 
 /// The names that operations are for. Some cannot be written to or routed.
@@ -68,7 +67,6 @@ fn is_unrouted(operation: &Operation) -> bool {
 /// The prefix of the query for the overview.
 const OVERVIEW: &str = "/_cluster/state/version,nodes,metadata";
 
-/// Returns whether a query is for the overview.
 pub fn is_overview(path: &str) -> bool {
     path.starts_with(OVERVIEW)
 }
@@ -103,7 +101,6 @@ impl Layout {
         }
     }
 
-    /// Returns whether the layout has the node of this upstream.
     pub fn has_node(&self, upstream: &str) -> bool {
         self.nodes.iter().any(|node| Self::node_name(*node) == upstream)
     }
@@ -118,7 +115,6 @@ impl Layout {
         format!("es-{node}")
     }
 
-    /// Makes one change, and returns its name.
     pub fn change(&mut self, rng: &mut Rng) -> &'static str {
         self.version = self.version.saturating_add(1);
         match rng.up_to(5) {

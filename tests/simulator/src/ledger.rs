@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bulk_reshuffle::engine::CallId;
 
 use crate::call_outcome::Ended;
-use crate::client::Client;
+use crate::client::{Client, Key};
 use crate::cluster::{Document, Execution};
 use crate::engine_traffic::{CallerNumber, Class, Destination, EngineTraffic};
 use crate::operation::{Marker, Operation};
@@ -18,7 +18,6 @@ pub struct Ledger {
     pub requests: Vec<Request>,
     /// The operations by marker.
     pub operations: Vec<Sent>,
-    /// The calls with batches.
     pub calls: BTreeMap<CallKey, Batch>,
     /// The traffic, one for each engine.
     pub traffic: Vec<EngineTraffic>,
@@ -32,24 +31,18 @@ pub struct Ledger {
     pub redirects: bool,
     /// The ids that the filter generated, each with its operation.
     pub made_ids: BTreeMap<String, Marker>,
-    callers: Vec<Vec<(String, String)>>,
-    /// The slow shard.
+    /// The headers of each caller.
+    pub callers: Vec<Key>,
     pub slow: Slow,
 }
 
-/// A call of one of the engines.
 pub type CallKey = (usize, CallId);
 
-/// The state of a request.
 #[derive(Debug)]
 pub struct Request {
-    /// The request as its client sends it.
     pub client: Client,
-    /// The engine that handles it.
     pub engine: usize,
-    /// The caller.
     pub caller: CallerNumber,
-    /// The stage.
     pub stage: Stage,
     /// The number of body bytes that the engine has received.
     pub fed: usize,
@@ -65,44 +58,33 @@ pub struct Request {
     pub shares: BTreeSet<Destination>,
 }
 
-/// The stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Its client has not sent it yet.
     Future,
     /// It is being read, held or in flight.
     Here,
-    /// It passed through.
     Passed,
-    /// It was answered.
     Answered,
     /// Its client left first.
     Gone,
 }
 
-/// The state of an operation.
 #[derive(Debug)]
 pub struct Sent {
-    /// The operation as its client sends it.
     pub operation: Operation,
-    /// The number of its request.
     pub request: usize,
     /// Whether the filter added a parameter to it.
     pub extended: bool,
-    /// The calls that contained it.
     pub calls: Vec<CallKey>,
-    /// Its executions on nodes.
     pub executions: Vec<Execution>,
 }
 
-/// A call with a batch.
 #[derive(Debug)]
 pub struct Batch {
-    /// The upstream.
     pub upstream: String,
     /// The upstream and the shard, if this is the first attempt and the shard is certain.
     pub destination: Option<Destination>,
-    /// The caller.
     pub caller: CallerNumber,
     /// The class of slots that it took.
     pub class: Class,
@@ -115,7 +97,6 @@ pub struct Batch {
 }
 
 impl Ledger {
-    /// Creates a ledger in which nothing has happened.
     pub fn new(clients: Vec<Client>, operations: Vec<Operation>, scenario: &Scenario) -> Self {
         let traffic =
             scenario.settings.iter().map(|settings| EngineTraffic::new(settings.clone(), scenario.disturbances == 0));
@@ -132,21 +113,17 @@ impl Ledger {
             callers: Vec::new(),
             slow: scenario.slow,
         };
-        for client in clients {
-            ledger.add(client);
-        }
+        clients.into_iter().for_each(|client| ledger.add(client));
         ledger
     }
 
     fn add(&mut self, client: Client) {
         let request = self.requests.len();
-        for sent in self.operations.get_mut(client.operations.clone()).into_iter().flatten() {
-            sent.request = request;
-        }
-        let caller = self.callers.iter().position(|key| *key == client.key).unwrap_or_else(|| {
+        self.operations[client.operations.clone()].iter_mut().for_each(|sent| sent.request = request);
+        let caller = self.callers.iter().position(|key| *key == client.key).unwrap_or(self.callers.len());
+        if caller == self.callers.len() {
             self.callers.push(client.key.clone());
-            self.callers.len().saturating_sub(1)
-        });
+        }
         self.requests.push(Request {
             client,
             engine: 0,
@@ -166,6 +143,11 @@ impl Ledger {
         self.requests
             .get_mut(number)
             .ok_or_else(|| Violation::of(Promise::AnsweredOnce, format!("there is no request {number}")))
+    }
+
+    /// Returns the operations of a request.
+    pub fn of(&self, request: &Request) -> &[Sent] {
+        &self.operations[request.client.operations.clone()]
     }
 
     /// Checks and records that a request passes through.
@@ -213,8 +195,8 @@ impl Ledger {
     pub fn passed_because(&self, number: usize, reason: &str, left: u64) -> Result<(), Violation> {
         const ANYONES: &[&str] = &["no_state", "unknown_index", "alias", "primary", "mismatch"];
         const UNROUTED: &[&str] = &["unknown_index", "alias", "closed", "index_pipeline"];
-        let Some(request) = self.requests.get(number) else { return Ok(()) };
-        let Some(EngineTraffic { settings, .. }) = self.traffic.get(request.engine) else { return Ok(()) };
+        let request = &self.requests[number];
+        let settings = &self.traffic[request.engine].settings;
         let client = &request.client;
         let oddity = client.oddity;
         // Both forms of a compressed body count, and arrived data may not be inflated yet.
@@ -240,28 +222,23 @@ impl Ledger {
 
     /// Returns whether an operation of a request is for a partitioned index and has no routing value.
     fn lacks_routing(&self, request: &Request) -> bool {
-        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
-        operations.iter().any(|sent| sent.operation.name == "p" && sent.operation.routing.is_none())
+        self.of(request).iter().any(|sent| sent.operation.name == "p" && sent.operation.routing.is_none())
     }
 
-    /// Returns whether the cluster runs a pipeline for an operation of a request.
     fn has_pipeline(&self, request: &Request) -> bool {
-        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
-        operations.iter().any(|sent| sent.operation.piped)
+        self.of(request).iter().any(|sent| sent.operation.piped)
     }
 
     /// Returns whether some lines of a request name an index, and others do not.
     pub fn is_partly_named(&self, request: &Request) -> bool {
-        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
+        let operations = self.of(request);
         let named = operations.iter().filter(|sent| sent.operation.is_named).count();
         0 < named && named < operations.len()
     }
 
-    /// Returns whether two of a request's operations have the same id.
     fn has_an_id_twice(&self, request: &Request) -> bool {
-        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
         let mut ids = BTreeSet::new();
-        !operations.iter().filter_map(|sent| sent.operation.id.as_deref()).all(|id| ids.insert(id))
+        !self.of(request).iter().filter_map(|sent| sent.operation.id.as_deref()).all(|id| ids.insert(id))
     }
 
     /// Checks that at the end each request was answered, or passed through, or its client has left.

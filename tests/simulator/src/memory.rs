@@ -21,7 +21,6 @@ struct Values {
 }
 
 impl Memory {
-    /// Creates a memory without values.
     pub fn new(faults: u64, rng: Rng) -> Self {
         Self(Rc::new(RefCell::new(Values { by_key: BTreeMap::new(), version: 0, faults, rng })))
     }
@@ -67,9 +66,7 @@ impl SharedData for Memory {
 /// The shared data as an engine with a fault sees it.
 #[derive(Debug)]
 pub struct FaultySharedData {
-    /// The data that the other engines share.
     pub shared: Box<dyn SharedData>,
-    /// The fault.
     pub fault: Fault,
 }
 

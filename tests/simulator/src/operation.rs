@@ -3,16 +3,13 @@ use bulk_reshuffle::bulk::Action;
 use crate::layout;
 use crate::rng::Rng;
 
-/// One operation of a request.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// The action.
     pub action: Action,
     /// The name that it is for, its own or its request's.
     pub name: String,
     /// Whether its own line has the name.
     pub is_named: bool,
-    /// The document's id.
     pub id: Option<String>,
     /// The routing value, its own or its request's.
     pub routing: Option<String>,
@@ -182,7 +179,6 @@ fn source(action: Action, is_conditional: bool, marker: Marker, rng: &mut Rng) -
     }
 }
 
-/// An id, and its notation by the client.
 struct Id {
     plain: String,
     json: String,

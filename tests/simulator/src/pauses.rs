@@ -27,12 +27,10 @@ impl Pauses {
         }
     }
 
-    /// Checks that a request's headers may be held back.
     pub fn held(self, number: usize) -> Result<(), Violation> {
         self.unless(self != Self::Go, number, "are held back")
     }
 
-    /// Checks that a request's headers may continue at once.
     pub fn gone(self, number: usize) -> Result<(), Violation> {
         self.unless(self == Self::Go, number, "go on at once")
     }

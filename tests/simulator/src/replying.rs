@@ -46,7 +46,7 @@ impl Ledger {
         })?;
         request.stage = Stage::Answered;
         let (range, filter) = (request.client.operations.clone(), request.client.filter_path.clone());
-        let operations = self.operations.get(range).unwrap_or_default();
+        let operations = &self.operations[range.clone()];
         let batches: Vec<_> = operations.iter().map(|sent| self.last(sent)).collect::<Result<_, _>>()?;
         let calls = operations.iter().flat_map(|sent| &sent.calls).filter_map(|key| self.calls.get(key));
         let all: Vec<_> = calls.filter_map(answer).collect();
@@ -62,13 +62,7 @@ impl Ledger {
                 format!("request {number} is answered with {response:?}, which no node sent")
             })?;
         }
-        let lost: Vec<bool> = self
-            .requests
-            .get(number)
-            .into_iter()
-            .flat_map(|request| request.client.operations.clone())
-            .map(|marker| self.times_lost(marker) > 0)
-            .collect();
+        let lost: Vec<bool> = range.map(|marker| self.times_lost(marker) > 0).collect();
         check_items(number, &filter, operations, &batches, &lost, response)?;
         let last = batches.iter().filter(|batch| matches!(batch.ended, Some(Ended::Items(_))));
         let last: Vec<_> = last.filter_map(|batch| answer(batch)).collect();
@@ -89,10 +83,10 @@ impl Ledger {
         let first = batches.first()?;
         let is_alone = batches.iter().all(|batch| std::ptr::eq(*batch, *first))
             && first.markers.len() == batches.len()
-            && first.markers.iter().all(|marker| {
-                let own = self.operations.get(*marker).is_some_and(|sent| sent.request == number);
-                own && self.times_lost(*marker) == 0
-            });
+            && first
+                .markers
+                .iter()
+                .all(|marker| self.operations[*marker].request == number && self.times_lost(*marker) == 0);
         if let (true, Some(Ended::Items(response) | Ended::Lie(response) | Ended::Refused(response))) =
             (is_alone, &first.ended)
         {

@@ -23,7 +23,6 @@ impl Rng {
         self.0.u64(least..=most.max(least))
     }
 
-    /// Returns one of these.
     pub fn one_of<T: Copy + Default>(&mut self, from: &[T]) -> T {
         let position = self.0.usize(0..from.len().max(1));
         from.get(position).copied().unwrap_or_default()

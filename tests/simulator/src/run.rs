@@ -7,9 +7,7 @@ use crate::violation::Violation;
 /// A run that broke a promise.
 #[derive(Debug)]
 pub struct Failure {
-    /// The seed of the run.
     pub seed: u64,
-    /// The broken promise.
     pub violation: Violation,
     /// The last events before it.
     pub trace: Vec<String>,

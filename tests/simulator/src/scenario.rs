@@ -5,7 +5,6 @@ use crate::rng::Rng;
 /// The scenario of a run: how much happens, and how much of it fails. Percentages are of requests or calls.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// The number of requests.
     pub requests: u64,
     /// The time in which they arrive, in milliseconds.
     pub spread: u64,
@@ -13,7 +12,6 @@ pub struct Scenario {
     pub operations: u64,
     /// The number of different ids.
     pub ids: u64,
-    /// The number of callers.
     pub callers: u64,
     /// The number of values of a header that distinguishes callers of one identity.
     pub opaque: u64,
@@ -43,15 +41,11 @@ pub struct Scenario {
     pub bad_queries: u64,
     /// The longest one-way delay of a call, in milliseconds.
     pub latency: u64,
-    /// The slow shard.
     pub slow: Slow,
-    /// The number of changes of the cluster.
     pub changes: u64,
-    /// What the engines share.
     pub sharing: Sharing,
     /// The number of other workers that stop for good while they poll the cluster.
     pub deaths: u64,
-    /// The number of disturbances of engines.
     pub disturbances: u64,
     /// Whether wake-ups and ticks are on time. Otherwise they are late, and some are lost.
     pub punctual: bool,
@@ -84,54 +78,36 @@ const IDENTITY: &[&str] = &["authorization", "x-forwarded-client-cert", "x-forwa
 /// What the engines share of their knowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharing {
-    /// Nothing is shared.
     Nothing,
-    /// Everything is shared.
     #[default]
     All,
     /// Some shared data is lost or garbled.
     Some,
 }
 
-/// The settings of an engine.
+/// The settings of an engine: the fields of the configuration in [`Settings::json`], times in milliseconds, sizes in
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The field `hold.early_release`.
     pub early_release: bool,
-    /// The field `hold.gather`, in milliseconds.
     pub gather: u64,
-    /// The field `hold.interval`, in milliseconds.
     pub interval: u64,
-    /// The field `hold.flush_threshold_size`, in bytes.
     pub flush_size: u64,
-    /// The field `hold.flush_threshold_docs`.
     pub flush_docs: u64,
-    /// The field `dispatch.level`.
     pub level: &'static str,
-    /// The field `dispatch.max_in_flight`.
     pub max_in_flight: u64,
-    /// The field `dispatch.max_in_flight_per_node`.
     pub max_in_flight_per_node: u64,
-    /// The field `dispatch.identity`.
     pub identity: &'static [&'static str],
-    /// The field `limits.memory`, in bytes.
     pub memory: u64,
-    /// The field `limits.max_request`, in bytes.
     pub max_request: u64,
-    /// The field `limits.max_answer`, in bytes.
     pub max_answer: u64,
-    /// The field `cluster_state.refresh`, in milliseconds.
     pub refresh: u64,
-    /// The field `retry.attempts`.
     pub retries: u64,
-    /// The field `header_pause`.
     pub header_pause: &'static str,
-    /// The field `missing_id`.
     pub missing_id: &'static str,
 }
 
 impl Scenario {
-    /// Generates a scenario.
     pub fn draw(rng: &mut Rng) -> Self {
         let engines: u64 = rng.one_of(&[1, 1, 1, 1, 2, 3]);
         let stops = rng.percent(70);

@@ -7,11 +7,10 @@ use bulk_reshuffle::engine::Call;
 
 use crate::call_outcome::Ended;
 use crate::cluster::{Cluster, Execution};
-use crate::engine_traffic::{Class, Destination, EngineTraffic, Leaving};
+use crate::engine_traffic::{Class, Destination, Leaving};
 use crate::layout::COORDINATOR;
-use crate::ledger::{Batch, CallKey, Ledger, Sent, Stage};
+use crate::ledger::{Batch, CallKey, Ledger, Request, Sent, Stage};
 use crate::operation::{Marker, Operation};
-use crate::resend::{MOST_SENDS, may_be_sent_again};
 use crate::violation::{Promise, Violation};
 
 /// The latest delay, in milliseconds, if wake-ups and ticks are on time: a wake-up takes up to 1 ms, and so does the
@@ -20,6 +19,9 @@ const PUNCTUAL: u64 = 2;
 
 /// The size of an answer, in bytes, that has room for any answer to a request.
 const WHOLE_ANSWER: u64 = 1 << 20;
+
+/// The maximum number of times that an operation may be sent.
+const MOST_SENDS: usize = 12;
 
 impl Ledger {
     /// Checks and records that a batch leaves.
@@ -49,22 +51,17 @@ impl Ledger {
         let is_alone = markers.iter().all(|marker| self.is_surely_slow(*marker, cluster));
         let mut leaving =
             Leaving { key, upstream: &call.upstream, to, caller, class: &class, since, is_slow, is_alone };
-        self.traffic.get_mut(key.0).into_iter().for_each(|traffic| traffic.note_late(now));
+        self.traffic[key.0].note_late(now);
         self.check_shares(&markers, &leaving, cluster, now)?;
         leaving.to = leaving.to.filter(|_| !again);
         let is_mixed = self.is_mixed(&markers, cluster);
-        if let Some(traffic) = self.traffic.get_mut(key.0) {
-            traffic.sent(&leaving, now)?;
-            if call.upstream.as_ref() != COORDINATOR && self.punctual {
-                traffic.check_mixture(&leaving, is_mixed)?;
-            }
+        let traffic = &mut self.traffic[key.0];
+        traffic.sent(&leaving, now)?;
+        if call.upstream.as_ref() != COORDINATOR && self.punctual {
+            traffic.check_mixture(&leaving, is_mixed)?;
         }
         let destination = leaving.to.cloned();
-        for marker in &markers {
-            if let Some(sent) = self.operations.get_mut(*marker) {
-                sent.calls.push(key);
-            }
-        }
+        markers.iter().for_each(|marker| self.operations[*marker].calls.push(key));
         let upstream = call.upstream.to_string();
         let batch = Batch { upstream, destination, caller, class, markers, again, ended: None };
         let known = self.calls.insert(key, batch).is_some();
@@ -81,14 +78,13 @@ impl Ledger {
             Ended::Refused(_) | Ended::NotSent if lost => Ended::Unknown(503),
             ended => ended,
         });
-        if let Some(traffic) = self.traffic.get_mut(key.0) {
-            traffic.back(key, &batch.upstream, batch.destination.as_ref(), batch.caller, &batch.class, now);
-        }
+        let Batch { upstream, destination, caller, class, .. } = batch;
+        self.traffic[key.0].back(key, upstream, destination.as_ref(), *caller, class, now);
     }
 
     /// Checks and records that a node has executed an operation.
     pub fn carried_out(&mut self, marker: Marker, execution: Execution) -> Result<(), Violation> {
-        let Some(sent) = self.operations.get_mut(marker) else { return Ok(()) };
+        let sent = &mut self.operations[marker];
         sent.executions.push(execution);
         let times = sent.executions.iter().filter(|execution| execution.refused.is_none()).count();
         let lost = self.times_lost(marker);
@@ -101,27 +97,25 @@ impl Ledger {
 
     /// Returns whether a node had no room for it at its last attempt. A lost batch may be executed after its retry.
     fn was_busy(&self, marker: Marker) -> bool {
-        let executions = self.operations.get(marker).map_or(&[][..], |sent| sent.executions.as_slice());
+        let executions = &self.operations[marker].executions;
         let possible = if self.times_lost(marker) > 0 { executions.len() } else { 1 };
         executions.iter().rev().take(possible).any(|execution| execution.refused == Some(429))
     }
 
     /// Returns how many of its attempts had an unknown outcome.
     pub fn times_lost(&self, marker: Marker) -> usize {
-        let calls = self.operations.get(marker).map_or(&[][..], |sent| sent.calls.as_slice());
-        let ended = calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref());
+        let ended = self.operations[marker].calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref());
         ended.filter(|ended| matches!(ended, Ended::Unknown(_))).count()
     }
 
     fn is_idempotent(&self, batch: &Batch) -> bool {
-        let operations = batch.markers.iter().filter_map(|marker| self.operations.get(*marker));
-        operations.map(|sent| &sent.operation).all(Operation::is_idempotent)
+        batch.markers.iter().all(|marker| self.operations[*marker].operation.is_idempotent())
     }
 
     /// Returns the operations in a body, which must be whole and unchanged except for parameters added to those without
     /// an id.
     fn markers(&mut self, engine: usize, body: &[u8]) -> Result<Vec<Marker>, Violation> {
-        let missing_id = self.traffic.get(engine).map_or("", |traffic| traffic.settings.missing_id);
+        let missing_id = self.traffic[engine].settings.missing_id;
         let (mut rest, mut markers) = (body, Vec::new());
         while !rest.is_empty() {
             let operation = Operation::marker(rest).and_then(|marker| Some((marker, self.operations.get_mut(marker)?)));
@@ -140,8 +134,8 @@ impl Ledger {
 
     /// Checks that no id is generated twice.
     fn check_made_id(&mut self, marker: Marker) -> Result<(), Violation> {
-        let made = self.operations.get(marker).filter(|sent| sent.extended).and_then(|sent| sent.operation.id.clone());
-        let Some(id) = made else { return Ok(()) };
+        let sent = &self.operations[marker];
+        let Some(id) = sent.operation.id.clone().filter(|_| sent.extended) else { return Ok(()) };
         let other = *self.made_ids.entry(id).or_insert(marker);
         Violation::unless(other == marker, Promise::SameBytes, || {
             format!("operations {other} and {marker} were given the same id")
@@ -149,8 +143,7 @@ impl Ledger {
     }
 
     fn one_caller(&self, markers: &[Marker]) -> Result<usize, Violation> {
-        let requests = markers.iter().filter_map(|marker| self.requests.get(self.operations.get(*marker)?.request));
-        let mut callers = requests.map(|request| request.caller);
+        let mut callers = markers.iter().map(|marker| self.requests[self.operations[*marker].request].caller);
         let first = callers.next().unwrap_or_default();
         Violation::unless(callers.all(|caller| caller == first), Promise::CallersApart, || {
             format!("operations {markers:?} of several callers share a batch")
@@ -159,10 +152,10 @@ impl Ledger {
     }
 
     fn check_headers(&self, call: &Call, caller: usize) -> Result<(), Violation> {
-        let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
+        let key = &self.callers[caller];
         let mut headers = call.headers.to_vec();
         headers.sort_by(|(left, _), (right, _)| left.cmp(right));
-        Violation::unless(key == Some(&headers), Promise::CallersApart, || {
+        Violation::unless(*key == headers, Promise::CallersApart, || {
             format!("a batch of {key:?} is sent as {headers:?}")
         })
     }
@@ -171,8 +164,7 @@ impl Ledger {
     fn check_order(&self, markers: &[Marker]) -> Result<(), Violation> {
         let mut last = BTreeMap::new();
         for marker in markers {
-            let request = self.operations.get(*marker).map(|sent| sent.request);
-            let before = last.insert(request, *marker);
+            let before = last.insert(self.operations[*marker].request, *marker);
             Violation::unless(before.is_none_or(|before| before < *marker), Promise::Order, || {
                 format!("operation {marker} follows {before:?}, which is a later operation of the same request")
             })?;
@@ -188,29 +180,24 @@ impl Ledger {
         call: &Call,
         cluster: &Cluster,
     ) -> Result<bool, Violation> {
-        let Some(sent) = self.operations.get(marker) else { return Ok(false) };
+        let sent = &self.operations[marker];
+        let request = &self.requests[sent.request];
         let check = |holds, promise, what: &str| {
             Violation::unless(holds, promise, || format!("operation {marker} of request {} {what}", sent.request))
         };
-        if let Some(request) = self.requests.get(sent.request) {
-            let promise = match request.stage {
-                Stage::Gone if request.shares.is_empty() => Promise::GoneIsGone,
-                Stage::Passed => Promise::PassedWhole,
-                _ => Promise::AnsweredOnce,
-            };
-            let is_here = request.stage == Stage::Here || (request.stage == Stage::Gone && !request.shares.is_empty());
-            check(is_here, promise, &format!("is sent although it is {:?}", request.stage))?;
-            check(request.complete.is_some(), Promise::PassedWhole, "is sent before all of its request has arrived")?;
-            check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
-            let is_partly_named = self.is_partly_named(request);
-            check(
-                !is_partly_named,
-                Promise::PassedWhole,
-                "is sent although only some lines of its request name an index",
-            )?;
-        }
+        let promise = match request.stage {
+            Stage::Gone if request.shares.is_empty() => Promise::GoneIsGone,
+            Stage::Passed => Promise::PassedWhole,
+            _ => Promise::AnsweredOnce,
+        };
+        let is_here = request.stage == Stage::Here || (request.stage == Stage::Gone && !request.shares.is_empty());
+        check(is_here, promise, &format!("is sent although it is {:?}", request.stage))?;
+        check(request.complete.is_some(), Promise::PassedWhole, "is sent before all of its request has arrived")?;
+        check(request.client.oddity.is_none(), Promise::PassedWhole, "is sent although it is odd")?;
+        let is_whole = !self.is_partly_named(request);
+        check(is_whole, Promise::PassedWhole, "is sent although only some lines of its request name an index")?;
         let Some(last) = sent.calls.last() else {
-            let makes_ids = self.traffic.get(engine).is_some_and(|traffic| traffic.settings.missing_id == "generate");
+            let makes_ids = self.traffic[engine].settings.missing_id == "generate";
             let may_lack_id = !makes_ids || call.upstream.as_ref() == COORDINATOR;
             check(sent.operation.id.is_some() || may_lack_id, Promise::Owner, "is sent to a node without an id")?;
             let redirected = self.is_redirected(call);
@@ -248,18 +235,15 @@ impl Ledger {
 
     /// Returns whether any operation of its request matches.
     fn is_any_of_request(&self, sent: &Sent, matches: fn(&Operation) -> bool) -> bool {
-        let operations = self.requests.get(sent.request).map(|request| request.client.operations.clone());
-        let operations = operations.and_then(|range| self.operations.get(range)).unwrap_or_default();
-        operations.iter().any(|sent| matches(&sent.operation))
+        self.of(&self.requests[sent.request]).iter().any(|sent| matches(&sent.operation))
     }
 
     /// Returns whether another operation of its request with the same id was routed although this one is not, or vice
     /// versa.
     fn has_same_id_elsewhere(&self, sent: &Sent, upstream: &str) -> bool {
-        let Some(request) = self.requests.get(sent.request) else { return false };
-        let operations = self.operations.get(request.client.operations.clone()).unwrap_or_default();
-        let same =
-            operations.iter().filter(|other| other.operation.id.is_some() && other.operation.id == sent.operation.id);
+        let id = sent.operation.id.as_ref();
+        let operations = self.of(&self.requests[sent.request]).iter();
+        let same = operations.filter(|other| id.is_some() && other.operation.id.as_ref() == id);
         let firsts = same.filter_map(|other| self.calls.get(other.calls.first()?));
         firsts.map(|batch| batch.upstream == COORDINATOR).any(|unrouted| unrouted != (upstream == COORDINATOR))
     }
@@ -270,7 +254,7 @@ impl Ledger {
     }
 
     fn is_by_shard(&self, engine: usize) -> bool {
-        self.traffic.get(engine).is_some_and(|traffic| traffic.settings.level == "shard")
+        self.traffic[engine].settings.level == "shard"
     }
 
     /// Checks that a batch for a node is for one shard, with `dispatch.level: shard`. Returns the shard, if it is
@@ -285,8 +269,8 @@ impl Ledger {
         if !self.is_by_shard(engine) || call.upstream.as_ref() == COORDINATOR {
             return Ok([None].into());
         }
-        let operations = markers.iter().filter_map(|marker| self.operations.get(*marker));
-        let shards = operations.map(|sent| cluster.shards(&sent.operation)).reduce(|all, more| &all & &more);
+        let shards = markers.iter().map(|marker| cluster.shards(&self.operations[*marker].operation));
+        let shards = shards.reduce(|all, more| &all & &more);
         let shards = shards.unwrap_or_default();
         Violation::unless(!shards.is_empty(), Promise::OneShard, || {
             format!("operations {markers:?} of several shards share a batch for {}", call.upstream)
@@ -296,7 +280,7 @@ impl Ledger {
 
     /// Checks that a batch's answer has room for its operations. Each may be answered with a long error.
     fn check_answer(&self, engine: usize, markers: &[Marker]) -> Result<(), Violation> {
-        let most = self.traffic.get(engine).map_or(u64::MAX, |traffic| traffic.settings.max_answer);
+        let most = self.traffic[engine].settings.max_answer;
         let operations = markers.len() as u64;
         Violation::unless(operations == 1 || operations.saturating_mul(ERROR_ROOM) <= most, Promise::Bounds, || {
             format!("{operations} operations share a batch, whose answer may have at most {most} bytes")
@@ -319,22 +303,18 @@ impl Ledger {
         cluster: &Cluster,
         now: u64,
     ) -> Result<(), Violation> {
-        let engine = batch.key.0;
-        let mut firsts: Vec<usize> = markers
-            .iter()
-            .filter_map(|marker| self.operations.get(*marker))
-            .filter(|sent| sent.calls.is_empty())
-            .map(|sent| sent.request)
-            .collect();
+        let sent = markers.iter().map(|marker| &self.operations[*marker]);
+        let mut firsts: Vec<_> = sent.filter(|sent| sent.calls.is_empty()).map(|sent| sent.request).collect();
         firsts.dedup();
         for number in firsts {
             let is_over = batch.to.is_some_and(|destination| self.is_over(number, destination));
-            let may_have_two = self.traffic.get(engine).is_some_and(EngineTraffic::may_be_apart);
-            let has_parts = self.traffic.get(engine).is_some_and(|traffic| traffic.settings.max_answer < WHOLE_ANSWER);
-            let of_request: Vec<Marker> =
-                markers.iter().copied().filter(|marker| self.is_of(*marker, number)).collect();
+            let traffic = &self.traffic[batch.key.0];
+            let may_have_two = traffic.may_be_apart();
+            let has_parts = traffic.settings.max_answer < WHOLE_ANSWER;
+            let is_own = |marker: &Marker| self.operations[*marker].request == number;
+            let of_request: Vec<Marker> = markers.iter().copied().filter(is_own).collect();
             let touches_slow = self.may_touch_slow(&of_request, cluster);
-            let Some(request) = self.requests.get_mut(number) else { continue };
+            let request = &mut self.requests[number];
             let Some(destination) = batch.to else {
                 request.shares.insert((batch.upstream.to_owned(), None));
                 continue;
@@ -346,7 +326,7 @@ impl Ledger {
             if !is_first {
                 continue;
             }
-            let (Some(traffic), Some(since)) = (self.traffic.get(engine), request.complete) else { continue };
+            let Some(since) = request.complete else { continue };
             traffic.check_round_robin(batch, since, now)?;
             if self.punctual {
                 traffic.check_time(batch, touches_slow, since, now, PUNCTUAL)?;
@@ -355,22 +335,16 @@ impl Ledger {
         Ok(())
     }
 
-    fn is_of(&self, marker: Marker, request: usize) -> bool {
-        self.operations.get(marker).is_some_and(|sent| sent.request == request)
-    }
-
     /// Returns whether any of these operations may be for the slow shard.
     fn may_touch_slow(&self, markers: &[Marker], cluster: &Cluster) -> bool {
-        let mut operations = markers.iter().filter_map(|marker| self.operations.get(*marker));
-        operations.any(|sent| {
-            let shards = cluster.shards(&sent.operation);
+        markers.iter().any(|marker| {
+            let shards = cluster.shards(&self.operations[*marker].operation);
             shards.contains(&Some(self.slow.shard)) || shards.contains(&None)
         })
     }
 
     fn is_surely_slow(&self, marker: Marker, cluster: &Cluster) -> bool {
-        let sent = self.operations.get(marker);
-        sent.is_some_and(|sent| cluster.shards(&sent.operation) == [Some(self.slow.shard)].into())
+        cluster.shards(&self.operations[marker].operation) == [Some(self.slow.shard)].into()
     }
 
     /// Returns whether one of these operations is certainly for the slow shard, and all operations of another request
@@ -378,40 +352,48 @@ impl Ledger {
     fn is_mixed(&self, markers: &[Marker], cluster: &Cluster) -> bool {
         let mut by_request = BTreeMap::<usize, Vec<Marker>>::new();
         for marker in markers {
-            let request = self.operations.get(*marker).map_or(0, |sent| sent.request);
-            by_request.entry(request).or_default().push(*marker);
+            by_request.entry(self.operations[*marker].request).or_default().push(*marker);
         }
         self.slow.delay > 0
             && markers.iter().any(|marker| self.is_surely_slow(*marker, cluster))
             && by_request.values().any(|markers| !self.may_touch_slow(markers, cluster))
     }
 
-    /// Returns the class of slots of a caller.
     fn class(&self, engine: usize, caller: usize) -> Class {
-        let key = self.requests.iter().find(|request| request.caller == caller).map(|request| &request.client.key);
-        let class = self.traffic.get(engine).zip(key).map(|(traffic, key)| traffic.class(key));
-        class.unwrap_or_else(|| Class { identity: String::new(), waits: false })
+        self.traffic[engine].class(&self.callers[caller])
     }
 
     /// Returns the time since when the oldest part of a batch may be held. A share whose client has left may count.
     fn held_since(&self, engine: usize, markers: &[Marker], caller: usize) -> u64 {
-        let sent = markers.iter().filter_map(|marker| self.requests.get(self.operations.get(*marker)?.request));
-        let gone = self
-            .requests
-            .iter()
-            .filter(|request| (request.engine, request.caller, request.stage) == (engine, caller, Stage::Gone));
+        let sent = markers.iter().map(|marker| &self.requests[self.operations[*marker].request]);
+        let is_gone =
+            |request: &&Request| (request.engine, request.caller, request.stage) == (engine, caller, Stage::Gone);
+        let gone = self.requests.iter().filter(is_gone);
         sent.chain(gone).filter_map(|request| request.complete).min().unwrap_or_default()
     }
 
     /// Checks that a request's operations on one document are executed in order.
     fn check_document_order(&self, marker: Marker) -> Result<(), Violation> {
-        let Some(sent) = self.operations.get(marker) else { return Ok(()) };
-        let Some(request) = self.requests.get(sent.request) else { return Ok(()) };
+        let sent = &self.operations[marker];
         let Some(own) = sent.document() else { return Ok(()) };
-        let later = self.operations.get(marker.saturating_add(1)..request.client.operations.end).unwrap_or_default();
+        let later = &self.operations[marker + 1..self.requests[sent.request].client.operations.end];
         let overtaking = later.iter().find(|other| other.document() == Some(own));
         Violation::unless(overtaking.is_none(), Promise::Order, || {
             format!("operation {marker} is carried out after a later one on the same document: {overtaking:?}")
         })
+    }
+}
+
+/// Returns whether an operation may be retried after a call with this outcome; `None` is still in flight. `busy` tells
+/// whether a node had no room for it, and `idempotent` whether all of the call may be executed twice.
+fn may_be_sent_again(ended: Option<&Ended>, busy: bool, idempotent: bool) -> bool {
+    match ended {
+        // It never reached a node, or was refused with all others: nothing was executed.
+        Some(Ended::NotSent | Ended::Refused(_)) => true,
+        // A node had no room for it.
+        Some(Ended::Items(_)) => busy,
+        // It may have been executed, and executing it again has the same effect.
+        Some(Ended::Unknown(_)) => idempotent,
+        Some(Ended::Lie(_)) | None => false,
     }
 }

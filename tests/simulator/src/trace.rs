@@ -6,7 +6,6 @@ pub struct Trace {
     events: Option<VecDeque<String>>,
 }
 
-/// The number of recorded events.
 const LENGTH: usize = 60;
 
 impl Trace {
@@ -15,7 +14,6 @@ impl Trace {
         Self { events: Some(VecDeque::new()) }
     }
 
-    /// Adds an event.
     pub fn add(&mut self, now: u64, event: impl FnOnce() -> String) {
         if let Some(events) = &mut self.events {
             if events.len() == LENGTH {

@@ -1,11 +1,8 @@
 use std::fmt;
 
-/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The promise.
     pub promise: Promise,
-    /// What happened.
     pub detail: String,
 }
 
@@ -60,7 +57,6 @@ pub enum Promise {
 }
 
 impl Violation {
-    /// Creates a violation.
     pub fn of(promise: Promise, detail: impl Into<String>) -> Self {
         Self { promise, detail: detail.into() }
     }

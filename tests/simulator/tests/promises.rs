@@ -1,6 +1,6 @@
-//! Tests that the engine keeps every promise.
+//! Tests that the engine keeps every promise, and that the checks detect every fault, for the right reason.
 
-use bulk_reshuffle_simulator::{Coverage, run};
+use bulk_reshuffle_simulator::{Coverage, Fault, run};
 
 #[test]
 fn hundreds_of_runs_keep_every_promise() {
@@ -64,4 +64,21 @@ fn hundreds_of_runs_keep_every_promise() {
 fn a_seed_always_gives_the_same_run() {
     let seen = || run(7, None).unwrap().iter().map(|(what, times)| (what.to_owned(), times)).collect::<Vec<_>>();
     assert_eq!(seen(), seen());
+}
+
+/// The maximum number of runs until a fault is detected.
+const FAULT_SEEDS: u64 = 2_000;
+
+#[test]
+fn every_fault_is_detected() {
+    let missed: Vec<String> = Fault::ALL.iter().filter_map(|fault| missed(*fault)).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// Returns how a fault was missed, if it was.
+fn missed(fault: Fault) -> Option<String> {
+    let mut found = (0..FAULT_SEEDS).filter_map(|seed| run(seed, Some(fault)).err()).peekable();
+    let first = found.peek().map(|failure| failure.violation.to_string());
+    let is_found = found.any(|failure| failure.violation.promise == fault.breaks());
+    (!is_found).then(|| format!("{fault:?} was not detected in {FAULT_SEEDS} seeds; first violation: {first:?}"))
 }
