@@ -54,7 +54,6 @@ impl BulkRequest {
         Ok(Self { body: body.into(), expected: operations.into_iter().map(expected).collect() })
     }
 
-    /// Returns the number of operations.
     pub fn operations(&self) -> usize {
         self.expected.len()
     }

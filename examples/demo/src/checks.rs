@@ -19,12 +19,10 @@ impl Checks {
         }
     }
 
-    /// Checks that two values are equal.
     pub fn equal<T: PartialEq + std::fmt::Debug>(&mut self, found: &T, expected: &T, what: &str) {
         self.check(found == expected, what, || format!("{found:?}, expected {expected:?}"));
     }
 
-    /// Reports whether all checks have passed.
     pub fn all_passed(&self) -> bool {
         self.failed == 0
     }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{Distribution, Lifetime, Tools};
+use bulk_reshuffle_stack::{Counters, Distribution, Lifetime, Tools};
 
 use crate::checks::Checks;
-use crate::counters::{COORDINATOR, Counters};
 use crate::evidence::{Evidence, PerNode};
 use crate::load::{self, Outcome};
 use crate::placement::{self, Placement};
 use crate::progress::Step;
 use crate::site::{Site, run_dir};
 use crate::tables;
+use crate::upstream::{COORDINATOR, Upstream};
 use crate::workload::Workload;
 
 const RUN_DIR: &str = "demo";
@@ -42,7 +42,6 @@ pub struct Phase {
     pub on_primaries: PerNode,
 }
 
-/// All measurements.
 pub struct Figures {
     pub nodes: Vec<String>,
     pub phases: Vec<Phase>,
@@ -57,7 +56,6 @@ pub struct Figures {
     difference: Option<String>,
 }
 
-/// Runs the demo and prints the report.
 pub async fn run() -> Result<ExitCode> {
     let tools = Tools::find()?;
     let indices = [WARM_UP, DIRECT, FILTERED];
@@ -194,9 +192,10 @@ fn check_phase(figures: &Figures, phase: &Phase, checks: &mut Checks) {
         || format!("{} of {requests}; passed through: {:?}", counters.merged(), counters.passed_through()),
     );
     let operations = number(phase.workload.operations());
-    checks.equal(&counters.operations(), &operations, "the filter counted every operation once");
-    checks.equal(&counters.upstream(COORDINATOR).operations, &0, "no operation went to the coordinator");
-    let sent: PerNode = figures.nodes.iter().map(|node| (node.clone(), counters.upstream(node).operations)).collect();
+    checks.equal(&counters.get("operations_total"), &operations, "the filter counted every operation once");
+    checks.equal(&Upstream::of(counters, COORDINATOR).operations, &0, "no operation went to the coordinator");
+    let of_node = |node: &String| (node.clone(), Upstream::of(counters, node).operations);
+    let sent: PerNode = figures.nodes.iter().map(of_node).collect();
     checks.equal(
         &sent,
         &phase.on_primaries,

@@ -16,7 +16,6 @@ pub struct Evidence {
     names: Arc<BTreeMap<String, String>>,
 }
 
-/// Numbers by node name.
 pub type PerNode = BTreeMap<String, u64>;
 
 impl Evidence {

@@ -10,7 +10,6 @@ use bulk_reshuffle_stack::Client;
 use crate::progress::Step;
 use crate::workload::Workload;
 
-/// The result of a load.
 #[derive(Debug, Default, Clone)]
 pub struct Outcome {
     pub elapsed: Duration,
@@ -20,12 +19,10 @@ pub struct Outcome {
     pub requests: usize,
     /// The growth of the index in documents, according to the answers.
     pub growth: i64,
-    /// The first wrong answer.
     pub problem: Option<String>,
 }
 
 impl Outcome {
-    /// Returns the operations per second.
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64()
     }
@@ -81,7 +78,6 @@ impl Outcome {
         }
     }
 
-    /// Adds another outcome.
     pub fn add(&mut self, other: Self) {
         self.elapsed += other.elapsed;
         self.requests += other.requests;

@@ -6,7 +6,6 @@
 
 mod bulk;
 mod checks;
-mod counters;
 mod demo;
 mod evidence;
 mod load;
@@ -15,18 +14,15 @@ mod progress;
 mod site;
 mod tables;
 mod up;
+mod upstream;
 mod workload;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use bulk_reshuffle_stack::Distribution;
-use tokio::signal::unix::{SignalKind, signal};
+use bulk_reshuffle_stack::{Distribution, ended_by_signal};
 
 const USAGE: &str = "usage: bulk-reshuffle-demo demo | up [cluster] | down";
-/// The exit codes of programs that are ended by SIGINT and SIGTERM, as in shells.
-const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -50,18 +46,4 @@ async fn run() -> Result<ExitCode> {
         ["down"] => up::down().await,
         _ => bail!(USAGE),
     }
-}
-
-async fn ended_by_signal() -> ExitCode {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without handlers, the signals end this process directly, and the kernel kills its children.
-        return std::future::pending().await;
-    };
-    let code = tokio::select! {
-        _ = interrupt.recv() => INTERRUPTED,
-        _ = terminate.recv() => TERMINATED,
-    };
-    eprintln!("\nstopping everything");
-    ExitCode::from(code)
 }

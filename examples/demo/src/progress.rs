@@ -32,7 +32,6 @@ impl Step {
         Self { bar, what: what.to_owned(), started: Instant::now() }
     }
 
-    /// Counts a completed part.
     pub fn advance(&self) {
         self.bar.inc(1);
     }

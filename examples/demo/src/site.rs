@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port, wait,
+    Client, Cluster, ClusterOptions, Counters, Distribution, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port,
+    wait,
 };
 use serde_json::json;
 
-use crate::counters::Counters;
 use crate::progress::Step;
 use crate::up;
 
@@ -28,7 +28,6 @@ const STATE_LIMIT: Duration = Duration::from_secs(60);
 const PROBES: usize = 64;
 const WORKERS: u32 = 2;
 
-/// The running cluster and Envoy.
 pub struct Site {
     pub cluster: Cluster,
     pub envoy: Envoy,
@@ -105,7 +104,6 @@ impl Site {
         Ok(())
     }
 
-    /// Stops Envoy and the nodes.
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await

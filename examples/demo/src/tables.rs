@@ -2,9 +2,10 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
+use indicatif::HumanCount;
 
-use crate::counters::{COORDINATOR, Upstream};
 use crate::demo::{Figures, Phase, Way};
+use crate::upstream::{COORDINATOR, Upstream};
 
 /// Returns the table of the traffic that the filter sent to each node.
 pub fn by_node(figures: &Figures) -> Table {
@@ -21,11 +22,11 @@ pub fn by_node(figures: &Figures) -> Table {
         table.add_row([Cell::new(phase.workload.name).add_attribute(Attribute::Bold)]);
         let mut total = Upstream::default();
         for node in &figures.nodes {
-            let upstream = phase.counters.upstream(node);
+            let upstream = Upstream::of(&phase.counters, node);
             total += upstream;
             table.add_row(upstream_row(node, upstream, phase.on_primaries.get(node).copied()));
         }
-        let coordinator = phase.counters.upstream(COORDINATOR);
+        let coordinator = Upstream::of(&phase.counters, COORDINATOR);
         if coordinator.batches > 0 {
             total += coordinator;
             table.add_row(upstream_row("not routed", coordinator, None));
@@ -69,7 +70,7 @@ pub fn compared(figures: &Figures) -> Table {
             right(bytes(filtered)),
             right(format!("{} times less", thousands(less))).fg(Color::Green),
         ]);
-        let batches: u64 = figures.nodes.iter().map(|node| phase.counters.upstream(node).batches).sum();
+        let batches: u64 = figures.nodes.iter().map(|node| Upstream::of(&phase.counters, node).batches).sum();
         table.add_row(vec![
             Cell::new("  bulk requests at the nodes"),
             right(thousands(u64::try_from(workload.requests.len()).unwrap_or(u64::MAX))),
@@ -83,7 +84,6 @@ pub fn compared(figures: &Figures) -> Table {
     table
 }
 
-/// Returns the notes on the tables.
 pub fn notes(figures: &Figures) -> String {
     format!(
         "Bytes between the nodes: the bytes that all nodes received from each other, by their own counters. They \
@@ -133,13 +133,5 @@ fn right(text: String) -> Cell {
 
 /// Formats `1234567` as `1,234,567`.
 fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }

@@ -1,9 +1,7 @@
 //! Runs the scripts in `k6/`, and starts the cluster and the Envoy that they need.
 
-mod activity;
 mod script;
 mod site;
 
-pub use activity::Activity;
 pub use script::Script;
-pub use site::Site;
+pub use site::{Site, activity};

@@ -7,8 +7,8 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use bulk_reshuffle_k6::{Script, Site};
-use bulk_reshuffle_stack::{FilterConfig, Profile, Tools};
+use bulk_reshuffle_k6::{Script, Site, activity};
+use bulk_reshuffle_stack::{Counters, FilterConfig, Profile, Tools};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,7 +48,7 @@ async fn run_on_site(tools: &Tools, script: &Script, results: &Path) -> Result<E
         _ = tokio::signal::ctrl_c() => bail!("interrupted; everything was stopped"),
     };
     let status = finish(command(script, &site.target(), results)).await?;
-    println!("\n  the filter: {}", site.activity().await?);
+    println!("\n  the filter: {}", activity(&Counters::read(&site.envoy).await?));
     site.stop().await?;
     Ok(status)
 }

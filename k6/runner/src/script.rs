@@ -14,7 +14,6 @@ pub struct Script {
 }
 
 impl Script {
-    /// Returns the names of all scripts in alphabetical order.
     pub fn names(tools: &Tools) -> Result<Vec<String>> {
         let folder = tools.root.join("k6");
         let files = folder.read_dir().with_context(|| format!("cannot read {}", folder.display()))?;

@@ -2,9 +2,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
-
-use crate::activity::Activity;
+use bulk_reshuffle_stack::{
+    Client, Cluster, ClusterOptions, Counters, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait,
+};
 
 const STATE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -12,7 +12,7 @@ const STATE_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Site {
     cluster: Cluster,
-    envoy: Envoy,
+    pub envoy: Envoy,
 }
 
 impl Site {
@@ -28,22 +28,10 @@ impl Site {
         Ok(site)
     }
 
-    /// Returns Envoy's URL for clients.
     pub fn target(&self) -> String {
         self.envoy.url("")
     }
 
-    /// Returns the Envoy with the filter.
-    pub fn envoy(&self) -> &Envoy {
-        &self.envoy
-    }
-
-    /// Reads the filter's counters.
-    pub async fn activity(&self) -> Result<Activity> {
-        Activity::read(&self.envoy).await
-    }
-
-    /// Stops Envoy and the nodes.
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await
@@ -60,4 +48,13 @@ impl Site {
         })
         .await
     }
+}
+
+/// Says what the filter has done, by the growth of its counters.
+pub fn activity(counters: &Counters) -> String {
+    let reasons: Vec<String> =
+        counters.passed_through().iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let passed = if reasons.is_empty() { "none".to_owned() } else { reasons.join(", ") };
+    let (merged, batches) = (counters.merged(), counters.sum("batches_total"));
+    format!("{merged} requests split and merged into {batches} batches, passed through: {passed}")
 }

@@ -25,12 +25,27 @@ pub enum Distribution {
     OpenSearch3,
 }
 
-/// The product, which determines the names of a server's files and classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Product {
-    OpenSearch,
-    Elasticsearch,
+/// The names of a product's files and classes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Product {
+    /// The prefix of the server's system properties.
+    pub(crate) prefix: &'static str,
+    /// The name of a node's settings file.
+    pub(crate) settings_file: &'static str,
+    pub(crate) main_class: &'static str,
 }
+
+const OPENSEARCH: Product = Product {
+    prefix: "opensearch",
+    settings_file: "opensearch.yml",
+    main_class: "org.opensearch.bootstrap.OpenSearch",
+};
+
+const ELASTICSEARCH: Product = Product {
+    prefix: "es",
+    settings_file: "elasticsearch.yml",
+    main_class: "org.elasticsearch.bootstrap.Elasticsearch",
+};
 
 /// The way to start a node's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,34 +72,30 @@ impl Distribution {
 
     /// Returns the name in `tests/tools/fetch.py`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Elasticsearch7_10 => "elasticsearch-7.10",
-            Self::Elasticsearch7_17 => "elasticsearch-7.17",
-            Self::Elasticsearch8 => "elasticsearch-8",
-            Self::Elasticsearch9 => "elasticsearch-9",
-            Self::OpenSearch1 => "opensearch-1",
-            Self::OpenSearch2 => "opensearch-2",
-            Self::OpenSearch3 => "opensearch-3",
-        }
+        self.names().0
     }
 
     /// Returns the name for people.
     pub fn title(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Elasticsearch7_10 => "Elasticsearch 7.10",
-            Self::Elasticsearch7_17 => "Elasticsearch 7.17",
-            Self::Elasticsearch8 => "Elasticsearch 8.19",
-            Self::Elasticsearch9 => "Elasticsearch 9.5",
-            Self::OpenSearch1 => "OpenSearch 1.3",
-            Self::OpenSearch2 => "OpenSearch 2.19",
-            Self::OpenSearch3 => "OpenSearch 3.8",
+            Self::Elasticsearch7_10 => ("elasticsearch-7.10", "Elasticsearch 7.10"),
+            Self::Elasticsearch7_17 => ("elasticsearch-7.17", "Elasticsearch 7.17"),
+            Self::Elasticsearch8 => ("elasticsearch-8", "Elasticsearch 8.19"),
+            Self::Elasticsearch9 => ("elasticsearch-9", "Elasticsearch 9.5"),
+            Self::OpenSearch1 => ("opensearch-1", "OpenSearch 1.3"),
+            Self::OpenSearch2 => ("opensearch-2", "OpenSearch 2.19"),
+            Self::OpenSearch3 => ("opensearch-3", "OpenSearch 3.8"),
         }
     }
 
     pub(crate) fn product(self) -> Product {
         match self {
-            Self::OpenSearch1 | Self::OpenSearch2 | Self::OpenSearch3 => Product::OpenSearch,
-            _ => Product::Elasticsearch,
+            Self::OpenSearch1 | Self::OpenSearch2 | Self::OpenSearch3 => OPENSEARCH,
+            _ => ELASTICSEARCH,
         }
     }
 
@@ -165,32 +176,6 @@ impl FromStr for Distribution {
         match Self::ALL.into_iter().find(|distribution| distribution.name() == name) {
             Some(distribution) => Ok(distribution),
             None => bail!("unknown search server {name}: use one of {}", Self::ALL.map(Self::name).join(", ")),
-        }
-    }
-}
-
-impl Product {
-    /// Returns the prefix of the server's system properties.
-    pub(crate) fn prefix(self) -> &'static str {
-        match self {
-            Self::OpenSearch => "opensearch",
-            Self::Elasticsearch => "es",
-        }
-    }
-
-    /// Returns the name of a node's settings file.
-    pub(crate) fn settings_file(self) -> &'static str {
-        match self {
-            Self::OpenSearch => "opensearch.yml",
-            Self::Elasticsearch => "elasticsearch.yml",
-        }
-    }
-
-    /// Returns the server's main class.
-    pub(crate) fn main_class(self) -> &'static str {
-        match self {
-            Self::OpenSearch => "org.opensearch.bootstrap.OpenSearch",
-            Self::Elasticsearch => "org.elasticsearch.bootstrap.Elasticsearch",
         }
     }
 }

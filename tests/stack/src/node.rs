@@ -86,7 +86,7 @@ impl Node {
         settings.extend(options.settings.clone());
         let config = folder.join("config");
         // JSON is valid YAML.
-        fs::write(config.join(options.distribution.product().settings_file()), Value::Object(settings).to_string())?;
+        fs::write(config.join(options.distribution.product().settings_file), Value::Object(settings).to_string())?;
         if options.distribution.launch() != Launch::Direct {
             let flags = [options.jvm_flags().join("\n"), "-Djava.io.tmpdir=${ES_TMPDIR}\n".into()].join("\n");
             fs::write(config.join("jvm.options"), flags)?;
@@ -123,7 +123,7 @@ impl Node {
             .arg(flag("-XX:ErrorFile=", &self.folder.join("logs/jvm_error.log")))
             .arg("-cp")
             .arg(workspace.server.join("lib/*"))
-            .arg(product.main_class())
+            .arg(product.main_class)
             // Elasticsearch 7.17 does not start without this folder.
             .env("LIBFFI_TMPDIR", self.folder.join("tmp"))
             .current_dir(&self.folder);
@@ -165,7 +165,7 @@ impl Node {
     }
 
     fn folders(&self, product: Product, workspace: &Workspace) -> [OsString; 2] {
-        let property = |name: &str, folder: &Path| flag(&format!("-D{}.path.{name}=", product.prefix()), folder);
+        let property = |name: &str, folder: &Path| flag(&format!("-D{}.path.{name}=", product.prefix), folder);
         [property("home", &workspace.server), property("conf", &self.folder.join("config"))]
     }
 }

@@ -8,9 +8,7 @@ use tempfile::TempDir;
 /// The time limit of a run, which is generous even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// A completed run of a script.
 pub struct Run {
-    /// k6's exit code.
     pub code: Option<i32>,
     /// k6's standard output and standard error.
     pub output: String,
@@ -18,7 +16,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs a script with these parameters.
     pub async fn of<'a>(
         tools: &Tools,
         script: &str,
@@ -34,8 +31,6 @@ impl Run {
         Self { code: ended.status.code(), output: String::from_utf8(output).unwrap(), results }
     }
 
-    /// Returns a figure from the summary file.
-    #[allow(dead_code, reason = "not every test uses figures")]
     pub fn figure(&self, metric: &str, statistic: &str) -> u64 {
         let summary = std::fs::read(self.results.path().join("run.json")).unwrap();
         let summary: Value = serde_json::from_slice(&summary).unwrap();
@@ -43,8 +38,6 @@ impl Run {
         value.as_f64().unwrap_or_else(|| panic!("no {statistic} of {metric}\n{}", self.output)) as u64
     }
 
-    /// Returns the HTML report.
-    #[allow(dead_code, reason = "not every test uses the report")]
     pub fn report(&self) -> String {
         std::fs::read_to_string(self.results.path().join("run.html")).unwrap()
     }

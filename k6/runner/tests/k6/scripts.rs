@@ -1,13 +1,11 @@
 //! Tests of every script, with small parameters, against a real cluster behind a real Envoy with the filter.
 
-mod run;
-
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use bulk_reshuffle_e2e::check_filter;
-use bulk_reshuffle_k6::{Script, Site};
-use bulk_reshuffle_stack::{FilterConfig, Profile, Tools};
+use bulk_reshuffle_k6::{Script, Site, activity};
+use bulk_reshuffle_stack::{Counters, FilterConfig, Profile, Tools};
 use serde_json::json;
 
 use crate::run::Run;
@@ -80,13 +78,13 @@ async fn every_script_accepts_every_answer() {
     for case in CASES {
         case.check(&tools, &site).await;
     }
-    check_filter(site.envoy()).await.unwrap();
+    check_filter(&site.envoy).await.unwrap();
     site.stop().await.unwrap();
 }
 
 impl Case {
     async fn check(&self, tools: &Tools, site: &Site) {
-        let before = site.activity().await.unwrap();
+        let before = Counters::read(&site.envoy).await.unwrap();
         let parameters = [("WARM_UP", "0")].iter().chain(self.parameters);
         let run = Run::of(tools, self.script, &site.target(), parameters.copied()).await;
         println!("{}", run.output);
@@ -108,12 +106,12 @@ impl Case {
             assert!(run.report().contains("<title>k6 report"), "the report is missing");
         }
 
-        let activity = site.activity().await.unwrap().since(&before);
-        println!("  the filter: {activity}");
+        let counters = Counters::read(&site.envoy).await.unwrap().since(&before);
+        println!("  the filter: {}", activity(&counters));
         let requests = run.figure("bulk_duration", "count");
-        let passed: u64 = activity.passed_through.values().sum();
+        let passed: u64 = counters.passed_through().values().sum();
         let introduction = 1;
-        assert_eq!(activity.merged + passed, introduction + requests, "the filter must count every request");
-        assert!(activity.merged > 0, "nothing was split");
+        assert_eq!(counters.merged() + passed, introduction + requests, "the filter must count every request");
+        assert!(counters.merged() > 0, "nothing was split");
     }
 }

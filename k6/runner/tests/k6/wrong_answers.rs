@@ -1,7 +1,5 @@
 //! Tests that the scripts can fail: a scripted node returns every kind of wrong answer.
 
-mod run;
-
 use std::collections::BTreeSet;
 
 use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, Items, Reaction, Recorded};

@@ -1,0 +1,5 @@
+//! Tests of the k6 scripts. They need k6, which takes a minute to compile: `make test-k6`.
+
+mod run;
+mod scripts;
+mod wrong_answers;
