@@ -52,16 +52,21 @@ fn check_places(answer: &Answer, input: &[u8]) {
     }
 }
 
-fn check_reply(answer: &Answer) {
+/// Returns the part of a reply with all items of an answer that a client requests, built item by item.
+pub(crate) fn reply(answer: &Answer, filter_path: &FilterPath, errors: bool) -> Vec<u8> {
     let Answer { took, ingest_took, errors_first, .. } = *answer;
-    let head = ReplyHead { took, ingest_took, errors: false, errors_first };
-    let everything = FilterPath::default();
+    let head = ReplyHead { took, ingest_took, errors, errors_first };
     let bytes = answer.items.iter().map(|item| answer.text(item).len()).sum();
-    let mut reply = Reply::new(head, &everything, answer.items.len(), bytes);
+    let mut reply = Reply::new(head, filter_path, answer.items.len(), bytes);
     for item in &answer.items {
         reply.item(|to| to.extend_from_slice(answer.text(item)));
     }
-    let body = reply.finish();
+    reply.finish()
+}
+
+fn check_reply(answer: &Answer) {
+    let Answer { took, ingest_took, errors_first, .. } = *answer;
+    let body = reply(answer, &FilterPath::default(), false);
     assert_eq!(body.capacity(), body.len(), "a reply takes more memory than it has bytes");
     let again = Answer::read(body, answer.items.len()).expect("a reply is not a bulk answer");
     let texts = |answer: &Answer| answer.items.iter().map(|item| answer.text(item).to_vec()).collect::<Vec<_>>();

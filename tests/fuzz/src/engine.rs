@@ -1,12 +1,9 @@
-use std::io::Write;
 use std::time::Duration;
 
 use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::Response;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
-use crate::pieces::line;
+use crate::pieces::{gzip, line};
 use crate::run::Run;
 
 /// The configuration for inputs whose first line is not one.
@@ -52,8 +49,8 @@ fn happen(run: &mut Run, event: &[u8]) {
         Some(b'h') => head(run, rest),
         Some(b'd') => run.data(one, text(rest), false),
         Some(b'l') => run.data(one, text(rest), true),
-        Some(b'z') => run.data(one, zip(&text(rest)), false),
-        Some(b'b') => run.data(one, zip(&text(rest).repeat(1000)), false),
+        Some(b'z') => run.data(one, gzip(&text(rest)), false),
+        Some(b'b') => run.data(one, gzip(&text(rest).repeat(1000)), false),
         Some(b'e') => run.trailers(one),
         Some(b'g') => run.gone(one),
         Some(b'w') => run.answer_well(one),
@@ -90,11 +87,6 @@ fn response(content_type: &str, rest: &[u8]) -> Response {
 
 fn text(rest: &[u8]) -> Vec<u8> {
     rest.iter().map(|byte| if *byte == b'|' { b'\n' } else { *byte }).collect()
-}
-
-fn zip(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("memory does not fail")
 }
 
 fn word(rest: &[u8]) -> (&[u8], &[u8]) {

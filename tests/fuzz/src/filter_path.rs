@@ -1,7 +1,8 @@
-use bulk_reshuffle::bulk::{Answer, FilterPath, Reply, ReplyHead};
+use bulk_reshuffle::bulk::{Answer, FilterPath};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use crate::answer::reply;
 use crate::pieces::line;
 
 /// The maximum depth of an answer that is compared with the reference.
@@ -40,18 +41,8 @@ fn check_reference(pattern: &str, filter_path: &FilterPath, value: &Value) {
 }
 
 fn check_reply(answer: &Answer, filter_path: &FilterPath) {
-    let reply = |filter_path: &FilterPath| {
-        let Answer { took, ingest_took, errors_first, .. } = *answer;
-        let head = ReplyHead { took, ingest_took, errors: true, errors_first };
-        let bytes = answer.items.iter().map(|item| answer.text(item).len()).sum();
-        let mut reply = Reply::new(head, filter_path, answer.items.len(), bytes);
-        for item in &answer.items {
-            reply.item(|to| to.extend_from_slice(answer.text(item)));
-        }
-        reply.finish()
-    };
-    let whole = reply(&FilterPath::default());
-    assert_eq!(Some(reply(filter_path)), filter_path.apply(&whole));
+    let whole = reply(answer, &FilterPath::default(), true);
+    assert_eq!(Some(reply(answer, filter_path, true)), filter_path.apply(&whole));
 }
 
 fn depth(value: &Value) -> usize {

@@ -1,11 +1,9 @@
-use std::io::{Read, Write};
+use std::io::Read;
 
 use bulk_reshuffle::bulk::{InflateError, Inflater};
-use flate2::Compression;
 use flate2::bufread::GzDecoder;
-use flate2::write::GzEncoder;
 
-use crate::pieces::cut;
+use crate::pieces::{cut, gzip};
 
 /// The maximum output for an input, in bytes.
 const ROOM: usize = 1 << 15;
@@ -51,9 +49,4 @@ fn reference(whole: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::new();
     decoder.by_ref().take(ROOM as u64 + 1).read_to_end(&mut plain).ok()?;
     (plain.len() <= ROOM && decoder.into_inner().is_empty()).then_some(plain)
-}
-
-fn gzip(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("writing to memory failed")
 }

@@ -1,3 +1,8 @@
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 /// Splits off the first line of an input. Each of its bytes is the size of a piece, repeated as needed, into which the
 /// rest is cut. Without any sizes the rest stays whole.
 pub fn cut(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
@@ -21,4 +26,10 @@ pub fn line(input: &[u8]) -> (&[u8], &[u8]) {
         Some(end) => (&input[..end], &input[end + 1..]),
         None => (input, &[]),
     }
+}
+
+/// Compresses a body, independently of the filter.
+pub fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("writing to memory failed")
 }
