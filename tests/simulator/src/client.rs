@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use crate::scenario::Scenario;
 
 /// A request as its client sends it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Client {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The headers that distinguish callers. They are recorded when the request is generated, not derived from its

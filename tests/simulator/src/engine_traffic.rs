@@ -6,7 +6,7 @@ use crate::scenario::Settings;
 use crate::violation::{Promise, Violation};
 
 /// The traffic of one engine, with the times since when something else could have left.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EngineTraffic {
     /// The settings that the engine should follow.
     pub settings: Settings,
@@ -173,17 +173,7 @@ impl Returns {
 impl EngineTraffic {
     /// Creates the traffic of an engine that has sent nothing, and whose settings may change or not.
     pub fn new(settings: Settings, is_fixed: bool) -> Self {
-        Self {
-            settings,
-            is_fixed,
-            by_upstream: BTreeMap::new(),
-            by_identity: BTreeMap::new(),
-            by_caller: BTreeMap::new(),
-            left: Vec::new(),
-            durations: BTreeMap::new(),
-            may_be_apart: false,
-            is_slow_known: [false; 2],
-        }
+        Self { settings, is_fixed, ..Self::default() }
     }
 
     pub fn class(&self, key: &Key) -> Class {

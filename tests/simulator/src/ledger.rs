@@ -12,7 +12,7 @@ use crate::violation::{Promise, Violation};
 
 /// The observed history of each request, operation and call, from outside the engine. Each new event is checked against
 /// it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ledger {
     /// The requests by number.
     pub requests: Vec<Request>,
@@ -38,7 +38,7 @@ pub struct Ledger {
 
 pub type CallKey = (usize, CallId);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Request {
     pub client: Client,
     pub engine: usize,
@@ -58,9 +58,10 @@ pub struct Request {
     pub shares: BTreeSet<Destination>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
     /// Its client has not sent it yet.
+    #[default]
     Future,
     /// It is being read, held or in flight.
     Here,
@@ -101,17 +102,13 @@ impl Ledger {
         let traffic =
             scenario.settings.iter().map(|settings| EngineTraffic::new(settings.clone(), scenario.disturbances == 0));
         let mut ledger = Self {
-            requests: Vec::new(),
             operations: operations.into_iter().map(Sent::new).collect(),
-            calls: BTreeMap::new(),
             traffic: traffic.collect(),
-            missing: BTreeSet::new(),
             punctual: scenario.punctual,
             disturbed: scenario.disturbances > 0,
             redirects: scenario.disturbances > 0,
-            made_ids: BTreeMap::new(),
-            callers: Vec::new(),
             slow: scenario.slow,
+            ..Self::default()
         };
         clients.into_iter().for_each(|client| ledger.add(client));
         ledger
@@ -124,18 +121,7 @@ impl Ledger {
         if caller == self.callers.len() {
             self.callers.push(client.key.clone());
         }
-        self.requests.push(Request {
-            client,
-            engine: 0,
-            caller,
-            stage: Stage::Future,
-            fed: 0,
-            headers_gone: false,
-            was_suspected: false,
-            let_go: None,
-            complete: None,
-            shares: BTreeSet::new(),
-        });
+        self.requests.push(Request { client, caller, ..Request::default() });
     }
 
     /// Returns a known request.

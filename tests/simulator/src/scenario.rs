@@ -54,7 +54,7 @@ pub struct Scenario {
 }
 
 /// A shard for which a node takes much longer than for the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slow {
     /// The index and the number of the shard.
     pub shard: (&'static str, u32),
@@ -87,7 +87,7 @@ pub enum Sharing {
 
 /// The settings of an engine: the fields of the configuration in [`Settings::json`], times in milliseconds, sizes in
 /// bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     pub early_release: bool,
     pub gather: u64,
