@@ -14,8 +14,8 @@ TEST      = cargo test --workspace
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
-ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile large_state manifests matrix \
-            observability package pages parsers registry replicas reproducible scripts walk writers wrong_answers
+ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile k6 manifests matrix \
+            observability package pages parsers registry replicas reproducible walk writers
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -27,7 +27,7 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-parsers test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-settings bench-core bench-vm bench-instructions bench-state bench-growth help tools lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-parsers test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help tools lint forced-trap clean
 
 ##@ To try the filter
 
@@ -182,8 +182,8 @@ test-image: tools build ## push the image to a registry, pull it as Istio does, 
 
 test-k6: tools build ## run every k6 script with small numbers; none may accept a wrong answer
 	@python3 tests/tools/fetch.py k6
-	@$(TEST) --test wrong_answers
-	@$(TEST) --test scripts -- --nocapture
+	@$(TEST) --test k6 -- wrong_answers::
+	@$(TEST) --test k6 -- --nocapture scripts::
 
 sim: ## simulate the engine with random events in virtual time
 ## SEEDS=20000  number of runs
@@ -227,37 +227,28 @@ bench: tools build ## compare the filter, plain Envoy and direct writes, in pair
 ## OUT=k6/results/...  folder for the report
 ## ENVOY_WORKERS=1  threads of each Envoy
 ## BASE_WASM=...  another build of the filter, for the target `base`
+## SWEEP=true  compare other values of each setting with the shipped ones instead
 	@$(if $(CLUSTER),python3 tests/tools/fetch.py servers)
 	@cargo run --release --package bulk-reshuffle-bench --bin bulk-reshuffle-bench
 
-bench-settings: tools build ## compare other values of each setting with the shipped ones, in pairs
-## WORKLOADS=... ROUNDS=5 SECONDS=5  as above
-	@cargo run --release --package bulk-reshuffle-bench --bin bulk-reshuffle-bench -- --sweep
-
-bench-core: ## measure each part of core's work for a request
-	@cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench core
-
-bench-vm: tools ## measure the same natively and inside Envoy's V8, in one table
+bench-core: tools ## measure each part of core's work for a request, natively and in Envoy's V8
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo rustc --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-bench --no-default-features \
 		--lib --crate-type cdylib
 	@ROUTINES_WASM=$(abspath $(COMPILED))/wasm32-wasip1/wasm/bulk_reshuffle_bench.wasm \
-		cargo bench --quiet --package bulk-reshuffle-bench --bench envoy_vm
+		cargo bench --quiet --package bulk-reshuffle-bench --bench core
 
 bench-instructions: ## count the instructions of the same with valgrind, and enforce limits
 ## RENEW=1  turn these counts into the limits
 	@python3 tests/tools/fetch.py valgrind
 	@RENEW=$(RENEW) cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench instructions
 
-bench-state: tools build ## measure the cost of a state of 10,000 indices, natively and in Envoy
-	@cargo bench --quiet --package bulk-reshuffle-bench --no-default-features --bench large_state
-	@$(TEST) --test limits -- --nocapture a_table_takes
-	@$(TEST) --test large_state -- --nocapture
-
-bench-growth: tools build ## measure a document's cost with many nodes, shards and waiting requests
+bench-size: tools build ## measure what many indices, nodes, shards and waiting requests cost
+## PART=state  only the state of many indices; or growth: only a document's cost
 ## ROUNDS=5  measurements of each case
 ## SCALE=20  times the 1,000 requests of one document, or the 10 of 1,000
-	@cargo run --quiet --release --package bulk-reshuffle-bench --bin bulk-reshuffle-growth
+	@$(TEST) --test limits -- --nocapture a_table_takes
+	@cargo run --quiet --profile bench --package bulk-reshuffle-bench --bin bulk-reshuffle-size
 
 ##@ For the rest
 

@@ -1,4 +1,4 @@
-//! Measures the routines inside Envoy's V8, and writes the results to Envoy's log: `make bench-vm`.
+//! Measures the routines inside Envoy's V8, and writes the results to Envoy's log: `make bench-core`.
 //!
 //! Each tick measures one of them, so that no callback blocks Envoy for long.
 

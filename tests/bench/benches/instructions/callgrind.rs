@@ -11,7 +11,6 @@ pub struct Callgrind {
     folder: PathBuf,
 }
 
-/// The root of the checkout.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The argument before the subject when this program runs under valgrind.
@@ -21,7 +20,6 @@ const RUN: &str = "--run";
 const WARM_UP: usize = 2;
 
 impl Callgrind {
-    /// Finds valgrind.
     pub fn find() -> Self {
         let version = valgrind().arg("--version").stdout(Stdio::null()).status();
         assert!(version.is_ok(), "valgrind is missing: run `python3 tests/tools/fetch.py valgrind` first");
@@ -30,12 +28,10 @@ impl Callgrind {
         Self { folder: folder.canonicalize().expect("the folder") }
     }
 
-    /// Returns the folder of the profiles.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Counts the instructions of one run.
     pub fn count(&self, subject: &Subject) -> u64 {
         let profile = self.folder.join(format!("{}.out", subject.arguments().join("-")).replace([' ', ',', ';'], "-"));
         let status = valgrind()

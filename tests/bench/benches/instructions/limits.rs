@@ -14,7 +14,6 @@ struct Row {
     instructions: f64,
 }
 
-/// The file that holds the limits.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions/limits.txt");
 
 /// The fraction by which a count may exceed its limit. Another compiler or C library also changes counts.
@@ -34,7 +33,6 @@ const HEAD: &str = "\
 const COMPILER: &str = "# counted with ";
 
 impl Limits {
-    /// Reads the limits from the file.
     pub fn read() -> Self {
         let text = text();
         let rows = text.lines().filter_map(|line| {
@@ -45,7 +43,6 @@ impl Limits {
         Self(rows.collect())
     }
 
-    /// Writes these counts to the file as the new limits.
     pub fn write(&self) {
         let line = |row: &Row| format!("{} | {} | {:.1}\n", row.subject, row.case, row.instructions);
         let lines: String = self.0.iter().map(line).collect();

@@ -44,17 +44,14 @@ impl LargeCluster {
         Self { nodes, shards, names, numbers, version: 1, versions: vec![1; indices] }
     }
 
-    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Returns the number of primaries.
     pub fn shards(&self) -> usize {
         self.names.len() * self.shards
     }
 
-    /// Returns the names of the indices.
     pub fn names(&self) -> &[String] {
         &self.names
     }

@@ -15,9 +15,7 @@ pub struct Worker {
     upstreams: Upstreams,
     shelf: Shelf,
     now: Time,
-    /// The latest table.
     pub table: Option<Rc<RoutingTable>>,
-    /// The events of the polls.
     pub events: Vec<PollEvent>,
 }
 

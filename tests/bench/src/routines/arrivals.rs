@@ -26,7 +26,6 @@ pub struct Arrivals {
     pub interval: Option<Duration>,
 }
 
-/// The resulting batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Batches {
     /// The average number of requests in a batch.
@@ -53,7 +52,6 @@ impl Arrivals {
         }
     }
 
-    /// Simulates the requests with the engine.
     pub fn simulated(&self) -> Batches {
         let cluster = Cluster { nodes: self.nodes, indices: 1, shards: self.nodes };
         let config = match self.interval {

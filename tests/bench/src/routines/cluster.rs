@@ -9,7 +9,6 @@ pub struct Cluster {
     pub nodes: usize,
     /// The number of indices. Their primaries are on the nodes round robin.
     pub indices: usize,
-    /// The number of primaries of each index.
     pub shards: usize,
 }
 

@@ -5,7 +5,6 @@ use super::Load;
 /// The default index of documents.
 pub const INDEX: &str = "logs-app";
 
-/// Returns the name of an index.
 pub fn index(number: usize) -> String {
     if number == 0 { INDEX.to_owned() } else { format!("{INDEX}-{number}") }
 }
@@ -46,7 +45,6 @@ const WORDS: &[&str] = &[
     "zone",
 ];
 
-/// Returns the number of an index.
 pub fn index_number(name: &str) -> usize {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }

@@ -5,7 +5,6 @@ use super::Cluster;
 pub struct Case {
     /// The value of the growing quantity.
     pub name: &'static str,
-    /// The cluster.
     pub cluster: Cluster,
     /// The number of simultaneous requests.
     pub requests: usize,

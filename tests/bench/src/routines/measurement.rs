@@ -3,14 +3,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Load, ROUTINES, Routine};
+use super::{Load, Make, ROUTINES, Reading, Routine};
 
 /// The duration of a routine's run. Its text is a log line that [`find`](Self::find) parses.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The routine's name.
     pub routine: String,
-    /// The load.
     pub load: Load,
     /// The bytes that a run processes: see [`Routine::bytes`].
     pub bytes: usize,
@@ -29,15 +27,22 @@ const TIME: Duration = Duration::from_millis(500);
 /// The minimum number of runs.
 const RUNS: usize = 5;
 
+/// Routines whose time alone is of interest: reading the smallest and the largest chunks that Envoy passes in.
+const OTHERS: &[(&str, Make)] = &[
+    ("reading chunks of 16 KiB", |load| Box::new(Reading::new(load, 16 << 10))),
+    ("reading chunks of 64 KiB", |load| Box::new(Reading::new(load, 64 << 10))),
+];
+
 impl Measurement {
     /// Returns the number of all measurements.
     pub fn count() -> usize {
-        ROUTINES.len() * Load::all().count()
+        (ROUTINES.len() + OTHERS.len()) * Load::all().count()
     }
 
     /// Takes the measurement with this number.
     pub fn take(number: usize) -> Option<Self> {
-        let all = ROUTINES.iter().flat_map(|routine| Load::all().map(move |load| (routine, load)));
+        let routines = ROUTINES.iter().chain(OTHERS);
+        let all = routines.flat_map(|routine| Load::all().map(move |load| (routine, load)));
         let ((name, make), load) = all.into_iter().nth(number)?;
         let mut routine = make(load);
         let runs = runs(routine.as_mut());

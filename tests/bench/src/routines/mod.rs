@@ -4,30 +4,24 @@
 mod answering;
 mod arrivals;
 mod cluster;
-mod cutting;
 pub mod documents;
 mod driver;
 mod growth;
-mod inflating;
 mod load;
-mod looking_up;
 mod measurement;
 pub mod node_answer;
-mod reading;
+mod parts;
 mod serving;
 mod splitting;
 
 pub use answering::Answering;
 pub use arrivals::{Arrivals, Batches};
 pub use cluster::Cluster;
-pub use cutting::Cutting;
 pub use driver::Driver;
 pub use growth::{Case, SERIES, Series};
-pub use inflating::Inflating;
 pub use load::Load;
-pub use looking_up::LookingUp;
 pub use measurement::Measurement;
-pub use reading::Reading;
+pub use parts::{Cutting, Inflating, LookingUp, Reading};
 pub use serving::Serving;
 pub use splitting::Splitting;
 

@@ -12,7 +12,6 @@ use crate::conditions::Conditions;
 use crate::load::{self, Limits};
 use crate::measurement::Measurement;
 use crate::options::Options;
-use crate::progress;
 use crate::report;
 use crate::requests::Requests;
 use crate::results::Results;
@@ -20,7 +19,6 @@ use crate::site::Site;
 use crate::summary::Summary;
 use crate::workload::Workload;
 
-/// Compares the filter with the other ways to the cluster.
 pub async fn run(options: &Options) -> Result<ExitCode> {
     let tools = Tools::find()?;
     let mut bench = Bench::start(&tools, options.clone()).await?;
@@ -90,7 +88,7 @@ impl Bench {
         let mut measurements = Vec::new();
         for round in 1..=self.options.rounds {
             for measured in self.round(workload, round, &mut requests, limits).await? {
-                eprintln!("{}", progress::line(&measured));
+                eprintln!("{measured}");
                 measurements.push(measured);
             }
         }

@@ -1,15 +1,15 @@
-//! The charts of a run.
+//! The charts of a run: for each workload a group of marks, each a point with a line for its range.
 
 use std::path::Path;
 
-use anyhow::Result;
-use plotters::style::RGBColor;
+use anyhow::{Result, anyhow};
+use bulk_reshuffle_bench::tables::{Spread, number};
+use plotters::coord::Shift;
+use plotters::prelude::*;
 
-use crate::chart::{Chart, Mark, Series};
 use crate::goal::{Bound, GOALS, Goal};
 use crate::metric::Metric;
 use crate::options::Options;
-use crate::spread::Spread;
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -47,7 +47,7 @@ fn ratios<'a>(options: &'a Options, summary: Summary) -> Chart<'a> {
         Series { title: format!("filter ÷ {}", other.title()), color: color(other), marks }
     });
     Chart {
-        title: "docs/s: the filter's divided by others', medians and extremes of the rounds",
+        title: "docs/s: the filter's divided by others', medians and extremes of the rounds".to_owned(),
         workloads: &options.workloads,
         series: series.collect(),
         wanted: wanted(&options.workloads),
@@ -64,7 +64,7 @@ fn latency<'a>(options: &'a Options, summary: Summary) -> Chart<'a> {
         Series { title: target.title().to_owned(), color: color(*target), marks }
     });
     Chart {
-        title: "latency in ms: p50, and a line up to p99",
+        title: "latency in ms: p50, and a line up to p99".to_owned(),
         workloads: &options.workloads,
         series: series.collect(),
         wanted: Vec::new(),
@@ -108,5 +108,183 @@ fn color(target: Target) -> RGBColor {
         Target::Plain => RGBColor(230, 126, 34),
         Target::Base => RGBColor(142, 68, 173),
         Target::Filter => RGBColor(39, 145, 80),
+    }
+}
+
+const SIZE: (u32, u32) = (880, 380);
+const FONT: &str = "sans-serif";
+const TEXT: i32 = 13;
+
+/// The width of one workload's marks, as a fraction of the distance between workloads.
+const GROUP: f64 = 0.66;
+/// The width of the line for a wanted value: a little more than the marks.
+const WANTED: f64 = 0.8;
+
+/// The width of the legend, as a fraction of the workloads' width.
+const LEGEND: f64 = 0.25;
+
+/// A chart with a logarithmic scale.
+pub struct Chart<'a> {
+    /// The title above the chart.
+    pub title: String,
+    /// The workloads, from left to right.
+    pub workloads: &'a [Workload],
+    /// The series, in the order of the legend.
+    pub series: Vec<Series>,
+    /// The wanted values of the first series, each with the position of its workload.
+    pub wanted: Vec<(usize, f64)>,
+}
+
+/// Marks of one colour.
+pub struct Series {
+    /// The title in the legend.
+    pub title: String,
+    /// The colour of the marks.
+    pub color: RGBColor,
+    /// The marks, at most one for each workload.
+    pub marks: Vec<Mark>,
+}
+
+/// A point, and the range of its line. All values are above 0.
+pub struct Mark {
+    /// The workload's position.
+    pub place: usize,
+    /// The start of the line.
+    pub low: f64,
+    /// The value that is printed beside it.
+    pub point: f64,
+    /// The end of the line.
+    pub high: f64,
+}
+
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl Chart<'_> {
+    /// Writes the chart as SVG. Writes nothing if it is empty.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let Some(range) = self.range() else { return Ok(()) };
+        let root = SVGBackend::new(path, SIZE).into_drawing_area();
+        self.draw(&root, range).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
+    }
+
+    fn draw(&self, root: &DrawingArea<SVGBackend, Shift>, (low, high): (f64, f64)) -> Drawn {
+        root.fill(&WHITE)?;
+        let count = self.workloads.len();
+        let left = -0.5;
+        let right = left + count as f64 * (1.0 + LEGEND);
+        let mut chart = ChartBuilder::on(root)
+            .caption(&self.title, (FONT, TEXT + 2))
+            .margin(10)
+            .x_label_area_size(40)
+            .y_label_area_size(60)
+            .build_cartesian_2d(left..right, (low..high).log_scale())?;
+        let name = |x: &f64| self.name(*x);
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_labels(count + 2)
+            .x_label_formatter(&name)
+            .y_label_formatter(&|y| number(*y))
+            .x_desc("documents per request × clients")
+            .label_style((FONT, TEXT))
+            .draw()?;
+        if !self.wanted.is_empty() {
+            let line = |(place, value): &(usize, f64)| {
+                let middle = *place as f64;
+                PathElement::new([(middle - WANTED / 2.0, *value), (middle + WANTED / 2.0, *value)], BLACK)
+            };
+            chart
+                .draw_series(self.wanted.iter().map(line))?
+                .label("wanted")
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLACK));
+        }
+        for (place, series) in self.series.iter().enumerate() {
+            let color = series.color;
+            let line = |mark: &Mark| {
+                let x = self.x(mark, place);
+                PathElement::new([(x, mark.low), (x, mark.high)], color.stroke_width(2))
+            };
+            chart.draw_series(series.marks.iter().map(line))?;
+            let point = |mark: &Mark| {
+                let text = (FONT, TEXT - 2).into_font().color(&color);
+                EmptyElement::at((self.x(mark, place), mark.point))
+                    + Circle::new((0, 0), 4, color.filled())
+                    + Text::new(number(mark.point), (7, -6), text)
+            };
+            chart
+                .draw_series(series.marks.iter().map(point))?
+                .label(&series.title)
+                .legend(move |(x, y)| Circle::new((x + 8, y), 4, color.filled()));
+        }
+        let mut legend = chart.configure_series_labels();
+        legend.position(SeriesLabelPosition::UpperRight).label_font((FONT, TEXT)).background_style(WHITE);
+        legend.draw()?;
+        Ok(root.present()?)
+    }
+
+    /// Returns the name of the workload at a horizontal position, or nothing between two.
+    fn name(&self, x: f64) -> String {
+        let found = self.workloads.iter().enumerate().find(|(place, _)| (*place as f64 - x).abs() < 0.01);
+        found.map(|(_, workload)| workload.to_string()).unwrap_or_default()
+    }
+
+    /// Returns the horizontal position of a mark of the series with this number.
+    fn x(&self, mark: &Mark, series: usize) -> f64 {
+        let step = GROUP / self.series.len() as f64;
+        let first = (step - GROUP) / 2.0;
+        mark.place as f64 + first + step * series as f64
+    }
+
+    /// Returns the range of all values, with a margin.
+    fn range(&self) -> Option<(f64, f64)> {
+        let marks = self.series.iter().flat_map(|series| &series.marks);
+        let values = marks.flat_map(|mark| [mark.low, mark.high]).chain(self.wanted.iter().map(|(_, value)| *value));
+        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| {
+            Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+        })?;
+        Some((low * 0.8, high * 1.6))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(workloads: &[Workload]) -> Chart<'_> {
+        let marks = vec![Mark { place: 0, low: 1.0, point: 2.0, high: 12_345.0 }];
+        Chart {
+            title: "a title".to_owned(),
+            workloads,
+            series: vec![Series { title: "a series".into(), color: BLUE, marks }],
+            wanted: vec![(0, 3.0)],
+        }
+    }
+
+    #[test]
+    fn a_chart_names_its_workloads_and_series_and_writes_values_beside_points() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chart.svg");
+        let workloads = [1, 10, 100, 1_000, 10_000].map(|documents| Workload { documents, clients: 8 });
+        for count in 1..=workloads.len() {
+            chart(&workloads[..count]).write(&path).unwrap();
+            let svg = std::fs::read_to_string(&path).unwrap();
+            let texts: Vec<&str> = svg.lines().map(str::trim).filter(|line| !line.starts_with('<')).collect();
+            for text in ["a title", "a series", "wanted", "2.00"] {
+                assert!(texts.contains(&text), "no {text} in {texts:?}");
+            }
+            for (place, workload) in workloads.iter().enumerate() {
+                let found = texts.iter().filter(|text| **text == workload.to_string()).count();
+                assert_eq!(found, usize::from(place < count), "{workload} of {count} in {texts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_chart_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chart.svg");
+        Chart { title: String::new(), workloads: &[], series: Vec::new(), wanted: Vec::new() }.write(&path).unwrap();
+        assert!(!path.exists());
     }
 }

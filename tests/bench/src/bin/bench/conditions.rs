@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use procfs::{CpuInfo, Current, Meminfo};
 use serde::Serialize;
 
-use crate::machine::Machine;
 use crate::options::Options;
 use crate::site::Site;
 
@@ -16,11 +16,9 @@ use crate::site::Site;
 pub struct Conditions {
     /// The year, month and day, in UTC.
     pub date: String,
-    /// The machine that everything ran on.
     pub machine: Machine,
     /// The nodes' product and version.
     pub cluster: String,
-    /// Envoy's version.
     pub envoy: String,
     /// The commit of the checkout.
     pub filter: String,
@@ -56,5 +54,57 @@ fn commit(root: &Path) -> String {
     match String::from_utf8_lossy(&text).trim() {
         "" => "of an unknown commit".to_owned(),
         commit => format!("commit {commit}"),
+    }
+}
+
+/// The properties of a machine that affect its figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    cores: usize,
+    model: String,
+    gibibytes: u64,
+}
+
+impl Machine {
+    pub fn current() -> Result<Self> {
+        let processors = CpuInfo::current()?;
+        let model = processors.model_name(0).context("the kernel does not report the processor's model")?;
+        let memory = Meminfo::current()?.mem_total;
+        Ok(Self {
+            cores: processors.num_cores(),
+            model: model.split_whitespace().collect::<Vec<_>>().join(" "),
+            // The kernel reserves some memory, so that 24 GiB appear as 23.5.
+            gibibytes: (memory as f64 / f64::from(1 << 30)).ceil() as u64,
+        })
+    }
+
+    pub fn title(&self) -> String {
+        let Self { cores, model, gibibytes } = self;
+        format!("{cores} cores ({model}), {gibibytes} GiB")
+    }
+
+    /// Returns a description for a folder name: `2-amd-epyc-24gib`.
+    pub fn folder_name(&self) -> String {
+        let Self { cores, model, gibibytes } = self;
+        let words = format!("{cores} {model} {gibibytes}gib").to_lowercase();
+        let words = words.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join("-")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_named_after_cores_model_and_memory() {
+        let machine = Machine { cores: 8, model: "Intel(R) Xeon(R) CPU @ 2.20GHz".into(), gibibytes: 32 };
+        assert_eq!(machine.folder_name(), "8-intel-r-xeon-r-cpu-2-20ghz-32gib");
+        assert_eq!(machine.title(), "8 cores (Intel(R) Xeon(R) CPU @ 2.20GHz), 32 GiB");
+    }
+
+    #[test]
+    fn this_machine_has_a_name() {
+        assert!(!Machine::current().unwrap().folder_name().is_empty());
     }
 }

@@ -44,7 +44,6 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Starts from the first document.
     pub fn new(ids: Ids) -> Self {
         Self { ids, random: Rng::with_seed(1), made: 0 }
     }

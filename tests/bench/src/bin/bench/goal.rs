@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use bulk_reshuffle_bench::tables::Spread;
+
 use crate::metric::Metric;
-use crate::spread::Spread;
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -11,24 +12,18 @@ use crate::workload::Workload;
 /// A bound on the filter, compared with another target in the same run, for one workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Goal {
-    /// The workload.
     pub workload: Workload,
-    /// The quantity that is compared.
     pub metric: Metric,
     /// The target that the filter is compared with.
     pub other: Target,
-    /// The bound.
     pub bound: Bound,
 }
 
-/// A bound on a median.
+/// A bound on the median of the filter's value divided by the other's, or minus the other's.
 #[derive(Debug, Clone, Copy)]
 pub enum Bound {
-    /// The filter's value divided by the other's is at least this.
     RatioAtLeast(f64),
-    /// The filter's value divided by the other's is at most this.
     RatioAtMost(f64),
-    /// The filter's value minus the other's is at most this.
     DifferenceAtMost(f64),
 }
 
@@ -67,7 +62,6 @@ const THOUSANDS: Workload = Workload { documents: 1_000, clients: 8 };
 const LARGE: Workload = Workload { documents: 10_000, clients: 1 };
 const ALONE: Workload = Workload { documents: 1, clients: 1 };
 
-/// All goals, by workload.
 pub const GOALS: [Goal; 20] = [
     against_direct(SINGLE, Metric::Throughput, Bound::RatioAtLeast(4.0)),
     against_direct(SINGLE, Metric::ClusterCpu, Bound::RatioAtMost(0.2)),

@@ -14,7 +14,6 @@ use crate::requests::index_name;
 const GREEN_LIMIT: Duration = Duration::from_secs(60);
 const SHARDS: usize = 6;
 
-/// The name of the pipeline.
 const PIPELINE: &str = "bench";
 
 /// The default pipeline of every index. None moves a document, so that all targets write the same documents to the same
@@ -32,7 +31,6 @@ pub enum Pipeline {
 }
 
 impl Pipeline {
-    /// Creates it in the cluster.
     pub async fn create(self, client: &Client, base_url: &str) -> Result<()> {
         let processor = match self {
             Self::None => return Ok(()),
@@ -45,10 +43,8 @@ impl Pipeline {
     }
 }
 
-/// An index in the cluster.
 #[derive(Debug)]
 pub struct Index {
-    /// The number in its name.
     pub number: usize,
     url: String,
 }
@@ -83,14 +79,12 @@ impl Index {
         Ok(Self { number, url })
     }
 
-    /// Returns the number of its documents.
     pub async fn count(&self, client: &Client) -> Result<u64> {
         client.get_json(&format!("{}/_refresh", self.url)).await?;
         let count = client.get_json(&format!("{}/_count", self.url)).await?;
         count.get("count").and_then(Value::as_u64).context("no count")
     }
 
-    /// Deletes it with all documents.
     pub async fn delete(self, client: &Client) -> Result<()> {
         client.delete(&self.url).await?.ok().context("cannot delete an index")?;
         Ok(())

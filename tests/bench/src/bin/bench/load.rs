@@ -26,7 +26,6 @@ pub struct Limits {
     pub documents: u64,
 }
 
-/// The outcome of a load.
 #[derive(Debug)]
 pub struct Outcome {
     /// The time from the first request to the last answer.
@@ -74,7 +73,6 @@ pub async fn send(requests: &Rc<Requests>, clients: Vec<Client>, limits: Limits)
 
 struct Shared {
     requests: Rc<Requests>,
-    /// The number of requests to send.
     count: usize,
     deadline: Instant,
     state: RefCell<State>,

@@ -5,46 +5,35 @@
 //! [`bench::run`].
 
 mod bench;
-mod chart;
 mod charts;
 mod client;
 mod conditions;
-mod counters;
 mod documents;
 mod goal;
 mod index;
 mod load;
-mod machine;
 mod measurement;
 mod metric;
-mod number;
 mod options;
 mod processor_time;
-mod progress;
 mod report;
 mod requests;
-mod response_head;
 mod results;
 mod site;
-mod spread;
 mod summary;
 mod sweep;
 mod target;
-mod variant;
 mod workload;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
+use bulk_reshuffle_stack::ended_by_signal;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::options::Options;
-
-/// The exit code that shells report for a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 // The clients run on one thread, because the processor time that they take is missing elsewhere.
 #[tokio::main(flavor = "current_thread")]
@@ -54,7 +43,7 @@ async fn main() -> ExitCode {
     let outcome = tokio::select! {
         outcome = clients.run_until(run(&options)) => outcome,
         // Dropping the unfinished run stops all processes that it started.
-        () = ended_by_signal() => return ExitCode::from(INTERRUPTED),
+        code = ended_by_signal() => return code,
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -65,18 +54,6 @@ async fn main() -> ExitCode {
 async fn run(options: &Options) -> Result<ExitCode> {
     raise_file_limit()?;
     if options.sweep { sweep::run(options).await } else { bench::run(options).await }
-}
-
-async fn ended_by_signal() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    eprintln!("\nstopping everything");
 }
 
 /// Raises the limit of open files for this process and Envoy as far as the system allows.

@@ -1,9 +1,13 @@
 //! One measurement: a workload, sent to one target for a while.
 
+use std::fmt;
+
+use bulk_reshuffle_bench::tables::number;
+use bulk_reshuffle_stack::Counters;
 use serde::Serialize;
 
-use crate::counters::Counters;
 use crate::load::Outcome;
+use crate::metric::Metric;
 use crate::site::Reading;
 use crate::target::Target;
 use crate::workload::Workload;
@@ -11,38 +15,50 @@ use crate::workload::Workload;
 /// The recorded values: sums, and times in the units that their names state.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Measurement {
-    /// The workload.
     pub workload: Workload,
     /// The number of the round, from 1.
     pub round: usize,
-    /// The target.
     pub target: Target,
     /// The time from the first request to the last answer.
     pub seconds: f64,
-    /// The number of answered requests.
     pub requests: u64,
-    /// The number of requests with an error.
     pub failed: u64,
     /// The number of documents in the successful requests.
     pub documents: u64,
-    /// The median latency.
     pub p50_ms: f64,
-    /// The 99th percentile of the latencies.
     pub p99_ms: f64,
-    /// The longest latency.
     pub max_ms: f64,
-    /// The processor time of all nodes.
     pub cluster_cpu_seconds: f64,
     /// The processor time of the target's Envoy, if it has one.
     pub envoy_cpu_seconds: Option<f64>,
-    /// The processor time of the clients.
     pub client_cpu_seconds: f64,
     /// The processor time of everything else on the machine, including kernel threads.
     pub other_cpu_seconds: f64,
     /// The bytes that the nodes received from each other.
     pub bytes_between_nodes: u64,
-    /// The filter's counters.
-    pub filter: Option<Counters>,
+    /// What the filter did, if the target has it.
+    pub filter: Option<FilterCounts>,
+}
+
+/// The growth of the filter's counters.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct FilterCounts {
+    pub merged: u64,
+    pub passed_through: u64,
+    pub batches: u64,
+    /// The parts of requests in these batches.
+    pub batch_requests: u64,
+}
+
+impl From<Counters> for FilterCounts {
+    fn from(counters: Counters) -> Self {
+        Self {
+            merged: counters.merged(),
+            passed_through: counters.passed_through().values().sum(),
+            batches: counters.sum("batches_total"),
+            batch_requests: counters.sum("batch_requests_total"),
+        }
+    }
 }
 
 impl Measurement {
@@ -74,7 +90,30 @@ impl Measurement {
             client_cpu_seconds: client,
             other_cpu_seconds: (machine - cluster - envoy.unwrap_or_default() - client).max(0.0),
             bytes_between_nodes: after.bytes_between_nodes - before.bytes_between_nodes,
-            filter: target.has_filter().then(|| after.counters.since(before.counters)),
+            filter: target.has_filter().then(|| after.counters.since(&before.counters).into()),
         }
+    }
+}
+
+/// A line of progress. Processor time is shown as the number of busy processors.
+impl fmt::Display for Measurement {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let processors = |seconds: f64| seconds / self.seconds;
+        let metric = |metric: Metric| metric.of(self).map_or_else(|| "-".to_owned(), number);
+        write!(
+            formatter,
+            "{:>11}  round {:<2} {:6}  {:>8} docs/s  p50 {:>6} ms  p99 {:>6} ms  processors: nodes {:.2}, Envoy {:.2}, \
+             clients {:.2}, others {:.2}",
+            self.workload.to_string(),
+            self.round,
+            self.target,
+            metric(Metric::Throughput),
+            metric(Metric::P50),
+            metric(Metric::P99),
+            processors(self.cluster_cpu_seconds),
+            processors(self.envoy_cpu_seconds.unwrap_or_default()),
+            processors(self.client_cpu_seconds),
+            processors(self.other_cpu_seconds),
+        )
     }
 }

@@ -2,14 +2,11 @@
 
 use crate::measurement::Measurement;
 
-/// A quantity of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// The documents acknowledged per second.
     Throughput,
-    /// The median of the requests' latencies, in milliseconds.
     P50,
-    /// The 99th percentile of the requests' latencies, in milliseconds.
     P99,
     /// The processor time of all nodes per document, in microseconds.
     ClusterCpu,
@@ -17,9 +14,7 @@ pub enum Metric {
     EnvoyCpu,
     /// The processor time of all nodes and Envoy per document, in microseconds: the cost of a document on busy servers.
     ServerCpu,
-    /// The processor time of the clients per document, in microseconds.
     ClientCpu,
-    /// The bytes between the nodes per document.
     BytesBetweenNodes,
     /// The number of parts of requests in each of the filter's batches.
     RequestsPerBatch,
@@ -39,34 +34,28 @@ impl Metric {
         Self::RequestsPerBatch,
     ];
 
-    /// Returns the name without the unit, for ratios.
-    pub fn name(self) -> &'static str {
+    /// Returns the name, and what the name with the unit adds to it.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Throughput => "docs/s",
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::ClusterCpu => "cluster CPU",
-            Self::EnvoyCpu => "Envoy CPU",
-            Self::ServerCpu => "cluster and Envoy CPU",
-            Self::ClientCpu => "client CPU",
-            Self::BytesBetweenNodes => "bytes between nodes",
-            Self::RequestsPerBatch => "requests per batch",
+            Self::Throughput => ("docs/s", ""),
+            Self::P50 => ("p50", ", ms"),
+            Self::P99 => ("p99", ", ms"),
+            Self::ClusterCpu => ("cluster CPU", " per document, µs"),
+            Self::EnvoyCpu => ("Envoy CPU", " per document, µs"),
+            Self::ServerCpu => ("cluster and Envoy CPU", " per document, µs"),
+            Self::ClientCpu => ("client CPU", " per document, µs"),
+            Self::BytesBetweenNodes => ("bytes between nodes", " per document"),
+            Self::RequestsPerBatch => ("requests per batch", ""),
         }
     }
 
-    /// Returns the name with the unit.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Throughput => "docs/s",
-            Self::P50 => "p50, ms",
-            Self::P99 => "p99, ms",
-            Self::ClusterCpu => "cluster CPU per document, µs",
-            Self::EnvoyCpu => "Envoy CPU per document, µs",
-            Self::ServerCpu => "cluster and Envoy CPU per document, µs",
-            Self::ClientCpu => "client CPU per document, µs",
-            Self::BytesBetweenNodes => "bytes between nodes per document",
-            Self::RequestsPerBatch => "requests per batch",
-        }
+    pub fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    pub fn title(self) -> String {
+        let (name, rest) = self.words();
+        format!("{name}{rest}")
     }
 
     /// Returns the value, or `None` if the measurement does not have one.
@@ -96,11 +85,11 @@ impl Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Counters;
+    use crate::measurement::FilterCounts;
 
     #[test]
     fn quantities_are_per_document_or_second() {
-        let counters = Counters { batches: 4, batch_requests: 100, ..Counters::default() };
+        let counts = FilterCounts { batches: 4, batch_requests: 100, ..FilterCounts::default() };
         let measurement = Measurement {
             seconds: 2.0,
             documents: 1_000,
@@ -110,7 +99,7 @@ mod tests {
             envoy_cpu_seconds: Some(0.1),
             client_cpu_seconds: 0.2,
             bytes_between_nodes: 7_000,
-            filter: Some(counters),
+            filter: Some(counts),
             ..Measurement::default()
         };
         let found = Metric::ALL.map(|metric| metric.of(&measurement).unwrap());

@@ -65,7 +65,7 @@ pub struct Options {
 
     /// Compare the shipped configuration with the other relevant values of each setting instead. This determines
     /// targets, ids, settings and workers.
-    #[arg(long)]
+    #[arg(long, env = "SWEEP")]
     pub sweep: bool,
 
     /// Write the results to this folder; by default `k6/results/<date>-<machine>`.
@@ -74,7 +74,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the duration of each measurement.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{CellAlignment, Table};
+use bulk_reshuffle_bench::tables::{Spread, spread, table, thousands};
+use comfy_table::Table;
 
 use crate::conditions::Conditions;
 use crate::documents::Ids;
@@ -12,14 +12,11 @@ use crate::goal::GOALS;
 use crate::index::Pipeline;
 use crate::measurement::Measurement;
 use crate::metric::Metric;
-use crate::number::{spread, thousands};
 use crate::options::Options;
-use crate::spread::Spread;
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// The description of the method.
 pub const METHOD: &str = "\
 Each measurement writes to a new index and sends the same requests, generated before the clock starts. Each client keeps
 three connections open, to the three nodes or to Envoy, and sends one request at a time over them, round robin. In each
@@ -128,7 +125,6 @@ pub fn overview(options: &Options, summary: Summary) -> Table {
     table
 }
 
-/// Returns the table of goals.
 pub fn goals(summary: Summary) -> Table {
     let mut table = table(&["documents × clients", "", "compared with", "wanted", "reached", ""], 3);
     let mut last = None;
@@ -136,7 +132,7 @@ pub fn goals(summary: Summary) -> Table {
         let Some(reached) = goal.reached(summary) else { continue };
         table.add_row([
             named_once(goal.workload, &mut last),
-            goal.metric.title().to_owned(),
+            goal.metric.title(),
             goal.other.title().to_owned(),
             goal.bound.to_string(),
             spread(Some(reached)),
@@ -158,20 +154,9 @@ fn figures(options: &Options, summary: Summary) -> Table {
         for metric in Metric::ALL {
             let values = options.targets.iter().map(|target| spread(summary.values(*workload, *target, metric)));
             let ratios = others.iter().map(|other| spread(summary.ratios(*workload, metric, *other)));
-            let row = [named_once(*workload, &mut last), metric.title().to_owned()];
+            let row = [named_once(*workload, &mut last), metric.title()];
             table.add_row(row.into_iter().chain(values).chain(ratios));
         }
-    }
-    table
-}
-
-/// Creates a Markdown table whose first columns are words and whose other columns are numbers.
-pub fn table<T: ToString>(header: &[T], words: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header(header.iter().map(ToString::to_string));
-    for column in table.column_iter_mut().skip(words) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }

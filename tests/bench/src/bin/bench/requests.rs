@@ -18,7 +18,6 @@ const REQUESTS_PER_CLIENT_SECOND: f64 = 10_000.0;
 /// index's number.
 #[derive(Debug)]
 pub struct Requests {
-    /// The number of documents in each request.
     pub documents: usize,
     bytes: Vec<u8>,
     /// The range of each request in the bytes.

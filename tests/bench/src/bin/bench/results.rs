@@ -33,17 +33,14 @@ impl Results {
         Ok(Self { folder, raw })
     }
 
-    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes a measurement.
     pub fn add(&mut self, measured: &impl Serialize) -> Result<()> {
         Ok(writeln!(self.raw, "{}", serde_json::to_string(measured)?)?)
     }
 
-    /// Writes the report.
     pub fn write_report(&self, report: &str) -> Result<()> {
         Ok(fs::write(self.folder.join("README.md"), report)?)
     }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait};
+use bulk_reshuffle_stack::{
+    Client, Cluster, ClusterOptions, Counters, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait,
+};
 use serde_json::Value;
 
-use crate::counters::Counters;
 use crate::index::{Index, Pipeline};
 use crate::options::Options;
 use crate::processor_time;
@@ -35,8 +36,7 @@ pub struct Site {
     indices_made: usize,
 }
 
-/// All counters at one moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Reading {
     /// The processor time of all nodes.
     pub cluster: Duration,
@@ -44,7 +44,6 @@ pub struct Reading {
     pub envoy: Option<Duration>,
     /// The processor time of this process.
     pub client: Duration,
-    /// The processor time of the whole machine.
     pub machine: Duration,
     /// The bytes that the nodes received from each other.
     pub bytes_between_nodes: u64,
@@ -152,7 +151,7 @@ impl Site {
         for _ in 0..requests {
             Client::new().post_ndjson(&envoy.url("/_bulk"), body.clone()).await?.ok()?;
         }
-        Ok(Counters::read(envoy).await?.since(before).passed_through == 0)
+        Ok(Counters::read(envoy).await?.since(&before).passed_through().is_empty())
     }
 
     /// Checks that an index has as many documents as were acknowledged, deletes it, and waits until the nodes are idle.
@@ -193,7 +192,6 @@ impl Site {
         Ok(Reading { bytes_between_nodes, counters, ..reading })
     }
 
-    /// Stops everything.
     pub async fn stop(self) -> Result<()> {
         for (_, envoy) in self.envoys {
             envoy.stop().await?;

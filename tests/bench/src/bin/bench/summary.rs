@@ -1,12 +1,12 @@
 //! The results of all rounds of a run.
 
+use bulk_reshuffle_bench::tables::Spread;
+
 use crate::measurement::Measurement;
 use crate::metric::Metric;
-use crate::spread::Spread;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// The summary of a run's measurements.
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a>(pub &'a [Measurement]);
 

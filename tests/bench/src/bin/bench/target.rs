@@ -36,7 +36,6 @@ impl Target {
         matches!(self, Self::Base | Self::Filter)
     }
 
-    /// Returns a readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Direct => "direct",

@@ -4,14 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, ensure};
+use bulk_reshuffle_bench::tables::thousands;
 use serde::{Serialize, Serializer};
-
-use crate::number::thousands;
 
 /// Clients that each have one request in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// The number of documents per request.
     pub documents: usize,
     /// The number of clients, and so of requests in flight.
     pub clients: usize,

@@ -1,12 +1,12 @@
-//! A table of the routines natively and inside Envoy's V8: `make bench-vm`.
+//! A table of the routines natively and inside Envoy's V8: `make bench-core`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_bench::routines::Measurement;
+use bulk_reshuffle_bench::tables::table;
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, wait};
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 /// The environment variable that names the compiled plug-in.
@@ -17,24 +17,13 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let wasm = PathBuf::from(std::env::var_os(WASM).with_context(|| format!("{WASM} is not set: make bench-vm"))?);
+    let wasm = PathBuf::from(std::env::var_os(WASM).with_context(|| format!("{WASM} is not set: make bench-core"))?);
     eprintln!("measuring natively");
     let natively: Vec<Measurement> = (0..).map_while(Measurement::take).collect();
     eprintln!("measuring in Envoy");
     let in_envoy = measure_in_envoy(wasm.canonicalize()?).await?;
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
-        "routine",
-        "load",
-        "native: ns/operation",
-        "fastest",
-        "MB/s",
-        "V8: ns/operation",
-        "fastest",
-        "MB/s",
-    ]);
-    table.column_iter_mut().skip(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    let figure_names = ["native: ns/operation", "fastest", "MB/s", "V8: ns/operation", "fastest", "MB/s"];
+    let mut table = table(&[&["routine", "load"][..], &figure_names].concat(), 2);
     for (native, vm) in natively.iter().zip(&in_envoy) {
         let name = [native.routine.clone(), native.load.to_string()];
         table.add_row(name.into_iter().chain(figures(native)).chain(figures(vm)));

@@ -1,16 +1,15 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_bench::envoy_worker;
 use bulk_reshuffle_bench::large_state::LargeCluster;
 use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Reaction, Scene, lines};
-use bulk_reshuffle_stack::{Client, wait};
+use bulk_reshuffle_stack::{Client, Counters, wait};
+use procfs::process::Process;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::measurement::Measurement;
 use crate::plan::Load;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,32 +20,101 @@ const BATCH_TIME: Duration = Duration::from_millis(5);
 /// The length of a document's text, in bytes: about 290 with the rest of the document and its action line.
 const BYTES_OF_TEXT: usize = 190;
 
-/// Envoy with the filter and a fake cluster of any size.
+/// Envoy with the filter, one worker, and a fake cluster of any size.
 pub struct LargeScene {
-    scene: Scene,
-    large: Arc<LargeCluster>,
+    pub scene: Scene,
+    large: Arc<Mutex<LargeCluster>>,
+}
+
+/// The cost of a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Measurement {
+    /// The number of documents written, each on the node that has its primary.
+    pub documents: usize,
+    pub batches: u64,
+    /// The number of parts of requests in these batches.
+    pub shares: u64,
+    /// The processor time of Envoy's worker.
+    pub time: Duration,
+}
+
+impl Measurement {
+    /// Returns the worker's time for a document, in microseconds.
+    pub fn per_document(&self) -> f64 {
+        self.time.as_secs_f64() * 1e6 / self.documents as f64
+    }
+
+    pub fn documents_of_batch(&self) -> f64 {
+        self.documents as f64 / self.batches as f64
+    }
+
+    pub fn requests_of_batch(&self) -> f64 {
+        self.shares as f64 / self.batches as f64
+    }
 }
 
 const MERGED: &str = "requests_total.outcome.merged";
 
 impl LargeScene {
-    /// Starts Envoy and the cluster, and waits until the filter knows where each shard is.
-    pub async fn start(large: LargeCluster) -> Result<Self> {
-        let large = Arc::new(large);
-        // There is no refresh during a measurement.
-        let config = json!({"cluster_state": {"refresh": "10m"}});
-        let scene = Scene::of(ClusterScript::new(large.nodes())).config(config).start_cold().await?;
-        let answering = Arc::clone(&large);
-        scene.cluster.react_to_state_queries(move |request| Some(Reaction::raw(answering.answer(&request.target)?)));
-        let site = Self { scene, large };
-        site.scene.bulk("/_bulk", "\n").await?;
-        wait::until(
-            LIMIT,
-            "the state is read",
-            async || Ok((site.count("state_loads_total").await? > 0).then_some(())),
-        )
-        .await?;
+    /// Starts Envoy and the cluster.
+    pub async fn start(large: LargeCluster, nodes: usize, refresh: &str) -> Result<Self> {
+        let config = json!({"cluster_state": {"refresh": refresh}});
+        let scene = Scene::of(ClusterScript::new(nodes)).config(config).start_cold().await?;
+        let large = Arc::new(Mutex::new(large));
+        let scene = Self { scene, large: Arc::clone(&large) };
+        scene
+            .scene
+            .cluster
+            .react_to_state_queries(move |request| Some(Reaction::raw(locked(&large).answer(&request.target)?)));
+        Ok(scene)
+    }
+
+    /// Starts them with as many nodes as the cluster has, and waits until the filter knows where each shard is. No
+    /// refresh begins during a measurement.
+    pub async fn start_known(large: LargeCluster) -> Result<Self> {
+        let nodes = large.nodes();
+        let site = Self::start(large, nodes, "10m").await?;
+        site.load_state(async || site.ask().await).await?;
         Ok(site)
+    }
+
+    /// Returns the cluster, whose changes the filter sees at its next refresh.
+    pub fn cluster(&self) -> MutexGuard<'_, LargeCluster> {
+        locked(&self.large)
+    }
+
+    /// Sends an empty request, which makes the filter load the state for the first time.
+    pub async fn ask(&self) -> Result<()> {
+        self.scene.bulk("/_bulk", "\n").await.map(|_| ())
+    }
+
+    /// Makes a change after which the filter loads the state, and waits for that.
+    pub async fn load_state(&self, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+        let loads = self.count("state_loads_total").await?;
+        change().await?;
+        self.wait_for("state_loads_total", loads + 1).await
+    }
+
+    /// Returns the processor time that the only worker of Envoy has used so far, without that of Envoy's main thread.
+    pub fn worker_time(&self) -> Result<Duration> {
+        for task in Process::new(self.scene.envoy.process().pid())?.tasks()? {
+            let task = task?;
+            if task.stat()?.comm.starts_with("wrk:worker_0") {
+                return Ok(Duration::from_nanos(task.schedstat()?.sum_exec_runtime));
+            }
+        }
+        None.context("this Envoy does not have a worker")
+    }
+
+    /// Returns a counter of the filter, summed over all labels.
+    pub async fn count(&self, name: &str) -> Result<u64> {
+        Ok(Counters::read(&self.scene.envoy).await?.sum(name))
+    }
+
+    /// Waits until a counter has this value. Requests are counted after their answers, and later while others wait.
+    async fn wait_for(&self, name: &str, count: u64) -> Result<()> {
+        let is_there = async || Ok((self.count(name).await? >= count).then_some(()));
+        wait::until(LIMIT, &format!("{name} is {count}"), is_there).await
     }
 
     /// Sends a load twice, and measures the second run. Fails if a document is not written, or is written on a wrong
@@ -54,17 +122,17 @@ impl LargeScene {
     pub async fn measure(&self, load: Load) -> Result<Measurement> {
         let gate = Gate::closed();
         let waiting = self.let_wait(load.waiting, &gate).await?;
-        let bodies = Arc::new(self.bodies(load));
+        let all = self.documents(load.indices, load.all_documents(), |owner| load.waiting == 0 || owner > 0);
+        let bodies = Arc::new(all.chunks(load.documents).map(<[String]>::concat).collect());
         let merged = self.count(MERGED).await?;
         self.send(load, &bodies).await?;
-        self.wait_for_merged(merged + load.requests as u64).await?;
+        self.wait_for(MERGED, merged + load.requests as u64).await?;
         self.scene.cluster.forget();
         let (batches, shares) = (self.count("batches_total").await?, self.count("batch_requests_total").await?);
-        let pid = self.scene.envoy.process().pid();
-        let before = envoy_worker::processor_time(pid)?;
+        let before = self.worker_time()?;
         self.send(load, &bodies).await?;
-        let time = envoy_worker::processor_time(pid)?.saturating_sub(before);
-        self.wait_for_merged(merged + 2 * load.requests as u64).await?;
+        let time = self.worker_time()?.saturating_sub(before);
+        self.wait_for(MERGED, merged + 2 * load.requests as u64).await?;
         let documents = self.count_documents_at_home()?;
         ensure!(documents == load.all_documents(), "{documents} of {} documents arrived", load.all_documents());
         let measured = Measurement {
@@ -81,11 +149,6 @@ impl LargeScene {
         Ok(measured)
     }
 
-    /// Stops Envoy. Fails if the filter reported problems.
-    pub async fn finish(self) -> Result<()> {
-        self.scene.finish().await
-    }
-
     /// Sends requests for the first node, which does not answer until the gate opens.
     async fn let_wait(&self, requests: usize, gate: &Gate) -> Result<Vec<Answer>> {
         let gate = gate.clone();
@@ -95,24 +158,22 @@ impl LargeScene {
             false => Reaction::items().late(BATCH_TIME),
         });
         let before = self.scene.counted("operations_total").await?;
-        let documents = self.documents(1, |owner| owner == 0).take(requests);
+        let documents = self.documents(1, requests, |owner| owner == 0).into_iter();
         let waiting = documents.map(|document| self.scene.begin_bulk("/_bulk", &[], document)).collect();
         self.scene.wait_for_operations(before + requests as u64).await?;
         Ok(waiting)
     }
 
-    fn bodies(&self, load: Load) -> Vec<String> {
-        let mut documents = self.documents(load.indices, |owner| load.waiting == 0 || owner > 0);
-        (0..load.requests).map(|_| documents.by_ref().take(load.documents).collect()).collect()
-    }
-
-    /// Returns documents for the chosen nodes, spread over `indices` indices round robin.
-    fn documents(&self, indices: usize, is_chosen: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
-        let names = self.large.names().iter().take(indices).cycle();
+    /// Returns this many documents for the chosen nodes, spread over `indices` indices round robin.
+    fn documents(&self, indices: usize, count: usize, is_chosen: impl Fn(usize) -> bool) -> Vec<String> {
+        let large = self.cluster();
+        let names = large.names().iter().take(indices).cycle();
         let documents = names.zip(0..).map(|(index, number): (_, usize)| (index, format!("document-{number:09}")));
         documents
-            .filter(move |(index, id)| self.large.owner(index, id).is_some_and(&is_chosen))
+            .filter(|(index, id)| large.owner(index, id).is_some_and(&is_chosen))
             .map(|(index, id)| lines::large(index, &id, BYTES_OF_TEXT))
+            .take(count)
+            .collect()
     }
 
     /// Sends all requests and reads all answers.
@@ -129,32 +190,24 @@ impl LargeScene {
         Ok(())
     }
 
-    /// Waits until `requests` requests, and thus their batches, are counted. This takes longer while others wait.
-    async fn wait_for_merged(&self, requests: u64) -> Result<()> {
-        let counted = async || Ok((self.count(MERGED).await? >= requests).then_some(()));
-        wait::until(LIMIT, "all requests are counted", counted).await
-    }
-
     /// Returns how many documents the nodes have received. Fails if one is not on the node that has its primary.
     fn count_documents_at_home(&self) -> Result<usize> {
-        let mut count = 0;
-        for bulk in self.scene.cluster.bulks() {
+        let (bulks, mut count) = (self.scene.cluster.bulks(), 0);
+        let large = self.cluster();
+        for bulk in bulks {
             for operation in bulk.operations()? {
                 let id = operation.id.context("a document without an id")?;
-                let owner = self.large.owner(&operation.index, &id);
+                let owner = large.owner(&operation.index, &id);
                 ensure!(owner == Some(bulk.node), "{id} is on es-{}, and its primary on {owner:?}", bulk.node);
                 count += 1;
             }
         }
         Ok(count)
     }
+}
 
-    /// Returns a counter of the filter, summed over all upstreams.
-    async fn count(&self, name: &str) -> Result<u64> {
-        let name = format!("wasmcustom.bulk_reshuffle_{name}");
-        let all = self.scene.envoy.stats_with(&name).await?;
-        Ok(all.iter().filter(|(found, _)| found.starts_with(&name)).map(|(_, count)| count).sum())
-    }
+fn locked(large: &Mutex<LargeCluster>) -> MutexGuard<'_, LargeCluster> {
+    large.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn send_round_robin(client: Client, url: String, bodies: Arc<Vec<String>>, next: Arc<AtomicUsize>) -> Result<()> {
@@ -173,7 +226,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn documents_reach_their_primaries_on_thirty_nodes_with_three_hundred_shards() -> Result<()> {
-        let site = LargeScene::start(LargeCluster::with(30, 30, 10)).await?;
+        let site = LargeScene::start_known(LargeCluster::with(30, 30, 10)).await?;
         // This fails unless all of them arrive, each on its node.
         let large = site.measure(Load { clients: 2, requests: 4, documents: 200, indices: 30, waiting: 0 }).await?;
         assert_eq!(large.documents, 800);
@@ -181,14 +234,14 @@ mod tests {
         let small = site.measure(Load { clients: 40, requests: 200, documents: 1, indices: 1, waiting: 0 }).await?;
         assert_eq!((small.documents, small.shares), (200, 200));
         assert!(small.batches <= 200 && small.per_document() > 0.0, "{small:?}");
-        site.finish().await
+        site.scene.finish().await
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn others_are_served_while_requests_wait_for_one_node() -> Result<()> {
-        let site = LargeScene::start(LargeCluster::with(3, 1, 6)).await?;
+        let site = LargeScene::start_known(LargeCluster::with(3, 1, 6)).await?;
         let beside = site.measure(Load { clients: 8, requests: 100, documents: 1, indices: 1, waiting: 50 }).await?;
         assert_eq!((beside.documents, beside.shares), (100, 100));
-        site.finish().await
+        site.scene.finish().await
     }
 }

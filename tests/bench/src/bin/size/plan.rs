@@ -26,7 +26,6 @@ impl Load {
 pub struct Series {
     /// The growing quantity, and the load.
     pub name: &'static str,
-    /// The cases, the smallest first.
     pub cases: Vec<Case>,
 }
 
@@ -35,13 +34,11 @@ pub struct Series {
 pub struct Case {
     /// The value of the growing quantity.
     pub size: usize,
-    /// The number of nodes.
     pub nodes: usize,
     /// The number of indices. Documents go to them round robin.
     pub indices: usize,
     /// The number of primaries of each index.
     pub shards: usize,
-    /// The load.
     pub load: Load,
 }
 
