@@ -14,8 +14,8 @@ TEST      = cargo test --workspace
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
-ON_DEMAND = clients delivery envoy_gateway example_clients examples faults full hostile k6 manifests matrix \
-            observability package pages parsers registry replicas reproducible walk writers
+ON_DEMAND = clients example_clients examples faults hostile image istiod k6 kubernetes matrix observability on_demand \
+            package parsers writers
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -27,7 +27,9 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-parsers test-examples test-explorer test-browser test-observability test-istio test-istio-full test-envoy-gateway test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help tools lint forced-trap clean
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help tools lint
+# A part of other targets.
+.PHONY: forced-trap
 
 ##@ To try the filter
 
@@ -48,7 +50,7 @@ down: ## stop the cluster and Envoy of `make up`
 build: ## compile the filter to dist/bulk_reshuffle.wasm
 	@test -d "$$(rustc --print target-libdir --target wasm32-wasip1)" || rustup target add wasm32-wasip1
 	@cargo build --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter
-	@$(PROGRAM) bulk-reshuffle-module
+	@cargo build --quiet --package bulk-reshuffle-package --no-default-features --bin bulk-reshuffle-module
 	@$(COMPILED)/debug/bulk-reshuffle-module $(COMPILED)/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm $(WASM)
 
 image: ARCHITECTURE = amd64
@@ -94,7 +96,7 @@ test: ## run the tests, with the same real Envoy and cluster as the demo
 
 test-docs: tools build ## run the commands of all pages, except those of this list
 	@$(PROGRAM) bulk-reshuffle-demo
-	@$(TEST) --test walk -- --nocapture
+	@$(TEST) --test on_demand -- walk:: --nocapture
 
 # The tests wait for their turns themselves.
 test-faults: tools build ## kill, hang, cut, starve or replace real parts under load; count the losses
@@ -148,12 +150,10 @@ test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway a
 	@python3 tests/tools/fetch.py manifests
 	@$(TEST) --test examples
 
-test-explorer: explorer ## test the explorer's package in Node, packed and installed by npm
-	@$(TEST) --test package -- --nocapture
-
-test-browser: tools build explorer ## open the web pages in a real Chromium; pictures go to .run/browser
+test-browser: tools build explorer ## open the web pages in a real Chromium, and the explorer's package in Node
 	@python3 tests/tools/fetch.py browser
-	@$(TEST) --test pages -- --nocapture
+	@$(TEST) --test package -- --nocapture
+	@$(TEST) --test on_demand -- browser:: --nocapture
 
 test-observability: tools forced-trap ## test dashboard and alerts with a real Prometheus that scrapes Envoys
 	@python3 tests/tools/fetch.py dashboards
@@ -162,23 +162,21 @@ test-observability: tools forced-trap ## test dashboard and alerts with a real P
 test-istio: tools forced-trap ## deliver the manifests to Envoy by istiod, and send traffic through them
 ## ROWS=...  only the rows with this text
 	@python3 tests/tools/fetch.py istio
-	@$(TEST) --test manifests --test replicas
-	@ROWS="$(ROWS)" $(TEST) --test delivery -- --nocapture
+	@$(TEST) --test istiod -- --skip delivery::
+	@ROWS="$(ROWS)" $(TEST) --test istiod -- delivery:: --nocapture
 
-# Adds the other parts of a user's cluster: kubectl and the API server, which validate the manifests; istiod's CA; and
-# Istio's agent, which fetches the module. The first run compiles them, in about ten minutes on two processors.
-test-istio-full: tools image ## run the same with kubectl, the API server, istiod and Istio's agent
-## ROWS=...  only the rows with this text
-	@python3 tests/tools/fetch.py istio-full
-	@ROWS="$(ROWS)" $(TEST) --test full -- --nocapture
-
-test-envoy-gateway: tools image ## configure Envoy by Envoy Gateway and its example, and send traffic
-	@python3 tests/tools/fetch.py gateway
-	@$(TEST) --test envoy_gateway -- --nocapture
+# Runs the manifests as a user's cluster does: kubectl and the API server validate them, istiod has its CA, and Istio's
+# agent fetches the module. Envoy Gateway translates its own example. The first run compiles all of them, in about twenty
+# minutes on two processors.
+test-kubernetes: tools image ## run the same with the API server, istiod, Istio's agent and Envoy Gateway
+## ROWS=...  only Istio's rows with this text
+	@python3 tests/tools/fetch.py istio-full gateway
+	@ROWS="$(ROWS)" $(TEST) --test kubernetes -- istio:: --nocapture
+	@$(TEST) --test kubernetes -- envoy_gateway:: --nocapture
 
 test-image: tools build ## push the image to a registry, pull it as Istio does, and build it twice
 	@python3 tests/tools/fetch.py registry
-	@$(TEST) --test registry --test reproducible -- --nocapture
+	@$(TEST) --test image -- --nocapture --test-threads=1
 
 test-k6: tools build ## run every k6 script with small numbers; none may accept a wrong answer
 	@python3 tests/tools/fetch.py k6
@@ -260,11 +258,7 @@ tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
 
 # Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it
 # is never mistaken for the shipped filter. The options favour a fast build over fast code.
-forced-trap: build ## compile the filter with a way to kill its VM, for tests
+forced-trap: build
 	@cargo build --quiet --profile wasm --target wasm32-wasip1 --package bulk-reshuffle-filter \
 		--features forced-trap --target-dir $(COMPILED)/forced-trap \
 		--config profile.wasm.lto=false --config profile.wasm.codegen-units=16 --config profile.wasm.opt-level=1
-
-clean: ## remove compiled files; .tools/ stays
-	@cargo clean
-	@rm -rf dist .run/demo

@@ -35,7 +35,6 @@ COMPUTES = [
     "make test-examples",
     "make test-image",
     "make test-k6",
-    "make test-explorer",
     "make test-browser",
 ]
 WAITS = [

@@ -3,19 +3,17 @@ use crate::block::Block;
 /// A block of commands that cannot run on this machine as it is, and the test that covers it.
 #[derive(Debug)]
 pub struct Elsewhere {
-    /// The page.
     pub page: &'static str,
     /// The beginning of the block.
     pub begins: &'static str,
     /// The requirements of the commands.
     pub needs: &'static str,
-    /// The file with the test that covers the commands.
-    pub file: &'static str,
-    /// The test's function.
-    pub test: &'static str,
-    /// The target of `make` that runs the test.
-    pub target: &'static str,
+    pub test: Test,
 }
+
+/// A test that covers commands: its file, its function, and the target of `make` that runs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Test(pub &'static str, pub &'static str, pub &'static str);
 
 impl Elsewhere {
     /// Reports whether this entry is about a block.
@@ -27,126 +25,86 @@ impl Elsewhere {
 
 const KUBERNETES: &str = "a Kubernetes cluster with Istio";
 const REGISTRY: &str = "your own registry";
+const CLIENTS: &str = "clients of its language";
+
+const IN_KUBERNETES: Test = Test(
+    "tests/istio/tests/kubernetes/istio/mod.rs",
+    "manifests_that_kubectl_applies_handle_traffic",
+    "test-kubernetes",
+);
+const OTHER_NAMES: Test = Test("tests/istio/tests/istiod/delivery/mistakes.rs", "other_names", "test-istio");
+const TLS: Test = Test("tests/istio/tests/istiod/delivery/mistakes.rs", "tls", "test-istio");
+const LATER_FAULTS: Test = Test("tests/istio/tests/kubernetes/istio/failures.rs", "later", "test-kubernetes");
+const PUSHED: Test =
+    Test("filter/package/tests/image/registry.rs", "istio_pulls_only_the_module_that_the_digest_names", "test-image");
+const COMPOSED: Test =
+    Test("tests/e2e/tests/examples.rs", "the_compose_file_is_valid_and_its_mounts_exist", "test-examples");
+const EXPLORED: Test =
+    Test("tests/docs/tests/on_demand/browser.rs", "the_explorer_shows_the_engines_results", "test-browser");
+const INSTALLED: Test =
+    Test("examples/explorer/tests/package.rs", "the_package_installs_and_returns_the_engines_results", "test-browser");
+const SCRAPED: Test = Test(
+    "tests/e2e/tests/observability/live.rs",
+    "the_dashboard_and_the_alerts_work_with_real_envoys",
+    "test-observability",
+);
+const FUNC_E: Test =
+    Test("tests/e2e/tests/scripted/func_e.rs", "func_e_starts_the_shipped_configuration_with_the_pinned_envoy", "test");
+const MATRIX: Test =
+    Test("tests/e2e/tests/matrix/main.rs", "every_kind_is_routed_as_expected_on_every_version", "test-matrix");
+const EXAMPLE_CLIENTS: Test = Test(
+    "tests/e2e/tests/example_clients/clients.rs",
+    "every_program_reports_failed_documents_and_retries_refused_ones",
+    "test-example-clients",
+);
 
 /// All blocks of commands that `make test-docs` does not run.
 pub const ELSEWHERE: [Elsewhere; 23] = [
-    in_istio("README.md", "kubectl create namespace search"),
-    in_istio("istio/README.md", "kubectl create namespace search"),
-    in_istio("istio/README.md", "kubectl apply -f istio/examples/statefulset"),
-    in_istio("istio/README.md", "kubectl apply -f istio/examples/gateway"),
-    in_istio("istio/README.md", "kubectl apply -k istio/overlays/gateway-envoyfilter"),
-    in_istio("istio/README.md", "istioctl -n search proxy-config endpoints"),
-    in_istio("istio/README.md", "in_pod() {"),
-    Elsewhere {
-        page: "istio/README.md",
-        begins: "kubectl -n search exec es-0 -c opensearch -- curl -s 'localhost:9200/_cat/nodes",
-        needs: KUBERNETES,
-        file: "tests/istio/tests/delivery/mistakes.rs",
-        test: "other_names",
-        target: "test-istio",
-    },
-    Elsewhere {
-        page: "istio/README.md",
-        begins: "kubectl -n search exec deploy/es-gateway -- pilot-agent request GET 'stats?filter=downstream",
-        needs: KUBERNETES,
-        file: "tests/istio/tests/delivery/mistakes.rs",
-        test: "tls",
-        target: "test-istio",
-    },
-    Elsewhere {
-        page: "istio/README.md",
-        begins: "kubectl -n search logs deploy/es-gateway",
-        needs: KUBERNETES,
-        file: "tests/istio/tests/full/failures.rs",
-        test: "later",
-        target: "test-istio-full",
-    },
-    pushed("filter/README.md", "make image SOURCE="),
-    pushed("examples/kubernetes/README.md", "make image"),
-    Elsewhere {
-        page: "examples/docker-compose/README.md",
-        begins: "make build",
-        needs: "a container engine",
-        file: "tests/e2e/tests/examples.rs",
-        test: "the_compose_file_is_valid_and_its_mounts_exist",
-        target: "test-examples",
-    },
-    Elsewhere {
-        page: "examples/explorer/README.md",
-        begins: "make explorer",
-        needs: "a browser",
-        file: "tests/browser/tests/pages/explorer.rs",
-        test: "the_explorer_shows_the_engines_results",
-        target: "test-browser",
-    },
-    Elsewhere {
-        page: "examples/explorer/README.md",
-        begins: "npm pack",
-        needs: "npm, and your own project",
-        file: "examples/explorer/tests/package.rs",
-        test: "the_package_installs_and_returns_the_engines_results",
-        target: "test-explorer",
-    },
-    Elsewhere {
-        page: "examples/observability/README.md",
-        begins: "prometheus --config.file=examples/observability/prometheus.yaml",
-        needs: "minutes to compile Prometheus, and does not end",
-        file: "tests/observability/tests/observability/live.rs",
-        test: "the_dashboard_and_the_alerts_work_with_real_envoys",
-        target: "test-observability",
-    },
-    Elsewhere {
-        page: "envoy/README.md",
-        begins: "go install github.com/tetratelabs/func-e",
-        needs: "Go, and minutes to compile",
-        file: "tests/e2e/tests/scripted/func_e.rs",
-        test: "func_e_starts_the_shipped_configuration_with_the_pinned_envoy",
-        target: "test",
-    },
-    Elsewhere {
-        page: "CONTRIBUTING.md",
-        begins: "python3 tests/tools/fetch.py elasticsearch-8",
-        needs: "minutes, with another server than `make test` has",
-        file: "tests/e2e/tests/matrix/main.rs",
-        test: "every_kind_is_routed_as_expected_on_every_version",
-        target: "test-matrix",
-    },
-    example_client("python3 python/"),
-    example_client("node javascript/"),
-    example_client("go -C go"),
-    example_client("java -cp"),
-    example_client("curl/index-documents.sh"),
+    on("README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
+    on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
+    on("istio/README.md", "kubectl apply -f istio/examples/statefulset", KUBERNETES, IN_KUBERNETES),
+    on("istio/README.md", "kubectl apply -f istio/examples/gateway", KUBERNETES, IN_KUBERNETES),
+    on("istio/README.md", "kubectl apply -k istio/overlays/gateway-envoyfilter", KUBERNETES, IN_KUBERNETES),
+    on("istio/README.md", "istioctl -n search proxy-config endpoints", KUBERNETES, IN_KUBERNETES),
+    on("istio/README.md", "in_pod() {", KUBERNETES, IN_KUBERNETES),
+    on(
+        "istio/README.md",
+        "kubectl -n search exec es-0 -c opensearch -- curl -s 'localhost:9200/_cat/nodes",
+        KUBERNETES,
+        OTHER_NAMES,
+    ),
+    on(
+        "istio/README.md",
+        "kubectl -n search exec deploy/es-gateway -- pilot-agent request GET 'stats?filter=downstream",
+        KUBERNETES,
+        TLS,
+    ),
+    on("istio/README.md", "kubectl -n search logs deploy/es-gateway", KUBERNETES, LATER_FAULTS),
+    on("filter/README.md", "make image SOURCE=", REGISTRY, PUSHED),
+    on("examples/kubernetes/README.md", "make image", REGISTRY, PUSHED),
+    on("examples/docker-compose/README.md", "make build", "a container engine", COMPOSED),
+    on("examples/explorer/README.md", "make explorer", "a browser", EXPLORED),
+    on("examples/explorer/README.md", "npm pack", "npm, and your own project", INSTALLED),
+    on(
+        "examples/observability/README.md",
+        "prometheus --config.file=examples/observability/prometheus.yaml",
+        "minutes to compile Prometheus, and does not end",
+        SCRAPED,
+    ),
+    on("envoy/README.md", "go install github.com/tetratelabs/func-e", "Go, and minutes to compile", FUNC_E),
+    on(
+        "CONTRIBUTING.md",
+        "python3 tests/tools/fetch.py elasticsearch-8",
+        "minutes, with another server than `make test` has",
+        MATRIX,
+    ),
+    on("examples/clients/README.md", "python3 python/", CLIENTS, EXAMPLE_CLIENTS),
+    on("examples/clients/README.md", "node javascript/", CLIENTS, EXAMPLE_CLIENTS),
+    on("examples/clients/README.md", "go -C go", CLIENTS, EXAMPLE_CLIENTS),
+    on("examples/clients/README.md", "java -cp", CLIENTS, EXAMPLE_CLIENTS),
+    on("examples/clients/README.md", "curl/index-documents.sh", CLIENTS, EXAMPLE_CLIENTS),
 ];
 
-const fn example_client(begins: &'static str) -> Elsewhere {
-    Elsewhere {
-        page: "examples/clients/README.md",
-        begins,
-        needs: "clients of its language",
-        file: "tests/e2e/tests/example_clients/clients.rs",
-        test: "every_program_reports_failed_documents_and_retries_refused_ones",
-        target: "test-example-clients",
-    }
-}
-
-const fn in_istio(page: &'static str, begins: &'static str) -> Elsewhere {
-    Elsewhere {
-        page,
-        begins,
-        needs: KUBERNETES,
-        file: "tests/istio/tests/full/main.rs",
-        test: "manifests_that_kubectl_applies_handle_traffic",
-        target: "test-istio-full",
-    }
-}
-
-const fn pushed(page: &'static str, begins: &'static str) -> Elsewhere {
-    Elsewhere {
-        page,
-        begins,
-        needs: REGISTRY,
-        file: "filter/image/tests/registry.rs",
-        test: "istio_pulls_only_the_module_that_the_digest_names",
-        target: "test-image",
-    }
+const fn on(page: &'static str, begins: &'static str, needs: &'static str, test: Test) -> Elsewhere {
+    Elsewhere { page, begins, needs, test }
 }

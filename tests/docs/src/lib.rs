@@ -10,7 +10,7 @@ mod makefile;
 mod page;
 
 pub use block::{Block, Command, Make};
-pub use elsewhere::{ELSEWHERE, Elsewhere};
+pub use elsewhere::{ELSEWHERE, Elsewhere, Test};
 pub use makefile::{Makefile, Need, OUTSIDE_CI};
 pub use page::Page;
 

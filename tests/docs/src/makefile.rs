@@ -5,12 +5,15 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Targets that `.ci/run` does not make, with the reasons.
-pub const OUTSIDE_CI: [(&str, Need); 15] = [
-    ("help", Need::RunBy("tests/docs/tests/help.rs", "every_target_is_in_the_help")),
+pub const OUTSIDE_CI: [(&str, Need); 13] = [
+    ("help", Need::RunBy("tests/docs/tests/pages/help.rs", "every_target_is_in_the_help")),
     ("check", Need::Reason("does a part of `make lint` and `make test`")),
-    ("up", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
-    ("down", Need::RunBy("tests/docs/tests/walk/main.rs", "every_command_of_every_page")),
-    ("image", Need::RunBy("filter/image/tests/reproducible.rs", "two_checkouts_of_two_people_make_the_same_image")),
+    ("up", Need::RunBy("tests/docs/tests/on_demand/walk/mod.rs", "every_command_of_every_page")),
+    ("down", Need::RunBy("tests/docs/tests/on_demand/walk/mod.rs", "every_command_of_every_page")),
+    (
+        "image",
+        Need::RunBy("filter/package/tests/image/reproducible.rs", "two_checkouts_of_two_people_make_the_same_image"),
+    ),
     (
         "differential",
         Need::RunBy("tests/e2e/tests/real/differential/mod.rs", "the_filter_answers_what_the_cluster_answers"),
@@ -18,12 +21,13 @@ pub const OUTSIDE_CI: [(&str, Need); 15] = [
     ("k6", Need::RunBy("k6/runner/tests/k6/scripts.rs", "every_script_accepts_every_answer")),
     ("test-shippers-full", Need::Reason("compiles Filebeat, and runs shippers that no registry has")),
     ("test-observability", Need::Reason("compiles Prometheus first, for three minutes")),
-    ("test-istio-full", Need::Reason("compiles Kubernetes' API server and the rest of Istio, for ten minutes")),
-    ("test-envoy-gateway", Need::Reason("compiles Envoy Gateway, for ten minutes")),
+    (
+        "test-kubernetes",
+        Need::Reason("compiles Kubernetes' API server, the rest of Istio and Envoy Gateway, for twenty minutes"),
+    ),
     ("bench", Need::Reason("measures for a quarter of an hour; its tests are among `make test`")),
     ("bench-core", Need::Reason("measures, by routines whose tests are among `make test`")),
     ("bench-size", Need::Reason("measures; its tests are among `make test`")),
-    ("clean", Need::Reason("removes the results of other targets")),
 ];
 
 /// The reason why `.ci/run` does not need a target.

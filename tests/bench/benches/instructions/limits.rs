@@ -25,7 +25,7 @@ const HEAD: &str = "\
 # table in k6/README.md:
 #
 #   make bench-instructions RENEW=1
-#   RENEW=1 cargo test --package bulk-reshuffle-e2e --test documents
+#   RENEW=1 cargo test --package bulk-reshuffle-docs --test pages
 #
 ";
 

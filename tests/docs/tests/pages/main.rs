@@ -1,0 +1,6 @@
+//! Checks of the pages that need neither a cluster nor a browser.
+
+mod commands;
+mod documents;
+mod help;
+mod links;

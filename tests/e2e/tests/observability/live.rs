@@ -1,0 +1,224 @@
+//! Tests with real Envoys: each panel has data, and each alert can fire.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle::engine::metrics::Families;
+use bulk_reshuffle_e2e::load::{self, Clients};
+use bulk_reshuffle_e2e::{RealScene, forced_trap};
+use bulk_reshuffle_stack::{Client, FilterConfig, Tools, wait};
+use serde_json::Value;
+
+use crate::alerts::Rule;
+use crate::dashboard::{Dashboard, targets};
+use crate::expression::Selector;
+use crate::prometheus::{Job, Prometheus};
+use crate::trouble::Trouble;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The number of clients, enough for batches of several requests.
+const CLIENTS: usize = 12;
+
+/// The names of the jobs.
+const PLAIN: &str = "bulk-reshuffle";
+const MESH: &str = "mesh";
+
+/// An alert that takes four minutes. The tests of the rules cover it.
+const LONG: &str = "BulkReshuffleStateStale";
+
+/// Returns `metric_relabel_configs` for Istio's proxies from the page.
+fn relabel() -> Result<Value> {
+    let page = std::fs::read_to_string(Tools::find()?.root.join("istio/README.md"))?;
+    let yaml = page
+        .split("```yaml\n")
+        .find(|text| text.starts_with("metric_relabel_configs"))
+        .context("the page has no metric_relabel_configs")?;
+    let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap_or_default())?;
+    Ok(config["metric_relabel_configs"].clone())
+}
+
+/// Starts clients of the shipped Envoy in front of a real cluster. The filter splits most of their requests.
+fn clients(scene: &RealScene) -> Clients<()> {
+    let mut clients = Clients::default();
+    for client in 0..CLIENTS {
+        let http = Client::new();
+        let [split, whole] = ["/books/_bulk", "/books/_bulk?pipeline=_none"].map(|path| scene.envoy.url(path));
+        clients.add((), move |(), number| {
+            let (http, url) = (http.clone(), if number % 5 == 4 { whole.clone() } else { split.clone() });
+            let first = client * 1_000_000 + number * 7;
+            async move { load::write(&http, &url, first..first + 1 + client % 7).await }
+        });
+    }
+    clients
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
+    let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
+    let wasm = forced_trap(env!("CARGO_TARGET_TMPDIR"))?;
+    let (healthy, mut trouble, mesh) = tokio::try_join!(
+        RealScene::start(&tools, FilterConfig::Shipped, &["books"]),
+        Trouble::start(wasm.clone(), false),
+        Trouble::start(wasm, true)
+    )?;
+    let clients = clients(&healthy);
+    let jobs = [
+        Job { name: PLAIN, targets: vec![healthy.envoy.admin(), trouble.admin()], relabel: None },
+        Job { name: MESH, targets: vec![mesh.admin()], relabel: Some(relabel()?) },
+    ];
+    let prometheus = Prometheus::start(&tools, run_dir.path(), &jobs).await?;
+    every_queried_metric_exists(&prometheus).await?;
+    every_panel_has_data(&prometheus).await?;
+    labels_are_the_same_in_a_mesh(&prometheus, &trouble, &mesh).await?;
+    let unexpected = alerts(&prometheus, &healthy.envoy.admin().to_string()).await?;
+    ensure!(unexpected.is_empty(), "alerts of the shipped Envoy in front of healthy nodes: {unexpected:?}");
+    every_alert_fires(&prometheus, &mut trouble).await?;
+    prometheus.stop().await?;
+    mesh.stop().await?;
+    trouble.stop().await?;
+    clients.end().await?;
+    healthy.stop().await
+}
+
+/// Repeats a check until it succeeds; returns its last error on a timeout.
+async fn soon(what: &str, check: impl AsyncFn() -> Result<()>) -> Result<()> {
+    let last = RefCell::new(None);
+    let done = wait::until(LIMIT, what, async || match check().await {
+        Ok(()) => Ok(Some(())),
+        Err(error) => {
+            last.replace(Some(error));
+            Ok(None)
+        }
+    });
+    done.await.map_err(|error| last.take().unwrap_or(error).context(what.to_owned()))
+}
+
+/// Returns all selectors of the dashboard and the alerts.
+async fn selectors(prometheus: &Prometheus) -> Result<Vec<Selector>> {
+    let (dashboard, mut selectors) = (Dashboard::read(), Vec::new());
+    let shown = dashboard.panels().flat_map(targets).map(|target| target.expression);
+    for expression in shown.chain(Rule::all().into_iter().map(|rule| rule.expression)) {
+        selectors.extend(Selector::all(&prometheus.parse(&expression).await?));
+    }
+    for (selector, label) in dashboard.choices() {
+        for mut selector in Selector::all(&prometheus.parse(&selector).await?) {
+            selector.labels.insert(label.to_owned());
+            selectors.push(selector);
+        }
+    }
+    ensure!(selectors.len() > 100, "only {} selectors were read", selectors.len());
+    Ok(selectors)
+}
+
+async fn every_queried_metric_exists(prometheus: &Prometheus) -> Result<()> {
+    for selector in selectors(prometheus).await? {
+        soon(&format!("{selector:?}"), async || {
+            let series = prometheus.series(&format!("{}{{job=\"{PLAIN}\"}}", selector.metric)).await?;
+            ensure!(!series.is_empty(), "{} does not exist", selector.metric);
+            for label in &selector.labels {
+                ensure!(series.iter().any(|one| one.contains_key(label)), "{} has no {label}", selector.metric);
+            }
+            let has = |one: &serde_json::Map<String, Value>| {
+                selector.exact.iter().all(|(label, value)| one.get(label).is_some_and(|found| found == value))
+            };
+            ensure!(series.iter().any(has), "{} has no series with {:?}", selector.metric, selector.exact);
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn every_panel_has_data(prometheus: &Prometheus) -> Result<()> {
+    for panel in Dashboard::read().panels() {
+        for target in targets(panel) {
+            soon(&format!("{}: {}", panel["title"], target.expression), async || {
+                let found = prometheus.query(&target.expression).await?;
+                ensure!(found.iter().any(|(_, value)| value.is_finite()), "{found:?}");
+                for label in &target.legend_labels {
+                    ensure!(found.iter().all(|(labels, _)| labels.contains_key(label)), "no {label} in {found:?}");
+                }
+                Ok(())
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the labels of each of the filter's metrics in an Envoy, with the values of the filter's own labels.
+async fn labels(
+    prometheus: &Prometheus,
+    instance: &str,
+) -> Result<BTreeMap<String, BTreeMap<String, BTreeSet<String>>>> {
+    let mut found: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for series in prometheus.series(&format!("{{__name__=~\"bulk_reshuffle_.+\", instance=\"{instance}\"}}")).await? {
+        let name = series["__name__"].as_str().context("no name")?;
+        let labels = found.entry(name.to_owned()).or_default();
+        for (label, value) in series.iter().filter(|(label, _)| *label != "__name__") {
+            let values = labels.entry(label.clone()).or_default();
+            let is_common = matches!(label.as_str(), "outcome" | "reason");
+            values.extend(value.as_str().filter(|_| is_common).map(str::to_owned));
+            if label == "upstream" {
+                // Both use the nodes' names, but Istio's proxies write a dash as an underscore.
+                let value = value.as_str().unwrap_or_default().replace('-', "_");
+                values.insert(if value == "any" { "es".into() } else { value });
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn labels_are_the_same_in_a_mesh(prometheus: &Prometheus, plain: &Trouble, mesh: &Trouble) -> Result<()> {
+    let (plain, mesh) = (plain.admin().to_string(), mesh.admin().to_string());
+    soon("the labels are the same in a mesh", async || {
+        let (plain, mesh) = (labels(prometheus, &plain).await?, labels(prometheus, &mesh).await?);
+        let differs = plain.iter().find(|(name, labels)| mesh.get(*name) != Some(*labels));
+        ensure!(differs.is_none(), "{differs:?} differs in a mesh: {:?}", differs.map(|(name, _)| mesh.get(name)));
+        let other = mesh.keys().find(|name| !plain.contains_key(*name));
+        ensure!(other.is_none(), "{other:?} exists only in a mesh");
+        for family in Families::all().filter(|family| !family.labels.is_empty()) {
+            ensure!(mesh.keys().any(|name| name.starts_with(family.name)), "{} does not exist in a mesh", family.name);
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Returns the names of an Envoy's pending and firing alerts.
+async fn alerts(prometheus: &Prometheus, instance: &str) -> Result<BTreeSet<String>> {
+    let alerts = prometheus.alerts().await?;
+    let of_instance = alerts.iter().filter(|alert| alert["labels"]["instance"] == instance);
+    Ok(of_instance.filter_map(|alert| alert["labels"]["alertname"].as_str().map(str::to_owned)).collect())
+}
+
+async fn every_alert_fires(prometheus: &Prometheus, trouble: &mut Trouble) -> Result<()> {
+    let mut expected: BTreeSet<String> = Rule::all().into_iter().map(|rule| rule.alert).collect();
+    ensure!(expected.remove(LONG), "the rules have no {LONG}");
+    let instance = trouble.admin().to_string();
+    let died = "BulkReshuffleVmDied";
+    // The alerts do not fire all at once. For example, a request without an answer times out and is then sent again.
+    let missing = RefCell::new(expected);
+    soon("every alert fires, except that of a dead VM", async || {
+        let raised = alerts(prometheus, &instance).await?;
+        ensure!(!raised.contains(died), "a VM died unexpectedly");
+        let mut missing = missing.borrow_mut();
+        missing.retain(|alert| !raised.contains(alert));
+        ensure!(missing.iter().eq([died]), "alerts that have not fired: {missing:?}");
+        Ok(())
+    })
+    .await?;
+    trouble.kill_vm().await?;
+    soon("the alert of a dead VM fires", async || {
+        ensure!(alerts(prometheus, &instance).await?.contains(died), "{died} has not fired");
+        Ok(())
+    })
+    .await?;
+    for rule in prometheus.rules().await? {
+        ensure!(rule["health"] == "ok", "{rule}");
+    }
+    Ok(())
+}
