@@ -1,7 +1,7 @@
 //! Tests of the project's web pages in a real Chromium.
 //!
-//! `browser/pages/NAME.test.js` checks in JavaScript what a page shows, with the helpers in `browser/lib`. The tests here
-//! start the backend (a cluster, an Envoy, the engine's expected results), and pass its address to the script.
+//! `browser/pages/NAME.test.js` checks in JavaScript what a page shows, with the helpers in `browser/lib`. The tests
+//! here start the backend (a cluster, an Envoy, the engine's expected results), and pass its address to the script.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ use tokio::process::Command;
 /// The time limit of a script, which is generous even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs `tests/docs/browser/pages/NAME.test.js` with these environment variables, and prints its output. If a test of the
-/// script fails, the error has the output.
+/// Runs `tests/docs/browser/pages/NAME.test.js` with these environment variables, and prints its output. If a test of
+/// the script fails, the error has the output.
 async fn look_at(tools: &Tools, name: &str, variables: &[(&str, &str)]) -> Result<()> {
     let script = Path::new("tests/docs/browser/pages").join(name).with_extension("test.js");
     let mut command = Command::new(tools.folder("node")?.join("bin/node"));

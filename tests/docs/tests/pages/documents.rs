@@ -6,12 +6,13 @@ use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::metrics::{Counter, Families, Family, Kind, Label, Workers};
 use bulk_reshuffle::engine::{PassThrough, TRANSPORT_HEADERS, Why};
 use bulk_reshuffle::routing::Upstreams;
+use bulk_reshuffle_docs::root;
 use bulk_reshuffle_stack::{Distribution, Envoy, EnvoyOptions, Tools};
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
-fn page(tools: &Tools, path: &str) -> String {
-    std::fs::read_to_string(tools.root.join(path)).unwrap()
+fn page(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
 }
 
 /// Returns the rows of the table under a heading, each as a list of cells.
@@ -28,9 +29,8 @@ fn nested(field: &str, value: Value) -> Value {
 
 #[test]
 fn the_configuration_table_has_every_field_with_its_default() {
-    let tools = Tools::find().unwrap();
     let minimal = format!("{:?}", Config::read(br#"{"coordinator":"es"}"#).unwrap());
-    let page = page(&tools, "filter/README.md");
+    let page = page("filter/README.md");
     let rows = table(&page, "## Configuration");
     for row in rows.iter().skip(1) {
         let default: Value = serde_json::from_str(&row[1]).unwrap();
@@ -81,13 +81,12 @@ fn row(family: &Family) -> String {
 
 /// Checks that the table between `<!-- name -->` and `<!-- /name -->` is this one, or with `RENEW` writes it there.
 fn check_table(path: &str, name: &str, made: &str) {
-    let tools = Tools::find().unwrap();
-    let text = page(&tools, path);
+    let text = page(path);
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->\n"));
     let (before, rest) = text.split_once(&begin).unwrap();
     let (table, after) = rest.split_once(&end).unwrap();
     if std::env::var_os("RENEW").is_some() {
-        std::fs::write(tools.root.join(path), [before, &begin, made, &end, after].concat()).unwrap();
+        std::fs::write(root().join(path), [before, &begin, made, &end, after].concat()).unwrap();
     } else {
         assert_eq!(table, made, "the table in {path} is out of date: RENEW=1 rewrites it");
     }
@@ -127,7 +126,7 @@ fn the_table_of_writers_has_the_recorded_outcomes() {
         Distribution::OpenSearch2,
         Distribution::OpenSearch3,
     ];
-    let recorded = page(&Tools::find().unwrap(), "tests/e2e/tests/writers/outcomes.txt");
+    let recorded = page("tests/e2e/tests/writers/outcomes.txt");
     let lines: Vec<Vec<&str>> =
         recorded.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(" | ").collect()).collect();
     let row = |lines: &[Vec<&str>]| {
@@ -159,7 +158,7 @@ fn instructions(count: f64) -> String {
 
 #[test]
 fn the_table_of_growth_has_the_counted_instructions() {
-    let limits = page(&Tools::find().unwrap(), "tests/bench/benches/instructions/limits.txt");
+    let limits = page("tests/bench/benches/instructions/limits.txt");
     let counts = limits.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let columns: Vec<&str> = line.split(" | ").collect();
         (columns[0], columns[1], columns[2].parse::<f64>().unwrap())
@@ -190,7 +189,7 @@ fn relabelled(rules: &Value, name: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn prometheus_derives_labels_from_the_metrics_of_istios_proxies() {
-    let page = page(&Tools::find().unwrap(), "istio/README.md");
+    let page = page("istio/README.md");
     let yaml = page.split("```yaml\n").find(|text| text.starts_with("metric_relabel_configs")).unwrap();
     let config: Value = serde_saphyr::from_str(yaml.split("```").next().unwrap()).unwrap();
     let mut upstreams = Upstreams::new("outbound|9200||any.es.internal");
@@ -216,7 +215,7 @@ fn prometheus_derives_labels_from_the_metrics_of_istios_proxies() {
 #[tokio::test]
 async fn the_readmes_envoy_configuration_is_valid() {
     let tools = Tools::find().unwrap();
-    let yaml = page(&tools, "README.md").split("```yaml\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
+    let yaml = page("README.md").split("```yaml\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("documents");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("readme.yaml");
@@ -227,8 +226,8 @@ async fn the_readmes_envoy_configuration_is_valid() {
 }
 
 /// Reads a shipped configuration.
-fn shipped(tools: &Tools, file: &str) -> Value {
-    serde_saphyr::from_str(&std::fs::read_to_string(tools.root.join("envoy").join(file)).unwrap()).unwrap()
+fn shipped(file: &str) -> Value {
+    serde_saphyr::from_str(&page(&format!("envoy/{file}"))).unwrap()
 }
 
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
@@ -257,8 +256,8 @@ fn clusters_without_tls(config: &Value) -> Vec<Value> {
 }
 
 /// Reads a shipped configuration without the fields that depend on TLS and credentials.
-fn without_tls(tools: &Tools, file: &str) -> Value {
-    let mut config = shipped(tools, file);
+fn without_tls(file: &str) -> Value {
+    let mut config = shipped(file);
     config["static_resources"]["clusters"] = clusters_without_tls(&config).into();
     let manager = config.pointer_mut(MANAGER).unwrap();
     for filter in manager["http_filters"].as_array_mut().unwrap() {
@@ -274,13 +273,12 @@ fn without_tls(tools: &Tools, file: &str) -> Value {
 // Its function is tested with the real cluster.
 #[test]
 fn the_configuration_for_tls_differs_from_the_plain_one_only_in_tls() {
-    let tools = Tools::find().unwrap();
-    assert_eq!(without_tls(&tools, "tls.yaml"), without_tls(&tools, "envoy.yaml"));
+    assert_eq!(without_tls("tls.yaml"), without_tls("envoy.yaml"));
 }
 
 /// Returns the resources of a file in `envoy/parts`, without their types.
-fn resources(tools: &Tools, part: &str) -> Vec<Value> {
-    let mut resources = shipped(tools, &format!("parts/{part}"))["resources"].as_array().unwrap().clone();
+fn resources(part: &str) -> Vec<Value> {
+    let mut resources = shipped(&format!("parts/{part}"))["resources"].as_array().unwrap().clone();
     for resource in &mut resources {
         resource.as_object_mut().unwrap().remove("@type").unwrap();
     }
@@ -289,20 +287,18 @@ fn resources(tools: &Tools, part: &str) -> Vec<Value> {
 
 #[test]
 fn the_shared_parts_equal_the_plain_configuration() {
-    let tools = Tools::find().unwrap();
-    let plain = shipped(&tools, "envoy.yaml");
-    assert_eq!(resources(&tools, "filter.yaml"), [http_filter(&plain, "bulk_reshuffle")]);
-    assert_eq!(resources(&tools, "routes.yaml"), [plain.pointer(MANAGER).unwrap()["route_config"].clone()]);
-    assert_eq!(json!(resources(&tools, "clusters.yaml")), plain["static_resources"]["clusters"]);
+    let plain = shipped("envoy.yaml");
+    assert_eq!(resources("filter.yaml"), [http_filter(&plain, "bulk_reshuffle")]);
+    assert_eq!(resources("routes.yaml"), [plain.pointer(MANAGER).unwrap()["route_config"].clone()]);
+    assert_eq!(json!(resources("clusters.yaml")), plain["static_resources"]["clusters"]);
 }
 
 // Their function is tested with the real cluster.
 #[test]
 fn the_common_parts_are_the_same_in_all_configurations() {
-    let tools = Tools::find().unwrap();
-    let plain = shipped(&tools, "envoy.yaml");
+    let plain = shipped("envoy.yaml");
     for file in ["buffer.yaml", "gateway.yaml", "rollout.yaml"] {
-        let other = shipped(&tools, file);
+        let other = shipped(file);
         for field in ["/node", "/admin/address", "/stats_config"] {
             assert_eq!(other.pointer(field), plain.pointer(field), "{file}: {field}");
         }
@@ -310,7 +306,7 @@ fn the_common_parts_are_the_same_in_all_configurations() {
             assert_eq!(http_filter(&other, filter), http_filter(&plain, filter), "{file}");
         }
     }
-    assert_eq!(clusters_without_tls(&shipped(&tools, "gateway.yaml")), clusters_without_tls(&plain));
+    assert_eq!(clusters_without_tls(&shipped("gateway.yaml")), clusters_without_tls(&plain));
 }
 
 /// Returns the wasm filter's configuration, with the plugin's configuration parsed as JSON.
@@ -323,11 +319,10 @@ fn wasm_config(config: &Value) -> Value {
 
 #[test]
 fn the_configuration_with_a_buffer_differs_only_in_the_header_pause() {
-    let tools = Tools::find().unwrap();
-    let mut plain = wasm_config(&shipped(&tools, "envoy.yaml"));
+    let mut plain = wasm_config(&shipped("envoy.yaml"));
     plain.as_object_mut().unwrap().remove("allow_on_headers_stop_iteration").unwrap();
     plain["configuration"]["value"]["header_pause"] = json!("buffer");
-    assert_eq!(wasm_config(&shipped(&tools, "buffer.yaml")), plain);
+    assert_eq!(wasm_config(&shipped("buffer.yaml")), plain);
 }
 
 // Configurations with TLS need certificates. They are validated by the tests that run them.
