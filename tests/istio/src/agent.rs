@@ -4,101 +4,55 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port, wait};
+use bulk_reshuffle_stack::{Tools, port, wait};
 use serde_json::{Value, json};
 
 use crate::LIMIT;
 use crate::api_server::ApiServer;
-use crate::container::{make_folder, private_shell};
+use crate::container::private_shell;
 use crate::istiod::Istiod;
 use crate::nodes::Nodes;
 use crate::pod::Pod;
+use crate::process::{make_folder, start, wait_answer};
 use crate::proxy::{Kind, Proxy};
-use crate::readiness::wait_answer;
-use crate::traffic::stats;
 
 /// Texts in the log when the filter's VM fails.
 const FAULTS: &[&str] = &["\tcritical\t", "panicked", "Function: proxy_", "Uncaught"];
 
-/// Istio's agent in a pod, and the Envoy that it starts. The agent gets certificates from istiod's CA, fetches modules
-/// and forwards istiod's configuration to Envoy. Dropping it kills both processes.
-#[derive(Debug)]
-pub struct Agent {
-    process: Process,
-    listener: SocketAddr,
-    admin: SocketAddr,
-    status: SocketAddr,
-    client: Client,
-}
-
-impl Agent {
-    /// Starts the agent in a pod that the API server knows, with two Envoy workers, and returns when Envoy answers.
-    /// Envoy may not have its whole configuration or listen yet: see [`Agent::wait_listening`].
-    pub async fn start(
-        tools: &Tools,
-        run_dir: &Path,
-        kind: Kind,
-        pod: &Pod,
-        api: &ApiServer,
-        istiod: &Istiod,
-    ) -> Result<Self> {
-        let (admin, status) = (port::loopback(port::free()?), port::loopback(port::free()?));
-        write_files(tools, run_dir, pod, api).await?;
-        let discovery = istiod.address();
-        let mut command = private_command(tools)?;
-        command
-            .args(["proxy", kind.role(), "--domain", &format!("{}.svc.cluster.local", pod.namespace)])
-            .args(["--proxyLogLevel=warning", "--proxyComponentLogLevel=wasm:info,config:info"])
-            .arg("--log_output_level=default:info,wasm:debug")
-            .env("PROXY_CONFIG", proxy_config(tools, &discovery, admin, status).to_string())
-            .envs([("POD_NAME", &pod.name), ("POD_NAMESPACE", &pod.namespace)])
-            .envs([("INSTANCE_IP", pod.address.to_string()), ("SERVICE_ACCOUNT", "default".to_owned())])
-            .env("ISTIO_METAJSON_LABELS", Value::Object(pod.labels.clone()).to_string())
-            .envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_INTERCEPTION_MODE", "NONE")])
-            .envs([("ISTIO_META_WORKLOAD_NAME", &pod.name), ("CA_ADDR", &discovery)])
-            .env("PILOT_CERT_PROVIDER", "istiod")
-            // The registry here speaks plain HTTP.
-            .env("WASM_INSECURE_REGISTRIES", "*")
-            .env("ENVOY_STATUS_PORT", port::free()?.to_string())
-            .env("ENVOY_PROMETHEUS_PORT", port::free()?.to_string())
-            .current_dir(run_dir);
-        let log = run_dir.join("agent.log");
-        let process = Process::start(&format!("pilot-agent of {}", pod.name), command, &log, Lifetime::WithParent)?;
-        wait_answer(&process, "the agent's Envoy answers", &format!("http://{admin}/server_info")).await?;
-        let listener = SocketAddr::from((pod.address, Nodes::PORT));
-        Ok(Self { process, listener, admin, status, client: Client::new() })
-    }
-
-    /// Returns the metrics that Prometheus scrapes from this pod.
-    pub async fn metrics(&self) -> Result<String> {
-        let url = format!("http://{}/stats/prometheus", self.status);
-        Ok(self.client.get(&url).await?.ok()?.text())
-    }
-}
-
-impl Proxy for Agent {
-    fn process(&self) -> &Process {
-        &self.process
-    }
-
-    fn listener(&self) -> SocketAddr {
-        self.listener
-    }
-
-    fn admin(&self) -> SocketAddr {
-        self.admin
-    }
-
-    async fn check_filter(&self) -> Result<()> {
-        for (name, count) in stats(&self.client, self.admin, "vm_reload").await? {
-            ensure!(count == 0, "{name} is {count}: {}", self.process.log_extract());
-        }
-        self.check_log(FAULTS)
-    }
-
-    async fn stop(self) -> Result<()> {
-        self.process.stop().await
-    }
+/// Starts Istio's agent in a pod that the API server knows, and the Envoy that it starts, with two workers. The agent
+/// gets certificates from istiod's CA, fetches modules and forwards istiod's configuration to Envoy. Returns when Envoy
+/// listens.
+pub(crate) async fn start_agent(
+    tools: &Tools,
+    run_dir: &Path,
+    kind: Kind,
+    pod: &Pod,
+    api: &ApiServer,
+    istiod: &Istiod,
+) -> Result<Proxy> {
+    let (admin, status) = (port::loopback(port::free()?), port::loopback(port::free()?));
+    write_files(tools, run_dir, pod, api).await?;
+    let discovery = istiod.address();
+    let mut command = private_command(tools)?;
+    command
+        .args(["proxy", kind.role(), "--domain", &format!("{}.svc.cluster.local", pod.namespace)])
+        .args(["--proxyLogLevel=warning", "--proxyComponentLogLevel=wasm:info,config:info"])
+        .arg("--log_output_level=default:info,wasm:debug")
+        .env("PROXY_CONFIG", proxy_config(tools, &discovery, admin, status).to_string())
+        .envs([("POD_NAME", &pod.name), ("POD_NAMESPACE", &pod.namespace)])
+        .envs([("INSTANCE_IP", pod.address.to_string()), ("SERVICE_ACCOUNT", "default".to_owned())])
+        .env("ISTIO_METAJSON_LABELS", Value::Object(pod.labels.clone()).to_string())
+        .envs([("ISTIO_META_CLUSTER_ID", "Kubernetes"), ("ISTIO_META_INTERCEPTION_MODE", "NONE")])
+        .envs([("ISTIO_META_WORKLOAD_NAME", &pod.name), ("CA_ADDR", &discovery)])
+        .env("PILOT_CERT_PROVIDER", "istiod")
+        // The registry here speaks plain HTTP.
+        .env("WASM_INSECURE_REGISTRIES", "*")
+        .env("ENVOY_STATUS_PORT", port::free()?.to_string())
+        .env("ENVOY_PROMETHEUS_PORT", port::free()?.to_string())
+        .current_dir(run_dir);
+    let process = start(&format!("pilot-agent of {}", pod.name), command, run_dir)?;
+    wait_answer(&process, "the agent's Envoy answers", &format!("http://{admin}/server_info")).await?;
+    Proxy::listening(process, [(pod.address, Nodes::PORT).into(), admin, status], FAULTS).await
 }
 
 /// Returns a command that runs the agent with a private `/var/lib`, because the agent keeps modules in a folder there

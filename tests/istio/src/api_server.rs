@@ -1,18 +1,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bulk_reshuffle_stack::{Lifetime, Process, Tools, port, wait};
+use bulk_reshuffle_stack::{Process, Tools, port, wait};
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::LIMIT;
-use crate::container::make_folder;
 use crate::manifests::Manifests;
 use crate::pod::Pod;
+use crate::process::{make_folder, program, start};
 
 const START_LIMIT: Duration = Duration::from_secs(120);
 
@@ -23,7 +23,8 @@ pub struct ApiServer {
     server: Process,
     etcd: Process,
     kubectl: PathBuf,
-    kubeconfig: PathBuf,
+    /// The file by which clients reach the server.
+    pub(crate) kubeconfig: PathBuf,
 }
 
 impl ApiServer {
@@ -39,7 +40,7 @@ impl ApiServer {
         let accounts = KeyPair::generate()?;
         fs::write(run_dir.join("accounts.key"), accounts.serialize_pem())?;
         fs::write(run_dir.join("accounts.pub"), accounts.public_key_pem())?;
-        let mut command = Command::new(tools.folder("kube-apiserver")?.join("kube-apiserver"));
+        let mut command = program(tools, "kube-apiserver")?;
         command
             .arg(format!("--etcd-servers={store}"))
             .arg(format!("--secure-port={}", address.port()))
@@ -51,17 +52,11 @@ impl ApiServer {
             // This plugin requires service accounts that a controller has created.
             .args(["--disable-admission-plugins=ServiceAccount", "--allow-privileged=true"])
             .current_dir(run_dir);
-        let log = run_dir.join("kube-apiserver.log");
-        let server = Process::start("kube-apiserver", command, &log, Lifetime::WithParent)?;
+        let server = start("kube-apiserver", command, run_dir)?;
         let kubectl = tools.folder("kubectl")?.join("kubectl");
         let started = Self { server, etcd, kubectl, kubeconfig };
         started.wait_ready().await?;
         Ok(started)
-    }
-
-    /// Returns the path of the kubeconfig for clients.
-    pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
     }
 
     /// Runs kubectl and returns its output. If kubectl fails, the error has its whole error output.
@@ -90,7 +85,6 @@ impl ApiServer {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Runs `kubectl apply`, as a user does.
     pub async fn apply(&self, manifests: &Manifests) -> Result<()> {
         self.kubectl_with(&["apply", "--filename=-"], &manifests.yaml()).await.map(|_| ())
     }
@@ -126,12 +120,6 @@ impl ApiServer {
         self.kubectl(&[&patch[..], &pod[..]].concat()).await.map(|_| ())
     }
 
-    /// Stops both processes.
-    pub async fn stop(self) -> Result<()> {
-        self.server.stop().await?;
-        self.etcd.stop().await
-    }
-
     async fn wait_ready(&self) -> Result<()> {
         wait::until(START_LIMIT, "the API server is ready", async || {
             self.etcd.ensure_running()?;
@@ -146,14 +134,14 @@ impl ApiServer {
 
 fn start_etcd(tools: &Tools, run_dir: &Path, clients: &str) -> Result<Process> {
     let peers = format!("http://{}", port::loopback(port::free()?));
-    let mut command = Command::new(tools.folder("etcd")?.join("etcd"));
+    let mut command = program(tools, "etcd")?;
     command
         .args(["--data-dir", "etcd", "--unsafe-no-fsync"])
         .args(["--listen-client-urls", clients, "--advertise-client-urls", clients])
         .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
         .arg(format!("--initial-cluster=default={peers}"))
         .current_dir(run_dir);
-    Process::start("etcd", command, &run_dir.join("etcd.log"), Lifetime::WithParent)
+    start("etcd", command, run_dir)
 }
 
 /// Returns a kubeconfig as JSON, which is also valid YAML.

@@ -1,8 +1,5 @@
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use anyhow::{Context, Result};
 
 /// A private root folder for a program, as in a container. It has everything of the machine, and files and folders at
 /// paths that cannot be configured, such as `/certs`. The program ends with the process that started it.
@@ -62,10 +59,4 @@ pub(crate) fn private_shell(script: &str) -> Command {
     }
     command.args(["--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-ec", script, "sh"]);
     command
-}
-
-/// Creates a folder with its parents, and returns its path.
-pub(crate) fn make_folder(folder: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    Ok(folder.to_path_buf())
 }

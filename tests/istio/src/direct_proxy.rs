@@ -1,63 +1,37 @@
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::check_filter;
-use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Process, Tools};
+use anyhow::Result;
+use bulk_reshuffle_stack::{Tools, port};
 use serde_json::{Value, json};
 
-use crate::discovery::Discovery;
 use crate::nodes::Nodes;
 use crate::pod::Pod;
+use crate::process::{make_folder, start, wait_answer};
 use crate::proxy::{Kind, Proxy};
 
-/// An Envoy in a pod that gets its whole configuration from istiod, without Istio's agent.
-#[derive(Debug)]
-pub struct DirectProxy {
-    /// The running Envoy.
-    pub envoy: Envoy,
-    listener: SocketAddr,
-}
+const FAULTS: &[&str] = &["[critical]", "[error]", "panicked", "Function: proxy_", "Uncaught"];
 
-impl DirectProxy {
-    /// Starts Envoy with two workers and returns when it has its whole configuration. It may not listen yet: see
-    /// [`Proxy::wait_listening`].
-    pub async fn start(tools: &Tools, run_dir: &Path, kind: Kind, pod: &Pod, discovery: &Discovery) -> Result<Self> {
-        let mut options = EnvoyOptions::new(run_dir);
-        options.name = pod.name.clone();
-        options.filter = FilterConfig::Removed;
-        options.concurrency = 2;
-        let (node, xds) = (node(kind, pod), discovery.address());
-        // Only the administration interface of the shipped configuration remains.
-        let options = options.edit(move |config| {
-            let admin = config.get("admin").context("the configuration has no administration interface")?.clone();
-            *config = bootstrap(&node, &admin, xds);
-            Ok(())
-        });
-        Ok(Self { envoy: Envoy::start(tools, options).await?, listener: SocketAddr::from((pod.address, Nodes::PORT)) })
-    }
-}
-
-impl Proxy for DirectProxy {
-    fn process(&self) -> &Process {
-        self.envoy.process()
-    }
-
-    fn listener(&self) -> SocketAddr {
-        self.listener
-    }
-
-    fn admin(&self) -> SocketAddr {
-        self.envoy.admin()
-    }
-
-    async fn check_filter(&self) -> Result<()> {
-        check_filter(&self.envoy).await
-    }
-
-    async fn stop(self) -> Result<()> {
-        self.envoy.stop().await
-    }
+/// Starts an Envoy with two workers in a pod, which gets its whole configuration from istiod, without Istio's agent.
+/// Returns when it has the configuration and listens.
+pub(crate) async fn start_direct(
+    tools: &Tools,
+    run_dir: &Path,
+    kind: Kind,
+    pod: &Pod,
+    xds: SocketAddr,
+) -> Result<Proxy> {
+    let admin = port::loopback(port::free()?);
+    let file = make_folder(run_dir)?.join("envoy.json");
+    fs::write(&file, bootstrap(&node(kind, pod), admin, xds).to_string())?;
+    let mut command = Command::new(&tools.envoy);
+    command.arg("--disable-hot-restart").arg("--config-path").arg(file);
+    command.args(["--concurrency", "2", "--log-level", "info", "--drain-time-s", "2"]);
+    let process = start(&pod.name, command, run_dir)?;
+    wait_answer(&process, "Envoy has its configuration", &format!("http://{admin}/ready")).await?;
+    Proxy::listening(process, [(pod.address, Nodes::PORT).into(), admin, admin], FAULTS).await
 }
 
 /// Returns the node object by which istiod selects the proxy's configuration.
@@ -82,13 +56,16 @@ fn node(kind: Kind, pod: &Pod) -> Value {
 }
 
 /// Returns the bootstrap configuration, which has only istiod's address.
-fn bootstrap(node: &Value, admin: &Value, xds: SocketAddr) -> Value {
+fn bootstrap(node: &Value, admin: SocketAddr, xds: SocketAddr) -> Value {
     const HTTP_2: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
     let by_ads = json!({"ads": {}, "initial_fetch_timeout": "0s", "resource_api_version": "V3"});
-    let xds = json!({"socket_address": {"address": xds.ip().to_string(), "port_value": xds.port()}});
+    let at = |address: SocketAddr| {
+        let (ip, port) = (address.ip().to_string(), address.port());
+        json!({"socket_address": {"address": ip, "port_value": port}})
+    };
     json!({
         "node": node,
-        "admin": admin,
+        "admin": {"address": at(admin)},
         "dynamic_resources": {
             "ads_config": {
                 "api_type": "DELTA_GRPC",
@@ -109,7 +86,7 @@ fn bootstrap(node: &Value, admin: &Value, xds: SocketAddr) -> Value {
             }},
             "load_assignment": {
                 "cluster_name": "xds-grpc",
-                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": xds}}]}],
+                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": at(xds)}}]}],
             },
         }]},
     })

@@ -1,20 +1,18 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, port};
+use bulk_reshuffle_stack::{Client, Process, Tools, port};
 
-use crate::container::make_folder;
-use crate::direct_proxy::DirectProxy;
+use crate::direct_proxy::start_direct;
 use crate::folder::Folder;
 use crate::manifests::{Manifests, yaml};
 use crate::mesh::ControlPlane;
 use crate::overlay::Overlay;
 use crate::pod::Pod;
+use crate::process::{make_folder, program, start, wait_answer};
 use crate::proxy::{Kind, Proxy};
-use crate::readiness::wait_answer;
 use crate::site::Site;
 
 /// The mesh configuration. There are no injected sidecars and there is no CA, so nothing is encrypted.
@@ -37,7 +35,7 @@ impl Discovery {
         make_folder(run_dir)?;
         write(run_dir, manifests)?;
         fs::write(run_dir.join("mesh.yaml"), MESH)?;
-        let mut command = Command::new(tools.folder("istio-discovery")?.join("istio-discovery"));
+        let mut command = program(tools, "istio-discovery")?;
         command
             .args(["-address", &address.to_string(), "-control", &control.to_string()])
             .args(["-istio", "istio.yaml", "-kubernetes", "kubernetes.yaml", "-mesh", "mesh.yaml"])
@@ -45,14 +43,9 @@ impl Discovery {
             .env("PILOT_ENABLE_METADATA_EXCHANGE", "false")
             .env("PILOT_ENABLE_ALPN_FILTER", "false")
             .current_dir(run_dir);
-        let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
+        let process = start("istiod", command, run_dir)?;
         wait_answer(&process, "istiod is ready", &format!("http://{control}/debug/syncz")).await?;
         Ok(Self { process, address, control, run_dir: run_dir.to_path_buf(), client: Client::new() })
-    }
-
-    /// Returns the address at which proxies get their configuration.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Kills the server; proxies are then without one.
@@ -63,23 +56,18 @@ impl Discovery {
 
 impl<'a> ControlPlane<'a> for Discovery {
     type Servers = ();
-    type Proxy = DirectProxy;
     const COUNTS_REJECTIONS: bool = true;
 
-    fn build(site: &Site, overlay: &'static str, change: impl FnOnce(&Folder) -> Result<()>) -> Result<Overlay> {
-        let folder = Folder::shipped()?;
-        change(&folder)?;
-        Overlay::build(&site.set, overlay, &folder)?.with_module(site.tools.wasm()?)
+    fn place_module(site: &Site, folder: &Folder) -> Result<()> {
+        folder.set_module(site.tools.wasm()?)
     }
 
     async fn start(site: &'a Site, folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self> {
         Self::serve(&site.tools, folder, &overlay.complete(pod)?).await
     }
 
-    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<DirectProxy> {
-        let proxy = DirectProxy::start(tools, folder, kind, pod, self).await?;
-        proxy.wait_listening().await.with_context(|| self.process.log())?;
-        Ok(proxy)
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Proxy> {
+        start_direct(tools, folder, kind, pod, self.address).await.with_context(|| self.process.log())
     }
 
     /// Replaces all resources, as `kubectl apply --prune` does; proxies get the changes. If Istio rejects them, this is
@@ -88,11 +76,6 @@ impl<'a> ControlPlane<'a> for Discovery {
         write(&self.run_dir, &overlay.complete(pod)?)?;
         let answer = self.client.post(&format!("http://{}/reload", self.control), "text/plain", "").await?;
         answer.ok().map(|_| ())
-    }
-
-    /// Stops the server if it still runs.
-    async fn stop(self) -> Result<()> {
-        self.process.stop().await
     }
 }
 

@@ -6,19 +6,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bulk_reshuffle_stack::{Client, Lifetime, Process, Tools, wait};
+use bulk_reshuffle_stack::{Process, Tools};
 use serde_json::{Value, json};
 
-use crate::LIMIT;
 use crate::api_server::ApiServer;
-use crate::container::{Container, make_folder};
+use crate::container::Container;
+use crate::process::{make_folder, start, wait_connection, wait_for};
 use crate::proxy::Proxy;
-use crate::readiness::wait_connection;
 
 const NAMESPACE: &str = "envoy-gateway-system";
 
 /// The xDS address of Envoy Gateway. Neither the port nor the interfaces can be configured.
 const DISCOVERY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 18_000);
+
+/// Texts in the log when a proxy fails.
+const FAULTS: &[&str] = &["][critical]", "panicked"];
 
 /// The administration interface of its proxies.
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 19_000);
@@ -43,7 +45,7 @@ impl EnvoyGateway {
         api.add_namespace(NAMESPACE).await?;
         let certificates = tokio::process::Command::new(&program)
             .args(["certgen", "--disable-topology-injector"])
-            .env("KUBECONFIG", api.kubeconfig())
+            .env("KUBECONFIG", &api.kubeconfig)
             .env("ENVOY_GATEWAY_NAMESPACE", NAMESPACE)
             .output()
             .await?;
@@ -68,12 +70,11 @@ impl EnvoyGateway {
         command
             .args(["server", "--config-path"])
             .arg(file)
-            .env("KUBECONFIG", api.kubeconfig())
+            .env("KUBECONFIG", &api.kubeconfig)
             .env("ENVOY_GATEWAY_NAMESPACE", NAMESPACE)
             // Envoy Gateway keeps modules there.
             .env("HOME", folder("home")?);
-        let log = run_dir.join("envoy-gateway.log");
-        let process = Process::start("Envoy Gateway", command, &log, Lifetime::WithParent)?;
+        let process = start("envoy-gateway", command, run_dir)?;
         wait_connection(&process, "Envoy Gateway serves proxies", DISCOVERY).await?;
         Ok(Self { process, run_dir: run_dir.to_path_buf() })
     }
@@ -87,7 +88,7 @@ impl EnvoyGateway {
         gateway: &str,
         port: u16,
         hosts: &[(String, Ipv4Addr)],
-    ) -> Result<GatewayProxy> {
+    ) -> Result<Proxy> {
         let folder = |name: &str| make_folder(&self.run_dir.join(gateway).join(name));
         let (deployment, container) = self.planned(api, gateway).await?;
         write_secret(api, "envoy", &folder("certificates")?).await?;
@@ -101,87 +102,32 @@ impl EnvoyGateway {
             .with("/sds", &folder("sds")?)
             .with("/etc/hosts", &host_file);
         let mut command = place.command(&folder("root")?, &tools.envoy);
-        let arguments =
-            container.get("args").and_then(Value::as_array).context("the Envoy container has no arguments")?;
+        let arguments = container["args"].as_array().context("the Envoy container has no arguments")?;
         for argument in arguments.iter().filter_map(Value::as_str) {
             let argument = argument.replace("$(ENVOY_POD_NAME)", gateway).replace("$(ENVOY_SERVICE_ZONE)", "");
             // A hosts file cannot have names with a trailing dot.
             command.arg(argument.replace(&format!("{HOST}."), HOST));
         }
         command.args(["--disable-hot-restart", "--concurrency", "2"]);
-        let log = self.run_dir.join(gateway).join("envoy.log");
-        let process = Process::start("the gateway's Envoy", command, &log, Lifetime::WithParent)?;
-        let listener = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let proxy = GatewayProxy { process, listener, client: Client::new() };
-        proxy.wait_listening().await.with_context(|| self.process.log_extract())?;
-        Ok(proxy)
+        let process = start("envoy", command, &self.run_dir.join(gateway))?;
+        let addresses = [(Ipv4Addr::LOCALHOST, port).into(), ADMIN, ADMIN];
+        Proxy::listening(process, addresses, FAULTS).await.with_context(|| self.process.log_extract())
     }
 
     /// Returns the name of the Deployment of a Gateway, and its container that runs Envoy.
     async fn planned(&self, api: &ApiServer, gateway: &str) -> Result<(String, Value)> {
         let label = format!("gateway.envoyproxy.io/owning-gateway-name={gateway}");
         let get = ["get", "deployments", "--namespace", NAMESPACE, "--selector", &label, "--output=json"];
-        let deployment = wait::until(LIMIT, "Envoy Gateway creates a Deployment", async || {
-            self.process.ensure_running()?;
+        let deployment = wait_for(&self.process, "Envoy Gateway creates a Deployment", async || {
             let list: Value = serde_json::from_str(&api.kubectl(&get).await?)?;
-            Ok(list.pointer("/items/0").cloned())
+            list.pointer("/items/0").cloned().context("there is no Deployment")
         })
-        .await
-        .with_context(|| self.process.log_extract())?;
-        let name = deployment
-            .pointer("/metadata/name")
-            .and_then(Value::as_str)
-            .context("the Deployment has no name")?
-            .to_owned();
-        let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+        .await?;
+        let name = deployment["metadata"]["name"].as_str().context("the Deployment has no name")?;
+        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
         let containers = containers.context("the Deployment has no containers")?;
-        let envoy = containers
-            .iter()
-            .find(|container| container.get("name").is_some_and(|name| name == "envoy"))
-            .context("the Deployment has no Envoy container")?;
-        Ok((name, envoy.clone()))
-    }
-
-    /// Stops Envoy Gateway.
-    pub async fn stop(self) -> Result<()> {
-        self.process.stop().await
-    }
-}
-
-/// The Envoy of a Gateway. Dropping it kills the process.
-#[derive(Debug)]
-pub struct GatewayProxy {
-    process: Process,
-    listener: SocketAddr,
-    client: Client,
-}
-
-impl GatewayProxy {
-    /// Returns Envoy's whole configuration.
-    pub async fn configuration(&self) -> Result<String> {
-        Ok(self.client.get(&format!("http://{ADMIN}/config_dump")).await?.ok()?.text())
-    }
-}
-
-impl Proxy for GatewayProxy {
-    fn process(&self) -> &Process {
-        &self.process
-    }
-
-    fn listener(&self) -> SocketAddr {
-        self.listener
-    }
-
-    fn admin(&self) -> SocketAddr {
-        ADMIN
-    }
-
-    async fn check_filter(&self) -> Result<()> {
-        self.check_log(&["][critical]", "panicked"])
-    }
-
-    async fn stop(self) -> Result<()> {
-        self.process.stop().await
+        let envoy = containers.iter().find(|container| container["name"] == "envoy");
+        Ok((name.to_owned(), envoy.context("the Deployment has no Envoy container")?.clone()))
     }
 }
 

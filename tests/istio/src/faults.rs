@@ -11,7 +11,6 @@ use crate::traffic::Traffic;
 pub struct Fault {
     /// The part with the fault.
     pub name: &'static str,
-    /// The manifests with the fault.
     pub overlay: Overlay,
     /// A text that the proxy logs, and further texts that must be in its line.
     pub log: Option<(&'static str, Vec<String>)>,
@@ -21,12 +20,6 @@ impl Fault {
     /// Creates a fault after which the proxy's log is not checked.
     pub fn new(name: &'static str, overlay: Overlay) -> Self {
         Self { name, overlay, log: None }
-    }
-
-    /// Creates a configuration that the filter rejects.
-    pub fn of_configuration(overlay: &Overlay) -> Result<Self> {
-        let fields = json!({"hold": {"interval": 50}});
-        Ok(Self::new("configuration", overlay.clone().with_configuration(&fields)?))
     }
 
     /// Waits until the proxy has rejected this number of configurations, and checks its log.
@@ -44,6 +37,12 @@ impl Fault {
 }
 
 impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
+    /// Returns an overlay with a configuration that the filter rejects.
+    pub fn wrong_configuration(site: &Site<C::Servers>, overlay: &Overlay) -> Result<Fault> {
+        let fields = json!({"hold": {"interval": 50}});
+        Ok(Fault::new("configuration", Self::overlay(site, overlay.name, |folder| folder.configure(&fields))?))
+    }
+
     /// Starts a proxy with each of the faults. It must listen, and requests must pass without the filter. Then the
     /// proxy gets working manifests.
     pub async fn start_with_faults(
@@ -62,7 +61,6 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
             fault.wait_refused(&mesh, 1).await?;
             mesh.check_pass(plain).await?;
             mesh.recover(overlay, split).await?;
-            mesh.end_refused().await?;
         }
         Ok("each fault is rejected and requests pass without the filter; after the fix, they are split".to_owned())
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::Tools;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::manifests::Manifests;
@@ -29,19 +29,16 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Copies the shipped manifests.
     pub fn shipped() -> Result<Self> {
         let (tools, copy) = (Tools::find()?, tempfile::tempdir()?);
         copy_all(&tools.root.join("istio"), copy.path())?;
         Ok(Self { tools, copy })
     }
 
-    /// Returns the checkout's path.
     pub fn root(&self) -> &Path {
         &self.tools.root
     }
 
-    /// Returns a file's text.
     pub fn text(&self, file: &str) -> Result<String> {
         fs::read_to_string(self.copy.path().join(file)).with_context(|| file.to_owned())
     }
@@ -53,17 +50,44 @@ impl Folder {
         Ok(fs::write(self.copy.path().join(file), text.replace(from, to))?)
     }
 
-    /// Returns the current values.
     pub fn values(&self) -> Result<Value> {
         Ok(serde_saphyr::from_str(&self.text("base/values.yaml")?)?)
     }
 
-    /// Replaces the values.
     pub fn set_values(&self, values: &Value) -> Result<()> {
         Ok(fs::write(self.copy.path().join("base/values.yaml"), values.to_string())?)
     }
 
-    /// Adds a component to an overlay.
+    /// Sets values, each at its JSON pointer.
+    pub fn set<const N: usize>(&self, fields: [(&str, Value); N]) -> Result<()> {
+        let mut values = self.values()?;
+        for (pointer, value) in fields {
+            *values.pointer_mut(pointer).with_context(|| format!("the values have no {pointer}"))? = value;
+        }
+        self.set_values(&values)
+    }
+
+    /// Sets the module's location to a file.
+    pub fn set_module(&self, wasm: &Path) -> Result<()> {
+        let wasm = wasm.canonicalize()?;
+        self.set([
+            ("/module/image/url", json!(format!("file://{}", wasm.display()))),
+            ("/module/code", json!({"local": {"filename": wasm}})),
+        ])
+    }
+
+    /// Sets fields of the filter's configuration, in both of its forms.
+    pub fn configure(&self, fields: &Value) -> Result<()> {
+        let filter = self.values()?["filter"].take();
+        let text = filter["configuration"].as_str().context("the values have no configuration")?;
+        let (mut of_text, mut object): (Value, Value) = (serde_json::from_str(text)?, filter["pluginConfig"].clone());
+        for (field, value) in fields.as_object().context("the fields are not an object")? {
+            of_text[field] = value.clone();
+            object[field] = value.clone();
+        }
+        self.set([("/filter/configuration", json!(of_text.to_string())), ("/filter/pluginConfig", object)])
+    }
+
     pub fn add_component(&self, overlay: &str, component: &str) -> Result<()> {
         let (before, after) = ("components: [", format!("components: [../../components/{component}, "));
         self.edit(&format!("overlays/{overlay}/kustomization.yaml"), before, &after)

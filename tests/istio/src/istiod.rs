@@ -1,17 +1,14 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result};
-use bulk_reshuffle_stack::{Lifetime, Process, Tools, port, wait};
+use anyhow::{Result, ensure};
+use bulk_reshuffle_stack::{Process, Tools, port};
 use serde_json::json;
 
-use crate::LIMIT;
 use crate::api_server::ApiServer;
-use crate::container::make_folder;
 use crate::manifests::Manifests;
-use crate::readiness::wait_answer;
+use crate::process::{make_folder, program, start, wait_answer, wait_for};
 
 /// The namespace of istiod.
 pub const NAMESPACE: &str = "istio-system";
@@ -43,11 +40,11 @@ impl Istiod {
             "ingressControllerMode": "OFF",
         });
         fs::write(run_dir.join("mesh.yaml"), mesh.to_string())?;
-        let mut command = Command::new(tools.folder("pilot-discovery")?.join("pilot-discovery"));
+        let mut command = program(tools, "pilot-discovery")?;
         command
             .args(["discovery", "--registries=Kubernetes", "--meshConfig=mesh.yaml", "--networksConfig=none"])
             .arg("--kubeconfig")
-            .arg(api.kubeconfig())
+            .arg(&api.kubeconfig)
             .arg(format!("--secureGRPCAddr={address}"))
             .arg(format!("--httpsAddr={webhook}"))
             .arg(format!("--httpAddr={http}"))
@@ -62,7 +59,7 @@ impl Istiod {
             // Only Istio's own build of Envoy has these two filters.
             .envs([("PILOT_ENABLE_METADATA_EXCHANGE", "false"), ("PILOT_ENABLE_ALPN_FILTER", "false")])
             .current_dir(run_dir);
-        let process = Process::start("istiod", command, &run_dir.join("istiod.log"), Lifetime::WithParent)?;
+        let process = start("istiod", command, run_dir)?;
         wait_answer(&process, "istiod is ready", &format!("http://{http}/ready")).await?;
         let istiod = Self { process, address };
         istiod.validate_by(api, webhook).await?;
@@ -73,11 +70,6 @@ impl Istiod {
     /// as in istiod's own certificate.
     pub fn address(&self) -> String {
         format!("{HOST}:{}", self.address.port())
-    }
-
-    /// Stops istiod.
-    pub async fn stop(self) -> Result<()> {
-        self.process.stop().await
     }
 
     /// Configures istiod as the API server's validating webhook. The API server accepts everything until istiod has
@@ -104,11 +96,11 @@ impl Istiod {
         });
         api.apply(&Manifests::read(&configuration.to_string())?).await?;
         let policy = ["get", "validatingwebhookconfiguration", VALIDATOR, "--output=jsonpath={..failurePolicy}"];
-        wait::until(LIMIT, "istiod validates applied resources", async || {
-            self.process.ensure_running()?;
-            Ok((api.kubectl(&policy).await? == "Fail").then_some(()))
+        wait_for(&self.process, "istiod validates applied resources", async || {
+            let policy = api.kubectl(&policy).await?;
+            ensure!(policy == "Fail");
+            Ok(())
         })
         .await
-        .with_context(|| self.process.log_extract())
     }
 }

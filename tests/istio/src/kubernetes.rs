@@ -3,7 +3,7 @@ use std::path::Path;
 use anyhow::Result;
 use bulk_reshuffle_stack::Tools;
 
-use crate::agent::Agent;
+use crate::agent::start_agent;
 use crate::api_server::ApiServer;
 use crate::folder::Folder;
 use crate::istiod::Istiod;
@@ -18,11 +18,9 @@ use crate::site::{NAMESPACE, Site};
 /// The API server, the controller that configures proxies with its resources, and the module on its servers.
 #[derive(Debug)]
 pub struct Kubernetes<C> {
-    /// The API server.
     pub api: ApiServer,
     /// The controller: istiod or Envoy Gateway.
     pub controller: C,
-    /// The module on its servers.
     pub module: Module,
 }
 
@@ -43,12 +41,6 @@ impl<C> Kubernetes<C> {
         let controller = controller(&api).await?;
         Ok(Self { api, controller, module })
     }
-
-    /// Stops the controller and the API server.
-    pub async fn stop(self, controller: impl AsyncFnOnce(C) -> Result<()>) -> Result<()> {
-        controller(self.controller).await?;
-        self.api.stop().await
-    }
 }
 
 impl Site<Kubernetes<Istiod>> {
@@ -66,18 +58,10 @@ impl Site<Kubernetes<Istiod>> {
 
 impl<'a> ControlPlane<'a> for &'a Kubernetes<Istiod> {
     type Servers = Kubernetes<Istiod>;
-    type Proxy = Agent;
     const COUNTS_REJECTIONS: bool = false;
 
-    fn build(
-        site: &Site<Kubernetes<Istiod>>,
-        overlay: &'static str,
-        change: impl FnOnce(&Folder) -> Result<()>,
-    ) -> Result<Overlay> {
-        let folder = Folder::shipped()?;
-        site.servers.module.put_into(&folder)?;
-        change(&folder)?;
-        Overlay::build(&site.set, overlay, &folder)
+    fn place_module(site: &Site<Self::Servers>, folder: &Folder) -> Result<()> {
+        site.servers.module.put_into(folder)
     }
 
     /// Adds the pod and replaces all Istio resources of the namespace.
@@ -92,17 +76,11 @@ impl<'a> ControlPlane<'a> for &'a Kubernetes<Istiod> {
         Ok(&site.servers)
     }
 
-    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Agent> {
-        let proxy = Agent::start(tools, folder, kind, pod, &self.api, &self.controller).await?;
-        proxy.wait_listening().await?;
-        Ok(proxy)
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Proxy> {
+        start_agent(tools, folder, kind, pod, &self.api, &self.controller).await
     }
 
     async fn apply(&self, overlay: &Overlay, pod: &Pod) -> Result<()> {
         self.api.apply(&overlay.bound(pod)?).await
-    }
-
-    async fn stop(self) -> Result<()> {
-        Ok(())
     }
 }

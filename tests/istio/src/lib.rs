@@ -22,19 +22,16 @@ mod network;
 mod nodes;
 mod overlay;
 mod pod;
+mod process;
 mod proxy;
-mod readiness;
 mod report;
 mod site;
-mod stateful_set;
 mod traffic;
 mod update;
 
-pub use agent::Agent;
 pub use api_server::ApiServer;
-pub use direct_proxy::DirectProxy;
 pub use discovery::Discovery;
-pub use envoy_gateway::{EnvoyGateway, GatewayProxy};
+pub use envoy_gateway::EnvoyGateway;
 pub use faults::Fault;
 pub use folder::{Folder, OVERLAYS};
 pub use gate::Gate;
@@ -46,12 +43,11 @@ pub use module::Module;
 pub use network::Network;
 pub use nodes::Nodes;
 pub use overlay::Overlay;
-pub use pod::Pod;
+pub use pod::{Pod, StatefulSet};
 pub use proxy::{Kind, Proxy};
 pub use report::Report;
 pub use site::{NAMESPACE, Site};
-pub use stateful_set::StatefulSet;
-pub use traffic::{Traffic, stats};
+pub use traffic::Traffic;
 
 use std::time::Duration;
 

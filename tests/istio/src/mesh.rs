@@ -17,53 +17,36 @@ pub trait ControlPlane<'a>: Sized {
     /// The servers that all meshes of a site share.
     type Servers: 'a;
 
-    /// The kind of proxy.
-    type Proxy: Proxy;
-
     /// Whether the number of rejected configurations must be the number of faults.
     const COUNTS_REJECTIONS: bool;
 
-    /// Builds an overlay with a change to its folder, and sets the location of the module.
-    fn build(
-        site: &Site<Self::Servers>,
-        overlay: &'static str,
-        change: impl FnOnce(&Folder) -> Result<()>,
-    ) -> Result<Overlay>;
+    /// Sets the module's location in a folder's values.
+    fn place_module(site: &Site<Self::Servers>, folder: &Folder) -> Result<()>;
 
     /// Starts the control plane with an overlay for a pod's proxy. Its logs are in a folder.
     async fn start(site: &'a Site<Self::Servers>, folder: &Path, overlay: &Overlay, pod: &Pod) -> Result<Self>;
 
     /// Starts the proxy of a pod and returns when it listens.
-    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Self::Proxy>;
+    async fn start_proxy(&self, tools: &Tools, folder: &Path, kind: Kind, pod: &Pod) -> Result<Proxy>;
 
     /// Applies an overlay in place of the current one.
     async fn apply(&self, overlay: &Overlay, pod: &Pod) -> Result<()>;
-
-    /// Stops everything that belongs to this mesh only.
-    async fn stop(self) -> Result<()>;
 }
 
 /// A proxy for clients, and the control plane that configures it.
 pub struct Mesh<'a, C: ControlPlane<'a>> {
-    /// The site of the nodes.
     pub site: &'a Site<C::Servers>,
-    /// The control plane.
     pub control_plane: C,
-    /// The proxy.
-    pub proxy: C::Proxy,
-    /// The sidecars of other pods.
-    pub sidecars: Vec<C::Proxy>,
+    pub proxy: Proxy,
     pod: Pod,
 }
 
 impl<'a, C: ControlPlane<'a>> Traffic for Mesh<'a, C> {
-    type Proxy = C::Proxy;
-
     fn nodes(&self) -> &Nodes {
         &self.site.nodes
     }
 
-    fn proxy(&self) -> &C::Proxy {
+    fn proxy(&self) -> &Proxy {
         &self.proxy
     }
 }
@@ -71,7 +54,7 @@ impl<'a, C: ControlPlane<'a>> Traffic for Mesh<'a, C> {
 impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
     /// Builds an overlay as shipped, except for the location of the module.
     pub fn shipped(site: &Site<C::Servers>, overlay: &'static str) -> Result<Overlay> {
-        C::build(site, overlay, |_| Ok(()))
+        Self::overlay(site, overlay, |_| Ok(()))
     }
 
     /// Builds an overlay with a change to its folder, and sets the location of the module.
@@ -80,7 +63,10 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         overlay: &'static str,
         change: impl FnOnce(&Folder) -> Result<()>,
     ) -> Result<Overlay> {
-        C::build(site, overlay, change)
+        let folder = Folder::shipped()?;
+        C::place_module(site, &folder)?;
+        change(&folder)?;
+        Overlay::build(&site.set, overlay, &folder)
     }
 
     /// Starts the control plane with an overlay, then the proxy. Returns when the proxy listens.
@@ -89,7 +75,7 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let folder = site.folder(name);
         let control_plane = C::start(site, &folder, overlay, &pod).await?;
         let proxy = control_plane.start_proxy(&site.tools, &folder, overlay.kind, &pod).await?;
-        Ok(Self { site, control_plane, proxy, sidecars: Vec::new(), pod })
+        Ok(Self { site, control_plane, proxy, pod })
     }
 
     /// Creates an index of this name and starts a mesh. Returns when every worker splits requests for the index.
@@ -101,13 +87,7 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
     }
 
     /// Starts the sidecars of other pods with the same control plane, and returns when they listen.
-    pub async fn with_sidecars(mut self, pods: &[Pod]) -> Result<Self> {
-        self.sidecars = self.start_sidecars(pods).await?;
-        Ok(self)
-    }
-
-    /// Starts sidecars that do not end with the mesh, and returns when they listen.
-    pub async fn start_sidecars(&self, pods: &[Pod]) -> Result<Vec<C::Proxy>> {
+    pub async fn start_sidecars(&self, pods: &[Pod]) -> Result<Vec<Proxy>> {
         let mut sidecars = Vec::new();
         for pod in pods {
             let folder = self.site.folder(&format!("{}-{}", self.pod.name, pod.name));
@@ -123,16 +103,6 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
 
     /// Checks that the filter did not fail, and stops everything.
     pub async fn end(self) -> Result<()> {
-        self.proxy.check_filter().await?;
-        self.end_refused().await
-    }
-
-    /// Stops everything after a test in which Envoy logs errors about rejected configurations.
-    pub async fn end_refused(self) -> Result<()> {
-        self.proxy.stop().await?;
-        for sidecar in self.sidecars {
-            sidecar.stop().await?;
-        }
-        self.control_plane.stop().await
+        self.proxy.check_filter().await
     }
 }

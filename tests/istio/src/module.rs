@@ -4,21 +4,18 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use bulk_reshuffle_stack::{Lifetime, Process, Tools, port};
+use bulk_reshuffle_stack::{Process, Tools, port};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::folder::Folder;
-use crate::readiness::wait_answer;
+use crate::process::{make_folder, program, start, wait_answer};
 
 /// The filter on a web server and in a registry, with the fields that values.yaml has for both.
 #[derive(Debug, Clone)]
 pub struct Module {
-    /// The file's URL.
     pub address: String,
-    /// The file's digest.
     pub sha256: String,
-    /// The image's URL.
     pub image: String,
     /// The digest of the image's manifest.
     pub digest: String,
@@ -28,22 +25,21 @@ pub struct Module {
 impl Module {
     /// Serves the file from a web server, and pushes the image of `make image` to a registry.
     pub async fn publish(tools: &Tools, run_dir: &Path) -> Result<Self> {
-        fs::create_dir_all(run_dir)?;
+        make_folder(run_dir)?;
         let (file, layout) = (tools.wasm()?, tools.root.join("dist/image"));
         ensure!(layout.is_dir(), "{} is missing: run `make image` first", layout.display());
-        let crane = tools.folder("crane")?.join("crane");
         let (web, registry) = (port::loopback(port::free()?), port::loopback(port::free()?).to_string());
         let mut command = Command::new("python3");
         command.args(["-m", "http.server", "--bind", "127.0.0.1", &web.port().to_string(), "--directory"]);
         command.arg(file.parent().context("the module has no parent folder")?);
-        let web_server = Process::start("web server", command, &run_dir.join("web.log"), Lifetime::WithParent)?;
-        let mut command = Command::new(&crane);
+        let web_server = start("web server", command, run_dir)?;
+        let mut command = program(tools, "crane")?;
         command.args(["registry", "serve", "--address", &registry]);
-        let registry_server = Process::start("registry", command, &run_dir.join("registry.log"), Lifetime::WithParent)?;
+        let registry_server = start("registry", command, run_dir)?;
         wait_answer(&web_server, "the web server answers", &format!("http://{web}/")).await?;
         wait_answer(&registry_server, "the registry answers", &format!("http://{registry}/v2/")).await?;
         let name = format!("{registry}/bulk-reshuffle:test");
-        let pushed = Command::new(&crane).arg("push").arg(&layout).arg(&name).output()?;
+        let pushed = program(tools, "crane")?.arg("push").arg(&layout).arg(&name).output()?;
         ensure!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
         let pushed = String::from_utf8(pushed.stdout)?;
         let (_, digest) = pushed.trim().split_once("@sha256:").context("crane printed no digest")?;
@@ -59,15 +55,11 @@ impl Module {
 
     /// Sets the module's location in a folder's values, as a user does.
     pub fn put_into(&self, folder: &Folder) -> Result<()> {
-        let mut values = folder.values()?;
-        for (field, value) in [
+        folder.set([
             ("/module/code/remote/http_uri/uri", json!(self.address)),
             ("/module/code/remote/sha256", json!(self.sha256)),
             ("/module/image", json!({"url": self.image, "sha256": self.digest})),
-        ] {
-            *values.pointer_mut(field).with_context(|| format!("the values have no {field}"))? = value;
-        }
-        folder.set_values(&values)
+        ])
     }
 
     /// Returns the same module with the digests of another one.

@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result, bail};
@@ -32,7 +32,7 @@ impl Network {
 
     /// Reserves a block of this machine's addresses.
     pub fn at(block: [u8; 3]) -> Result<Self> {
-        let owner = TcpListener::bind(in_block(block, OWNER))?;
+        let owner = TcpListener::bind((host(block, OWNER.0), OWNER.1))?;
         Ok(Self { block, next: AtomicU8::new(1), _owner: owner })
     }
 
@@ -45,8 +45,4 @@ impl Network {
 
 fn host([a, b, c]: [u8; 3], number: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, number)
-}
-
-fn in_block(block: [u8; 3], (number, port): (u8, u16)) -> SocketAddr {
-    SocketAddr::from((host(block, number), port))
 }

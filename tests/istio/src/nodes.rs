@@ -12,9 +12,7 @@ use crate::LIMIT;
 /// Three real nodes at the addresses of a StatefulSet's pods. Dropping them kills the processes.
 #[derive(Debug)]
 pub struct Nodes {
-    /// The client for requests to the nodes.
     pub client: Client,
-    /// The cluster of the nodes.
     pub cluster: Cluster,
 }
 

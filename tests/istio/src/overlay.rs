@@ -1,21 +1,16 @@
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use crate::folder::Folder;
-use crate::manifests::{Manifests, list_mut};
-use crate::pod::Pod;
+use crate::manifests::Manifests;
+use crate::pod::{Pod, StatefulSet};
 use crate::proxy::Kind;
-use crate::stateful_set::StatefulSet;
 
 /// An overlay's manifests, and the kind of proxy that they configure.
 #[derive(Debug, Clone)]
 pub struct Overlay {
     /// The overlay's folder.
     pub name: &'static str,
-    /// The role of the proxy.
     pub kind: Kind,
     set: StatefulSet,
     manifests: Manifests,
@@ -28,49 +23,12 @@ impl Overlay {
         Ok(Self { name, kind, set: set.clone(), manifests: folder.manifests(name)? })
     }
 
-    /// Returns the overlay with another module.
-    pub fn with_module(mut self, wasm: &Path) -> Result<Self> {
-        self.manifests.set_module(&wasm.canonicalize()?)?;
-        Ok(self)
-    }
-
-    /// Returns the overlay with a module from a URL.
-    pub fn with_module_url(mut self, url: &str) -> Result<Self> {
-        self.manifests.set_module_url(url)?;
-        Ok(self)
-    }
-
-    /// Returns the overlay with another idle timeout of the bulk routes, which ends the requests of a dead VM.
-    pub fn with_last_resort(mut self, limit: Duration) -> Result<Self> {
-        let mut places = 0;
-        for filter in self.manifests.all_mut("EnvoyFilter") {
-            for patch in list_mut(filter, "/spec/configPatches")? {
-                let route = patch.pointer("/match/routeConfiguration/vhost/route/name");
-                if route.is_some_and(|name| name == "bulk") {
-                    let place = patch.pointer_mut("/patch/value/route/idle_timeout");
-                    *place.context("a bulk route has no idle timeout")? = json!(format!("{}s", limit.as_secs()));
-                    places += 1;
-                }
-            }
-        }
-        ensure!(places == 1, "{places} bulk routes have an idle timeout, not one");
-        Ok(self)
-    }
-
-    /// Returns the overlay with these fields in the filter's configuration.
-    pub fn with_configuration(mut self, fields: &Value) -> Result<Self> {
-        self.manifests.configure(fields)?;
-        Ok(self)
-    }
-
-    /// Returns the overlay with additional Kubernetes objects.
     #[must_use]
     pub fn with_objects(mut self, objects: impl IntoIterator<Item = Value>) -> Self {
         self.manifests = self.manifests.with(objects);
         self
     }
 
-    /// Returns the overlay with changed pods of the nodes.
     #[must_use]
     pub fn with_pods(mut self, change: impl FnOnce(&mut [Pod])) -> Self {
         change(&mut self.set.pods);

@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use anyhow::{Result, bail};
-use bulk_reshuffle_stack::Process;
+use anyhow::{Context, Result, ensure};
+use bulk_reshuffle_stack::{Client, Process};
+use serde_json::Value;
 
-use crate::readiness::wait_connection;
+use crate::process::wait_connection;
 
 /// The role of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,38 +27,64 @@ impl Kind {
 }
 
 /// A running Envoy with a listener for clients. Dropping it kills the process.
-#[expect(async_fn_in_trait, reason = "callers await it on the same thread")]
-pub trait Proxy: Sized {
-    /// Returns the process of Envoy or of its launcher.
-    fn process(&self) -> &Process;
+#[derive(Debug)]
+pub struct Proxy {
+    /// Envoy or its launcher.
+    pub process: Process,
+    /// The address for clients.
+    pub listener: SocketAddr,
+    /// Envoy's administration interface.
+    pub admin: SocketAddr,
+    /// The address that Prometheus scrapes.
+    scraped: SocketAddr,
+    /// Texts in the log when the filter's VM fails.
+    faults: &'static [&'static str],
+    client: Client,
+}
 
-    /// Returns the address of the listener for clients.
-    fn listener(&self) -> SocketAddr;
-
-    /// Returns the address of Envoy's administration interface.
-    fn admin(&self) -> SocketAddr;
+impl Proxy {
+    /// Returns a proxy once it accepts connections from clients.
+    pub(crate) async fn listening(
+        process: Process,
+        [listener, admin, scraped]: [SocketAddr; 3],
+        faults: &'static [&'static str],
+    ) -> Result<Self> {
+        wait_connection(&process, "the proxy listens", listener).await?;
+        Ok(Self { process, listener, admin, scraped, faults, client: Client::new() })
+    }
 
     /// Returns an error if a VM of the filter has died.
-    async fn check_filter(&self) -> Result<()>;
-
-    /// Stops Envoy and its launcher.
-    async fn stop(self) -> Result<()>;
+    pub async fn check_filter(&self) -> Result<()> {
+        for (name, count) in self.stats("vm_reload").await? {
+            ensure!(count == 0, "{name} is {count}: {}", self.process.log_extract());
+        }
+        let log = self.process.log();
+        let fault = log.lines().find(|line| self.faults.iter().any(|fault| line.contains(fault)));
+        ensure!(fault.is_none(), "Envoy logged: {fault:?}");
+        Ok(())
+    }
 
     /// Returns the URL of a path (`/…`) at the listener.
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.listener())
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.listener)
     }
 
-    /// Waits until Envoy accepts connections from clients.
-    async fn wait_listening(&self) -> Result<()> {
-        wait_connection(self.process(), "the proxy listens", self.listener()).await
+    /// Returns the metrics that Prometheus scrapes.
+    pub async fn metrics(&self) -> Result<String> {
+        Ok(self.client.get(&format!("http://{}/stats/prometheus", self.scraped)).await?.ok()?.text())
     }
 
-    /// Returns an error if the log has one of these texts.
-    fn check_log(&self, faults: &[&str]) -> Result<()> {
-        match self.process().log().lines().find(|line| faults.iter().any(|fault| line.contains(fault))) {
-            Some(line) => bail!("Envoy logged: {line}"),
-            None => Ok(()),
-        }
+    /// Returns the answer of Envoy's administration interface to a path (`/…`).
+    pub async fn admin_text(&self, path: &str) -> Result<String> {
+        Ok(self.client.get(&format!("http://{}{path}", self.admin)).await?.ok()?.text())
+    }
+
+    /// Returns the counters and gauges whose names contain a match of a regular expression.
+    pub async fn stats(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
+        let answer: Value =
+            serde_json::from_str(&self.admin_text(&format!("/stats?format=json&filter={regex}")).await?)?;
+        let stats = answer["stats"].as_array().context("Envoy gave no statistics")?;
+        let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
+        Ok(stats.iter().filter_map(number).collect())
     }
 }

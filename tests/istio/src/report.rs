@@ -1,6 +1,6 @@
 use std::env;
 use std::fmt::{self, Display};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
@@ -23,7 +23,6 @@ impl Report {
         Self { started: Instant::now(), rows: Mutex::default(), failures: Mutex::default(), wanted }
     }
 
-    /// Returns the time since the report was created.
     pub fn elapsed(&self) -> String {
         seconds(self.started)
     }
@@ -37,17 +36,17 @@ impl Report {
         let proven = test.await.unwrap_or_else(|error| {
             let failure = format!("{manifests}, {delivery}: {error:#}");
             println!("{failure}");
-            lock(&self.failures).push(failure);
+            self.failures.lock().unwrap().push(failure);
             "**failed**".to_owned()
         });
         let took = seconds(start);
         println!("{manifests}, {delivery}: {proven} ({took})");
-        lock(&self.rows).push([manifests.to_owned(), delivery.to_owned(), proven, took]);
+        self.rows.lock().unwrap().push([manifests.to_owned(), delivery.to_owned(), proven, took]);
     }
 
     /// Returns an error if any row failed.
     pub fn result(&self) -> Result<()> {
-        let failures = lock(&self.failures);
+        let failures = self.failures.lock().unwrap();
         ensure!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
         Ok(())
     }
@@ -56,13 +55,9 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "| manifests | delivery | evidence | duration |\n|---|---|---|--:|")?;
-        lock(&self.rows).iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))?;
+        self.rows.lock().unwrap().iter().try_for_each(|cells| writeln!(to, "| {} |", cells.join(" | ")))?;
         write!(to, "\n{}", self.elapsed())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn seconds(since: Instant) -> String {

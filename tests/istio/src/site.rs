@@ -9,8 +9,7 @@ use tempfile::TempDir;
 
 use crate::network::Network;
 use crate::nodes::Nodes;
-use crate::pod::Pod;
-use crate::stateful_set::StatefulSet;
+use crate::pod::{Pod, StatefulSet};
 
 /// The namespace of all objects.
 pub const NAMESPACE: &str = "search";
@@ -18,9 +17,7 @@ pub const NAMESPACE: &str = "search";
 /// Three real nodes at the addresses of the example's pods, and the servers that all meshes share.
 #[derive(Debug)]
 pub struct Site<S = ()> {
-    /// The paths of programs.
     pub tools: Tools,
-    /// The nodes.
     pub nodes: Nodes,
     /// The addresses of pods.
     pub network: Network,

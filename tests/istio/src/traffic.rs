@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_e2e::{Item, lines};
@@ -7,7 +6,6 @@ use bulk_reshuffle_stack::{Client, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
 use hyper::header::{CONTENT_TYPE, HOST};
-use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::LIMIT;
@@ -22,39 +20,28 @@ const DOCUMENTS: usize = 12;
 /// documents.
 #[expect(async_fn_in_trait, reason = "callers await it on the same thread")]
 pub trait Traffic {
-    /// The kind of proxy.
-    type Proxy: Proxy;
-
     /// The host name that clients use for the cluster.
     const SERVICE: &str = "es-http.search.svc.cluster.local:9200";
 
     /// Enough connections that they rarely all belong to the same worker.
     const CONNECTIONS: u64 = 16;
 
-    /// Returns the nodes behind the proxy.
     fn nodes(&self) -> &Nodes;
 
-    /// Returns the proxy.
-    fn proxy(&self) -> &Self::Proxy;
+    fn proxy(&self) -> &Proxy;
 
     /// Returns Envoy's name of a node's upstream; the default is Istio's name.
     fn upstream(node: &str) -> String {
         format!("outbound|9200||{node}.es.internal")
     }
 
-    /// Returns the URL of a path (`/…`) at the listener.
     fn url(&self, path: &str) -> String {
         self.proxy().url(path)
     }
 
-    /// Returns the counters and gauges whose names contain a match of a regular expression.
-    async fn stats_with(&self, regex: &str) -> Result<BTreeMap<String, u64>> {
-        stats(&self.nodes().client, self.proxy().admin(), regex).await
-    }
-
     /// Returns the sum of all counters whose names contain a match of a regular expression.
     async fn sum(&self, regex: &str) -> Result<u64> {
-        Ok(self.stats_with(regex).await?.values().sum())
+        Ok(self.proxy().stats(regex).await?.values().sum())
     }
 
     /// Returns a counter of the filter, summed over all labels that are not part of the name.
@@ -65,7 +52,7 @@ pub trait Traffic {
     /// Returns a counter of the filter by its last label: upstream or reason.
     async fn counted_by(&self, name: &str, label: &str) -> Result<BTreeMap<String, u64>> {
         let prefix = format!("wasmcustom.bulk_reshuffle_{name}_total.{label}.");
-        let stats = self.stats_with(&format!("bulk_reshuffle_{name}_total")).await?;
+        let stats = self.proxy().stats(&format!("bulk_reshuffle_{name}_total")).await?;
         let labelled = |(name, count): (String, u64)| Some((name.strip_prefix(&prefix)?.to_owned(), count));
         Ok(stats.into_iter().filter_map(labelled).collect())
     }
@@ -95,8 +82,7 @@ pub trait Traffic {
 
     /// Waits until the proxy's log has a line with this text, and returns the line.
     async fn wait_logged(&self, text: &str) -> Result<String> {
-        let line =
-            async || Ok(self.proxy().process().log().lines().find(|line| line.contains(text)).map(str::to_owned));
+        let line = async || Ok(self.proxy().process.log().lines().find(|line| line.contains(text)).map(str::to_owned));
         self.wait_until(&format!("the log has `{text}`"), line).await
     }
 
@@ -105,7 +91,7 @@ pub trait Traffic {
     where
         F: Future<Output = Result<Option<T>>>,
     {
-        wait::until(LIMIT, what, probe).await.with_context(|| self.proxy().process().log_extract())
+        wait::until(LIMIT, what, probe).await.with_context(|| self.proxy().process.log_extract())
     }
 
     /// Waits until every worker splits requests for an index.
@@ -207,7 +193,6 @@ pub trait Traffic {
         self.bulk_to(client, "/_bulk", body).await
     }
 
-    /// Sends a bulk request to another path.
     async fn bulk_to(&self, client: &Client, path: &str, body: impl Into<Bytes>) -> Result<Response> {
         client.send(request(&self.url(path), Self::SERVICE, body.into())?).await
     }
@@ -266,14 +251,6 @@ pub trait Traffic {
             passed: self.counted_by("requests", "outcome.passed_through.reason").await?,
         })
     }
-}
-
-/// Returns the counters and gauges at an administration interface whose names contain a match of a regular expression.
-pub async fn stats(client: &Client, admin: SocketAddr, regex: &str) -> Result<Counts> {
-    let answer = client.get_json(&format!("http://{admin}/stats?format=json&filter={regex}")).await?;
-    let stats = answer.get("stats").and_then(Value::as_array).context("Envoy gave no statistics")?;
-    let number = |stat: &Value| Some((stat.get("name")?.as_str()?.to_owned(), stat.get("value")?.as_u64()?));
-    Ok(stats.iter().filter_map(number).collect())
 }
 
 /// What the filter sends to each upstream, and the requests that pass through, by reason.

@@ -1,6 +1,6 @@
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::load::{Load, Writer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::mesh::{ControlPlane, Mesh};
 use crate::overlay::Overlay;
@@ -26,8 +26,9 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let sizes = (1..=WRITERS).map(|number| (number, if number < 9 { 1..=50 } else { 300..=600 }));
         let writer = |number, size| Writer::new(number, url.clone(), size, 200).asking_for(Self::SERVICE);
         let load = Load::start(name, sizes.map(|(number, size)| writer(number, size)));
-        let off = overlay.clone().with_configuration(&json!({"enabled": false}))?;
-        let on = overlay.clone().with_configuration(&json!({"hold": {"interval": "20ms"}}))?;
+        let changed = |fields: Value| Self::overlay(self.site, overlay.name, |folder| folder.configure(&fields));
+        let off = changed(json!({"enabled": false}))?;
+        let on = changed(json!({"hold": {"interval": "20ms"}}))?;
         for _ in 0..CHANGES {
             self.change(&off, SWITCHED_OFF, &load).await?;
             self.change(&on, "batches_total", &load).await?;

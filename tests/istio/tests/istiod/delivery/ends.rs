@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_e2e::{forced_trap, lines};
 use bulk_reshuffle_istio::{Gate, Nodes, Overlay, Traffic};
 use bulk_reshuffle_stack::Client;
@@ -37,9 +37,13 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     // Other rows use the node itself at the same time.
     let ip = site.network.address()?;
     let gate = Gate::start_at((ip, Nodes::PORT).into(), site.nodes.cluster.http_addr(1)?).await?;
-    let overlay = overlay.clone().with_pods(|pods| pods[1].address = ip);
-    let overlay = overlay.with_module(&forced_trap(env!("CARGO_TARGET_TMPDIR"))?)?;
-    let mesh = Mesh::start(site, name, &overlay.with_last_resort(LAST_RESORT)?).await?;
+    let overlay = Mesh::overlay(site, overlay.name, |folder| {
+        folder.set_module(&forced_trap(env!("CARGO_TARGET_TMPDIR"))?)?;
+        let (place, _) = overlay.name.split_once('-').context("the overlay's name has no place")?;
+        let last_resort = format!("idle_timeout: {}s", LAST_RESORT.as_secs());
+        folder.edit(&format!("components/{place}/bulk.yaml"), "idle_timeout: 150s", &last_resort)
+    })?;
+    let mesh = Mesh::start(site, name, &overlay.with_pods(|pods| pods[1].address = ip)).await?;
     mesh.wait_splitting(victim).await?;
     gate.close();
     let before = batches_for(&mesh, "es-1").await?;
@@ -55,7 +59,6 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     mesh.check_split(after).await?;
     let reloads = mesh.sum("vm_reload_success").await?;
     ensure!(reloads >= 2, "only {reloads} VMs were restarted");
-    mesh.end_refused().await?;
     Ok(format!("the held request failed after {:.0} s; new VMs split the next requests", ended.as_secs_f64()))
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::Result;
 use bulk_reshuffle_istio::{Fault, Overlay};
+use serde_json::json;
 
 use super::{Mesh, Site};
 
@@ -28,9 +29,16 @@ fn faults(site: &Site, overlay: &Overlay) -> Result<[Fault; 3]> {
     fs::write(&path, "not wasm")?;
     // No server listens on this port.
     let nowhere = "http://127.0.0.1:1/bulk_reshuffle.wasm";
+    let code = json!({"remote": {
+        "http_uri": {"uri": nowhere, "timeout": "1s", "cluster": "unused"},
+        "sha256": "0".repeat(64),
+    }});
+    let address = Mesh::overlay(site, overlay.name, |folder| {
+        folder.set([("/module/code", code), ("/module/image/url", json!(nowhere))])
+    })?;
     Ok([
-        Fault::new("module", overlay.clone().with_module(&path)?),
-        Fault::of_configuration(overlay)?,
-        Fault::new("address", overlay.clone().with_module_url(nowhere)?),
+        Fault::new("module", Mesh::overlay(site, overlay.name, |folder| folder.set_module(&path))?),
+        Mesh::wrong_configuration(site, overlay)?,
+        Fault::new("address", address),
     ])
 }

@@ -1,7 +1,7 @@
 //! Mistakes that `istio/README.md` describes, with their symptoms.
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{LIMIT, Overlay, Proxy, Traffic};
+use bulk_reshuffle_istio::{LIMIT, Overlay, Traffic};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -15,11 +15,8 @@ pub async fn other_names(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
     const NODES: [&str; 3] = ["es-0", "es-1", "es-2"];
     let (name, index) = (overlay.name, &format!("{}-other-names", overlay.name));
     mesh.site.nodes.make_index(index).await?;
-    let mistaken = Mesh::overlay(mesh.site, name, |folder| {
-        let mut values = folder.values()?;
-        values["elasticsearch"]["statefulSet"] = json!("elastic");
-        folder.set_values(&values)
-    })?;
+    let mistaken =
+        Mesh::overlay(mesh.site, name, |folder| folder.set([("/elasticsearch/statefulSet", json!("elastic"))]))?;
     mesh.apply(&mistaken).await?;
     for node in NODES {
         wait_endpoints(mesh, node, &[]).await?;
@@ -40,7 +37,7 @@ pub async fn other_names(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
 pub async fn tls(mesh: &Mesh<'_>) -> Result<String> {
     const ERRORS: &str = "downstream_cx_protocol_error";
     let before = mesh.sum(ERRORS).await?;
-    let mut connection = TcpStream::connect(mesh.proxy.listener()).await?;
+    let mut connection = TcpStream::connect(mesh.proxy.listener).await?;
     connection.write_all(CLIENT_HELLO).await?;
     let mut answer = Vec::new();
     tokio::time::timeout(LIMIT, connection.read_to_end(&mut answer)).await??;

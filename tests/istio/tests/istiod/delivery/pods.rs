@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::{Wiretap, lines};
-use bulk_reshuffle_istio::{Nodes, Overlay, Proxy, Traffic};
+use bulk_reshuffle_istio::{Nodes, Overlay, Traffic};
 use bulk_reshuffle_stack::Client;
 
 use super::Mesh;
@@ -72,9 +72,9 @@ pub async fn wait_direct(mesh: &Mesh<'_>, index: &str) -> Result<()> {
 
 /// Waits until a node's upstream has exactly these endpoints.
 pub async fn wait_endpoints(mesh: &Mesh<'_>, node: &str, addresses: &[SocketAddr]) -> Result<()> {
-    let (admin, upstream) = (format!("http://{}/clusters", mesh.proxy.admin()), Mesh::upstream(node));
+    let upstream = Mesh::upstream(node);
     mesh.wait_until("the upstream follows its pod", async || {
-        let clusters = mesh.site.nodes.client.get(&admin).await?.text();
+        let clusters = mesh.proxy.admin_text("/clusters").await?;
         let healths = clusters.lines().filter_map(|line| line.strip_prefix(&format!("{upstream}::")));
         let endpoints = healths.filter_map(|line| line.split_once("::health_flags")?.0.parse().ok());
         Ok((endpoints.collect::<BTreeSet<SocketAddr>>() == addresses.iter().copied().collect()).then_some(()))

@@ -1,7 +1,7 @@
 //! A policy that denies a bulk path, whether or not a request would be split.
 
 use anyhow::Result;
-use bulk_reshuffle_istio::{Kind, NAMESPACE, Nodes, Overlay, Proxy, Traffic};
+use bulk_reshuffle_istio::{Kind, NAMESPACE, Nodes, Overlay, Traffic};
 use serde_json::{Value, json};
 
 use super::Mesh;
@@ -33,16 +33,13 @@ async fn by_nodes(mesh: &Mesh<'_>, name: &str, overlay: &Overlay) -> Result<Stri
     // they are drained.
     let objects = inbound.chain([policy(name, json!({"app": "es"}))]);
     mesh.apply(&overlay.clone().with_pods(|set| set.clone_from_slice(&pods)).with_objects(objects)).await?;
-    let sidecars = mesh.start_sidecars(&pods).await?;
+    let _sidecars = mesh.start_sidecars(&pods).await?;
     for pod in &pods {
         wait_endpoints(mesh, &pod.name, &[(pod.address, Nodes::PORT).into()]).await?;
     }
     mesh.wait_splitting(name).await?;
     let proven = mesh.check_denied(name).await?;
     put_back(mesh, overlay).await?;
-    for sidecar in sidecars {
-        sidecar.stop().await?;
-    }
     Ok(format!("{proven}; the nodes' sidecars deny it"))
 }
 

@@ -1,5 +1,5 @@
 use anyhow::Result;
-use bulk_reshuffle_istio::{Overlay, Proxy, Report};
+use bulk_reshuffle_istio::{Overlay, Report};
 
 use super::{Mesh, Site};
 
@@ -35,13 +35,7 @@ impl<'a> Shared<'a> {
     /// Runs the last test, after which Envoy's log has errors about rejected configurations. Stops the mesh.
     pub async fn end(mut self, delivery: &str, test: impl AsyncFnOnce(&Mesh<'a>, &Overlay) -> Result<String>) {
         let (report, name) = (self.report, self.overlay.name);
-        let row = async {
-            let mesh = self.take().await?;
-            let proven = test(&mesh, self.overlay).await?;
-            mesh.end_refused().await?;
-            Ok(proven)
-        };
-        report.add(name, delivery, row).await;
+        report.add(name, delivery, async { test(&self.take().await?, self.overlay).await }).await;
     }
 
     async fn take(&mut self) -> Result<Mesh<'a>> {

@@ -2,15 +2,14 @@
 //! configuration of a real Envoy in front of a real three-node cluster.
 
 mod example;
-mod mesh;
 
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, Network, Traffic};
+use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, NAMESPACE, Network, Nodes, Proxy, Traffic};
 use bulk_reshuffle_stack::{enter_private_network, is_network_private};
 
-use mesh::Mesh;
+use example::GATEWAY_PORT;
 
 /// Nodes, and Kubernetes with Envoy Gateway.
 type Site = bulk_reshuffle_istio::Site<Kubernetes<EnvoyGateway>>;
@@ -42,7 +41,49 @@ fn the_example_splits_requests() -> Result<()> {
         mesh.wait_splitting(DENIED).await?;
         example::deny(&site, DENIED).await?;
         println!("{}", mesh.check_denied(DENIED).await?);
-        mesh.end().await?;
-        site.servers.stop(EnvoyGateway::stop).await
+        mesh.end().await
     })
+}
+
+/// The example's gateway, which Envoy Gateway configures with the applied manifests.
+struct Mesh<'a> {
+    site: &'a Site,
+    proxy: Proxy,
+}
+
+impl Traffic for Mesh<'_> {
+    fn nodes(&self) -> &Nodes {
+        &self.site.nodes
+    }
+
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    fn upstream(node: &str) -> String {
+        node.to_owned()
+    }
+}
+
+impl<'a> Mesh<'a> {
+    /// Starts the gateway and returns when it listens.
+    async fn start(site: &'a Site) -> Result<Self> {
+        let Kubernetes { api, controller, .. } = &site.servers;
+        // The pods' names in DNS, as their headless Service publishes them.
+        let hosts = site.set.pods.iter().map(|pod| (format!("{}.es.{NAMESPACE}", pod.name), pod.address));
+        let hosts: Vec<_> = hosts.collect();
+        let proxy = controller.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
+        Ok(Self { site, proxy })
+    }
+
+    /// Stops the gateway. Its configuration must have the patch: without it, each split request costs an upstream
+    /// request.
+    async fn end(self) -> Result<()> {
+        let configuration = self.proxy.admin_text("/config_dump").await?;
+        ensure!(
+            configuration.contains("\"allow_on_headers_stop_iteration\": true"),
+            "the configuration is not patched:\n{configuration}"
+        );
+        self.proxy.check_filter().await
+    }
 }

@@ -21,7 +21,7 @@ pub async fn cold_start(site: &Site, overlay: &Overlay) -> Result<String> {
         false => module.digest.clone(),
     });
     let digest = Fault { log: Some((CANNOT_FETCH, digests.into())), ..of_module(site, overlay, "digest", wrong)? };
-    Mesh::start_with_faults(site, overlay, [digest, Fault::of_configuration(overlay)?]).await
+    Mesh::start_with_faults(site, overlay, [digest, Mesh::wrong_configuration(site, overlay)?]).await
 }
 
 /// Delivers another module's digest, then an address without a server, then an invalid configuration to a working
@@ -31,9 +31,7 @@ pub async fn later(site: &Site, overlay: &Overlay) -> Result<String> {
     let digest = of_module(site, overlay, "digest", &module.mistaken())?;
     let address = of_module(site, overlay, "address", &module.nowhere()?)?;
     let mesh = Mesh::start(site, &format!("{}-later", overlay.name), overlay).await?;
-    let proven = mesh.deliver_faults(overlay, [digest, address, Fault::of_configuration(overlay)?]).await?;
-    mesh.end_refused().await?;
-    Ok(proven)
+    mesh.deliver_faults(overlay, [digest, address, Mesh::wrong_configuration(site, overlay)?]).await
 }
 
 /// Returns a fault in the module's location.

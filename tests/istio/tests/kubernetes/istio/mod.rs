@@ -2,14 +2,17 @@
 //! own agent fetches the filter for a real Envoy in front of a real three-node cluster.
 
 mod admission;
-mod control_plane;
 mod failures;
 mod mutual_tls;
 mod pages;
 
+use std::path::Path;
+
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Istiod, Kubernetes, Network, OVERLAYS, Overlay, Report, Traffic};
-use bulk_reshuffle_stack::enter_private_network;
+use bulk_reshuffle_istio::{
+    ISTIO_NAMESPACE, Istiod, Kubernetes, NAMESPACE, Network, OVERLAYS, Overlay, Report, Traffic,
+};
+use bulk_reshuffle_stack::{Tools, enter_private_network};
 
 /// Nodes and Kubernetes with Istio.
 type Site = bulk_reshuffle_istio::Site<Kubernetes<Istiod>>;
@@ -26,7 +29,7 @@ fn manifests_that_kubectl_applies_handle_traffic() -> Result<()> {
 /// Runs the tests one after the other, because each of them needs all processors.
 async fn everything() -> Result<()> {
     let mut report = Report::wanted();
-    let site = Site::start(Network::find()?, control_plane::start).await?;
+    let site = Site::start(Network::find()?, control_plane).await?;
     println!("the cluster, Kubernetes and istiod started in {}", report.elapsed());
     admission::check(&site, &mut report).await;
     site.deploy().await?;
@@ -50,8 +53,21 @@ async fn everything() -> Result<()> {
         report.add(&format!("{name} with components/mtls"), "to nodes with sidecars", insisting).await;
     }
     println!("\n{report}");
-    site.servers.stop(Istiod::stop).await?;
     report.result()
+}
+
+/// Starts the API server with the manifests' kinds of resources, and istiod. The nodes are not in Kubernetes yet: see
+/// [`Site::deploy`](bulk_reshuffle_istio::Site::deploy).
+async fn control_plane(tools: &Tools, run_dir: &Path) -> Result<Kubernetes<Istiod>> {
+    let schemas = ["istio-files", "gateway-schemas", "envoy-gateway-schemas", "eck-schemas"];
+    Kubernetes::start(tools, run_dir, &schemas, async |api| {
+        pages::make_namespace(api).await?;
+        for namespace in [ISTIO_NAMESPACE, NAMESPACE] {
+            api.add_namespace(namespace).await?;
+        }
+        Istiod::start(tools, &run_dir.join("istiod"), api).await
+    })
+    .await
 }
 
 /// Checks that requests are split and merged, and that Prometheus gets the filter's metrics.

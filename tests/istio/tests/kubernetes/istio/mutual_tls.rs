@@ -1,7 +1,7 @@
 //! Mutual TLS between proxies, with certificates from istiod's CA.
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{Folder, Proxy, Traffic, stats};
+use bulk_reshuffle_istio::{Folder, Traffic};
 use bulk_reshuffle_stack::Client;
 use serde_json::json;
 
@@ -27,13 +27,13 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
     let inbound = pods.iter().zip(&relays).map(|(pod, relay)| pod.inbound(relay.address));
     let add = |folder: &Folder| component.into_iter().try_for_each(|one| folder.add_component(overlay, one));
     let overlay = Mesh::overlay(site, overlay, add)?.with_objects(inbound);
-    let mesh = Mesh::start(site, name, &overlay).await?.with_sidecars(&pods).await?;
+    let mesh = Mesh::start(site, name, &overlay).await?;
+    let sidecars = mesh.start_sidecars(&pods).await?;
     mesh.wait_splitting(name).await?;
     let proven = mesh.check_split(name).await?;
-    for sidecar in &mesh.sidecars {
-        let handshakes = stats(&site.nodes.client, sidecar.admin(), r"listener\..*ssl\.handshake").await?;
-        let count: u64 = handshakes.values().sum();
-        ensure!(count > 0, "no connection used TLS: {}", sidecar.process().log_extract());
+    for sidecar in &sidecars {
+        let count: u64 = sidecar.stats(r"listener\..*ssl\.handshake").await?.values().sum();
+        ensure!(count > 0, "no connection used TLS: {}", sidecar.process.log_extract());
         let plain = Client::new().get(&sidecar.url("/")).await;
         ensure!(plain.is_err() == component.is_some(), "unexpected result in plain text: {plain:?}");
     }
