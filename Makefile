@@ -14,8 +14,8 @@ TEST      = cargo test --workspace
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
-ON_DEMAND = clients example_clients examples faults hostile image istiod k6 kubernetes matrix observability on_demand \
-            package parsers writers
+ON_DEMAND = clients example_clients examples faults hostile image istiod k6 kubernetes observability on_demand package \
+            releases writers
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -136,7 +136,7 @@ test-writers: tools build ## run real writers with and without the filter; print
 test-matrix: tools build ## compare the routing of every kind of index with every release
 ## VERSIONS="opensearch-2 ..."  only these releases
 	@python3 tests/tools/fetch.py servers
-	@VERSIONS="$(VERSIONS)" $(TEST) --test matrix -- --nocapture
+	@VERSIONS="$(VERSIONS)" $(TEST) --test releases -- matrix:: --nocapture
 
 test-parsers: TIME = 20
 test-parsers: tools ## let the servers' own parsers judge what the filter reads from random bodies
@@ -144,7 +144,7 @@ test-parsers: tools ## let the servers' own parsers judge what the filter reads 
 ## TIME=20  seconds
 ## SEED=1  other bodies
 	@python3 tests/tools/fetch.py servers
-	@VERSIONS="$(VERSIONS)" TIME="$(TIME)" SEED="$(SEED)" $(TEST) --test parsers -- --nocapture
+	@VERSIONS="$(VERSIONS)" TIME="$(TIME)" SEED="$(SEED)" $(TEST) --test releases -- parsers:: --nocapture
 
 test-examples: tools build ## check the examples for Kubernetes, Envoy Gateway and Docker Compose
 	@python3 tests/tools/fetch.py manifests

@@ -51,7 +51,7 @@ const SCRAPED: Test = Test(
 const FUNC_E: Test =
     Test("tests/e2e/tests/scripted/func_e.rs", "func_e_starts_the_shipped_configuration_with_the_pinned_envoy", "test");
 const MATRIX: Test =
-    Test("tests/e2e/tests/matrix/main.rs", "every_kind_is_routed_as_expected_on_every_version", "test-matrix");
+    Test("tests/e2e/tests/releases/matrix/mod.rs", "every_kind_is_routed_as_expected_on_every_version", "test-matrix");
 const EXAMPLE_CLIENTS: Test = Test(
     "tests/e2e/tests/example_clients/clients.rs",
     "every_program_reports_failed_documents_and_retries_refused_ones",

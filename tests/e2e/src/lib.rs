@@ -25,9 +25,11 @@ pub mod lines;
 pub mod load;
 mod nodes;
 pub mod relay;
+mod releases;
 mod scene;
 mod shared_clusters;
 mod shipped;
+mod step;
 mod unpacked_program;
 
 pub use clients::{Http2Client, RawClient, TlsClient, raise_file_limit};
@@ -37,10 +39,12 @@ pub use nodes::{
     ClusterScript, FakeCluster, Gate, Index, Item, Items, QuickItem, QuickItems, Reaction, Received, Recorded,
 };
 pub use relay::Wiretap;
+pub use releases::{chosen_releases, named_releases};
 pub use scene::{
     Answer, ListenerFile, RealScene, Scene, SceneOptions, bulk_request, check_filter, forced_trap, replace_file,
     replace_in_file, transport_bytes, wait_for_state,
 };
 pub use shared_clusters::{LentCluster, Nodes, SharedClusters, in_front_of};
 pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};
+pub use step::{Step, last_index, with};
 pub use unpacked_program::UnpackedProgram;

@@ -7,8 +7,8 @@ use bulk_reshuffle_e2e::RealScene;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::key::Key;
-use crate::routes::Place;
+use super::key::Key;
+use super::routes::Place;
 
 /// The limit of routing values in one request, in bytes.
 const LIMIT: usize = 50_000;

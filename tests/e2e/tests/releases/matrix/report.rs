@@ -6,11 +6,11 @@ use bulk_reshuffle_stack::Distribution;
 #[derive(Debug, Default)]
 pub struct Report {
     versions: Vec<Distribution>,
-    rows: Vec<(&'static str, Vec<String>)>,
+    rows: Vec<(String, Vec<String>)>,
 }
 
 impl Report {
-    pub fn add(&mut self, version: Distribution, cells: Vec<(&'static str, String)>) {
+    pub fn add(&mut self, version: Distribution, cells: Vec<(String, String)>) {
         self.versions.push(version);
         for (place, (title, cell)) in cells.into_iter().enumerate() {
             match self.rows.get_mut(place) {

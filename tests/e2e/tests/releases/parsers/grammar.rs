@@ -1,6 +1,6 @@
 use fastrand::Rng;
 
-use crate::values::{self, Kind};
+use super::values::{self, WORDS};
 
 /// A bulk body, and what is unusual about it.
 #[derive(Debug, Clone)]
@@ -35,59 +35,6 @@ pub struct Grammar {
 }
 
 const ACTIONS: [&str; 4] = ["index", "create", "update", "delete"];
-
-/// All parameters that some release knows, those of earlier releases, and some that none knows.
-const PARAMETERS: [&str; 24] = [
-    "_index",
-    "_id",
-    "_type",
-    "routing",
-    "pipeline",
-    "version",
-    "version_type",
-    "if_seq_no",
-    "if_primary_term",
-    "retry_on_conflict",
-    "require_alias",
-    "require_data_stream",
-    "list_executed_pipelines",
-    "dynamic_templates",
-    "_source",
-    "op_type",
-    "_routing",
-    "_version",
-    "_version_type",
-    "_retry_on_conflict",
-    "parent",
-    "fields",
-    "colour",
-    "",
-];
-
-const UPDATE_FIELDS: [&str; 15] = [
-    "doc",
-    "upsert",
-    "script",
-    "doc_as_upsert",
-    "scripted_upsert",
-    "detect_noop",
-    "_source",
-    "if_seq_no",
-    "if_primary_term",
-    "params",
-    "lang",
-    "fields",
-    "version",
-    "colour",
-    "",
-];
-
-/// Space that JSON allows between tokens.
-const SPACES: [&str; 5] = [" ", "\t", "\r", "  ", " \t\r"];
-
-/// Bytes that look like space, and text that some parsers skip.
-const ODD_SPACES: [&[u8]; 9] =
-    [b"\x0c", b"\x0b", b"\0", "\u{a0}".as_bytes(), "\u{feff}".as_bytes(), b"/* c */", b"//c", b"#c", b"\x1c"];
 
 impl Grammar {
     pub fn new(seed: u64) -> Self {
@@ -151,22 +98,15 @@ impl Grammar {
     fn action_line(&mut self, action: &str, query: Query, to: &mut Vec<u8>) {
         let mut parameters = self.usual_parameters(action, query);
         if self.odd(6) {
-            let name = self.one_of(&PARAMETERS);
+            let name = self.word(&WORDS.parameters);
             let (kind, value) = values::any(&mut self.rng);
             self.name_oddity("action line", name, kind);
             self.put(&mut parameters, name, value);
         }
         let spaces = self.rng.u8(0..10);
-        let mut line = b"{".to_vec();
-        self.space(spaces, &mut line);
-        self.key(action, &mut line);
-        self.space(spaces, &mut line);
-        line.push(b':');
-        self.space(spaces, &mut line);
-        self.object(&parameters, spaces, &mut line);
-        self.space(spaces, &mut line);
-        line.push(b'}');
-        to.extend(line);
+        let mut inner = Vec::new();
+        self.object(&parameters, spaces, &mut inner);
+        self.object(&[(action.to_owned(), inner)], spaces, to);
     }
 
     fn usual_parameters(&mut self, action: &str, query: Query) -> Fields {
@@ -241,7 +181,7 @@ impl Grammar {
             fields.push(("detect_noop".to_owned(), self.rng.bool().to_string().into_bytes()));
         }
         if self.odd(6) {
-            let name = self.one_of(&UPDATE_FIELDS);
+            let name = self.word(&WORDS.update_fields);
             let (kind, value) = values::any(&mut self.rng);
             self.name_oddity("update body", name, kind);
             self.put(&mut fields, name, value);
@@ -250,7 +190,7 @@ impl Grammar {
             let (kind, value) = values::any(&mut self.rng);
             let document = [b"{\"n\":", value.as_slice(), b"}"].concat();
             let name = self.one_of(&["doc", "upsert"]);
-            self.oddities.push(format!("update body, within {name}: {kind:?}"));
+            self.oddities.push(format!("update body, within {name}: {kind}"));
             self.put(&mut fields, name, document);
         }
         if self.odd(300) {
@@ -263,7 +203,7 @@ impl Grammar {
             let (kind, value) = values::any(&mut self.rng);
             let name = self.one_of(&["source", "id", "lang", "params", "options", "colour"]);
             let script = format!("{{\"source\":\"s\",\"{name}\":").into_bytes();
-            self.oddities.push(format!("update body, script, {name}: {kind:?}"));
+            self.oddities.push(format!("update body, script, {name}: {kind}"));
             fields.retain(|(name, _)| name != "doc");
             self.put(&mut fields, "script", [script.as_slice(), &value, b"}"].concat());
         }
@@ -303,11 +243,11 @@ impl Grammar {
         }
     }
 
-    fn name_oddity(&mut self, place: &str, name: &str, kind: Kind) {
-        self.oddities.push(format!("{place}, {name}: {kind:?}"));
+    fn name_oddity(&mut self, place: &str, name: &str, kind: &str) {
+        self.oddities.push(format!("{place}, {name}: {kind}"));
     }
 
-    fn object(&mut self, fields: &Fields, spaces: u8, to: &mut Vec<u8>) {
+    fn object(&mut self, fields: &[(String, Vec<u8>)], spaces: u8, to: &mut Vec<u8>) {
         to.push(b'{');
         for (at, (name, value)) in fields.iter().enumerate() {
             if at > 0 {
@@ -341,16 +281,16 @@ impl Grammar {
             self.odd_space("between tokens", to);
         }
         match spaces {
-            0 => to.extend(self.one_of(&SPACES).as_bytes()),
+            0 => to.extend(self.word(&WORDS.spaces).as_bytes()),
             1 | 2 => to.push(b' '),
             _ => {}
         }
     }
 
     fn odd_space(&mut self, place: &str, to: &mut Vec<u8>) {
-        let space = self.one_of(&ODD_SPACES);
-        self.oddities.push(format!("{} {place}", space.escape_ascii()));
-        to.extend(space);
+        let space = self.word(&WORDS.odd_spaces);
+        self.oddities.push(format!("{} {place}", space.as_bytes().escape_ascii()));
+        to.extend(space.as_bytes());
     }
 
     /// Rarely writes a line between operations that has no operation.
@@ -367,7 +307,7 @@ impl Grammar {
 
     fn line_end(&mut self, to: &mut Vec<u8>) {
         if self.percent(4) {
-            to.extend(self.one_of(&SPACES).as_bytes());
+            to.extend(self.word(&WORDS.spaces).as_bytes());
         }
         if self.odd(200) {
             self.odd_space("before a line end", to);
@@ -412,7 +352,7 @@ impl Grammar {
             }
             2 => {
                 self.oddities.push("space after the last newline".to_owned());
-                to.extend(self.one_of(&SPACES).as_bytes());
+                to.extend(self.word(&WORDS.spaces).as_bytes());
             }
             _ => self.odd_space("after the last newline", to),
         }
@@ -440,6 +380,10 @@ impl Grammar {
 
     fn percent(&mut self, percent: u8) -> bool {
         self.rng.u8(0..100) < percent
+    }
+
+    fn word(&mut self, from: &'static [String]) -> &'static str {
+        &from[self.rng.usize(0..from.len())]
     }
 
     fn one_of<T: Copy>(&mut self, from: &[T]) -> T {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_stack::{Distribution, Tools};
 use serde::Deserialize;
 
-use crate::grammar::Query;
+use super::grammar::Query;
 
 /// A process that reads bodies as one release does: `BulkParser.java` on the jars of that release.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Operation {
 impl ServerParser {
     /// Compiles the program into a folder, for all releases.
     pub fn compile(tools: &Tools, classes: &Path) -> Result<()> {
-        let source = tools.root.join("tests/e2e/tests/parsers/BulkParser.java");
+        let source = tools.root.join("tests/e2e/tests/releases/parsers/BulkParser.java");
         let compiler = tools.folder("ecj")?.join("ecj-3.40.0.jar");
         let mut java = Command::new(tools.java.join("bin/java"));
         let status = java.arg("-jar").arg(compiler).args(["-21", "-d"]).args([classes, &source]).status()?;

@@ -3,16 +3,16 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_e2e::RealScene;
-use bulk_reshuffle_stack::wait;
+use bulk_reshuffle_e2e::{RealScene, last_index};
+use bulk_reshuffle_stack::{Distribution, wait};
 use fastrand::Rng;
 
-use crate::key::Key;
-use crate::kind::{Expected, Kind};
-use crate::oracle::{self, Placed};
-use crate::requests::{Requests, Sent};
-use crate::routes::Routes;
-use crate::scene;
+use super::key::Key;
+use super::kind::{Expected, Kind};
+use super::oracle::{self, Placed};
+use super::requests::{Requests, Sent};
+use super::routes::Routes;
+use super::scene;
 
 /// The number of keys that are compared for each kind.
 const KEYS: usize = 2_000;
@@ -32,14 +32,14 @@ const MEASUREMENTS: usize = 3;
 pub struct Cell {
     checked: usize,
     pub mismatches: usize,
-    reason: Option<&'static str>,
+    reason: Option<String>,
     /// Bytes between nodes through the filter, as a percentage of those without it.
     bytes: Option<f64>,
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
+        match &self.reason {
             Some(reason) => write!(to, "`{reason}`")?,
             None if self.checked == 0 => write!(to, "refused")?,
             None => write!(to, "{}/{}", self.checked, self.mismatches)?,
@@ -53,13 +53,19 @@ impl fmt::Display for Cell {
 
 impl Cell {
     /// Checks a kind, and returns its cell.
-    pub async fn fill(scene: &RealScene, routes: &Routes, kind: &Kind, mut rng: Rng) -> Result<Self> {
+    pub async fn fill(
+        scene: &RealScene,
+        release: Distribution,
+        routes: &Routes,
+        kind: &Kind,
+        mut rng: Rng,
+    ) -> Result<Self> {
         let mut kind = kind.clone();
         if kind.is_backed {
-            kind.target = scene::last_index(scene, &kind.target).await?;
+            kind.target = last_index(&scene.client, &scene.direct(0, "")?, &kind.target).await?;
         }
         let keys = kind.keys(&mut rng, KEYS);
-        match kind.expected {
+        match kind.expected(release) {
             Expected::Routed => routed(scene, routes, &kind, &keys, &mut rng).await,
             Expected::RoutedOnceMade => {
                 make(scene, &kind, &mut rng).await?;
@@ -74,7 +80,7 @@ impl Cell {
                 for key in &keys {
                     let line = kind.line(&mut rng, key);
                     let found = routes.place(&line, key)?.map_err(|why| why.name());
-                    ensure!(found == Err(reason), "{line:.200} is {found:?}, not {reason}");
+                    ensure!(found == Err(reason.as_str()), "{line:.200} is {found:?}, not {reason}");
                 }
                 unrouted(scene, &kind, &keys, reason, &mut rng).await
             }
@@ -87,15 +93,15 @@ async fn routed(scene: &RealScene, routes: &Routes, kind: &Kind, keys: &[Key], r
     let placed = place(routes, kind, keys, rng)?;
     let index = Requests::new(rng, kind, keys, 1).direct(scene).await?.index()?;
     let mut mismatches = oracle::misplaced(scene, &index, &placed).await?;
-    if kind.by_routing {
-        mismatches = mismatches.max(oracle::unconfirmed(scene, &index, kind.added_routing, &placed).await?);
+    if !kind.is_partitioned {
+        mismatches = mismatches.max(oracle::unconfirmed(scene, &index, kind.added_routing.as_deref(), &placed).await?);
     }
     if mismatches > 0 {
         return Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: None });
     }
     let bytes = sent_as_placed(scene, kind, &placed, rng).await?;
     let bytes = bytes.context("too few bytes cross between nodes to compare")?;
-    ensure!(bytes <= kind.bytes_at_most, "{bytes} % of the bytes cross between nodes");
+    ensure!(bytes <= kind.bytes_at_most(), "{bytes} % of the bytes cross between nodes");
     Ok(Cell { checked: placed.len(), mismatches, reason: None, bytes: Some(bytes) })
 }
 
@@ -115,7 +121,7 @@ fn place(routes: &Routes, kind: &Kind, keys: &[Key], rng: &mut Rng) -> Result<Ve
 /// Compares requests sent directly and through the filter, which must send each node the operations that its table
 /// says.
 async fn sent_as_placed(scene: &RealScene, kind: &Kind, placed: &[Placed], rng: &mut Rng) -> Result<Option<f64>> {
-    let placed = &placed[..kind.operations];
+    let placed = &placed[..kind.operations()];
     let mut expected = BTreeMap::<String, u64>::new();
     for (_, place) in placed {
         *expected.entry(format!("batch_operations_total.upstream.{}", place.node)).or_default() += 1;
@@ -131,30 +137,30 @@ async fn sent_as_placed(scene: &RealScene, kind: &Kind, placed: &[Placed], rng: 
             .collect();
         ensure!(batches == expected, "the filter counted {counted:?}, not {expected:?}");
         least = least.into_iter().chain(bytes).reduce(f64::min);
-        if least.is_none_or(|least| least <= kind.bytes_at_most) {
+        if least.is_none_or(|least| least <= kind.bytes_at_most()) {
             break;
         }
     }
     Ok(least)
 }
 
-async fn unrouted(scene: &RealScene, kind: &Kind, keys: &[Key], reason: &'static str, rng: &mut Rng) -> Result<Cell> {
-    if kind.operations == 0 {
-        return Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes: None });
+async fn unrouted(scene: &RealScene, kind: &Kind, keys: &[Key], reason: &str, rng: &mut Rng) -> Result<Cell> {
+    if kind.operations() == 0 {
+        return Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason.to_owned()), bytes: None });
     }
-    let keys = &keys[..kind.operations];
+    let keys = &keys[..kind.operations()];
     Requests::new(rng, kind, keys, 1).direct(scene).await?;
     let (bytes, counted) = compare(scene, kind, keys, rng).await?;
     let count = |name: &str| counted.get(name).copied().unwrap_or_default();
     let passed = count(&format!("requests_total.outcome.passed_through.reason.{reason}"));
     let merged = count("batch_operations_total.upstream.es");
     let is_whole = passed > 0 && !counted.keys().any(|name| name.starts_with("batch"));
-    let is_merged = merged == kind.operations as u64 && !counted.keys().any(|name| name.contains("upstream.es-"));
+    let is_merged = merged == kind.operations() as u64 && !counted.keys().any(|name| name.contains("upstream.es-"));
     ensure!(is_whole || is_merged, "{reason}: the filter counted {counted:?}");
     if let Some(bytes) = bytes {
         ensure!(UNROUTED.contains(&bytes), "{bytes} % of the bytes cross between nodes");
     }
-    Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason), bytes })
+    Ok(Cell { checked: keys.len(), mismatches: 0, reason: Some(reason.to_owned()), bytes })
 }
 
 /// Sends the same requests directly and through the filter, and compares the answers. Returns the bytes that crossed
@@ -165,7 +171,7 @@ async fn compare(
     keys: &[Key],
     rng: &mut Rng,
 ) -> Result<(Option<f64>, BTreeMap<String, u64>)> {
-    let requests = Requests::new(rng, kind, &keys[..kind.operations], 1_000);
+    let requests = Requests::new(rng, kind, &keys[..kind.operations()], 1_000);
     let direct = requests.direct(scene).await?;
     let before = scene::counts(scene).await?;
     let filtered = requests.through_the_filter(scene).await?;

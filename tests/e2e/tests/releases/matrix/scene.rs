@@ -1,24 +1,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bulk_reshuffle_e2e::{RealScene, wait_for_state};
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, SharedFolder, Tools,
     wait,
 };
-use bytes::Bytes;
-use hyper::Request;
 use serde_json::json;
 
-use crate::kind::{Kind, Step};
-use crate::older;
+use super::kind::Kind;
+use super::older;
 
 /// A limit far above the duration of any step here, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts three nodes of a distribution with all kinds that it supports, and Envoy in front of them.
-pub async fn start(distribution: Distribution, kinds: &[Kind]) -> Result<RealScene> {
+pub async fn start(distribution: Distribution, kinds: &[&Kind]) -> Result<RealScene> {
     let (tools, folder, snapshots) = (Tools::find()?, tempfile::tempdir()?, SharedFolder::new()?);
     let mut options = ClusterOptions { distribution, ..ClusterOptions::new(folder.path().join("nodes")) };
     options.settings.extend([
@@ -37,8 +35,8 @@ pub async fn start(distribution: Distribution, kinds: &[Kind]) -> Result<RealSce
     if older::release(distribution).is_some() {
         older::restore(&client, &cluster.base_url(0)?, &snapshots).await?;
     }
-    for step in kinds.iter().flat_map(|kind| &kind.steps) {
-        take(&client, &cluster, step).await?;
+    for step in kinds.iter().flat_map(|kind| kind.steps(distribution)) {
+        step.take(&client, &cluster.base_url(0)?).await?;
     }
     let mut options = EnvoyOptions::new(folder.path()).in_front_of(&cluster);
     // Later changes are detected only through hints in answers.
@@ -47,14 +45,6 @@ pub async fn start(distribution: Distribution, kinds: &[Kind]) -> Result<RealSce
     wait_for_shards(&client, &cluster).await?;
     wait_for_state(&envoy, 1, LIMIT).await?;
     Ok(RealScene::of(cluster, envoy, folder))
-}
-
-/// Returns the index that a data stream writes to.
-pub async fn last_index(scene: &RealScene, stream: &str) -> Result<String> {
-    let state = scene.get("/_cluster/state/metadata?filter_path=metadata.data_stream").await?;
-    let indices = &state["metadata"]["data_stream"]["data_stream"][stream]["indices"];
-    let last = indices.as_array().and_then(|indices| indices.last()?["index_name"].as_str());
-    Ok(last.context("there is no such data stream")?.to_owned())
 }
 
 /// Returns the filter's counters, without the common prefix of their names.
@@ -70,13 +60,4 @@ async fn wait_for_shards(client: &Client, cluster: &Cluster) -> Result<()> {
     wait::until(LIMIT, "all shards have started", async || Ok(client.get(&url).await.and_then(Response::ok).ok()))
         .await
         .map(|_| ())
-}
-
-async fn take(client: &Client, cluster: &Cluster, step: &Step) -> Result<()> {
-    let request = Request::builder()
-        .method(&step.method)
-        .uri(format!("{}{}", cluster.base_url(0)?, step.path))
-        .header("content-type", "application/json")
-        .body(if step.body.is_null() { Bytes::new() } else { step.body.to_string().into() })?;
-    client.send(request).await?.ok().with_context(|| step.path.clone()).map(|_| ())
 }

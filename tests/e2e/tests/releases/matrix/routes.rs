@@ -13,7 +13,7 @@ use bulk_reshuffle::routing::{
 use bulk_reshuffle_e2e::RealScene;
 use serde_json::json;
 
-use crate::key::Key;
+use super::key::Key;
 
 /// The filter's routing table of a cluster.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::grammar::Body;
-use crate::judge::Verdict;
+use super::grammar::Body;
+use super::judge::Verdict;
 
 /// The number of reasons and oddities to print.
 const SHOWN: usize = 40;

@@ -7,8 +7,8 @@ use bulk_reshuffle_e2e::{RealScene, transport_bytes};
 use fastrand::Rng;
 use serde_json::Value;
 
-use crate::key::Key;
-use crate::kind::Kind;
+use super::key::Key;
+use super::kind::Kind;
 
 /// Requests that can be sent repeatedly, the same number to each node.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Requests {
         }
         Self {
             target: format!("/_bulk{}", kind.query),
-            has_ids: kind.has_ids,
+            has_ids: !kind.is_without_ids,
             has_versions: kind.parameters.contains("external"),
             bodies,
         }

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use bulk_reshuffle_e2e::chosen_releases;
 use bulk_reshuffle_stack::{Distribution, Tools};
 
-use crate::grammar::{Body, Grammar};
-use crate::judge::{Judge, Verdict};
-use crate::minimal::minimal;
-use crate::server_parser::ServerParser;
-use crate::tally::Tally;
+use self::grammar::{Body, Grammar};
+use self::judge::{Judge, Verdict};
+use self::minimal::minimal;
+use self::server_parser::ServerParser;
+use self::tally::Tally;
 
 /// Bodies that are judged at once.
 const BATCH: usize = 2_000;
@@ -37,7 +38,7 @@ fn every_release_reads_what_the_filter_splits_as_the_filter_does() -> Result<()>
     let classes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("parsers");
     ServerParser::compile(&tools, &classes)?;
     let start = |release| Judge::start(&tools, &classes, release);
-    let judges: Vec<_> = releases().into_iter().map(start).collect::<Result<_>>()?;
+    let judges: Vec<_> = chosen_releases(&Distribution::ALL)?.into_iter().map(start).collect::<Result<_>>()?;
     let seed = number("SEED").unwrap_or(0);
     let (mut grammar, mut tally) = (Grammar::new(seed), Tally::default());
     let (began, time) = (Instant::now(), Duration::from_secs(number("TIME").unwrap_or(60)));
@@ -77,14 +78,6 @@ fn report(judge: &Judge, body: &Body) -> Result<()> {
     println!("{}, {:?}:\n{}", judge.release.title(), smallest.query, smallest.bytes.escape_ascii());
     println!("{:#?}\n", verdict(&smallest)?);
     Ok(())
-}
-
-fn releases() -> Vec<Distribution> {
-    let names = std::env::var("VERSIONS").unwrap_or_default();
-    match names.split_whitespace().collect::<Vec<_>>() {
-        names if names.is_empty() => Distribution::ALL.to_vec(),
-        names => names.iter().map(|name| name.parse().expect("a release of tests/tools/fetch.py")).collect(),
-    }
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -1,8 +1,6 @@
 use anyhow::{Result, ensure};
 use bulk_reshuffle::bulk::{Answer, ERROR_ROOM, ITEM_ROOM};
-use bulk_reshuffle_e2e::RealScene;
-use bytes::Bytes;
-use hyper::Request;
+use bulk_reshuffle_e2e::{RealScene, Step};
 use serde_json::{Value, json};
 
 /// Returns the longest possible id, of characters that JSON escapes.
@@ -64,21 +62,21 @@ fn operations() -> Vec<Operation> {
 impl LongestItems {
     /// Measures the items of a release, and checks that the filter reserves enough room for them.
     pub async fn look(scene: &RealScene) -> Result<String> {
-        let strict = json!({"dynamic": "strict", "properties": {"n": {"type": "long"}}});
-        let settings = |more: Value| json!({"settings": more});
-        put(scene, "/longest-items", &json!({"mappings": strict})).await?;
-        put(scene, "/longest-items-closed", &settings(json!({}))).await?;
-        put(scene, "/longest-items-blocked", &settings(json!({"index.blocks.write": true}))).await?;
-        let nowhere = settings(json!({"index.routing.allocation.include._name": "nowhere"}));
-        put(scene, "/longest-items-nowhere?wait_for_active_shards=0", &nowhere).await?;
-        scene
-            .client
-            .send(Request::post(scene.direct(0, "/longest-items-closed/_close")?).body(Bytes::new())?)
-            .await?
-            .ok()?;
+        let (node, strict) =
+            (scene.direct(0, "")?, json!({"dynamic": "strict", "properties": {"n": {"type": "long"}}}));
+        let nowhere = json!({"settings": {"index.routing.allocation.include._name": "nowhere"}});
+        for (request, body) in [
+            ("PUT /longest-items", json!({"mappings": strict})),
+            ("PUT /longest-items-closed", json!({})),
+            ("PUT /longest-items-blocked", json!({"settings": {"index.blocks.write": true}})),
+            ("PUT /longest-items-nowhere?wait_for_active_shards=0", nowhere),
+            ("POST /longest-items-closed/_close", Value::Null),
+        ] {
+            Step::new(request, body).take(&scene.client, &node).await?;
+        }
         let operations = operations();
         let body: String = operations.iter().map(Operation::lines).collect();
-        let answer = scene.client.post_ndjson(&scene.direct(0, "/_bulk?refresh=true&timeout=1s")?, body).await?.ok()?;
+        let answer = scene.client.post_ndjson(&format!("{node}/_bulk?refresh=true&timeout=1s"), body).await?.ok()?;
         let answer = Answer::read(answer.body.to_vec(), operations.len())?;
         ensure!(answer.items.len() == operations.len(), "{} items", answer.items.len());
         let mut longest = Self::default();
@@ -86,8 +84,7 @@ impl LongestItems {
             longest.add(&String::from_utf8_lossy(answer.text(item)), item.failed, operation)?;
         }
         for index in ["", "-closed", "-blocked", "-nowhere"] {
-            let url = scene.direct(0, &format!("/longest-items{index}"))?;
-            scene.client.send(Request::delete(url).body(Bytes::new())?).await?.ok()?;
+            Step::new(format!("DELETE /longest-items{index}"), Value::Null).take(&scene.client, &node).await?;
         }
         Ok(format!("{} of {ITEM_ROOM}, errors {} of {ERROR_ROOM}", longest.success, longest.error))
     }
@@ -106,9 +103,4 @@ impl LongestItems {
         *longest = (*longest).max(more);
         Ok(())
     }
-}
-
-async fn put(scene: &RealScene, path: &str, body: &Value) -> Result<()> {
-    let request = Request::put(scene.direct(0, path)?).header("content-type", "application/json");
-    scene.client.send(request.body(body.to_string().into())?).await?.ok().map(|_| ())
 }

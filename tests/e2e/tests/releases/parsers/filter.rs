@@ -8,7 +8,7 @@ use bulk_reshuffle::routing::Unshared;
 use bulk_reshuffle_stack::Distribution;
 use serde_json::{Value, json};
 
-use crate::grammar::{Body, Query};
+use super::grammar::{Body, Query};
 
 /// The filter's engine, which knows the state of a cluster of one release.
 #[derive(Debug)]

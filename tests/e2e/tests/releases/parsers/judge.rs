@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use bulk_reshuffle::engine::ExplainedOperation;
 use bulk_reshuffle_stack::{Distribution, Tools};
 
-use crate::filter::{Filter, Handling};
-use crate::grammar::Body;
-use crate::server_parser::{Operation, Outcome, ServerParser};
+use super::filter::{Filter, Handling};
+use super::grammar::Body;
+use super::server_parser::{Operation, Outcome, ServerParser};
 
 /// The length of the ids that the filter makes.
 const GENERATED_ID: usize = 20;

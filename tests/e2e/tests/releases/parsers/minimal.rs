@@ -1,6 +1,6 @@
 use anyhow::Result;
 
-use crate::grammar::Body;
+use super::grammar::Body;
 
 /// Removes from a body whatever is not needed for a property: lines first, then ever fewer bytes, until nothing more
 /// can go.
