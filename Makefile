@@ -14,8 +14,7 @@ TEST      = cargo test --workspace
 BESIDE    = & other=$$!; $(MAKE) --no-print-directory
 BOTH      = ; made=$$?; wait $$other && exit $$made
 # Tests that take minutes, or need more than `make tools` fetches. Each has its own target.
-ON_DEMAND = clients example_clients examples faults hostile image istiod k6 kubernetes observability on_demand package \
-            releases writers
+ON_DEMAND = examples faults hostile image istiod k6 kubernetes observability on_demand package programs releases
 
 # Without this, panic messages would contain the home folder of the build, and the same source would make different
 # modules.
@@ -108,21 +107,21 @@ test-hostile: tools build ## send hostile requests, and print a table of their c
 # Runs one cluster after the other, because each needs memory and processors.
 test-clients: tools build ## run real clients, with Elasticsearch 7.10 and 8 and OpenSearch 2
 	@python3 tests/tools/fetch.py clients
-	@$(TEST) --test clients -- opensearch_2
-	@$(TEST) --test clients -- elasticsearch_7_10
-	@$(TEST) --test clients -- elasticsearch_8
+	@$(TEST) --test programs -- clients::opensearch_2
+	@$(TEST) --test programs -- clients::elasticsearch_7_10
+	@$(TEST) --test programs -- clients::elasticsearch_8
 
 test-example-clients: tools build ## run the examples of clients and shippers, as their pages do
 	@python3 tests/tools/fetch.py examples
-	@$(TEST) --test example_clients -- clients::
-	@$(TEST) --test example_clients -- --skip clients::
+	@$(TEST) --test programs -- example_clients::
+	@$(TEST) --test programs -- shippers::
 
 # Compiles Filebeat first, in about three minutes; the other programs must be installed.
 test-shippers-full: tools build ## run Filebeat, and the shippers that you name
 ## FLUENT_BIT, LOGSTASH, VECTOR  paths of the programs
 	@python3 tests/tools/fetch.py elasticsearch-7.17 filebeat
 	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
-		$(TEST) --test example_clients -- --ignored --nocapture --test-threads=1
+		$(TEST) --test programs -- shippers:: --ignored --nocapture --test-threads=1
 
 test-writers: tools build ## run real writers with and without the filter; print their outcomes
 ## VERSIONS="opensearch-2 ..."  only these releases
@@ -131,7 +130,7 @@ test-writers: tools build ## run real writers with and without the filter; print
 ## RENEW=1  record the outcomes, from which the README's table is made
 	@python3 tests/tools/fetch.py servers examples writers $(if $(QUICK),,writers-full)
 	@VERSIONS="$(VERSIONS)" WRITERS="$(WRITERS)" QUICK="$(QUICK)" RENEW="$(RENEW)" \
-		$(TEST) --test writers -- --nocapture
+		$(TEST) --test programs -- writers:: --nocapture
 
 test-matrix: tools build ## compare the routing of every kind of index with every release
 ## VERSIONS="opensearch-2 ..."  only these releases

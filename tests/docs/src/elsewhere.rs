@@ -53,7 +53,7 @@ const FUNC_E: Test =
 const MATRIX: Test =
     Test("tests/e2e/tests/releases/matrix/mod.rs", "every_kind_is_routed_as_expected_on_every_version", "test-matrix");
 const EXAMPLE_CLIENTS: Test = Test(
-    "tests/e2e/tests/example_clients/clients.rs",
+    "tests/e2e/tests/programs/example_clients.rs",
     "every_program_reports_failed_documents_and_retries_refused_ones",
     "test-example-clients",
 );

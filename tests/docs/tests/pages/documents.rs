@@ -126,7 +126,7 @@ fn the_table_of_writers_has_the_recorded_outcomes() {
         Distribution::OpenSearch2,
         Distribution::OpenSearch3,
     ];
-    let recorded = page("tests/e2e/tests/writers/outcomes.txt");
+    let recorded = page("tests/e2e/tests/programs/writers/outcomes.txt");
     let lines: Vec<Vec<&str>> =
         recorded.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(" | ").collect()).collect();
     let row = |lines: &[Vec<&str>]| {

@@ -1,0 +1,116 @@
+//! The test of every helper of every client.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use bulk_reshuffle_stack::{Distribution, Tools};
+use serde_json::json;
+use tempfile::NamedTempFile;
+use tokio::sync::OnceCell;
+
+use super::operation::{earlier_documents, later_documents, operations, stored};
+use super::report::{Report, Told};
+use crate::documents::documents;
+use crate::execution::{self, bare};
+use crate::shared_scene::SharedScene;
+
+/// A client's helper for sending many operations.
+#[derive(Debug)]
+pub struct Helper {
+    pub client: Client,
+    /// The helper's name in the client's program.
+    pub name: &'static str,
+    pub told: Told,
+    /// The options of each run of the program.
+    pub styles: &'static [&'static [&'static str]],
+}
+
+/// A client, with its program in `tests/clients`.
+#[derive(Debug, Clone, Copy)]
+pub enum Client {
+    /// The Python package of this name in `tests/tools/fetch.py`.
+    Python(&'static str),
+    JavaScript,
+    Go,
+}
+
+/// The options for helpers without `filter_path`.
+pub const WITHOUT_FILTER_PATH: &[&[&str]] = &[&[], &["--compress"]];
+
+impl Helper {
+    /// Creates a helper with the default options, and the options that make requests and answers smaller.
+    pub const fn new(client: Client, name: &'static str, told: Told) -> Self {
+        Self { client, name, told, styles: &[&[], &["--compress", "--filter-path"]] }
+    }
+
+    /// Checks that the client learns the outcome of each operation, that the cluster has the documents, and that the
+    /// filter has split every request.
+    pub async fn check(&self, distribution: Distribution) {
+        let name = format!("{:?}-{}", self.client, self.name).replace(|char: char| !char.is_ascii_alphanumeric(), "-");
+        let scene = SharedScene::start_in_front_of(distribution, &name, json!({})).await;
+        for (number, style) in self.styles.iter().enumerate() {
+            let index = format!("{name}-{number}").to_lowercase();
+            scene.index(&index, json!({"number_of_shards": 5})).await;
+            scene.bulk(&earlier_documents(&index)).await.ok().unwrap();
+            let before = scene.counts().await;
+
+            let (operations, file) = (operations(), NamedTempFile::new().unwrap());
+            let lines: String = operations.iter().map(|operation| operation.line() + "\n").collect();
+            std::fs::write(&file, lines).unwrap();
+            let mut command = self.client.command().await.unwrap();
+            command.args(*style).args([self.name, &scene.envoy.url(""), &index]).arg(file.path());
+            let printed = execution::run(&name, command, Stdio::null()).await.unwrap();
+
+            Report::parse(&printed).check(&operations, self.told);
+            let found = documents(&scene.client, &scene.direct(0, ""), &index).await.unwrap();
+            assert_eq!(found.into_iter().map(stored).collect::<BTreeMap<_, _>>(), later_documents());
+            let counted = scene.counts().await.since(&before);
+            counted.check_split(&format!("{name} {style:?}"));
+            assert_eq!(counted.operations, operations.len() as u64);
+            assert!(counted.merged >= 4, "only {} requests", counted.merged);
+        }
+        scene.end().await;
+    }
+}
+
+impl Client {
+    async fn command(self) -> Result<Command> {
+        let tools = Tools::find()?;
+        let sources = tools.root.join("tests/clients");
+        Ok(match self {
+            Self::Python(package) => {
+                let mut command = bare("python3");
+                command.arg(sources.join("python/bulk.py")).env("PYTHONPATH", tools.folder(package)?);
+                command
+            }
+            Self::JavaScript => {
+                let mut command = bare(tools.folder("node")?.join("bin/node"));
+                let packages = tools.folder("javascript-clients")?.join("node_modules");
+                command.arg(sources.join("javascript/bulk.js")).env("NODE_PATH", packages);
+                command
+            }
+            Self::Go => bare(GO_PROGRAM.get_or_try_init(|| compile_go(&tools)).await?),
+        })
+    }
+}
+
+static GO_PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
+
+/// Compiles the Go program from modules that are already fetched.
+async fn compile_go(tools: &Tools) -> Result<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
+    let program = target.join("bulk");
+    let mut go = bare(tools.folder("go")?.join("bin/go"));
+    // Without optimization, because most of the time goes into interfaces that are not used here.
+    go.args(["build", "-gcflags=all=-N -l", "-o"])
+        .args([&program, Path::new(".")])
+        .current_dir(tools.root.join("tests/clients/go"))
+        .env("HOME", &target)
+        .env("GOCACHE", target.join("cache"))
+        .env("GOMODCACHE", tools.folder("go-clients")?)
+        .envs([("CGO_ENABLED", "0"), ("GOFLAGS", "-mod=readonly"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local")]);
+    execution::run("go build", go, Stdio::null()).await?;
+    Ok(program)
+}
