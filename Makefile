@@ -26,11 +26,14 @@ REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /
 export BULK_RESHUFFLE_COMMIT = $(REVISION)
 
 .DEFAULT_GOAL := help
-.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-example-clients test-shippers-full test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help tools lint
-# A part of other targets.
-.PHONY: forced-trap
+.PHONY: demo up down build image explorer check test test-docs test-faults test-hostile test-clients test-writers test-matrix test-parsers test-examples test-browser test-observability test-istio test-kubernetes test-image test-k6 sim differential fuzz k6 bench bench-core bench-instructions bench-size help lint
+# Parts of other targets.
+.PHONY: tools forced-trap
 
 ##@ To try the filter
+
+help: ## print this list
+	@awk -v only="$(FOR)" -f tests/tools/help.awk $(MAKEFILE_LIST)
 
 demo: ## run the filter on a real three-node cluster, and print figures and checks
 	@$(PROGRAM) bulk-reshuffle-demo $(BESIDE) tools build $(BOTH)
@@ -105,23 +108,17 @@ test-hostile: tools build ## send hostile requests, and print a table of their c
 	@$(TEST) --test hostile -- --test-threads=1 --nocapture
 
 # Runs one cluster after the other, because each needs memory and processors.
-test-clients: tools build ## run real clients, with Elasticsearch 7.10 and 8 and OpenSearch 2
-	@python3 tests/tools/fetch.py clients
+test-clients: tools build ## run real clients, and the examples of clients and shippers
+## FULL=1  also Filebeat, compiled first in about three minutes, and the shippers that you name:
+## FLUENT_BIT, LOGSTASH, VECTOR  paths of the programs
+	@python3 tests/tools/fetch.py clients examples $(if $(FULL),elasticsearch-7.17 filebeat)
 	@$(TEST) --test programs -- clients::opensearch_2
 	@$(TEST) --test programs -- clients::elasticsearch_7_10
 	@$(TEST) --test programs -- clients::elasticsearch_8
-
-test-example-clients: tools build ## run the examples of clients and shippers, as their pages do
-	@python3 tests/tools/fetch.py examples
 	@$(TEST) --test programs -- example_clients::
 	@$(TEST) --test programs -- shippers::
-
-# Compiles Filebeat first, in about three minutes; the other programs must be installed.
-test-shippers-full: tools build ## run Filebeat, and the shippers that you name
-## FLUENT_BIT, LOGSTASH, VECTOR  paths of the programs
-	@python3 tests/tools/fetch.py elasticsearch-7.17 filebeat
-	@FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
-		$(TEST) --test programs -- shippers:: --ignored --nocapture --test-threads=1
+	@$(if $(FULL),FLUENT_BIT="$(FLUENT_BIT)" LOGSTASH="$(LOGSTASH)" VECTOR="$(VECTOR)" \
+		$(TEST) --test programs -- shippers:: --ignored --nocapture --test-threads=1)
 
 test-writers: tools build ## run real writers with and without the filter; print their outcomes
 ## VERSIONS="opensearch-2 ..."  only these releases
@@ -247,12 +244,8 @@ bench-size: tools build ## measure what many indices, nodes, shards and waiting 
 	@$(TEST) --test limits -- --nocapture a_table_takes
 	@cargo run --quiet --profile bench --package bulk-reshuffle-bench --bin bulk-reshuffle-size
 
-##@ For the rest
-
-help: ## print this list
-	@awk -v only="$(FOR)" -f tests/tools/help.awk $(MAKEFILE_LIST)
-
-tools: ## fetch the pinned Envoy, OpenSearch and Java into .tools/
+# Fetches the pinned Envoy, OpenSearch and Java into .tools/.
+tools:
 	@python3 tests/tools/fetch.py $(TOOLS)
 
 # Compiles the filter with a way to kill its VM, to test the effect on other requests. It has its own folder, so that it

@@ -40,7 +40,6 @@ COMPUTES = [
 WAITS = [
     "make test-istio",
     "make test-clients",
-    "make test-example-clients",
     "make test-matrix VERSIONS='opensearch-2 elasticsearch-8 elasticsearch-9'",
     "make test-writers QUICK=1 VERSIONS='elasticsearch-8 opensearch-2'",
 ]

@@ -2,7 +2,7 @@
 
 use bulk_reshuffle_stack::Counters;
 
-/// The coordinating upstream, which gets operations that cannot be routed.
+/// The coordinator, which gets operations that cannot be routed.
 pub const COORDINATOR: &str = "es";
 
 #[derive(Debug, Clone, Copy, Default)]

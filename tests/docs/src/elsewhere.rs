@@ -55,7 +55,7 @@ const MATRIX: Test =
 const EXAMPLE_CLIENTS: Test = Test(
     "tests/e2e/tests/programs/example_clients.rs",
     "every_program_reports_failed_documents_and_retries_refused_ones",
-    "test-example-clients",
+    "test-clients",
 );
 
 /// All blocks of commands that `make test-docs` does not run.

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Targets that `.ci/run` does not make, with the reasons.
-pub const OUTSIDE_CI: [(&str, Need); 13] = [
+pub const OUTSIDE_CI: [(&str, Need); 12] = [
     ("help", Need::RunBy("tests/docs/tests/pages/help.rs", "every_target_is_in_the_help")),
     ("check", Need::Reason("does a part of `make lint` and `make test`")),
     ("up", Need::RunBy("tests/docs/tests/on_demand/walk/mod.rs", "every_command_of_every_page")),
@@ -19,7 +19,6 @@ pub const OUTSIDE_CI: [(&str, Need); 13] = [
         Need::RunBy("tests/e2e/tests/real/differential/mod.rs", "the_filter_answers_what_the_cluster_answers"),
     ),
     ("k6", Need::RunBy("k6/runner/tests/k6/scripts.rs", "every_script_accepts_every_answer")),
-    ("test-shippers-full", Need::Reason("compiles Filebeat, and runs shippers that no registry has")),
     ("test-observability", Need::Reason("compiles Prometheus first, for three minutes")),
     (
         "test-kubernetes",

@@ -6,7 +6,7 @@ use bulk_reshuffle_docs::{Makefile, root};
 
 /// The size of a screen.
 const COLUMNS: usize = 100;
-const LINES: usize = 44;
+const LINES: usize = 40;
 
 fn make_help(arguments: &[&str]) -> String {
     let make = Command::new("make").args(["--no-print-directory", "help"]).args(arguments).current_dir(root()).output();

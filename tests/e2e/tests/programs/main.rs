@@ -2,8 +2,7 @@
 //! (`clients`), the examples of clients and shippers as a reader would run them (`example_clients`, `shippers`), and
 //! writers on every release (`writers`).
 //!
-//! Each needs other tools, and runs by its own target of `make`: `test-clients`, `test-example-clients`,
-//! `test-shippers-full`, `test-writers`.
+//! `make test-clients` and `make test-writers` fetch what they need, and run them.
 
 mod bulk_request;
 mod clients;

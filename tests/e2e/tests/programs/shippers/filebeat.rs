@@ -1,4 +1,4 @@
-//! Filebeat with `examples/shippers/filebeat.yml`. It must be compiled, so run it with `make test-shippers-full`.
+//! Filebeat with `examples/shippers/filebeat.yml`. It must be compiled, so run it with `make test-clients FULL=1`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use crate::readme;
 const TEMPLATE: &str = "/_index_template/logs-filebeat";
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Filebeat: make test-shippers-full"]
+#[ignore = "needs Filebeat: make test-clients FULL=1"]
 async fn filebeat_indexes_all_valid_entries_and_logs_refused_ones() {
     let shipment = Shipment::start_in_front_of(Elasticsearch7_17, "logs-filebeat").await;
     let nodes = (0..3).map(|node| shipment.scene.address(node)).collect();

@@ -40,21 +40,21 @@ async fn check(variable: &str, index: &str, file: &str, arguments: &[&str], retr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Fluent Bit: make test-shippers-full"]
+#[ignore = "needs Fluent Bit: make test-clients FULL=1"]
 async fn fluent_bit_indexes_all_valid_entries() {
     // Fluent Bit does not retry single documents, so the filter must retry them.
     check("FLUENT_BIT", "logs-fluent-bit", "fluent-bit.yaml", &["-c"], json!({})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Logstash: make test-shippers-full"]
+#[ignore = "needs Logstash: make test-clients FULL=1"]
 async fn logstash_indexes_all_valid_entries() {
     let arguments = ["--path.data", "state", "-f"];
     check("LOGSTASH", "logs-logstash", "logstash.conf", &arguments, json!({"attempts": 0})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Vector: make test-shippers-full"]
+#[ignore = "needs Vector: make test-clients FULL=1"]
 async fn vector_indexes_all_valid_entries() {
     check("VECTOR", "logs-vector", "vector.yaml", &["--config"], json!({"attempts": 0})).await;
 }

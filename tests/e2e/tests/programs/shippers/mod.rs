@@ -1,7 +1,7 @@
 //! The example shippers, run as a reader would run them, in front of the filter and real clusters.
 //!
-//! `make test-example-clients` fetches their dependencies and runs them, one cluster after the other.
-//! `make test-shippers-full` runs the shippers that must be compiled first.
+//! `make test-clients` fetches their dependencies and runs them, one cluster after the other; with `FULL=1`, also the
+//! shippers that must be compiled first.
 
 mod filebeat;
 mod installed;
