@@ -1,9 +1,10 @@
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bulk_reshuffle_stack::Tools;
 use serde_json::Value;
 
@@ -58,13 +59,28 @@ impl ExampleClients {
             .envs(api_key.map(|key| ("ELASTICSEARCH_API_KEY", key)))
             .env("PYTHONPATH", self.tools.folder("elasticsearch-py-8")?)
             .env("HOME", &self.compiled)
-            .env("GOCACHE", self.compiled.join("cache"))
-            .env("GOMODCACHE", self.tools.folder("go-clients")?)
-            // Without optimization, because most of the time goes into interfaces that are not used here.
-            .env("GOFLAGS", "-mod=readonly '-gcflags=all=-N -l'")
-            .envs([("CGO_ENABLED", "0"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("GOWORK", "off")]);
+            .envs(go_environment(&self.tools)?);
         Ok(shell)
     }
+}
+
+/// Returns the settings with which Go compiles a program from the fetched modules. They are those of
+/// `tests/tools/fetch.py`, so that the programs share its build cache: the user's, in which Go's own library is compiled
+/// already. Without optimization, because most of the time goes into interfaces that are not used here.
+pub fn go_environment(tools: &Tools) -> Result<Vec<(&'static str, OsString)>> {
+    let user = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let caches = user("XDG_CACHE_HOME").or_else(|| Some(user("HOME")?.join(".cache")));
+    let cache = user("GOCACHE").or_else(|| Some(caches?.join("go-build"))).context("HOME is not set")?;
+    Ok(vec![
+        ("GOCACHE", cache.into()),
+        ("GOMODCACHE", tools.folder("go-clients")?.into()),
+        ("GOFLAGS", "-mod=readonly -buildvcs=false -trimpath '-gcflags=all=-N -l -dwarf=false'".into()),
+        ("GOGC", "800".into()),
+        ("GOPROXY", "off".into()),
+        ("GOTOOLCHAIN", "local".into()),
+        ("GOWORK", "off".into()),
+        ("CGO_ENABLED", "0".into()),
+    ])
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -33,7 +33,7 @@ mod step;
 mod unpacked_program;
 
 pub use clients::{Http2Client, RawClient, TlsClient, raise_file_limit};
-pub use example_clients::ExampleClients;
+pub use example_clients::{ExampleClients, go_environment};
 pub use guarded::{Authority, GuardedNodes, Guests, Identity, basic};
 pub use nodes::{
     ClusterScript, FakeCluster, Gate, Index, Item, Items, QuickItem, QuickItems, Reaction, Received, Recorded,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
+use bulk_reshuffle_e2e::go_environment;
 use bulk_reshuffle_stack::{Distribution, Tools};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -103,14 +104,11 @@ async fn compile_go(tools: &Tools) -> Result<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
     let program = target.join("bulk");
     let mut go = bare(tools.folder("go")?.join("bin/go"));
-    // Without optimization, because most of the time goes into interfaces that are not used here.
-    go.args(["build", "-gcflags=all=-N -l", "-o"])
+    go.args(["build", "-o"])
         .args([&program, Path::new(".")])
         .current_dir(tools.root.join("tests/clients/go"))
         .env("HOME", &target)
-        .env("GOCACHE", target.join("cache"))
-        .env("GOMODCACHE", tools.folder("go-clients")?)
-        .envs([("CGO_ENABLED", "0"), ("GOFLAGS", "-mod=readonly"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local")]);
+        .envs(go_environment(tools)?);
     execution::run("go build", go, Stdio::null()).await?;
     Ok(program)
 }
