@@ -222,7 +222,8 @@ async fn pino(place: &Place<'_>) -> Result<()> {
 async fn rsyslog(place: &Place<'_>) -> Result<()> {
     let entries = place.write_lines("app.json", entry)?;
     let command = shippers::rsyslog::command(&place.tools, entries.as_ref(), place.folder(), place.url)?;
-    place.run_until_written("rsyslogd", command).await
+    let refused = || fs::read_to_string(place.folder().join("errors.json")).unwrap_or_default();
+    place.run_until_written("rsyslogd", command).await.with_context(|| format!("refused requests: {:.2000}", refused()))
 }
 
 /// Runs syslog-ng with its own destination for Elasticsearch.

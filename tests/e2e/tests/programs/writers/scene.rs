@@ -3,7 +3,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::{FakeCluster, Step, check_filter, last_index, wait_for_state};
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Tools, wait,
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,7 +28,10 @@ pub struct Scene {
 impl Scene {
     pub async fn start(release: Distribution) -> Result<Self> {
         let (tools, folder) = (Tools::find()?, tempfile::tempdir()?);
-        let options = ClusterOptions { distribution: release, ..ClusterOptions::new(folder.path().join("nodes")) };
+        // Some writers drop requests that a node refuses because its memory is full of garbage.
+        let profile = Profile::Large;
+        let options =
+            ClusterOptions { distribution: release, profile, ..ClusterOptions::new(folder.path().join("nodes")) };
         let cluster = Cluster::start(&tools, options).await?;
         let addresses: Vec<_> = cluster.addresses().map(|(_, address)| address).collect();
         let relay = FakeCluster::in_front_of(&addresses).await?;
