@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bulk_reshuffle::Time;
 use bulk_reshuffle::bulk::Inflater;
-use bulk_reshuffle::config::{Config, ConfigError, UpstreamTemplate};
+use bulk_reshuffle::config::{Config, ConfigError, NodeUpstreams};
 use bulk_reshuffle::engine::{
     Command, Engine, ExplainedOperation, Explanation, Input, NodeName, Origin, RequestId, Response, Why,
 };
@@ -110,7 +110,7 @@ impl Cluster {
             state.insert("nodes".to_owned(), Value::Object((0..count).map(node).collect()));
         }
         let snapshot = Snapshot::read(state.to_string().as_bytes())?;
-        let config = Config { nodes: UpstreamTemplate::default(), ..self.config.clone() };
+        let config = Config { nodes: NodeUpstreams::default(), ..self.config.clone() };
         Ok(Self { engine: engine(&config, &snapshot, ORIGIN)?, snapshot, config })
     }
 

@@ -19,11 +19,12 @@ mod hold;
 mod identity_headers;
 mod index_settings;
 mod limits;
+mod nodes;
 mod retry;
 mod runtime_settings;
+mod template;
 #[cfg(test)]
 mod tests;
-mod upstream_template;
 
 use std::time::Duration;
 
@@ -39,9 +40,9 @@ pub use hold::Hold;
 pub use identity_headers::IdentityHeaders;
 pub use index_settings::{IndexPattern, IndexSettings};
 pub use limits::Limits;
+pub use nodes::{NodeUpstreams, OneCluster};
 pub use retry::Retry;
 pub use runtime_settings::RuntimeSettings;
-pub use upstream_template::{TemplateError, UpstreamTemplate};
 
 /// The whole configuration. Every field except `coordinator` has a default. It serialises to the form in which it is
 /// read, except for the values of `credentials`, which are never shown.
@@ -59,9 +60,9 @@ pub struct Config {
     /// Whether the filter takes in requests. If not, every request passes through unchanged.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// The mapping of nodes to Envoy clusters.
+    /// How batches reach their nodes.
     #[serde(default, deserialize_with = "object")]
-    pub nodes: UpstreamTemplate,
+    pub nodes: NodeUpstreams,
     /// The headers of the calls that query the cluster state. No other call gets them.
     #[serde(default)]
     pub credentials: Credentials,
@@ -179,7 +180,8 @@ impl Config {
 
     /// Returns whether a route to this Envoy cluster leads to the nodes that the filter sends batches to.
     pub fn is_route_here(&self, cluster: &[u8]) -> bool {
-        let here = std::iter::once(&self.coordinator).chain(&self.route_clusters);
+        let of_nodes = self.nodes.one_cluster().and_then(|one| one.name.as_ref());
+        let here = std::iter::once(&self.coordinator).chain(&self.route_clusters).chain(of_nodes);
         here.into_iter().any(|name| name.as_bytes() == cluster)
     }
 

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,14 @@ pub struct HttpAddress {
     pub ip: String,
     /// The port.
     pub port: String,
+}
+
+impl fmt::Display for HttpAddress {
+    /// Writes the IP address and the port: `10.0.0.7:9200` or `[::1]:9200`, as Envoy does.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ip, port, .. } = self;
+        if ip.contains(':') { write!(to, "[{ip}]:{port}") } else { write!(to, "{ip}:{port}") }
+    }
 }
 
 impl HttpAddress {

@@ -72,6 +72,15 @@ impl Shell {
         self.engine.borrow().takes(path)
     }
 
+    /// Takes the header off the current request that names a node, in these headers and in Envoy.
+    pub fn take_node_header(&self, headers: &mut Vec<(String, Vec<u8>)>) {
+        if let Some(name) = self.engine.borrow().take_node_header(headers)
+            && let Err(status) = hostcalls::remove_map_value(MapType::HttpRequestHeaders, name)
+        {
+            log::error!("Envoy does not take the header {name} off a request: {status:?}");
+        }
+    }
+
     /// Passes an input from a stream's callback to the engine.
     pub fn handle_in_stream(&self, input: Input) -> Flow {
         self.handle_in_stream_at(self.now(), input)
@@ -205,7 +214,9 @@ impl Shell {
 
     fn call(&self, call: &Call) {
         self.leave_stream();
-        let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let node = call.node.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
+        let headers = headers.chain(node).collect();
         let body = (!call.body.is_empty()).then_some(call.body.as_slice());
         match hostcalls::dispatch_http_call(&call.upstream, headers, body, Vec::new(), call.timeout) {
             Ok(token) => {

@@ -75,7 +75,8 @@ impl HttpContext for Stream {
         crate::forced_trap::trigger();
         // Reads all headers at once: reading the path first would cost Envoy another 10,000 instructions, as does each
         // call that returns data.
-        let Ok(headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
+        let Ok(mut headers) = hostcalls::get_map_bytes(MapType::HttpRequestHeaders) else { return Action::Continue };
+        self.shell.take_node_header(&mut headers);
         if !headers.iter().any(|(name, path)| name == ":path" && self.shell.takes(path)) {
             return Action::Continue;
         }

@@ -47,6 +47,28 @@ fn serialises_to_its_own_input() {
 }
 
 #[test]
+fn serialises_one_upstream_for_all_nodes_to_its_own_input() {
+    for nodes in [
+        serde_json::json!({"header": "x-node"}),
+        serde_json::json!({
+            "upstream": "nodes", "header": "x-node", "address": "{ip}:1", "addresses": {"a": "b:1"}, "only": ["10.*"],
+        }),
+    ] {
+        let config = Config::read(serde_json::json!({"coordinator": "es", "nodes": nodes}).to_string().as_bytes());
+        assert_eq!(serde_json::to_value(config.unwrap().nodes).unwrap(), nodes);
+    }
+}
+
+#[test]
+fn a_route_to_the_one_cluster_with_all_nodes_leads_here() {
+    let config = |nodes: &str| Config::read(format!(r#"{{"coordinator":"es","nodes":{nodes}}}"#).as_bytes()).unwrap();
+    let leads = |config: &Config| [b"es".as_slice(), b"nodes"].map(|cluster| config.is_route_here(cluster));
+    assert_eq!(leads(&config(r#"{"header":"x-node","upstream":"nodes"}"#)), [true, true]);
+    assert_eq!(leads(&config(r#"{"header":"x-node"}"#)), [true, false]);
+    assert_eq!(leads(&config("{}")), [true, false]);
+}
+
+#[test]
 fn credentials_are_never_serialised() {
     let config = Config::read(br#"{"coordinator":"es","credentials":{"authorization":"ApiKey hush"}}"#).unwrap();
     let written = serde_json::to_value(&config).unwrap();
@@ -139,8 +161,10 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#""dispatch":{"max_in_flight":17}"#, "dispatch.max_in_flight", "at most"),
         (r#""limits":{"memory":"2gb"}"#, "limits.memory", "640mb"),
         (r#""limits":{"memory":"1mb"}"#, "limits.max_request", "at most `limits.memory`"),
-        (r#""nodes":{"upstream":"es"}"#, "nodes", "`upstream` takes a name with placeholders"),
-        (r#""nodes":{"only":[""]}"#, "nodes", "`only` takes names of Envoy clusters"),
+        (r#""nodes":{"upstream":"es"}"#, "nodes", "`upstream` takes a text with placeholders"),
+        (r#""nodes":{"header":"Host"}"#, "nodes.header", "is not in lower case"),
+        (r#""nodes":{"header":"host"}"#, "nodes.header", "such as \"x-bulk-reshuffle-node\", found \"host\""),
+        (r#""nodes":{"only":[""]}"#, "nodes", "`only` takes names or addresses"),
         (r#""nodes":{"only":"es-*"}"#, "nodes.only", "expected a sequence"),
         (r#""nodes":{"upstreams":{"a":1}}"#, "nodes.upstreams.a", "expected a string"),
         (r#""credentials":{"a b":"x"}"#, "credentials", "not a header name"),

@@ -25,7 +25,7 @@ impl ClusterView {
     pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
         Self {
             state: StateCache::new(config, worker, shared),
-            upstreams: Upstreams::new(&config.coordinator),
+            upstreams: Upstreams::of(config),
             gone: HashSet::new(),
             is_paused: false,
             has_worked: false,

@@ -83,6 +83,8 @@ pub struct Call {
     pub upstream: Rc<str>,
     /// The headers, with `:method`, `:path` and `:authority`, but without `content-length`.
     pub headers: Headers,
+    /// One more header and its value, which names the node if the Envoy cluster has all nodes.
+    pub node: Option<(Rc<str>, Rc<str>)>,
     /// The body; empty if the request has none.
     pub body: Vec<u8>,
     /// The time after which Envoy aborts the call.

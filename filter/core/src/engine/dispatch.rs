@@ -1,5 +1,7 @@
 //! Makes calls: batches to nodes, and queries of the cluster state.
 
+use std::rc::Rc;
+
 use super::calls::{Calls, Purpose};
 use super::cluster_view::ClusterView;
 use super::command::Call;
@@ -9,7 +11,7 @@ use super::settlement::Settlement;
 use crate::Time;
 use crate::bulk::gzip;
 use crate::config::Config;
-use crate::routing::UpstreamId;
+use crate::routing::{CallTarget, UpstreamId};
 
 /// Returns the next query of the cluster state, if one is due.
 pub fn next_state_query(calls: &mut Calls, cluster: &mut ClusterView, config: &Config, now: Time) -> Option<Call> {
@@ -21,6 +23,7 @@ pub fn next_state_query(calls: &mut Calls, cluster: &mut ClusterView, config: &C
         id: calls.begin(Purpose::StateQuery),
         upstream: cluster.upstreams.name(UpstreamId::COORDINATOR),
         headers,
+        node: None,
         body: Vec::new(),
         timeout: config.cluster_state.timeout,
     })
@@ -32,7 +35,8 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
     let mut batch = holds.next_batch(*now, |id| requests.contains(id))?;
     batch.sent = *now;
     calls.check_by(now.saturating_add(config.hold.late_after));
-    let upstream = batch.upstream;
+    let CallTarget { cluster: upstream, node } = cluster.upstreams.target(batch.upstream);
+    batch.address = node.as_ref().map(|(_, address)| Rc::clone(address));
     let mut body = Vec::with_capacity(batch.shares.iter().map(|held| held.bytes as usize).sum());
     for held in &batch.shares {
         if let Some(request) = requests.of_mut(held) {
@@ -52,7 +56,8 @@ pub fn next_batch(calls: &mut Calls, settlement: &mut Settlement<'_>) -> Option<
         timeout: batch_timeout(&headers, config.dispatch.timeout),
         headers,
         id: calls.begin(Purpose::Batch(batch)),
-        upstream: cluster.upstreams.name(upstream),
+        upstream,
+        node,
         body,
     })
 }

@@ -234,6 +234,16 @@ impl Engine {
         &self.cluster.upstreams
     }
 
+    /// Takes the header off a request that names a node in calls to the Envoy cluster with all nodes, so that no client
+    /// chooses a node. Returns its name if the request had it: the shell must then take it off the request itself. Call it
+    /// for every request, before its headers are passed in.
+    pub fn take_node_header(&self, headers: &mut Vec<(String, Vec<u8>)>) -> Option<&str> {
+        let header = self.cluster.upstreams.node_header()?;
+        let before = headers.len();
+        headers.retain(|(name, _)| name != header);
+        (headers.len() < before).then_some(header)
+    }
+
     /// Returns the routing table, once the cluster state is known.
     pub fn table(&self) -> Option<&RoutingTable> {
         self.cluster.table().map(Rc::as_ref)
@@ -358,7 +368,7 @@ impl Engine {
         }
     }
 
-    fn call_answered(&mut self, call: CallId, response: Response) {
+    fn call_answered(&mut self, call: CallId, mut response: Response) {
         if let Some(failure) = Failure::of(&response) {
             drop(response);
             return self.call_ended(call, failure);
@@ -369,6 +379,7 @@ impl Engine {
                 self.follow_state();
             }
             Some(Purpose::Batch(mut batch)) => {
+                self.note_host(&batch, &mut response);
                 self.incoming.set(response.body.capacity() as u64);
                 self.batch_returned(&mut batch, None, response.status == 200);
                 if reveals_a_change(&response.body) {
@@ -382,13 +393,31 @@ impl Engine {
         }
     }
 
+    /// Takes the header off an answer that names the host that gave it. If that is not the node to which the batch was
+    /// sent, the Envoy cluster with all nodes lacks the node, and Envoy chose another host.
+    fn note_host(&mut self, batch: &Batch, response: &mut Response) {
+        let Some(header) = self.cluster.upstreams.node_header() else { return };
+        let Some((_, host)) = response.headers.iter().find(|(name, _)| name == header).cloned() else { return };
+        response.headers = response.headers.iter().filter(|(name, _)| name != header).cloned().collect();
+        if batch.address.as_deref().is_some_and(|address| address != host) {
+            self.count(Counter::BatchesRedirected(batch.upstream), 1);
+            self.miss(batch.upstream);
+        }
+    }
+
+    /// Routes to the coordinator what is for an upstream that Envoy does not have, until the next poll.
+    fn miss(&mut self, upstream: UpstreamId) {
+        self.cluster.miss(upstream);
+        self.follow_state();
+    }
+
     /// Handles a call for which Envoy has no upstream, or that Envoy could not make at all.
     fn call_not_sent(&mut self, call: CallId) {
         if let Some(batch) = self.calls.batch(call)
             && batch.upstream != UpstreamId::COORDINATOR
         {
-            self.cluster.miss(batch.upstream);
-            self.follow_state();
+            let upstream = batch.upstream;
+            self.miss(upstream);
         }
         self.call_ended(call, Failure::NotSent);
     }

@@ -16,7 +16,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use crate::config::{TemplateError, UpstreamTemplate};
 pub use crate::hash::hash;
 pub use crate::node::{HttpAddress, Node};
 pub use export::{Export, Snapshot, SnapshotError};
@@ -25,6 +24,6 @@ pub use pipelines::{Harmless, Pipelines, Unproven};
 pub use refresh::{PollAction, PollEvent, RefreshError, StateCache, StateQuery};
 pub use sharing::{SharedData, Unshared};
 pub use table::{
-    Choice, Formula, Ingest, NameKind, Overrides, Route, RoutingTable, Unrouted, UpstreamId, Upstreams, Version,
-    WriteTarget,
+    CallTarget, Choice, Formula, Ingest, NameKind, Overrides, Route, RoutingTable, Unrouted, UpstreamId, Upstreams,
+    Version, WriteTarget,
 };

@@ -222,7 +222,7 @@ async fn the_readmes_envoy_configuration_is_valid() {
     std::fs::write(&path, yaml).unwrap();
     let options = EnvoyOptions { config: Some(path), name: "readme".into(), ..EnvoyOptions::new(folder) };
     let address = "127.0.0.1:9201".parse().unwrap();
-    Envoy::validate(&tools, options.cluster("es", [address]).cluster("es-0", [address])).await.unwrap();
+    Envoy::validate(&tools, options.cluster("es", [address])).await.unwrap();
 }
 
 /// Reads a shipped configuration.
@@ -325,13 +325,34 @@ fn the_configuration_with_a_buffer_differs_only_in_the_header_pause() {
     assert_eq!(wasm_config(&shipped("buffer.yaml")), plain);
 }
 
+#[test]
+fn the_configuration_with_one_cluster_differs_from_the_plain_one_only_in_the_way_to_the_nodes() {
+    let (plain, one) = (shipped("envoy.yaml"), shipped("one-cluster.yaml"));
+    for field in ["/node", "/admin", "/stats_config/stats_tags", "/static_resources/listeners/0/address"] {
+        assert_eq!(one.pointer(field), plain.pointer(field), "{field}");
+    }
+    let mut filter = wasm_config(&plain);
+    filter["configuration"]["value"]["nodes"] = json!({"header": "x-bulk-reshuffle-node"});
+    assert_eq!(wasm_config(&one), filter);
+    let cluster = |config: &Value| {
+        let mut cluster = config["static_resources"]["clusters"][0].clone();
+        for added in ["load_balancing_policy", "typed_extension_protocol_options"] {
+            cluster.as_object_mut().unwrap().remove(added);
+        }
+        cluster
+    };
+    assert_eq!(cluster(&one), cluster(&plain));
+}
+
 // Configurations with TLS need certificates. They are validated by the tests that run them.
 #[tokio::test]
 async fn the_shipped_envoy_configurations_are_valid() {
     let tools = Tools::find().unwrap();
-    for file in ["envoy/envoy.yaml", "envoy/buffer.yaml", "envoy/front.yaml", "envoy/rollout.yaml"] {
+    for file in ["envoy.yaml", "buffer.yaml", "front.yaml", "one-cluster.yaml", "rollout.yaml"]
+        .map(|name| format!("envoy/{name}"))
+    {
         let output = tokio::process::Command::new(&tools.envoy)
-            .args(["--mode", "validate", "-c", file])
+            .args(["--mode", "validate", "-c", &file])
             .current_dir(&tools.root)
             .output()
             .await

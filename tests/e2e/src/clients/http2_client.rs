@@ -16,6 +16,8 @@ type Body = Channel<Bytes, std::io::Error>;
 /// An HTTP/2 connection without TLS.
 #[derive(Debug)]
 pub struct Http2Client {
+    /// Further headers of each request, which may be repeated.
+    pub headers: Vec<(&'static str, &'static str)>,
     to: SocketAddr,
     requests: SendRequest<Body>,
     connection: JoinHandle<hyper::Result<()>>,
@@ -25,13 +27,14 @@ impl Http2Client {
     pub async fn connect(to: SocketAddr) -> Result<Self> {
         let stream = TokioIo::new(TcpStream::connect(to).await?);
         let (requests, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-        Ok(Self { to, requests, connection: tokio::spawn(connection) })
+        Ok(Self { headers: Vec::new(), to, requests, connection: tokio::spawn(connection) })
     }
 
     /// Sends a bulk request with its body in frames of this size, optionally with trailers. Returns the answer, which
     /// must be 200.
     pub async fn bulk(&mut self, path: &str, body: &[u8], frame: usize, trailers: Option<HeaderMap>) -> Result<Value> {
         let request = Request::post(format!("http://{}{path}", self.to)).header("content-type", "application/x-ndjson");
+        let request = self.headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let (sender, receiver) = Channel::new(1);
         let exchange = self.requests.send_request(request.body(receiver)?);
         let (sent, response) = tokio::join!(send_body(sender, body, frame, trailers), exchange);

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
@@ -59,7 +60,7 @@ impl ClusterScript {
 
     /// Returns the answer to `GET /_cluster/state/…`: always the whole state, whatever part is requested.
     pub(crate) fn state(&self) -> Result<Value> {
-        let node = |node| (format!("id-of-es-{node}"), json!({"name": format!("es-{node}")}));
+        let node = |node| (id(node), json!({"name": format!("es-{node}")}));
         let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata(self.version)?));
         let routing_table = |(name, index): (&String, &Index)| (name.clone(), index.routing_table());
         let mut state = self.version();
@@ -69,9 +70,20 @@ impl ClusterScript {
         Ok(state)
     }
 
+    /// Returns the answer to `GET /_nodes/http` of nodes at these addresses.
+    pub(crate) fn addresses(nodes: &[SocketAddr]) -> Value {
+        let node = |(node, address): (usize, &SocketAddr)| (id(node), json!({"http": {"publish_address": address}}));
+        json!({"nodes": nodes.iter().enumerate().map(node).collect::<Map<_, _>>()})
+    }
+
     /// Returns the answer to `GET /_alias`.
     pub(crate) fn aliases(&self) -> Value {
         let of_index = |index: &Index| json!({"aliases": index.aliases});
         Value::Object(self.indices.iter().map(|(name, index)| (name.clone(), of_index(index))).collect())
     }
+}
+
+/// Returns the id of a node.
+fn id(node: usize) -> String {
+    format!("id-of-es-{node}")
 }

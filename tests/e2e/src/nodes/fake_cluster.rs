@@ -36,6 +36,8 @@ type ReactToQuestion = Arc<dyn Fn(&Recorded) -> Option<Reaction> + Send + Sync>;
 
 struct Shared {
     script: Mutex<ClusterScript>,
+    /// The nodes' addresses, as they report them.
+    addresses: Vec<SocketAddr>,
     react: Mutex<React>,
     react_to_state_query: Mutex<ReactToQuestion>,
     bulks: Journal,
@@ -50,17 +52,18 @@ impl fmt::Debug for Shared {
 
 impl FakeCluster {
     pub async fn start(script: ClusterScript) -> Result<Self> {
-        let number = script.nodes;
+        let addresses: Vec<_> = port::free_ports(script.nodes)?.into_iter().map(port::loopback).collect();
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
+            addresses: addresses.clone(),
             react: Mutex::new(Arc::new(|_| Reaction::items())),
             react_to_state_query: Mutex::new(Arc::new(|_| None)),
             bulks: Journal::default(),
             others: Journal::default(),
         });
         let mut nodes = Vec::new();
-        for node in 0..number {
-            nodes.push(start_node(port::loopback(port::free()?), node, Arc::clone(&shared)).await?);
+        for (node, address) in addresses.into_iter().enumerate() {
+            nodes.push(start_node(address, node, Arc::clone(&shared)).await?);
         }
         Ok(Self { nodes, shared })
     }
@@ -246,6 +249,7 @@ impl Shared {
             path if path.starts_with("/_cluster/state/") => script.state()?,
             "/_alias" => script.aliases(),
             "/_cluster/settings" => json!({}),
+            "/_nodes/http" => ClusterScript::addresses(&self.addresses),
             _ => json!({
                 "fake": format!("es-{}", request.node),
                 "method": request.method.as_str(),

@@ -44,6 +44,13 @@ impl SceneOptions {
         self
     }
 
+    /// Reaches all nodes through one Envoy cluster, as in `envoy/one-cluster.yaml`.
+    pub fn one_cluster(mut self) -> Self {
+        self.without_upstream = (0..self.script.nodes).collect();
+        self.config["nodes"] = json!({"header": "x-bulk-reshuffle-node"});
+        self.file("envoy/one-cluster.yaml")
+    }
+
     /// Merges fields into the filter's configuration.
     pub fn config(mut self, fields: Value) -> Self {
         merge(&mut self.config, fields);

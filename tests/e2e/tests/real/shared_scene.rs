@@ -36,11 +36,15 @@ pub fn folder(name: &str) -> PathBuf {
 }
 
 /// Returns the options of an Envoy with one worker in front of these nodes, with these fields in the filter's
-/// configuration.
+/// configuration. With `nodes.header`, Envoy has one cluster for all nodes.
 pub fn options(name: &str, nodes: &Nodes, config: Value) -> EnvoyOptions {
     let mut options = in_front_of(EnvoyOptions::new(folder(name)), nodes);
     let mut whole = json!({"coordinator": "es", "nodes": {"upstream": "{name}"}});
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    if whole.pointer("/nodes/header").is_some() {
+        options.config = Some(Tools::find().unwrap().root.join("envoy/one-cluster.yaml"));
+        options.clusters.retain(|(name, _)| name == "es");
+    }
     options.filter = FilterConfig::Value(whole);
     options.shared()
 }

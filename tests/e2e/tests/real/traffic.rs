@@ -37,16 +37,22 @@ impl SharedScene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn almost_no_traffic_crosses_between_nodes() {
-    let scene = SharedScene::start_alone("traffic", json!({}), None).await;
-    for index in ["direct", "routed"] {
-        scene.index(index, json!({})).await;
+    for (way, config) in
+        [("own-upstreams", json!({})), ("one-cluster", json!({"nodes": {"header": "x-bulk-reshuffle-node"}}))]
+    {
+        let scene = SharedScene::start_alone(way, config, None).await;
+        let [direct, routed] = ["direct", "routed"].map(|index| format!("{way}-{index}"));
+        for index in [&direct, &routed] {
+            scene.index(index, json!({})).await;
+        }
+        let directly = scene.load(&direct, |number| scene.direct(number, "/_bulk")).await;
+        let through = scene.load(&routed, |_| scene.envoy.url("/_bulk")).await;
+        println!("{way}: bytes between nodes: {directly} directly, {through} through the filter");
+        assert!(through * 20 <= directly, "{way}: {through} bytes through the filter, {directly} directly");
+        for index in [&direct, &routed] {
+            assert_eq!(scene.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
+        }
+        assert_eq!(scene.by_upstream("batches_redirected").await.values().sum::<u64>(), 0, "{way}");
+        scene.end().await;
     }
-    let direct = scene.load("direct", |number| scene.direct(number, "/_bulk")).await;
-    let routed = scene.load("routed", |_| scene.envoy.url("/_bulk")).await;
-    println!("bytes between nodes: {direct} direct, {routed} through the filter");
-    assert!(routed * 20 <= direct, "{routed} bytes through the filter, {direct} directly");
-    for index in ["direct", "routed"] {
-        assert_eq!(scene.documents(index).await, (REQUESTS * DOCUMENTS) as u64);
-    }
-    scene.end().await;
 }

@@ -30,7 +30,7 @@ async fn an_invalid_configuration_is_refused_with_the_fields_path_and_the_expect
         (es("limits", json!({"memory": "2gb"})), "limits.memory", "at most 640mb"),
         (es("harmless_headers", json!(["b3", "authorization"])), "harmless_headers[1]", "never harmless"),
         (es("harmless_headers", json!([":path"])), "harmless_headers[0]", "pseudo-header"),
-        (es("nodes", json!({"upstream": "es"})), "nodes", "a name with placeholders"),
+        (es("nodes", json!({"upstream": "es"})), "nodes", "a text with placeholders"),
     ] {
         let log = refused(&scene, &config).await?;
         assert!(log.contains(&format!("`{field}`")), "{config}: `{field}` is not in\n{log}");

@@ -124,6 +124,9 @@ struct OneNode<'a> {
 #[derive(Debug, Serialize)]
 struct Upstream {
     upstream: String,
+    /// The node's address in the Envoy cluster that has all nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
     health: ReportedHealth,
     #[serde(flatten, serialize_with = "by_name")]
     figures: Vec<(&'static str, u64)>,
@@ -163,6 +166,7 @@ impl<'a> Status<'a> {
         let pipelines = cluster.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
             upstream: cluster.upstreams.name(upstream).to_string(),
+            address: cluster.upstreams.address(upstream).map(ToString::to_string),
             health: ReportedHealth::of(healths.get(&upstream), *now),
             figures: figures(upstream, totals),
         };

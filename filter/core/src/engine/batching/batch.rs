@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use super::shards::Shards;
 use super::{HeldShare, Key, Scope, Waiting};
 use crate::Time;
@@ -29,6 +31,8 @@ pub struct Batch {
     pub retries: u32,
     /// Whether a node may already have carried it out.
     pub lost: bool,
+    /// The address of its node, if the last attempt was sent to the Envoy cluster that has all nodes.
+    pub address: Option<Rc<str>>,
     /// Whether it is out for [much longer than usual](super::SlowShards).
     pub is_late: bool,
 }

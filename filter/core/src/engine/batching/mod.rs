@@ -319,6 +319,7 @@ impl Holds {
             not_sent: 0,
             retries: 0,
             lost: false,
+            address: None,
             is_late: false,
         })
     }

@@ -107,7 +107,7 @@ fn truth(state: &Value, path: &str) -> Value {
         "/_cluster/settings" => json!({}),
         "/_alias" => json!({}),
         // The state itself has the releases and the roles that a test needs.
-        "/_nodes/http" => json!({}),
+        "/_nodes/http" => json!({"nodes": state.get("http").cloned().unwrap_or_else(|| json!({}))}),
         path if path.starts_with("/_cluster/state/") => state.clone(),
         other => panic!("{other}"),
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::config::UpstreamTemplate;
+use crate::config::NodeUpstreams;
 use crate::node::Node;
 use crate::routing::sharing::Content;
 use crate::routing::table::{RoutingTable, Unrouted, UpstreamId, Upstreams};
@@ -9,7 +9,7 @@ use crate::routing::table::{RoutingTable, Unrouted, UpstreamId, Upstreams};
 /// The tables that are built from the known content: the last one, and whether the content has changed since.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    template: UpstreamTemplate,
+    node_upstreams: NodeUpstreams,
     /// The upstreams that Envoy does not have.
     missing: BTreeSet<UpstreamId>,
     last: Option<Rc<RoutingTable>>,
@@ -18,8 +18,8 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Starts without a table.
-    pub fn new(template: UpstreamTemplate) -> Self {
-        Self { template, missing: BTreeSet::new(), last: None, is_old: false }
+    pub fn new(node_upstreams: NodeUpstreams) -> Self {
+        Self { node_upstreams, missing: BTreeSet::new(), last: None, is_old: false }
     }
 
     /// Returns the last table.
@@ -29,7 +29,7 @@ impl Tables {
 
     /// Returns whether tables need the nodes' HTTP addresses.
     pub fn need_http(&self) -> bool {
-        self.template.needs_http()
+        self.node_upstreams.needs_http()
     }
 
     /// Records that the content has changed.
@@ -55,10 +55,19 @@ impl Tables {
         if !std::mem::take(&mut self.is_old) {
             return None;
         }
+        let mut taken = BTreeSet::new();
+        let mut number = |node: &Node| {
+            let built = self.node_upstreams.of(node)?;
+            if self.node_upstreams.one_cluster().is_none() {
+                return upstreams.intern(&built);
+            }
+            let upstream = upstreams.intern_node(node, &built, |other| taken.contains(&other))?;
+            taken.insert(upstream);
+            Some(upstream)
+        };
         let upstream = |node: &Node| {
-            let name = if node.present { self.template.upstream(node) } else { return Err(Unrouted::Primary) };
-            let upstream = name.and_then(|name| upstreams.intern(&name)).ok_or(Unrouted::Upstream)?;
-            if self.missing.contains(&upstream) { Err(Unrouted::Upstream) } else { Ok(upstream) }
+            let upstream = if node.present { number(node) } else { return Err(Unrouted::Primary) };
+            upstream.filter(|upstream| !self.missing.contains(upstream)).ok_or(Unrouted::Upstream)
         };
         let nodes = content.cluster.nodes.list();
         let by_node = nodes.iter().map(upstream).collect();

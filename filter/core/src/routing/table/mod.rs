@@ -25,5 +25,5 @@ pub use overrides::Overrides;
 pub(crate) use primaries::{Primaries, ShardTable};
 pub use routing_table::{Ingest, Route, RoutingTable, WriteTarget};
 pub use unrouted::Unrouted;
-pub use upstream::{UpstreamId, Upstreams};
+pub use upstream::{CallTarget, UpstreamId, Upstreams};
 pub use version::Version;

@@ -97,7 +97,7 @@ impl Harness {
             waits: None,
             events: Vec::new(),
             pauses: 0,
-            upstreams: Upstreams::new("es"),
+            upstreams: Upstreams::of(&config),
             table: None,
             is_alive: true,
         })));
