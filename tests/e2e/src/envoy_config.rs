@@ -25,17 +25,29 @@ pub fn clusters(config: &mut Value) -> &mut Vec<Value> {
 
 /// Adds an upstream with these endpoints.
 pub fn add_cluster(config: &mut Value, name: &str, endpoints: &[SocketAddr]) {
+    clusters(config).push(json!({
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "2s",
+        "load_assignment": load_assignment(name, endpoints),
+    }));
+}
+
+/// Returns an upstream's list of endpoints.
+pub(crate) fn load_assignment(upstream: &str, endpoints: &[SocketAddr]) -> Value {
     let endpoint = |address: &SocketAddr| {
         let address = json!({"socket_address": {"address": address.ip(), "port_value": address.port()}});
         json!({"endpoint": {"address": address}})
     };
     let endpoints: Vec<Value> = endpoints.iter().map(endpoint).collect();
-    clusters(config).push(json!({
-        "name": name,
-        "type": "STATIC",
-        "connect_timeout": "2s",
-        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
-    }));
+    json!({"cluster_name": upstream, "endpoints": [{"lb_endpoints": endpoints}]})
+}
+
+/// Makes the first upstream learn its hosts as these fields say, instead of from a list.
+pub fn discover_hosts(config: &mut Value, fields: &Value) {
+    let cluster = clusters(config).first_mut().and_then(Value::as_object_mut).expect("no upstream");
+    cluster.remove("load_assignment");
+    cluster.extend(fields.as_object().cloned().unwrap_or_default());
 }
 
 /// Moves all listeners to loopback, and that for probes to this port.

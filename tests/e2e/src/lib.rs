@@ -17,6 +17,7 @@
 //! ```
 
 mod clients;
+mod discovery;
 pub mod envoy_config;
 mod example_clients;
 mod guarded;
@@ -33,6 +34,7 @@ mod step;
 mod unpacked_program;
 
 pub use clients::{Http2Client, RawClient, TlsClient, raise_file_limit};
+pub use discovery::{HostFile, NameServer};
 pub use example_clients::{ExampleClients, go_environment};
 pub use guarded::{Authority, GuardedNodes, Guests, Identity, basic};
 pub use nodes::{

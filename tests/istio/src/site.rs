@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::Wiretap;
-use bulk_reshuffle_stack::Tools;
+use bulk_reshuffle_stack::{Network, Tools};
 use tempfile::TempDir;
 
-use crate::network::Network;
 use crate::nodes::Nodes;
 use crate::pod::{Pod, StatefulSet};
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
@@ -49,6 +49,16 @@ impl ClusterScript {
         found.node(routing)?.with_context(|| format!("no primary for {routing} in {index}"))
     }
 
+    /// Adds a node without shards.
+    pub fn add_node(&mut self) {
+        self.nodes += 1;
+    }
+
+    /// Returns the nodes with a primary of an index.
+    pub(crate) fn owners(&self, index: &str) -> BTreeSet<usize> {
+        self.indices.get(index).into_iter().flat_map(|index| index.primaries.iter().flatten()).copied().collect()
+    }
+
     pub(crate) fn next_version(&mut self) {
         self.version = self.version.saturating_add(1);
     }
@@ -71,9 +81,9 @@ impl ClusterScript {
     }
 
     /// Returns the answer to `GET /_nodes/http` of nodes at these addresses.
-    pub(crate) fn addresses(nodes: &[SocketAddr]) -> Value {
+    pub(crate) fn addresses<'a>(nodes: impl Iterator<Item = &'a SocketAddr>) -> Value {
         let node = |(node, address): (usize, &SocketAddr)| (id(node), json!({"http": {"publish_address": address}}));
-        json!({"nodes": nodes.iter().enumerate().map(node).collect::<Map<_, _>>()})
+        json!({"nodes": nodes.enumerate().map(node).collect::<Map<_, _>>()})
     }
 
     /// Returns the answer to `GET /_alias`.

@@ -2,6 +2,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{Response as Answer, port};
@@ -42,7 +43,12 @@ struct Shared {
     react_to_state_query: Mutex<ReactToQuestion>,
     bulks: Journal,
     others: Journal,
+    /// The requests at each node.
+    traffic: Vec<Traffic>,
 }
+
+/// How many requests a node is answering, and when it last began or finished one.
+struct Traffic(Mutex<(usize, Instant)>);
 
 impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,7 +58,12 @@ impl fmt::Debug for Shared {
 
 impl FakeCluster {
     pub async fn start(script: ClusterScript) -> Result<Self> {
-        let addresses: Vec<_> = port::free_ports(script.nodes)?.into_iter().map(port::loopback).collect();
+        let addresses = port::free_ports(script.nodes)?.into_iter().map(port::loopback).collect();
+        Self::start_at(script, addresses).await
+    }
+
+    /// Starts nodes at these addresses. The script may have fewer nodes until a test adds more.
+    pub async fn start_at(script: ClusterScript, addresses: Vec<SocketAddr>) -> Result<Self> {
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             addresses: addresses.clone(),
@@ -60,6 +71,7 @@ impl FakeCluster {
             react_to_state_query: Mutex::new(Arc::new(|_| None)),
             bulks: Journal::default(),
             others: Journal::default(),
+            traffic: addresses.iter().map(|_| Traffic(Mutex::new((0, Instant::now())))).collect(),
         });
         let mut nodes = Vec::new();
         for (node, address) in addresses.into_iter().enumerate() {
@@ -155,16 +167,17 @@ impl FakeCluster {
         Ok(lines::index("books", &self.book(node, number)?, u64::try_from(number)?))
     }
 
-    /// Returns the lines of an operation on each node: see [`write_book`](Self::write_book).
+    /// Returns the lines of an operation on each node with a primary of `books`: see [`write_book`](Self::write_book).
     pub fn write_books(&self, number: usize) -> String {
-        (0..self.nodes.len()).map(|node| self.write_book(node, number).unwrap()).collect()
+        self.script().owners("books").into_iter().map(|node| self.write_book(node, number).unwrap()).collect()
     }
 
     /// Checks that an answer has the items of [`write_books`](Self::write_books).
     pub fn check_books(&self, number: usize, answer: &Answer) -> Result<()> {
         let items = Item::read_all(answer)?;
         let found: Vec<_> = items.into_iter().map(|item| (item.id.clone(), item.number(), item.status)).collect();
-        let expected = (0..self.nodes.len()).map(|node| Ok((self.book(node, number)?, Some(number as u64), 201)));
+        let owners = self.script().owners("books");
+        let expected = owners.into_iter().map(|node| Ok((self.book(node, number)?, Some(number as u64), 201)));
         anyhow::ensure!(found == expected.collect::<Result<Vec<_>>>()?, "{found:?}");
         Ok(())
     }
@@ -203,6 +216,12 @@ impl FakeCluster {
         self.shared.others.clear();
     }
 
+    /// Reports whether a node has had no request for this time.
+    pub fn is_quiet(&self, node: usize, time: Duration) -> bool {
+        let traffic = self.shared.traffic.get(node).map(|traffic| *traffic.0.lock().unwrap());
+        traffic.is_none_or(|(active, last)| active == 0 && last.elapsed() >= time)
+    }
+
     /// Closes a node's port and all its connections.
     pub async fn take_down(&mut self, node: usize) -> Result<()> {
         self.node(node)?.stop().await;
@@ -222,7 +241,30 @@ impl FakeCluster {
     }
 }
 
+/// A request that a node is answering.
+struct Active(Arc<Shared>, usize);
+
+impl Active {
+    fn begin(shared: &Arc<Shared>, node: usize) -> Self {
+        shared.count(node, |active| active + 1);
+        Self(Arc::clone(shared), node)
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.count(self.1, |active| active.saturating_sub(1));
+    }
+}
+
 impl Shared {
+    fn count(&self, node: usize, change: impl FnOnce(usize) -> usize) {
+        if let Some(traffic) = self.traffic.get(node) {
+            let mut traffic = traffic.0.lock().unwrap();
+            *traffic = (change(traffic.0), Instant::now());
+        }
+    }
+
     /// Returns a node's response; an error closes the connection.
     async fn answer(&self, request: Recorded) -> Result<Response<Body>> {
         if request.is_bulk() {
@@ -249,7 +291,7 @@ impl Shared {
             path if path.starts_with("/_cluster/state/") => script.state()?,
             "/_alias" => script.aliases(),
             "/_cluster/settings" => json!({}),
-            "/_nodes/http" => ClusterScript::addresses(&self.addresses),
+            "/_nodes/http" => ClusterScript::addresses(self.addresses.iter().take(script.nodes)),
             _ => json!({
                 "fake": format!("es-{}", request.node),
                 "method": request.method.as_str(),
@@ -267,7 +309,10 @@ async fn start_node(address: SocketAddr, number: usize, shared: Arc<Shared>) -> 
 async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
     let service = service_fn(|request| {
         let shared = Arc::clone(&shared);
-        async move { shared.answer(record(number, request).await?).await }
+        async move {
+            let _active = Active::begin(&shared, number);
+            shared.answer(record(number, request).await?).await
+        }
     });
     // An error means that the client disconnected, or that the script closes the connection.
     let server = auto::Builder::new(TokioExecutor::new());

@@ -9,7 +9,7 @@ pub struct Index {
     pub(crate) name: String,
     pub(crate) aliases: BTreeMap<String, Value>,
     /// The node of each shard's primary, or `None` if it is not started.
-    primaries: Vec<Option<usize>>,
+    pub(super) primaries: Vec<Option<usize>>,
     created: u64,
     open: bool,
     settings: Map<String, Value>,

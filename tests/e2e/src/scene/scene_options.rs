@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 pub struct SceneOptions {
     script: ClusterScript,
+    addresses: Option<Vec<SocketAddr>>,
     config: Value,
     coordinators: Option<Vec<usize>>,
     without_upstream: Vec<usize>,
@@ -30,12 +32,17 @@ impl SceneOptions {
         let wasm = std::env::var_os(WASM).map(PathBuf::from);
         // The folder is created at the start.
         let envoy = EnvoyOptions { wasm, ..EnvoyOptions::new("").shared() };
-        Self { script, config, coordinators: None, without_upstream: Vec::new(), envoy }
+        Self { script, addresses: None, config, coordinators: None, without_upstream: Vec::new(), envoy }
     }
 
     /// Adds an index to the cluster.
     pub fn index(self, index: Index) -> Self {
         Self { script: self.script.index(index), ..self }
+    }
+
+    /// Starts nodes at these addresses. They may be more than the cluster's, so that a test can add nodes.
+    pub fn at(self, addresses: Vec<SocketAddr>) -> Self {
+        Self { addresses: Some(addresses), ..self }
     }
 
     /// Uses another shipped configuration than `envoy/envoy.yaml`, given by its path in the checkout.
@@ -109,8 +116,12 @@ impl SceneOptions {
 
     /// Starts everything; the filter has not polled the cluster state yet.
     pub async fn start_cold(self) -> Result<Scene> {
-        let Self { script, config, coordinators, without_upstream, envoy } = self;
-        let (cluster, run_dir) = (FakeCluster::start(script).await?, tempfile::tempdir()?);
+        let Self { script, addresses, config, coordinators, without_upstream, envoy } = self;
+        let run_dir = tempfile::tempdir()?;
+        let cluster = match addresses {
+            Some(addresses) => FakeCluster::start_at(script, addresses).await?,
+            None => FakeCluster::start(script).await?,
+        };
         let nodes: Vec<_> = cluster.addresses().enumerate().collect();
         let is_coordinator = |node: usize| coordinators.as_ref().is_none_or(|nodes| nodes.contains(&node));
         let coordinators = nodes.iter().filter(|(node, _)| is_coordinator(*node)).map(|(_, address)| *address);

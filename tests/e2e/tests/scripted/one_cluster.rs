@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::envoy_config::{clusters, manager};
-use bulk_reshuffle_e2e::{ClusterScript, Http2Client, RawClient, Reaction, Recorded, Scene, SceneOptions};
+use bulk_reshuffle_e2e::envoy_config::{clusters, discover_hosts, manager};
+use bulk_reshuffle_e2e::{
+    ClusterScript, HostFile, Http2Client, NameServer, RawClient, Reaction, Recorded, Scene, SceneOptions,
+};
+use bulk_reshuffle_stack::Network;
 use hyper::Request;
 use serde_json::{Value, json};
 
@@ -30,13 +33,17 @@ fn address(scene: &Scene, node: usize) -> Result<SocketAddr> {
     scene.cluster.addresses().nth(node).context("no such node")
 }
 
-/// Writes a book on each node, and checks that each node has received its own, with its own address.
+/// Writes a book on each of three nodes, and checks that each has received its own, with its own address.
 async fn check_split(scene: &Scene) -> Result<()> {
+    check_split_to(scene, [0, 1, 2]).await
+}
+
+async fn check_split_to(scene: &Scene, nodes: [usize; 3]) -> Result<()> {
     scene.cluster.forget();
     let answer = scene.bulk("/_bulk", scene.cluster.write_books(0)).await?;
     scene.cluster.check_books(0, &answer)?;
     anyhow::ensure!(answer.headers.get(HEADER).is_none(), "a client sees a node's address: {:?}", answer.headers);
-    for node in 0..3 {
+    for node in nodes {
         let batch = scene.cluster.only_bulk_at(node)?;
         assert_eq!(
             (batch.text(), named(&batch)),
@@ -267,4 +274,58 @@ async fn a_slow_node_can_use_up_the_circuit_breaker_of_all() -> Result<()> {
     gate.open();
     slow.get().await?.ok()?;
     scene.finish().await
+}
+
+/// The port of all nodes whose addresses come from DNS.
+const PORT: u16 = 9200;
+
+/// Adds a node and removes another. Neither the filter's configuration nor Envoy's changes: Envoy learns its hosts from
+/// these fields' source, which `set` changes.
+async fn check_that_nodes_come_and_go(
+    nodes: Vec<SocketAddr>,
+    fields: Value,
+    set: impl Fn(&[SocketAddr]) -> Result<()>,
+) -> Result<()> {
+    let scene =
+        one_cluster().at(nodes.clone()).without_upstream(3).config(json!({"cluster_state": {"refresh": "100ms"}}));
+    let edit = move |config: &mut Value| {
+        discover_hosts(config, &fields);
+        Ok(())
+    };
+    let mut scene = scene.edit(edit).start().await?;
+    check_split(&scene).await?;
+
+    set(&nodes)?;
+    scene.wait_for_stat("cluster.es.membership_total", |hosts| hosts == 4).await?;
+    let loads = scene.state_loads().await?;
+    scene.cluster.change(|script| {
+        script.add_node();
+        script.index_mut("books").unwrap().move_primary(2, Some(3));
+    });
+    scene.wait_for_count("state_loads_total", loads + 1).await?;
+    check_split_to(&scene, [0, 1, 3]).await?;
+
+    set(&[nodes[0], nodes[1], nodes[3]])?;
+    scene.wait_for_stat("cluster.es.membership_total", |hosts| hosts == 3).await?;
+    scene.cluster.take_down(2).await?;
+    check_split_to(&scene, [0, 1, 3]).await?;
+    assert_eq!(scene.counted("batches_redirected_total").await?, 0);
+    assert_eq!(scene.counted("operations_unrouted_total").await?, 0);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_follow_nodes_that_envoy_learns_by_eds() -> Result<()> {
+    let (network, folder) = (Network::find()?, tempfile::tempdir()?);
+    let nodes = network.servers(4, PORT)?;
+    let file = HostFile::create(folder.path(), "es", &nodes[..3])?;
+    check_that_nodes_come_and_go(nodes, file.fields(), |hosts| file.set(hosts)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_follow_nodes_that_envoy_learns_by_dns() -> Result<()> {
+    let network = Network::find()?;
+    let nodes = network.servers(4, PORT)?;
+    let dns = NameServer::start(PORT, &nodes[..3]).await?;
+    check_that_nodes_come_and_go(nodes, dns.fields("es", "nodes.test"), |hosts| dns.set(hosts)).await
 }

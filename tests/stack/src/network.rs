@@ -1,4 +1,6 @@
-use std::net::{Ipv4Addr, TcpListener};
+//! Blocks of loopback addresses, for servers that share a port.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +42,11 @@ impl Network {
     pub fn address(&self) -> Result<Ipv4Addr> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < OWNER.0).then(|| host(self.block, number)).context("the block has no more addresses")
+    }
+
+    /// Returns addresses of the block that were not returned before, each with this port.
+    pub fn servers(&self, count: usize, port: u16) -> Result<Vec<SocketAddr>> {
+        (0..count).map(|_| Ok((self.address()?, port).into())).collect()
     }
 }
 
