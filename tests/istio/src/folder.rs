@@ -5,10 +5,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_stack::Tools;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use crate::manifests::Manifests;
+use crate::nodes::Nodes;
 use crate::pod::Pod;
 use crate::site::NAMESPACE;
 
@@ -86,6 +87,20 @@ impl Folder {
             object[field] = value.clone();
         }
         self.set([("/filter/configuration", json!(of_text.to_string())), ("/filter/pluginConfig", object)])
+    }
+
+    /// Adds `components/named-upstreams`, and configures the filter for it.
+    pub fn name_upstreams(&self, overlay: &str) -> Result<()> {
+        self.add_component(overlay, "named-upstreams")?;
+        self.configure(&json!({"nodes": {"upstream": "outbound|9200||{name}.es.internal"}}))
+    }
+
+    /// Tells the filter the addresses of pods whose nodes report others.
+    pub fn set_addresses(&self, pods: &[Pod]) -> Result<()> {
+        let address = |pod: &Pod| (pod.name.clone(), json!(format!("{}:{}", pod.address, Nodes::PORT)));
+        let addresses: Map<String, Value> = pods.iter().map(address).collect();
+        let header = self.values()?["filter"]["pluginConfig"]["nodes"]["header"].take();
+        self.configure(&json!({"nodes": {"header": header, "addresses": addresses}}))
     }
 
     pub fn add_component(&self, overlay: &str, component: &str) -> Result<()> {

@@ -39,6 +39,7 @@ pub struct Mesh<'a, C: ControlPlane<'a>> {
     pub control_plane: C,
     pub proxy: Proxy,
     pod: Pod,
+    is_named: bool,
 }
 
 impl<'a, C: ControlPlane<'a>> Traffic for Mesh<'a, C> {
@@ -48,6 +49,10 @@ impl<'a, C: ControlPlane<'a>> Traffic for Mesh<'a, C> {
 
     fn proxy(&self) -> &Proxy {
         &self.proxy
+    }
+
+    fn upstream(&self, node: &str) -> String {
+        if self.is_named { format!("outbound|9200||{node}.es.internal") } else { node.to_owned() }
     }
 }
 
@@ -75,7 +80,7 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let folder = site.folder(name);
         let control_plane = C::start(site, &folder, overlay, &pod).await?;
         let proxy = control_plane.start_proxy(&site.tools, &folder, overlay.kind, &pod).await?;
-        Ok(Self { site, control_plane, proxy, pod })
+        Ok(Self { site, control_plane, proxy, pod, is_named: overlay.is_named })
     }
 
     /// Creates an index of this name and starts a mesh. Returns when every worker splits requests for the index.
@@ -84,6 +89,16 @@ impl<'a, C: ControlPlane<'a>> Mesh<'a, C> {
         let mesh = Self::start(site, name, overlay).await?;
         mesh.wait_splitting(name).await?;
         Ok(mesh)
+    }
+
+    /// Returns the name with which the mesh was started, for indices.
+    pub fn name(&self) -> String {
+        self.pod.name.trim_start_matches("proxy-").to_owned()
+    }
+
+    /// Returns whether each node has an upstream of its own.
+    pub fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// Starts the sidecars of other pods with the same control plane, and returns when they listen.

@@ -12,6 +12,8 @@ pub struct Overlay {
     /// The overlay's folder.
     pub name: &'static str,
     pub kind: Kind,
+    /// Whether each node has an upstream of its own, by `components/named-upstreams`.
+    pub is_named: bool,
     set: StatefulSet,
     manifests: Manifests,
 }
@@ -20,7 +22,18 @@ impl Overlay {
     /// Builds an overlay of a folder, for the nodes of a StatefulSet.
     pub(crate) fn build(set: &StatefulSet, name: &'static str, folder: &Folder) -> Result<Self> {
         let kind = if name.starts_with("gateway-") { Kind::Gateway } else { Kind::Sidecar };
-        Ok(Self { name, kind, set: set.clone(), manifests: folder.manifests(name)? })
+        let is_named = folder.values()?.pointer("/filter/pluginConfig/nodes/upstream").is_some();
+        Ok(Self { name, kind, is_named, set: set.clone(), manifests: folder.manifests(name)? })
+    }
+
+    /// Returns a title for a row of the report.
+    pub fn title(&self) -> String {
+        format!("{}{}", self.name, if self.is_named { " with components/named-upstreams" } else { "" })
+    }
+
+    /// Returns a name that differs from that of the same overlay with other upstreams.
+    pub fn unique_name(&self) -> String {
+        format!("{}{}", self.name, if self.is_named { "-named" } else { "" })
     }
 
     #[must_use]

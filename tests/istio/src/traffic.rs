@@ -12,6 +12,12 @@ use crate::LIMIT;
 use crate::nodes::Nodes;
 use crate::proxy::Proxy;
 
+/// The header by which the filter names a node.
+const NODE_HEADER: &str = "x-bulk-reshuffle-node";
+
+/// Istio's name of the Envoy cluster with all nodes.
+pub const COORDINATOR: &str = "outbound|9200||any.es.internal";
+
 const CLIENTS: usize = 16;
 const REQUESTS: usize = 20;
 const DOCUMENTS: usize = 12;
@@ -30,9 +36,9 @@ pub trait Traffic {
 
     fn proxy(&self) -> &Proxy;
 
-    /// Returns Envoy's name of a node's upstream; the default is Istio's name.
-    fn upstream(node: &str) -> String {
-        format!("outbound|9200||{node}.es.internal")
+    /// Returns the filter's name of a node's upstream; the default is that of a node in one Envoy cluster.
+    fn upstream(&self, node: &str) -> String {
+        node.to_owned()
     }
 
     fn url(&self, path: &str) -> String {
@@ -112,7 +118,7 @@ pub trait Traffic {
     async fn check_split(&self, index: &str) -> Result<String> {
         let Sent { batches, shares, operations, passed } = self.send_counted(index).await?;
         let found = self.found(index).await?;
-        let expected: Counts = found.iter().map(|(node, count)| (Self::upstream(node), *count)).collect();
+        let expected: Counts = found.iter().map(|(node, count)| (self.upstream(node), *count)).collect();
         ensure!(operations == expected, "sent {operations:?}, found {found:?}, passed through {passed:?}");
         let (batches, shares) = (batches.values().sum::<u64>(), shares.values().sum::<u64>());
         ensure!(batches < shares, "{batches} batches for {shares} shares");
@@ -129,22 +135,28 @@ pub trait Traffic {
         self.found(index).await.map(|_| ())
     }
 
-    /// Sends the same requests, which must all pass through unsplit.
+    /// Sends the same requests, which must all pass through unsplit, to all pods.
     async fn check_pass(&self, index: &str) -> Result<()> {
         let before = self.counted("batches_total").await?;
         self.check_sent(index).await?;
         ensure!(self.counted("batches_total").await? == before, "the requests were split, but must pass through");
+        let clusters = self.proxy().admin_text("/clusters").await?;
+        let hosts = clusters.lines().filter_map(|line| line.strip_prefix(COORDINATOR)?.split_once("::rq_total::"));
+        let idle: Vec<&str> = hosts.filter(|(_, requests)| *requests == "0").map(|(host, _)| host).collect();
+        ensure!(idle.is_empty(), "clients choose the pod: {idle:?} got no requests");
         Ok(())
     }
 
-    /// Sends the same requests; all operations for this node must go to the `any` upstream, except those of requests
-    /// that pass through, which go there too. Returns their number, and the requests that passed through, by reason.
+    /// Sends the same requests; all operations for this node must go to the coordinator, except those of requests that
+    /// pass through, which go there too, and of batches that still named the node. Returns their number, and the requests
+    /// that passed through, by reason.
     async fn check_diverted(&self, index: &str, node: &str) -> Result<(u64, Counts)> {
         let Sent { operations, passed, .. } = self.send_counted(index).await?;
         let found = self.found(index).await?;
         let expected = found.get(node).copied().context("the node has no documents")?;
-        let diverted = operations.get(&Self::upstream("any")).copied().unwrap_or_default();
-        let most = passed.values().sum::<u64>() * DOCUMENTS as u64;
+        let diverted = operations.get(COORDINATOR).copied().unwrap_or_default();
+        let named = operations.get(&self.upstream(node)).copied().unwrap_or_default();
+        let most = named + passed.values().sum::<u64>() * DOCUMENTS as u64;
         ensure!(
             diverted > 0 && (expected.saturating_sub(most)..=expected).contains(&diverted),
             "sent {operations:?}, found {found:?}, passed through {passed:?}"
@@ -194,7 +206,13 @@ pub trait Traffic {
     }
 
     async fn bulk_to(&self, client: &Client, path: &str, body: impl Into<Bytes>) -> Result<Response> {
-        client.send(request(&self.url(path), Self::SERVICE, body.into())?).await
+        client.send(request(&self.url(path), Self::SERVICE, &self.forged()?, body.into())?).await
+    }
+
+    /// Returns the address of a node. All requests name it in the header by which the filter names nodes, so they would
+    /// all go there if a client could choose.
+    fn forged(&self) -> Result<String> {
+        Ok(self.nodes().cluster.http_addr(0)?.to_string())
     }
 
     /// Sends requests from concurrent clients, each one request after the other. Every document's own item must come
@@ -203,11 +221,12 @@ pub trait Traffic {
         let (mut clients, host) = (JoinSet::new(), Self::SERVICE);
         for client in 0..CLIENTS {
             let (connection, url, index) = (self.nodes().client.clone(), self.url("/_bulk"), index.to_owned());
+            let forged = self.forged()?;
             clients.spawn(async move {
                 for round in 0..REQUESTS {
                     let ids: Vec<String> = (0..DOCUMENTS).map(|number| format!("{client}-{round}-{number}")).collect();
                     let body: String = ids.iter().map(|id| lines::index(&index, id, round as u64)).collect();
-                    let items = Item::read_all(&connection.send(request(&url, host, body.into())?).await?)?;
+                    let items = Item::read_all(&connection.send(request(&url, host, &forged, body.into())?).await?)?;
                     let answered: Vec<(&str, u64)> = items.iter().map(|item| (item.id.as_str(), item.status)).collect();
                     let expected: Vec<(&str, u64)> = ids.iter().map(|id| (id.as_str(), 201)).collect();
                     ensure!(answered == expected, "{answered:?} for {expected:?}");
@@ -265,8 +284,9 @@ pub struct Sent {
 /// Numbers by name, upstream or node.
 pub type Counts = BTreeMap<String, u64>;
 
-fn request(url: &str, host: &str, body: Bytes) -> Result<Request<Bytes>> {
-    Ok(Request::post(url).header(HOST, host).header(CONTENT_TYPE, "application/x-ndjson").body(body)?)
+fn request(url: &str, host: &str, forged: &str, body: Bytes) -> Result<Request<Bytes>> {
+    let request = Request::post(url).header(HOST, host).header(CONTENT_TYPE, "application/x-ndjson");
+    Ok(request.header(NODE_HEADER, forged).body(body)?)
 }
 
 fn growth(before: &Counts, after: &Counts) -> Counts {

@@ -8,13 +8,10 @@ use bulk_reshuffle_e2e::{ClusterScript, Index, Items, Reaction, Recorded, Scene,
 use bulk_reshuffle_stack::Client;
 use serde_json::{Value, json};
 
-/// The names of Envoy's clusters, each with its name in Istio's proxies.
-const IN_MESH: [(&str, &str); 4] = [
-    ("es", "outbound|9200||any.es.internal"),
-    ("es-0", "outbound|9200||es-0.es.internal"),
-    ("es-1", "outbound|9200||es-1.es.internal"),
-    ("es-2", "outbound|9200||es-2.es.internal"),
-];
+/// Names of Envoy's clusters, each with its name in Istio's proxies. Of the nodes, one is named like this, and the others
+/// like nodes in one cluster.
+const IN_MESH: [(&str, &str); 2] =
+    [("es", "outbound|9200||any.es.internal"), ("es-0", "outbound|9200||es-0.es.internal")];
 
 /// The timeout of a request. Only requests that a dead VM held take longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,7 +44,7 @@ impl Trouble {
             |name: &'static str| IN_MESH.iter().find(|(plain, _)| is_mesh && *plain == name).map_or(name, |it| it.1);
         let options = Scene::of(script()).wasm(wasm).without_upstream(2).config(json!({
             "coordinator": name("es"),
-            "nodes": {"upstream": if is_mesh { "outbound|9200||{name}.es.internal" } else { "{name}" }},
+            "nodes": {"upstreams": {"es-0": name("es-0")}},
             "cluster_state": {"refresh": "200ms"},
             "dispatch": {"timeout": "2s", "max_in_flight_per_node": 64},
             "retry": {"backoff": "10ms"},

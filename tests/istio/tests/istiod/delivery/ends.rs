@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_e2e::{forced_trap, lines};
-use bulk_reshuffle_istio::{Gate, Nodes, Overlay, Traffic};
+use bulk_reshuffle_istio::{Gate, Nodes, Overlay, Pod, Traffic};
 use bulk_reshuffle_stack::Client;
 use bytes::Bytes;
 use hyper::header::HOST;
@@ -37,7 +37,9 @@ pub async fn vm(site: &Site, overlay: &Overlay) -> Result<String> {
     // Other rows use the node itself at the same time.
     let ip = site.network.address()?;
     let gate = Gate::start_at((ip, Nodes::PORT).into(), site.nodes.cluster.http_addr(1)?).await?;
+    let moved = Pod { address: ip, ..site.set.pods[1].clone() };
     let overlay = Mesh::overlay(site, overlay.name, |folder| {
+        folder.set_addresses(&[moved])?;
         folder.set_module(&forced_trap(env!("CARGO_TARGET_TMPDIR"))?)?;
         let (place, _) = overlay.name.split_once('-').context("the overlay's name has no place")?;
         let last_resort = format!("idle_timeout: {}s", LAST_RESORT.as_secs());
@@ -79,5 +81,5 @@ async fn kill_vms(mesh: &Mesh<'_>) -> Result<Instant> {
 }
 
 async fn batches_for(mesh: &Mesh<'_>, node: &str) -> Result<u64> {
-    Ok(mesh.counted_by("batches", "upstream").await?.get(&Mesh::upstream(node)).copied().unwrap_or_default())
+    Ok(mesh.counted_by("batches", "upstream").await?.get(&mesh.upstream(node)).copied().unwrap_or_default())
 }

@@ -9,23 +9,41 @@ use tokio::net::TcpStream;
 use super::Mesh;
 use super::pods::{put_back, wait_direct, wait_endpoints};
 
-/// Puts another StatefulSet's name into the values, so that the upstreams do not match the nodes. All batches must go
-/// to the `any` upstream, and a counter must show the missing upstreams.
+const NODES: [&str; 3] = ["es-0", "es-1", "es-2"];
+
+/// Makes the filter name addresses that no pod has.
+pub async fn other_addresses(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
+    let before = mesh.deliveries().await?;
+    let mistaken = Mesh::overlay(mesh.site, overlay.name, |folder| {
+        folder.configure(&json!({"nodes": {"header": "x-bulk-reshuffle-node", "address": "{ip}:9300"}}))
+    })?;
+    mesh.apply(&mistaken).await?;
+    mesh.wait_taken(before).await?;
+    check_redirected(mesh, overlay).await
+}
+
+/// Puts another StatefulSet's name into the values, so that the upstreams do not match the nodes.
 pub async fn other_names(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
-    const NODES: [&str; 3] = ["es-0", "es-1", "es-2"];
-    let (name, index) = (overlay.name, &format!("{}-other-names", overlay.name));
-    mesh.site.nodes.make_index(index).await?;
-    let mistaken =
-        Mesh::overlay(mesh.site, name, |folder| folder.set([("/elasticsearch/statefulSet", json!("elastic"))]))?;
+    let mistaken = Mesh::overlay(mesh.site, overlay.name, |folder| {
+        folder.name_upstreams(overlay.name)?;
+        folder.set([("/elasticsearch/statefulSet", json!("elastic"))])
+    })?;
     mesh.apply(&mistaken).await?;
     for node in NODES {
-        wait_endpoints(mesh, node, &[]).await?;
+        wait_endpoints(mesh, &mesh.upstream(node), &[]).await?;
     }
+    check_redirected(mesh, overlay).await
+}
+
+/// Checks that other nodes answer all requests, and that a counter shows the missing upstreams. Restores the overlay.
+async fn check_redirected(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
+    let index = &format!("{}-redirected", mesh.name());
+    mesh.site.nodes.make_index(index).await?;
     mesh.wait_splitting(index).await?;
     let before = mesh.counted_by("batches_redirected", "upstream").await?;
     mesh.check_sent(index).await?;
     let redirected = mesh.counted_by("batches_redirected", "upstream").await?;
-    for upstream in NODES.map(Mesh::upstream) {
+    for upstream in NODES.map(|node| mesh.upstream(node)) {
         ensure!(redirected.get(&upstream) > before.get(&upstream), "redirected {redirected:?} after {before:?}");
     }
     put_back(mesh, overlay).await?;

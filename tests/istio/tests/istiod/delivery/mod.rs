@@ -40,11 +40,23 @@ async fn with_shared_meshes(site: &Site, report: &Report) -> Result<()> {
         shared.add("changed under load", async |mesh, overlay| mesh.change_under_load(overlay).await).await;
         if DIFFERENT.contains(&name) {
             shared.add("a client with TLS", async |mesh, _| mistakes::tls(mesh).await).await;
-            shared.add("a pod gets another address", pods::moved).await;
             shared.add("a pod is not ready", pods::not_ready).await;
-            shared.add("another StatefulSet's name", mistakes::other_names).await;
+            shared.add("addresses that no pod has", mistakes::other_addresses).await;
         }
         shared.end("no module, a broken one, a wrong configuration", failures::later).await;
+    }
+    Ok(())
+}
+
+/// An upstream for each pod.
+async fn named_upstreams(site: &Site, report: &Report) -> Result<()> {
+    for name in DIFFERENT {
+        let overlay = &Mesh::overlay(site, name, |folder| folder.name_upstreams(name))?;
+        let mut shared = Shared::new(site, report, overlay);
+        shared.add("as shipped", split).await;
+        shared.add("a pod gets another address", pods::moved).await;
+        shared.add("a pod is not ready", pods::not_ready).await;
+        shared.add("another StatefulSet's name", mistakes::other_names).await;
     }
     Ok(())
 }
@@ -55,13 +67,12 @@ async fn starts(site: &Site, report: &Report) -> Result<()> {
         let faults = "no module, a broken one, a wrong configuration, at the start";
         report.add(name, faults, failures::cold_start(site, overlay)).await;
     }
-    let overlay =
-        &Mesh::overlay(site, "gateway-envoyfilter", |folder| folder.add_component("gateway-envoyfilter", "tls"))?;
-    report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(site, overlay)).await;
+    report.add("gateway-envoyfilter with components/tls", "to nodes with TLS", tls::split(site)).await;
     Ok(())
 }
 
 async fn ends(site: &Site, report: &Report) -> Result<()> {
+    named_upstreams(site, report).await?;
     for name in OVERLAYS {
         let overlay = &Mesh::shipped(site, name)?;
         report.add(name, "the VMs die", ends::vm(site, overlay)).await;
@@ -73,8 +84,9 @@ async fn ends(site: &Site, report: &Report) -> Result<()> {
 }
 
 /// Checks that requests are split and merged.
-async fn split(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
-    mesh.site.nodes.make_index(overlay.name).await?;
-    mesh.wait_splitting(overlay.name).await?;
-    mesh.check_split(overlay.name).await
+async fn split(mesh: &Mesh<'_>, _: &Overlay) -> Result<String> {
+    let index = &mesh.name();
+    mesh.site.nodes.make_index(index).await?;
+    mesh.wait_splitting(index).await?;
+    mesh.check_split(index).await
 }

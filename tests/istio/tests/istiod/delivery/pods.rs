@@ -5,21 +5,21 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::{Wiretap, lines};
-use bulk_reshuffle_istio::{Nodes, Overlay, Traffic};
+use bulk_reshuffle_istio::{COORDINATOR, Nodes, Overlay, Pod, Traffic};
 use bulk_reshuffle_stack::Client;
 
 use super::Mesh;
 
-/// Moves a pod to another address, to which its share must go.
+/// Moves a pod to another address, to which its share must go: the upstream that is its own follows it.
 pub async fn moved(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
-    let (site, name) = (mesh.site, &format!("{}-moved", overlay.name));
+    let (site, name) = (mesh.site, &format!("{}-moved", mesh.name()));
     site.nodes.make_index(name).await?;
     mesh.wait_splitting(name).await?;
     let ip = site.network.address()?;
     let elsewhere = Wiretap::start_at((ip, Nodes::PORT).into(), site.nodes.cluster.http_addr(1)?).await?;
     let moved = overlay.clone().with_pods(|pods| pods[1].address = ip);
     mesh.apply(&moved).await?;
-    wait_endpoints(mesh, "es-1", &[elsewhere.address]).await?;
+    wait_endpoints(mesh, &mesh.upstream("es-1"), &[elsewhere.address]).await?;
     mesh.check_split(name).await?;
     let bulks = elsewhere.heard().iter().filter(|heard| String::from_utf8_lossy(heard).contains("/_bulk")).count();
     ensure!(bulks > 0, "nothing was sent to the new address");
@@ -29,14 +29,16 @@ pub async fn moved(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
 
 /// Marks a pod as not ready for a while, during which other pods must get its share.
 pub async fn not_ready(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
-    let name = &format!("{}-not-ready", overlay.name);
+    let name = &format!("{}-not-ready", mesh.name());
     let (without, again) = (&format!("{name}-1"), &format!("{name}-2"));
     for index in [without, again] {
         mesh.site.nodes.make_index(index).await?;
     }
     mesh.wait_splitting(without).await?;
-    mesh.apply(&overlay.clone().with_pods(|pods| pods[1].is_ready = false)).await?;
-    wait_endpoints(mesh, "es-1", &[]).await?;
+    let mut pods = mesh.site.set.pods.clone();
+    pods[1].is_ready = false;
+    mesh.apply(&overlay.clone().with_pods(|set| set.clone_from_slice(&pods))).await?;
+    wait_pods(mesh, &pods).await?;
     let (diverted, passed) = mesh.check_diverted(without, "es-1").await?;
     put_back(mesh, overlay).await?;
     wait_direct(mesh, again).await?;
@@ -51,8 +53,16 @@ const ELSEWHERE: &str = "(batches_redirected|operations_unrouted)";
 /// Applies the overlay with the nodes' own pods, and waits until each upstream has its pod again.
 pub async fn put_back(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<()> {
     mesh.apply(overlay).await?;
-    for (name, address) in mesh.site.nodes.cluster.addresses() {
-        wait_endpoints(mesh, name, &[address]).await?;
+    wait_pods(mesh, &mesh.site.set.pods).await
+}
+
+/// Waits until the upstreams have exactly these pods, if they are ready: one that has all of them, or one for each.
+pub async fn wait_pods(mesh: &Mesh<'_>, pods: &[Pod]) -> Result<()> {
+    let ready = |pod: &Pod| pod.is_ready.then_some(SocketAddr::from((pod.address, Nodes::PORT)));
+    let all: Vec<SocketAddr> = pods.iter().filter_map(ready).collect();
+    wait_endpoints(mesh, COORDINATOR, &all).await?;
+    for pod in pods.iter().filter(|_| mesh.is_named()) {
+        wait_endpoints(mesh, &mesh.upstream(&pod.name), ready(pod).as_slice()).await?;
     }
     Ok(())
 }
@@ -70,9 +80,8 @@ pub async fn wait_direct(mesh: &Mesh<'_>, index: &str) -> Result<()> {
     .await
 }
 
-/// Waits until a node's upstream has exactly these endpoints.
-pub async fn wait_endpoints(mesh: &Mesh<'_>, node: &str, addresses: &[SocketAddr]) -> Result<()> {
-    let upstream = Mesh::upstream(node);
+/// Waits until an Envoy cluster has exactly these endpoints.
+pub async fn wait_endpoints(mesh: &Mesh<'_>, upstream: &str, addresses: &[SocketAddr]) -> Result<()> {
     mesh.wait_until("the upstream follows its pod", async || {
         let clusters = mesh.proxy.admin_text("/clusters").await?;
         let healths = clusters.lines().filter_map(|line| line.strip_prefix(&format!("{upstream}::")));

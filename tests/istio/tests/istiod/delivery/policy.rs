@@ -1,11 +1,11 @@
 //! A policy that denies a bulk path, whether or not a request would be split.
 
 use anyhow::Result;
-use bulk_reshuffle_istio::{Kind, NAMESPACE, Nodes, Overlay, Traffic};
+use bulk_reshuffle_istio::{Kind, NAMESPACE, Overlay, Traffic};
 use serde_json::{Value, json};
 
 use super::Mesh;
-use super::pods::{put_back, wait_endpoints};
+use super::pods::{put_back, wait_pods};
 
 /// Checks that a policy denies a bulk path. In a gateway, the gateway itself enforces the policy, before the filter.
 /// For a client's sidecar, the nodes' sidecars enforce it, because a batch has the path and the caller of its requests.
@@ -32,11 +32,10 @@ async fn by_nodes(mesh: &Mesh<'_>, name: &str, overlay: &Overlay) -> Result<Stri
     // The policy applies from the sidecars' start, because a new policy does not apply to existing connections until
     // they are drained.
     let objects = inbound.chain([policy(name, json!({"app": "es"}))]);
-    mesh.apply(&overlay.clone().with_pods(|set| set.clone_from_slice(&pods)).with_objects(objects)).await?;
+    let behind_sidecars = Mesh::overlay(mesh.site, overlay.name, |folder| folder.set_addresses(&pods))?;
+    mesh.apply(&behind_sidecars.with_pods(|set| set.clone_from_slice(&pods)).with_objects(objects)).await?;
     let _sidecars = mesh.start_sidecars(&pods).await?;
-    for pod in &pods {
-        wait_endpoints(mesh, &pod.name, &[(pod.address, Nodes::PORT).into()]).await?;
-    }
+    wait_pods(mesh, &pods).await?;
     mesh.wait_splitting(name).await?;
     let proven = mesh.check_denied(name).await?;
     put_back(mesh, overlay).await?;

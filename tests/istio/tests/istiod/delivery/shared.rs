@@ -21,7 +21,7 @@ impl<'a> Shared<'a> {
 
     /// Runs a test, checks that the filter did not fail, and adds the row.
     pub async fn add(&mut self, delivery: &str, test: impl AsyncFnOnce(&Mesh<'a>, &Overlay) -> Result<String>) {
-        let (report, name) = (self.report, self.overlay.name);
+        let (report, name) = (self.report, &self.overlay.title());
         let row = async {
             let mesh = self.take().await?;
             let proven = test(&mesh, self.overlay).await?;
@@ -34,14 +34,14 @@ impl<'a> Shared<'a> {
 
     /// Runs the last test, after which Envoy's log has errors about rejected configurations. Stops the mesh.
     pub async fn end(mut self, delivery: &str, test: impl AsyncFnOnce(&Mesh<'a>, &Overlay) -> Result<String>) {
-        let (report, name) = (self.report, self.overlay.name);
+        let (report, name) = (self.report, &self.overlay.title());
         report.add(name, delivery, async { test(&self.take().await?, self.overlay).await }).await;
     }
 
     async fn take(&mut self) -> Result<Mesh<'a>> {
         match self.mesh.take() {
             Some(mesh) => Ok(mesh),
-            None => Mesh::start(self.site, self.overlay.name, self.overlay).await,
+            None => Mesh::start(self.site, &self.overlay.unique_name(), self.overlay).await,
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bulk_reshuffle_e2e::{Authority, GuardedNodes, Guests, Wiretap};
-use bulk_reshuffle_istio::{NAMESPACE, Nodes, Overlay, Traffic};
+use bulk_reshuffle_istio::{NAMESPACE, Nodes, Traffic};
 use serde_json::{Value, json};
 
 use super::{Mesh, Site};
@@ -12,18 +12,23 @@ use super::{Mesh, Site};
 /// The name in every node's certificate, which `values.yaml` expects.
 const NAME: &str = "es-http.search.svc";
 
+const OVERLAY: &str = "gateway-envoyfilter";
+
 /// Checks that requests are split and that nothing is sent in plain text.
-pub async fn split(site: &Site, overlay: &Overlay) -> Result<String> {
-    let name = &format!("{}-tls", overlay.name);
+pub async fn split(site: &Site) -> Result<String> {
+    let name = &format!("{OVERLAY}-tls");
     let authority = Authority::new()?;
     let guards = guard(site, name, &authority).await?;
-    let mut wires = Vec::new();
-    let mut overlay = overlay.clone().with_objects([secret(&authority)]);
-    for (index, guard) in guards.addresses().into_iter().enumerate() {
-        let ip = site.network.address()?;
-        wires.push(Wiretap::start_at((ip, Nodes::PORT).into(), guard).await?);
-        overlay = overlay.with_pods(|pods| pods[index].address = ip);
+    let (mut wires, mut pods) = (Vec::new(), site.set.pods.clone());
+    for (pod, guard) in pods.iter_mut().zip(guards.addresses()) {
+        pod.address = site.network.address()?;
+        wires.push(Wiretap::start_at((pod.address, Nodes::PORT).into(), guard).await?);
     }
+    let overlay = Mesh::overlay(site, OVERLAY, |folder| {
+        folder.add_component(OVERLAY, "tls")?;
+        folder.set_addresses(&pods)
+    })?;
+    let overlay = overlay.with_pods(|set| set.clone_from_slice(&pods)).with_objects([secret(&authority)]);
     let mesh = Mesh::start_splitting(site, name, &overlay).await?;
     let proven = mesh.check_split(name).await?;
     mesh.end().await?;

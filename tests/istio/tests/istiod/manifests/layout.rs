@@ -25,6 +25,7 @@ fn check(example: &str, file: &str) -> Result<()> {
     }
     folder.set_values(&values)?;
     let layout: Vec<Value> = serde_saphyr::from_multiple(&folder.text(&format!("examples/{example}/layout.yaml"))?)?;
+    folder.add_component("sidecar-envoyfilter", "named-upstreams")?;
     let manifests = folder.manifests("sidecar-envoyfilter")?;
     let entries: Vec<&Value> = manifests.all("ServiceEntry").collect();
     let set = layout.iter().find(|one| one["kind"] == "StatefulSet").context("the layout has no StatefulSet")?;

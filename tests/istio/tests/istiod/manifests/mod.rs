@@ -21,14 +21,16 @@ fn istio_finds_no_mistakes_in_the_overlays() -> Result<()> {
 
 #[test]
 fn istio_finds_no_mistakes_in_the_components() -> Result<()> {
-    for (component, mode) in [("mtls", "ISTIO_MUTUAL"), ("tls", "SIMPLE")] {
+    for (component, mode) in
+        [("mtls", json!("ISTIO_MUTUAL")), ("tls", json!("SIMPLE")), ("named-upstreams", json!(null))]
+    {
         let folder = Folder::shipped()?;
         folder.add_component("gateway-envoyfilter", component)?;
         folder.validate("gateway-envoyfilter")?;
         folder.analyze("gateway-envoyfilter")?;
         let manifests = folder.manifests("gateway-envoyfilter")?;
         let tls = manifests.all("DestinationRule").map(|rule| &rule["spec"]["trafficPolicy"]["tls"]["mode"]);
-        assert_eq!(tls.collect::<Vec<_>>(), [mode]);
+        assert_eq!(tls.collect::<Vec<_>>(), [&mode]);
     }
     Ok(())
 }
@@ -66,6 +68,7 @@ fn every_value_reaches_the_manifests() -> Result<()> {
     values["filter"] = json!({"configuration": "{\"coordinator\":\"a\"}", "pluginConfig": {"coordinator": "a"}});
     folder.set_values(&values)?;
     for overlay in OVERLAYS {
+        folder.add_component(overlay, "named-upstreams")?;
         folder.validate(overlay)?;
         let text = folder.build(overlay)?;
         // The defaults in values.yaml and the placeholders in other files.
@@ -111,24 +114,31 @@ fn the_filter_accepts_its_configuration_and_its_upstreams_exist() -> Result<()> 
     same.as_object_mut().unwrap().remove("header_pause");
     assert_eq!(serde_json::from_str::<Value>(text)?, same);
     for overlay in OVERLAYS {
-        let manifests = folder.manifests(overlay)?;
-        let entries = manifests.all("ServiceEntry").map(|entry| &entry["spec"]);
-        let mut clusters: Vec<String> = entries
-            .map(|entry| format!("outbound|{}||{}", entry["ports"][0]["number"], entry["hosts"][0].as_str().unwrap()))
-            .collect();
-        clusters.sort();
-        let nodes =
-            (0..3).map(|pod| object["nodes"]["upstream"].as_str().unwrap().replace("{name}", &format!("es-{pod}")));
-        let expected: Vec<String> =
-            [object["coordinator"].as_str().unwrap().to_owned()].into_iter().chain(nodes).collect();
-        assert_eq!(clusters, expected);
-        let rules: Vec<&str> =
-            manifests.all("DestinationRule").map(|rule| rule["spec"]["host"].as_str().unwrap()).collect();
-        let [rule] = rules[..] else { panic!("{rules:?}") };
-        ensure!(
-            clusters.iter().all(|cluster| cluster.ends_with(rule.trim_start_matches('*'))),
-            "{rule} does not match all of {clusters:?}"
-        );
+        let shipped = clusters(&folder, overlay)?;
+        assert_eq!(shipped, [object["coordinator"].as_str().unwrap()]);
+        let named = Folder::shipped()?;
+        named.name_upstreams(overlay)?;
+        let upstream = named.values()?["filter"]["pluginConfig"]["nodes"]["upstream"].take();
+        let nodes = (0..3).map(|pod| upstream.as_str().unwrap().replace("{name}", &format!("es-{pod}")));
+        assert_eq!(clusters(&named, overlay)?, shipped.into_iter().chain(nodes).collect::<Vec<_>>());
     }
     Ok(())
+}
+
+/// Returns the names that Istio gives the hosts of an overlay's nodes, for all of which there must be connection settings.
+fn clusters(folder: &Folder, overlay: &str) -> Result<Vec<String>> {
+    let manifests = folder.manifests(overlay)?;
+    let entries = manifests.all("ServiceEntry").map(|entry| &entry["spec"]);
+    let mut clusters: Vec<String> = entries
+        .map(|entry| format!("outbound|{}||{}", entry["ports"][0]["number"], entry["hosts"][0].as_str().unwrap()))
+        .collect();
+    clusters.sort();
+    let rules: Vec<&str> =
+        manifests.all("DestinationRule").map(|rule| rule["spec"]["host"].as_str().unwrap()).collect();
+    let [rule] = rules[..] else { panic!("{rules:?}") };
+    ensure!(
+        clusters.iter().all(|cluster| cluster.ends_with(rule.trim_start_matches('*'))),
+        "{rule} does not match all of {clusters:?}"
+    );
+    Ok(clusters)
 }

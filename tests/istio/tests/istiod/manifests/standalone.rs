@@ -1,4 +1,4 @@
-//! Checks that the manifests have the settings of envoy.yaml that the filter needs.
+//! Checks that the manifests have the settings of envoy.yaml and one-cluster.yaml that the filter needs.
 
 use std::fs;
 
@@ -6,12 +6,16 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_istio::{Folder, Manifests, OVERLAYS};
 use serde_json::Value;
 
-/// The shipped configuration of a standalone Envoy.
+/// A shipped configuration of a standalone Envoy.
 struct Standalone(Value);
 
 impl Standalone {
     fn read(folder: &Folder) -> Result<Self> {
-        Ok(Self(serde_saphyr::from_str(&fs::read_to_string(folder.root().join("envoy/envoy.yaml"))?)?))
+        Self::named(folder, "envoy.yaml")
+    }
+
+    fn named(folder: &Folder, file: &str) -> Result<Self> {
+        Ok(Self(serde_saphyr::from_str(&fs::read_to_string(folder.root().join("envoy").join(file))?)?))
     }
 
     fn manager(&self) -> &Value {
@@ -80,6 +84,30 @@ fn clusters() -> Result<()> {
     assert_eq!(pool["tcp"]["maxConnections"], thresholds["max_connections"]);
     assert_eq!(pool["http"]["http1MaxPendingRequests"], thresholds["max_pending_requests"]);
     assert_eq!(pool["http"]["http2MaxRequests"], thresholds["max_requests"]);
+    Ok(())
+}
+
+#[test]
+fn one_cluster() -> Result<()> {
+    let folder = Folder::shipped()?;
+    let standalone = Standalone::named(&folder, "one-cluster.yaml")?;
+    let removed = &standalone.manager()["route_config"]["request_headers_to_remove"];
+    assert!(removed[0].is_string());
+    for overlay in OVERLAYS {
+        let manifests = folder.manifests(overlay)?;
+        let [cluster] = patches(&manifests, "CLUSTER")[..] else {
+            panic!("{overlay} does not have one patch of clusters")
+        };
+        for field in ["load_balancing_policy", "typed_extension_protocol_options"] {
+            assert_eq!(cluster[field], standalone.cluster()[field], "{overlay}");
+        }
+        let routes = manifests.all("VirtualService").flat_map(|service| service["spec"]["http"].as_array().unwrap());
+        for route in routes {
+            for direction in ["request", "response"] {
+                assert_eq!(&route["headers"][direction]["remove"], removed, "{overlay}: {route}");
+            }
+        }
+    }
     Ok(())
 }
 

@@ -59,10 +59,6 @@ impl Traffic for Mesh<'_> {
     fn proxy(&self) -> &Proxy {
         &self.proxy
     }
-
-    fn upstream(node: &str) -> String {
-        node.to_owned()
-    }
 }
 
 impl<'a> Mesh<'a> {

@@ -16,8 +16,12 @@ const PLAIN: [&str; 6] = [
 ];
 
 /// Components that no shipped overlay has.
-const COMPONENTS: [(&str, &str); 3] =
-    [("gateway-envoyfilter", "mtls"), ("sidecar-wasmplugin", "mtls"), ("gateway-wasmplugin", "tls")];
+const COMPONENTS: [(&str, &str); 4] = [
+    ("gateway-envoyfilter", "mtls"),
+    ("sidecar-wasmplugin", "mtls"),
+    ("gateway-wasmplugin", "tls"),
+    ("gateway-envoyfilter", "named-upstreams"),
+];
 
 /// Mistakes: the overlay, the correct text, the mistake, and the expected error.
 const MISTAKES: [(&str, &str, &str, &str); 4] = [

@@ -91,7 +91,7 @@ async fn change(site: &Site, overlay: &Overlay) -> Result<String> {
 async fn check_metrics(mesh: &Mesh<'_>) -> Result<()> {
     let metrics = mesh.proxy.metrics().await?;
     for node in 0..3 {
-        let name = format!("bulk_reshuffle_batches_total_upstream_outbound_9200__es_{node}_es_internal");
+        let name = format!("bulk_reshuffle_batches_total_upstream_es_{node}");
         let told: Vec<&str> = metrics.lines().filter(|line| line.starts_with("bulk_reshuffle")).collect();
         ensure!(told.iter().any(|line| line.starts_with(&name)), "no {name} in:\n{}", told.join("\n"));
     }

@@ -25,7 +25,10 @@ async fn split_by_sidecars(site: &Site, overlay: &'static str, component: Option
         site.servers.api.add_pod(pod).await?;
     }
     let inbound = pods.iter().zip(&relays).map(|(pod, relay)| pod.inbound(relay.address));
-    let add = |folder: &Folder| component.into_iter().try_for_each(|one| folder.add_component(overlay, one));
+    let add = |folder: &Folder| {
+        folder.set_addresses(&pods)?;
+        component.into_iter().try_for_each(|one| folder.add_component(overlay, one))
+    };
     let overlay = Mesh::overlay(site, overlay, add)?.with_objects(inbound);
     let mesh = Mesh::start(site, name, &overlay).await?;
     let sidecars = mesh.start_sidecars(&pods).await?;
