@@ -9,7 +9,6 @@ use bulk_reshuffle_stack::{Envoy, EnvoyOptions, Tools, port};
 use serde_json::Value;
 
 use crate::envoy_config::listen_on_loopback;
-use crate::in_front_of;
 
 /// The Envoy of a pod of `examples/kubernetes`, on loopback and with the module that `make build` builds.
 #[derive(Debug)]
@@ -24,11 +23,12 @@ pub struct KubernetesPod {
 
 impl KubernetesPod {
     /// Starts Envoy in front of these nodes. The name distinguishes several pods in one folder.
-    pub async fn start(folder: &Path, name: &str, nodes: &[(String, SocketAddr)]) -> Result<Self> {
+    pub async fn start(folder: &Path, name: &str, nodes: &[SocketAddr]) -> Result<Self> {
         let tools = Tools::find()?;
         let container = container(&example(&tools, "bulk-reshuffle.yaml"))?;
         let (admin, probes) = (port::free()?, port::free()?);
-        let options = in_front_of(EnvoyOptions::new(folder), nodes).cluster("admin", [port::loopback(admin)]);
+        let options = EnvoyOptions::new(folder).cluster("es", nodes.iter().copied());
+        let options = options.cluster("admin", [port::loopback(admin)]);
         let options = EnvoyOptions {
             name: name.to_owned(),
             config: Some(example(&tools, "envoy.yaml")),

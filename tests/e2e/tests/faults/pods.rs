@@ -20,9 +20,10 @@ async fn no_request_fails_while_pods_are_replaced() -> Result<()> {
     const UPDATES: usize = 3;
     const NAME: &str = "pods replaced";
     let (backend, folder) = (Plan::new(NAME).index("pods", json!({})).backend().await?, tempfile::tempdir()?);
+    let nodes: Vec<_> = backend.nodes.iter().map(|(_, address)| *address).collect();
     let service = Service::start().await?;
     let start = async |number: usize| -> Result<KubernetesPod> {
-        let pod = KubernetesPod::start(folder.path(), &format!("pod-{number}"), &backend.nodes).await?;
+        let pod = KubernetesPod::start(folder.path(), &format!("pod-{number}"), &nodes).await?;
         service.add(pod.envoy.addr());
         Ok(pod)
     };

@@ -24,7 +24,7 @@ const ADDRESSES: [&str; 2] = ["x-forwarded-for", "x-envoy-external-address"];
 
 /// Returns the scene of the example for Kubernetes, with its listener for probes at this port on loopback.
 fn edge(probes: u16, change: impl FnOnce(&mut Value) + Send + 'static) -> SceneOptions {
-    Scene::of(ClusterScript::three_nodes()).file(KUBERNETES).edit(move |config| {
+    Scene::of(ClusterScript::three_nodes()).one_cluster().file(KUBERNETES).edit(move |config| {
         let admin = config["admin"]["address"].clone();
         let endpoints = json!([{"lb_endpoints": [{"endpoint": {"address": admin}}]}]);
         let cluster = json!({"name": "admin", "load_assignment": {"cluster_name": "admin", "endpoints": endpoints}});
