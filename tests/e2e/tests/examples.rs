@@ -217,6 +217,7 @@ fn the_policies_match_the_schemas_of_envoy_gateway() {
     let [gateway, filter] = ENVOY_GATEWAY.map(|name| example("envoy-gateway").join(name));
     schemas.check(&gateway, ("bufferLimit: 32Mi", "bufferLimits: 32Mi"), "bufferLimits");
     schemas.check(&gateway, ("request: 0s", "request: never"), "timeouts.request");
+    schemas.check(&gateway, ("endpointOverride:", "endpointsOverride:"), "endpointsOverride");
     schemas.check(&gateway, ("protocol: TCP, port: http", "protocol: TCP, prot: http"), "prot");
     schemas.check(&filter, ("failOpen: true", "failOpen: maybe"), "failOpen");
     // This violates a validation rule of the definition, not a type.

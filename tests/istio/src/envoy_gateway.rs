@@ -79,24 +79,15 @@ impl EnvoyGateway {
         Ok(Self { process, run_dir: run_dir.to_path_buf() })
     }
 
-    /// Starts the Envoy of a Gateway's Deployment, as a kubelet does, and returns when Envoy listens at `port`. `hosts`
-    /// are the names that Envoy can resolve.
-    pub async fn start_proxy(
-        &self,
-        tools: &Tools,
-        api: &ApiServer,
-        gateway: &str,
-        port: u16,
-        hosts: &[(String, Ipv4Addr)],
-    ) -> Result<Proxy> {
+    /// Starts the Envoy of a Gateway's Deployment, as a kubelet does, and returns when Envoy listens at `port`. Of the
+    /// names in the cluster, it can resolve only that of Envoy Gateway.
+    pub async fn start_proxy(&self, tools: &Tools, api: &ApiServer, gateway: &str, port: u16) -> Result<Proxy> {
         let folder = |name: &str| make_folder(&self.run_dir.join(gateway).join(name));
         let (deployment, container) = self.planned(api, gateway).await?;
         write_secret(api, "envoy", &folder("certificates")?).await?;
         write_config_map(api, &deployment, &folder("sds")?).await?;
-        let mut table = format!("127.0.0.1 localhost {HOST} {HOST}.\n");
-        hosts.iter().for_each(|(name, address)| table.push_str(&format!("{address} {name}\n")));
         let host_file = folder("etc")?.join("hosts");
-        fs::write(&host_file, table)?;
+        fs::write(&host_file, format!("127.0.0.1 localhost {HOST} {HOST}.\n"))?;
         let place = Container::default()
             .with("/certs", &folder("certificates")?)
             .with("/sds", &folder("sds")?)

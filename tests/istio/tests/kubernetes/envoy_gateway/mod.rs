@@ -6,7 +6,7 @@ mod example;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, NAMESPACE, Network, Nodes, Proxy, Traffic};
+use bulk_reshuffle_istio::{EnvoyGateway, Kubernetes, Network, Nodes, Proxy, Traffic};
 use bulk_reshuffle_stack::{enter_private_network, is_network_private};
 
 use example::GATEWAY_PORT;
@@ -15,6 +15,9 @@ use example::GATEWAY_PORT;
 type Site = bulk_reshuffle_istio::Site<Kubernetes<EnvoyGateway>>;
 
 const INDEX: &str = "books";
+
+/// The header that names the node of a batch.
+const HEADER: &str = "x-bulk-reshuffle-node";
 
 /// An index whose bulk path a policy denies.
 const DENIED: &str = "secret";
@@ -37,6 +40,7 @@ fn the_example_splits_requests() -> Result<()> {
         example::wait_programmed(&site).await?;
         mesh.wait_splitting(INDEX).await?;
         println!("{}", mesh.check_split(INDEX).await?);
+        mesh.check_named().await?;
         site.nodes.make_index(DENIED).await?;
         mesh.wait_splitting(DENIED).await?;
         example::deny(&site, DENIED).await?;
@@ -65,21 +69,26 @@ impl<'a> Mesh<'a> {
     /// Starts the gateway and returns when it listens.
     async fn start(site: &'a Site) -> Result<Self> {
         let Kubernetes { api, controller, .. } = &site.servers;
-        // The pods' names in DNS, as their headless Service publishes them.
-        let hosts = site.set.pods.iter().map(|pod| (format!("{}.es.{NAMESPACE}", pod.name), pod.address));
-        let hosts: Vec<_> = hosts.collect();
-        let proxy = controller.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT, &hosts).await?;
+        let proxy = controller.start_proxy(&site.tools, api, "elasticsearch", GATEWAY_PORT).await?;
         Ok(Self { site, proxy })
     }
 
-    /// Stops the gateway. Its configuration must have the patch: without it, each split request costs an upstream
-    /// request.
+    /// Checks that each batch went to the node that it named, and that clients do not see the header.
+    async fn check_named(&self) -> Result<()> {
+        let redirected = self.counted("batches_redirected_total").await?;
+        ensure!(redirected == 0, "{redirected} batches went to other nodes");
+        let answer = self.nodes().client.get(&self.url("/")).await?;
+        ensure!(answer.status == 200 && answer.headers.get(HEADER).is_none(), "{:?}", answer.headers);
+        Ok(())
+    }
+
+    /// Stops the gateway. Its configuration must have the patches: without them, each split request costs an upstream
+    /// request, and batches that went to other nodes are not counted.
     async fn end(self) -> Result<()> {
         let configuration = self.proxy.admin_text("/config_dump").await?;
-        ensure!(
-            configuration.contains("\"allow_on_headers_stop_iteration\": true"),
-            "the configuration is not patched:\n{configuration}"
-        );
+        for patch in ["\"allow_on_headers_stop_iteration\": true", "envoy.filters.http.upstream_codec"] {
+            ensure!(configuration.contains(patch), "the configuration lacks {patch}:\n{configuration}");
+        }
         self.proxy.check_filter().await
     }
 }
