@@ -1,5 +1,6 @@
 //! One Envoy cluster with all nodes, in which a header of each batch names the node: `envoy/one-cluster.yaml`.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
@@ -240,6 +241,34 @@ async fn envoy_sends_a_batch_to_its_node_whether_health_checks_fail_or_not() -> 
     });
     scene.wait_for_stat("cluster.es.membership_healthy", |healthy| healthy == 2).await?;
     check_split(&scene).await?;
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envoy_sends_a_batch_to_its_node_although_it_has_ejected_the_node_for_others() -> Result<()> {
+    let scene = one_cluster()
+        .edit(|config| {
+            // By default Envoy ejects at most a tenth of the nodes: none of three.
+            clusters(config)[0]["outlier_detection"] =
+                json!({"consecutive_5xx": 1, "base_ejection_time": "3600s", "max_ejection_percent": 50});
+            Ok(())
+        })
+        .start()
+        .await?;
+    scene.cluster.react_at(2, Reaction::refusal(500, "red", "not ready"));
+    scene.bulk("/_bulk", scene.cluster.write_books(0)).await?;
+    scene.wait_for_stat("cluster.es.outlier_detection.ejections_active", |ejected| ejected == 1).await?;
+    let hosts = scene.client.get(&scene.envoy.admin_url("/clusters")).await?.text();
+    let ejected = format!("es::{}::health_flags::/failed_outlier_check\n", address(&scene, 2)?);
+    assert!(hosts.contains(&ejected), "{hosts}");
+    scene.cluster.react(|_| Reaction::items());
+    check_split(&scene).await?;
+    scene.cluster.forget();
+    for _ in 0..6 {
+        scene.bulk("/_bulk?pipeline=p", scene.cluster.write_book(0, 0)?).await?.ok()?;
+    }
+    let others: BTreeSet<_> = scene.cluster.bulks().iter().map(|request| request.node).collect();
+    assert_eq!(others, [0, 1].into(), "requests that name no node");
     scene.finish().await
 }
 
