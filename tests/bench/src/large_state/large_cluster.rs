@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use bulk_reshuffle::routing::{Formula, hash};
 use percent_encoding::percent_decode_str;
@@ -13,6 +14,8 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug)]
 pub struct LargeCluster {
     nodes: usize,
+    /// The addresses that the nodes report, if they report any.
+    addresses: Vec<SocketAddr>,
     /// The number of primaries of each index.
     shards: usize,
     names: Vec<String>,
@@ -41,11 +44,16 @@ impl LargeCluster {
     pub fn with(nodes: usize, indices: usize, shards: usize) -> Self {
         let names: Vec<String> = (0..indices).map(name).collect();
         let numbers = names.iter().cloned().zip(0..).collect();
-        Self { nodes, shards, names, numbers, version: 1, versions: vec![1; indices] }
+        Self { nodes, addresses: Vec::new(), shards, names, numbers, version: 1, versions: vec![1; indices] }
     }
 
     pub fn nodes(&self) -> usize {
         self.nodes
+    }
+
+    /// Makes the nodes report these addresses.
+    pub fn at(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self { addresses: addresses.into_iter().collect(), ..self }
     }
 
     pub fn shards(&self) -> usize {
@@ -79,7 +87,8 @@ impl LargeCluster {
         match path {
             "/_cluster/state/version" => Some(format!("{{{}}}", self.version())),
             "/_cluster/state/version,nodes,metadata" => Some(self.overview()),
-            "/_cluster/settings" | "/_nodes/http" => Some("{}".to_owned()),
+            "/_cluster/settings" => Some("{}".to_owned()),
+            "/_nodes/http" => Some(self.http()),
             "/_alias" => Some(self.aliases()),
             _ => path.strip_prefix("/_cluster/state/metadata,routing_table/").map(|names| self.details(names)),
         }
@@ -118,6 +127,13 @@ impl LargeCluster {
             self.version(),
             joined((0..self.nodes).map(node)),
         )
+    }
+
+    fn http(&self) -> String {
+        let node = |(node, address): (usize, &SocketAddr)| {
+            format!(r#""{}":{{"http":{{"publish_address":"{address}"}}}}"#, id('n', node))
+        };
+        format!(r#"{{"nodes":{{{}}}}}"#, joined(self.addresses.iter().enumerate().map(node)))
     }
 
     fn aliases(&self) -> String {

@@ -36,12 +36,17 @@ const INTERVAL: Time = Time::from_secs(5);
 
 impl Worker {
     /// Creates a worker that knows nothing yet.
-    #[allow(clippy::expect_used)]
     pub fn new(number: u64, shelf: &Shelf) -> Self {
-        let config = Config::read(br#"{"coordinator":"es"}"#).expect("a configuration");
+        Self::configured(number, shelf, r#"{"coordinator":"es"}"#)
+    }
+
+    /// Does the same with this configuration.
+    #[allow(clippy::expect_used)]
+    pub fn configured(number: u64, shelf: &Shelf, config: &str) -> Self {
+        let config = Config::read(config.as_bytes()).expect("a configuration");
         let mut cache = StateCache::new(&config, number, Box::new(shelf.clone()));
         cache.wake(Time::ZERO);
-        let upstreams = Upstreams::new("es");
+        let upstreams = Upstreams::of(&config);
         Self { cache, upstreams, shelf: shelf.clone(), now: Time::ZERO, table: None, events: Vec::new() }
     }
 

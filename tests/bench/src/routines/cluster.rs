@@ -25,6 +25,7 @@ impl Cluster {
                 Some(names) => self.details(names),
                 None => self.overview(),
             },
+            None if path == "/_nodes/http" => self.addresses(),
             None => json!({}),
         };
         answer.to_string().into_bytes()
@@ -42,6 +43,12 @@ impl Cluster {
         overview["nodes"] = nodes.collect::<Map<_, _>>().into();
         overview["metadata"] = json!({"indices": indices.collect::<Map<_, _>>()});
         overview
+    }
+
+    fn addresses(self) -> Value {
+        let address = |node: usize| format!("10.0.{}.{}:9200", node / 256, node % 256);
+        let node = |node| (format!("n{node}"), json!({"http": {"publish_address": address(node)}}));
+        json!({"nodes": (0..self.nodes).map(node).collect::<Map<_, _>>()})
     }
 
     /// Returns the details of these indices, separated by commas.

@@ -1,3 +1,4 @@
+use std::rc::Rc;
 use std::time::Duration;
 
 use bulk_reshuffle::Time;
@@ -12,6 +13,9 @@ const ORIGIN: Origin = Origin { since_epoch: Duration::from_secs(1_700_000_000),
 
 /// The shipped configuration.
 pub const CONFIG: &str = r#"{"coordinator": "es", "nodes": {"upstream": "{name}"}}"#;
+
+/// The same with one Envoy cluster for all nodes.
+pub const ONE_CLUSTER: &str = r#"{"coordinator": "es", "nodes": {"header": "x-bulk-reshuffle-node"}}"#;
 
 /// The time, which stands still unless a test advances it: the state never needs another refresh.
 const NOW: Time = Time::from_secs(1);
@@ -139,7 +143,14 @@ impl Driver {
 
     /// Handles an upstream's answer, and its consequences.
     pub fn answer(&mut self, call: CallId, body: Vec<u8>) {
-        let headers = [("content-type".to_owned(), "application/json; charset=UTF-8".to_owned())].into();
+        self.answer_from(call, None, body);
+    }
+
+    /// Does the same for the answer of the node that the call has named, which its header names too.
+    pub fn answer_from(&mut self, call: CallId, node: Option<(Rc<str>, Rc<str>)>, body: Vec<u8>) {
+        let content = ("content-type".to_owned(), "application/json; charset=UTF-8".to_owned());
+        let node = node.map(|(header, address)| (header.as_ref().to_owned(), address.as_ref().to_owned()));
+        let headers = [content].into_iter().chain(node).collect();
         self.in_root(Input::CallAnswered { call, response: Response { status: 200, headers, body } });
         self.wake();
     }
@@ -148,7 +159,8 @@ impl Driver {
     pub fn settle(&mut self) {
         while !self.calls.is_empty() {
             for call in std::mem::take(&mut self.calls) {
-                self.answer(call.id, node_answer::answer(node_answer::documents(&call.body)));
+                let answer = node_answer::answer(node_answer::documents(&call.body));
+                self.answer_from(call.id, call.node, answer);
             }
         }
         self.let_clients_go();

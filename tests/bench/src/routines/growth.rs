@@ -6,6 +6,8 @@ pub struct Case {
     /// The value of the growing quantity.
     pub name: &'static str,
     pub cluster: Cluster,
+    /// Whether one Envoy cluster has all nodes.
+    pub one_cluster: bool,
     /// The number of simultaneous requests.
     pub requests: usize,
     /// The number of operations in each request.
@@ -39,17 +41,21 @@ pub struct Series {
 /// Returns a case with one index of so many shards that each node has some.
 const fn nodes(name: &'static str, nodes: usize, requests: usize, documents: usize) -> Case {
     let cluster = Cluster { nodes, indices: 1, shards: 300 };
-    Case { name, cluster, requests, documents, is_spread: false, own_callers: false, waiting: 0 }
+    Case { name, cluster, one_cluster: false, requests, documents, is_spread: false, own_callers: false, waiting: 0 }
+}
+
+const fn in_one_cluster(case: Case) -> Case {
+    Case { one_cluster: true, ..case }
 }
 
 const fn shards(name: &'static str, indices: usize, shards: usize, is_spread: bool) -> Case {
     let cluster = Cluster { nodes: 3, indices, shards };
-    Case { name, cluster, requests: 10, documents: 1_000, is_spread, own_callers: false, waiting: 0 }
+    Case { cluster, documents: 1_000, is_spread, ..requests(name, 10, false) }
 }
 
 const fn requests(name: &'static str, requests: usize, own_callers: bool) -> Case {
     let cluster = Cluster::SMALL;
-    Case { name, cluster, requests, documents: 1, is_spread: false, own_callers, waiting: 0 }
+    Case { name, cluster, one_cluster: false, requests, documents: 1, is_spread: false, own_callers, waiting: 0 }
 }
 
 const fn beside(name: &'static str, waiting: usize) -> Case {
@@ -82,6 +88,24 @@ pub const SERIES: &[Series] = &[
         name: "nodes; the same 10 requests of 1,000 documents",
         limit: 1.53,
         cases: [nodes("3", 3, 10, 1_000), nodes("30", 30, 10, 1_000), nodes("300", 300, 10, 1_000)],
+    },
+    Series {
+        name: "nodes in one Envoy cluster; the same 10,000 requests of 1 document",
+        limit: 1.1,
+        cases: [
+            in_one_cluster(nodes("3", 3, 10_000, 1)),
+            in_one_cluster(nodes("30", 30, 10_000, 1)),
+            in_one_cluster(nodes("300", 300, 10_000, 1)),
+        ],
+    },
+    Series {
+        name: "nodes in one Envoy cluster; the same 10 requests of 1,000 documents",
+        limit: 1.53,
+        cases: [
+            in_one_cluster(nodes("3", 3, 10, 1_000)),
+            in_one_cluster(nodes("30", 30, 10, 1_000)),
+            in_one_cluster(nodes("300", 300, 10, 1_000)),
+        ],
     },
     Series {
         name: "shards; documents for one index",

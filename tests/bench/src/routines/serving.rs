@@ -5,7 +5,7 @@ use bulk_reshuffle::engine::Input;
 use bulk_reshuffle::routing::{Route, UpstreamId, hash};
 
 use super::documents::{BYTES, body, chunks, id, index};
-use super::driver::Driver;
+use super::driver::{CONFIG, Driver, ONE_CLUSTER};
 use super::{CHUNK, Case, Routine, node_answer};
 
 /// The handling of requests, from their headers until the clients leave with their answers, by the engine as the shell
@@ -28,7 +28,8 @@ pub struct Serving {
 impl Serving {
     /// Creates the routine for a case's requests.
     pub fn new(case: &Case) -> Self {
-        let mut driver = Driver::new(case.cluster);
+        let config = if case.one_cluster { ONE_CLUSTER } else { CONFIG };
+        let mut driver = Driver::configured(case.cluster, config);
         // The requests that wait all the time are for one node. The others then go to the other nodes.
         let (held, served): (Vec<usize>, Vec<usize>) =
             (0..4 * case.waiting + 2 * case.operations()).partition(|number| owner(&driver, *number, 1) == FIRST);
@@ -92,7 +93,7 @@ impl Routine for Serving {
                     self.answers.push(node_answer::answer(node_answer::documents(&call.body)));
                     self.answers.last().cloned().unwrap_or_default()
                 });
-                self.driver.answer(call.id, answer);
+                self.driver.answer_from(call.id, call.node, answer);
             }
             self.driver.let_clients_go();
         }

@@ -21,11 +21,17 @@ fn served(case: &Case) -> Serving {
     routine
 }
 
-/// Returns the allocations for each request and each of its shares.
-fn allocations(case: &Case) -> f64 {
+/// Returns the routine of a case, and its allocations.
+fn measured(case: &Case) -> (Serving, u64) {
     let mut routine = served(case);
     let count = allocation_counter::measure(|| routine.run()).count_total;
-    count as f64 / (case.requests + routine.shares()) as f64
+    (routine, count)
+}
+
+/// Returns the allocations for each request, each of its shares and each batch.
+fn allocations(case: &Case) -> f64 {
+    let (routine, count) = measured(case);
+    count as f64 / (case.requests + routine.shares() + routine.batches()) as f64
 }
 
 #[test]
@@ -38,6 +44,17 @@ fn allocations_do_not_grow() {
     }
 }
 
+/// The filter takes the header that names the host off the answer.
+#[test]
+fn a_batch_and_its_answer_allocate_at_most_8_times_more_in_one_envoy_cluster() {
+    for load in ["the same 10,000 requests of 1 document", "the same 10 requests of 1,000 documents"] {
+        let [(_, own), (routine, shared)] =
+            ["nodes", "nodes in one Envoy cluster"].map(|way| measured(&case(&format!("{way}; {load}"), "300")));
+        let more = (shared - own) as f64 / routine.batches() as f64;
+        assert!((1.0..=8.0).contains(&more), "{load}: {more}");
+    }
+}
+
 /// Checks that the cases measure what they claim.
 #[test]
 fn waiting_requests_leave_together() {
@@ -46,6 +63,7 @@ fn waiting_requests_leave_together() {
         ("nodes; requests of 1 document, 100 for each node", "3", 300, 6),
         ("nodes; the same 10,000 requests of 1 document", "300", 10_000, 600),
         ("nodes; the same 10 requests of 1,000 documents", "300", 2_888, 600),
+        ("nodes in one Envoy cluster; the same 10,000 requests of 1 document", "300", 10_000, 600),
         ("shards; documents for all indices, round robin", "100,000", 30, 6),
         ("waiting requests of one caller", "1", 1, 1),
         ("waiting requests of one caller", "10,000", 10_000, 6),

@@ -136,3 +136,21 @@ fn a_table_takes_at_most_64_bytes_per_shard_without_names() {
     println!("{all} bytes, {names} of them names: {for_each} bytes for each shard; published: {}", shelf.bytes());
     assert!((2..=64).contains(&for_each), "{for_each}");
 }
+
+/// In the VM pointers take half of this.
+#[test]
+fn a_table_takes_at_most_64_bytes_more_for_each_node_of_one_envoy_cluster() {
+    let addresses = (0..300_u16).map(|node| ([10, 0, 0, 1], 9_200 + node).into());
+    let cluster = LargeCluster::with(300, 1, 300).at(addresses);
+    let [own, shared] = ["{}", r#"{"header": "x-bulk-reshuffle-node"}"#].map(|nodes| {
+        let config = format!(r#"{{"coordinator": "es", "nodes": {nodes}}}"#);
+        let (shelf, mut worker) = (Shelf::default(), None);
+        let new = || drop(worker.insert(Worker::configured(1, &shelf, &config)).refresh(&cluster));
+        let bytes = measure(new).bytes_current;
+        let table = worker.and_then(|worker| worker.table).unwrap();
+        assert_eq!(table.upstreams().len(), 300, "{config}");
+        bytes
+    });
+    println!("300 nodes, 300 shards: {own} bytes; in one Envoy cluster: {shared}");
+    assert!((1..=300 * 64).contains(&(shared - own)), "{own} bytes, in one Envoy cluster {shared}");
+}

@@ -40,8 +40,9 @@ pub async fn table(rounds: usize, scale: usize) -> Result<Table> {
 /// Measures all cases of a series, round after round. Returns the measurements of each case.
 async fn measure(series: &Series, rounds: usize) -> Result<Vec<Vec<Measurement>>> {
     let mut sites = Vec::new();
-    for Case { nodes, indices, shards, load, .. } in &series.cases {
-        sites.push((LargeScene::start_known(LargeCluster::with(*nodes, *indices, *shards)).await?, *load));
+    for Case { nodes, indices, shards, one_cluster, load, .. } in &series.cases {
+        let large = LargeCluster::with(*nodes, *indices, *shards);
+        sites.push((LargeScene::start_known(large, *one_cluster).await?, *load));
     }
     let mut figures = vec![Vec::new(); sites.len()];
     for _ in 0..rounds {

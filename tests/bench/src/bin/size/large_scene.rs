@@ -56,11 +56,11 @@ impl Measurement {
 const MERGED: &str = "requests_total.outcome.merged";
 
 impl LargeScene {
-    /// Starts Envoy and the cluster.
-    pub async fn start(large: LargeCluster, nodes: usize, refresh: &str) -> Result<Self> {
-        let config = json!({"cluster_state": {"refresh": refresh}});
-        let scene = Scene::of(ClusterScript::new(nodes)).config(config).start_cold().await?;
-        let large = Arc::new(Mutex::new(large));
+    /// Starts Envoy and the cluster. Each node has an Envoy cluster of its own, or one has all of them.
+    pub async fn start(large: LargeCluster, nodes: usize, one_cluster: bool, refresh: &str) -> Result<Self> {
+        let options = Scene::of(ClusterScript::new(nodes)).config(json!({"cluster_state": {"refresh": refresh}}));
+        let scene = if one_cluster { options.one_cluster() } else { options }.start_cold().await?;
+        let large = Arc::new(Mutex::new(large.at(scene.cluster.addresses())));
         let scene = Self { scene, large: Arc::clone(&large) };
         scene
             .scene
@@ -71,9 +71,9 @@ impl LargeScene {
 
     /// Starts them with as many nodes as the cluster has, and waits until the filter knows where each shard is. No
     /// refresh begins during a measurement.
-    pub async fn start_known(large: LargeCluster) -> Result<Self> {
+    pub async fn start_known(large: LargeCluster, one_cluster: bool) -> Result<Self> {
         let nodes = large.nodes();
-        let site = Self::start(large, nodes, "10m").await?;
+        let site = Self::start(large, nodes, one_cluster, "10m").await?;
         site.load_state(async || site.ask().await).await?;
         Ok(site)
     }
@@ -226,7 +226,14 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn documents_reach_their_primaries_on_thirty_nodes_with_three_hundred_shards() -> Result<()> {
-        let site = LargeScene::start_known(LargeCluster::with(30, 30, 10)).await?;
+        for one_cluster in [false, true] {
+            check_thirty_nodes(one_cluster).await.with_context(|| format!("in one Envoy cluster: {one_cluster}"))?;
+        }
+        Ok(())
+    }
+
+    async fn check_thirty_nodes(one_cluster: bool) -> Result<()> {
+        let site = LargeScene::start_known(LargeCluster::with(30, 30, 10), one_cluster).await?;
         // This fails unless all of them arrive, each on its node.
         let large = site.measure(Load { clients: 2, requests: 4, documents: 200, indices: 30, waiting: 0 }).await?;
         assert_eq!(large.documents, 800);
@@ -239,7 +246,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn others_are_served_while_requests_wait_for_one_node() -> Result<()> {
-        let site = LargeScene::start_known(LargeCluster::with(3, 1, 6)).await?;
+        let site = LargeScene::start_known(LargeCluster::with(3, 1, 6), false).await?;
         let beside = site.measure(Load { clients: 8, requests: 100, documents: 1, indices: 1, waiting: 50 }).await?;
         assert_eq!((beside.documents, beside.shares), (100, 100));
         site.scene.finish().await

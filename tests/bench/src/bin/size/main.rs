@@ -1,8 +1,10 @@
 //! What large clusters cost: `make bench-size`. Shows how many requests share a batch, and measures
 //!
 //! - `state`: look-ups, and the steps that follow a state of very many indices, natively and in the real Envoy;
-//! - `growth`: what a document costs Envoy's worker with many nodes, shards, clients and waiting requests.
+//! - `growth`: what a document costs Envoy's worker with many nodes, shards, clients and waiting requests, and what
+//!   Envoy's configuration for many nodes costs.
 
+mod configuration;
 mod growth;
 mod large_scene;
 mod plan;
@@ -46,7 +48,8 @@ async fn main() -> Result<()> {
         println!("{}\n", state::in_envoy(rounds).await?);
     }
     if part != Some(Part::State) {
-        println!("{}\n\n{}", growth::arrivals(), growth::table(rounds, scale).await?);
+        println!("{}\n\n{}\n", growth::arrivals(), configuration::table(rounds).await?);
+        println!("{}", growth::table(rounds, scale).await?);
     }
     Ok(())
 }

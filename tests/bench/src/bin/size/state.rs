@@ -166,7 +166,7 @@ pub async fn in_envoy(rounds: usize) -> Result<String> {
 }
 
 async fn start() -> Result<LargeScene> {
-    LargeScene::start(LargeCluster::new(INDICES), 3, "1s").await
+    LargeScene::start(LargeCluster::new(INDICES), 3, false, "1s").await
 }
 
 /// Makes a change after which the filter reloads the state, and measures the reload: its cost on an idle worker, or the
