@@ -100,7 +100,7 @@ pub const SERIES: &[Series] = &[
     },
     Series {
         name: "nodes in one Envoy cluster; the same 10 requests of 1,000 documents",
-        limit: 1.53,
+        limit: 1.56,
         cases: [
             in_one_cluster(nodes("3", 3, 10, 1_000)),
             in_one_cluster(nodes("30", 30, 10, 1_000)),
