@@ -49,6 +49,8 @@ pub struct ClusterOptions {
     pub http_ports: Vec<u16>,
     /// The loopback addresses of the nodes' HTTP ports; 127.0.0.1 for all nodes if empty.
     pub http_hosts: Vec<Ipv4Addr>,
+    /// The HTTP addresses that the nodes publish; their own if empty. Something there must forward to the nodes.
+    pub published: Vec<SocketAddr>,
     /// The folder for logs and data. The files of an earlier cluster are replaced.
     pub run_dir: PathBuf,
     /// The setup of the JVMs.
@@ -67,6 +69,7 @@ impl ClusterOptions {
             nodes: 3,
             http_ports: Vec::new(),
             http_hosts: Vec::new(),
+            published: Vec::new(),
             run_dir: run_dir.into(),
             profile: Profile::default(),
             settings: Map::new(),
@@ -113,11 +116,15 @@ impl Cluster {
         let workspace = Workspace::prepare(tools, options.distribution, &options.run_dir, Account::of_nodes())?;
         let nodes = addresses
             .iter()
+            .zip(&transport_ports)
             .enumerate()
-            .map(|(index, address)| Node::prepare(index, *address, &transport_ports, &workspace, &options))
+            .map(|(index, (address, transport))| Node::prepare(index, *address, *transport, &workspace, &options))
             .collect::<Result<Vec<Node>>>()?;
+        let managers: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
         let mut cluster = Self { nodes, options, client: Client::new(), workspace };
-        for node in &mut cluster.nodes {
+        for (index, node) in cluster.nodes.iter_mut().enumerate() {
+            node.publish(cluster.options.published.get(index).copied());
+            node.configure(&transport_ports, &managers, &cluster.options)?;
             node.start(&cluster.workspace, &cluster.options)?;
         }
         cluster.wait_joined().await?;
@@ -186,6 +193,40 @@ impl Cluster {
         self.wait_joined().await
     }
 
+    /// Adds a node, which publishes this HTTP address. Returns its number when it has joined.
+    pub async fn add(&mut self, published: SocketAddr) -> Result<usize> {
+        let (index, http) = (self.len(), port::loopback(port::free()?));
+        self.nodes.push(Node::prepare(index, http, port::free()?, &self.workspace, &self.options)?);
+        self.join_at(index, published).await?;
+        Ok(index)
+    }
+
+    /// Stops a node (SIGTERM), and returns when its process has ended.
+    pub async fn shut_down(&mut self, index: usize) -> Result<()> {
+        match self.node_mut(index)?.process.take() {
+            Some(process) => process.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a stopped node with its name and data at another address, which it publishes. Returns when it has joined.
+    pub async fn move_to(&mut self, index: usize, published: SocketAddr) -> Result<()> {
+        let node = self.node_mut(index)?;
+        node.http = port::loopback(port::free()?);
+        node.transport_port = port::free()?;
+        self.join_at(index, published).await
+    }
+
+    async fn join_at(&mut self, index: usize, published: SocketAddr) -> Result<()> {
+        let seeds: Vec<u16> = self.running().map(|(node, _)| node.transport_port).collect();
+        let Self { nodes, options, workspace, .. } = self;
+        let node = nodes.get_mut(index).context("no such node")?;
+        node.publish(Some(published));
+        node.configure(&seeds, &[], options)?;
+        node.start(workspace, options)?;
+        self.wait_joined().await
+    }
+
     /// Pauses a node's process (SIGSTOP): its connections stay open, but it does not answer.
     pub fn pause(&self, index: usize) -> Result<()> {
         self.process(index)?.signal(Signal::STOP)
@@ -214,6 +255,12 @@ impl Cluster {
     pub fn leave_running(self) {
         self.nodes.iter().filter_map(|node| node.process.as_ref()).for_each(Process::leave_running);
         self.workspace.keep();
+    }
+
+    /// Returns the numbers and HTTP addresses of the nodes that run.
+    pub fn running_nodes(&self) -> impl Iterator<Item = (usize, SocketAddr)> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes.filter(|(_, node)| node.process.is_some()).map(|(index, node)| (index, node.http))
     }
 
     async fn wait_joined(&self) -> Result<()> {

@@ -54,7 +54,11 @@ const LAUNCHER_FLAGS: &[&str] =
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
+    index: usize,
     pub(crate) http: SocketAddr,
+    /// The HTTP address that the node tells others, if that is not its own.
+    published: Option<SocketAddr>,
+    pub(crate) transport_port: u16,
     pub(crate) process: Option<Process>,
     folder: PathBuf,
     log: PathBuf,
@@ -66,11 +70,11 @@ pub(crate) fn name(index: usize) -> String {
 }
 
 impl Node {
-    /// Creates the node's folders and configuration, and replaces those of an earlier run.
+    /// Creates the node's folders and replaces those of an earlier run. The node has no settings yet.
     pub(crate) fn prepare(
         index: usize,
         http: SocketAddr,
-        transport_ports: &[u16],
+        transport_port: u16,
         workspace: &Workspace,
         options: &ClusterOptions,
     ) -> Result<Self> {
@@ -82,11 +86,7 @@ impl Node {
         for part in ["config", "data", "logs", "tmp"] {
             fs::create_dir_all(folder.join(part))?;
         }
-        let mut settings = settings(options.distribution, index, &folder, http, transport_ports);
-        settings.extend(options.settings.clone());
         let config = folder.join("config");
-        // JSON is valid YAML.
-        fs::write(config.join(options.distribution.product().settings_file), Value::Object(settings).to_string())?;
         if options.distribution.launch() != Launch::Direct {
             let flags = [options.jvm_flags().join("\n"), "-Djava.io.tmpdir=${ES_TMPDIR}\n".into()].join("\n");
             fs::write(config.join("jvm.options"), flags)?;
@@ -94,7 +94,30 @@ impl Node {
         fs::write(config.join("log4j2.properties"), LOGGING)?;
         Account::of_nodes().own(&folder)?;
         let log = options.run_dir.join(format!("{name}.log"));
-        Ok(Self { name, http, process: None, folder, log })
+        Ok(Self { name, index, http, published: None, transport_port, process: None, folder, log })
+    }
+
+    /// Sets the HTTP address that the node tells others.
+    pub(crate) fn publish(&mut self, address: Option<SocketAddr>) {
+        self.published = address;
+    }
+
+    /// Writes the node's settings. It finds the cluster at these transport ports. The managers are those of the first
+    /// election, if the node takes part in it.
+    pub(crate) fn configure(&self, seeds: &[u16], managers: &[String], options: &ClusterOptions) -> Result<()> {
+        let mut settings = self.settings(options.distribution, seeds);
+        if !managers.is_empty() {
+            settings.insert(options.distribution.initial_managers().into(), json!(managers));
+        }
+        if let Some(published) = self.published {
+            settings.insert("http.publish_host".into(), published.ip().to_string().into());
+            settings.insert("http.publish_port".into(), published.port().into());
+        }
+        settings.extend(options.settings.clone());
+        // JSON is valid YAML.
+        let file = self.folder.join("config").join(options.distribution.product().settings_file);
+        fs::write(&file, Value::Object(settings).to_string())?;
+        Account::of_nodes().own(&file)
     }
 
     /// Starts the node's process and returns at once.
@@ -168,39 +191,31 @@ impl Node {
         let property = |name: &str, folder: &Path| flag(&format!("-D{}.path.{name}=", product.prefix), folder);
         [property("home", &workspace.server), property("conf", &self.folder.join("config"))]
     }
-}
 
-fn settings(
-    distribution: Distribution,
-    index: usize,
-    folder: &Path,
-    http: SocketAddr,
-    transport_ports: &[u16],
-) -> Map<String, Value> {
-    let nodes: Vec<String> = (0..transport_ports.len()).map(name).collect();
-    let seeds: Vec<String> = transport_ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    let settings = json!({
-        "cluster.name": "bulk-reshuffle",
-        "node.name": name(index),
-        "node.attr.zone": format!("z{index}"),
-        "path.data": folder.join("data"),
-        "path.logs": folder.join("logs"),
-        // On loopback the server also skips the checks of the machine's limits.
-        "network.host": "127.0.0.1",
-        "http.host": http.ip().to_string(),
-        "http.port": http.port(),
-        "transport.port": transport_ports.get(index),
-        "discovery.seed_hosts": seeds,
-        distribution.initial_managers(): nodes,
-        // A developer's disk may be nearly full.
-        "cluster.routing.allocation.disk.threshold_enabled": false,
-    });
-    let mut settings = match settings {
-        Value::Object(settings) => settings,
-        _ => Map::new(),
-    };
-    settings.extend(distribution.settings().iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-    settings
+    fn settings(&self, distribution: Distribution, seeds: &[u16]) -> Map<String, Value> {
+        let seeds: Vec<String> = seeds.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let settings = json!({
+            "cluster.name": "bulk-reshuffle",
+            "node.name": self.name,
+            "node.attr.zone": format!("z{}", self.index),
+            "path.data": self.folder.join("data"),
+            "path.logs": self.folder.join("logs"),
+            // On loopback the server also skips the checks of the machine's limits.
+            "network.host": "127.0.0.1",
+            "http.host": self.http.ip().to_string(),
+            "http.port": self.http.port(),
+            "transport.port": self.transport_port,
+            "discovery.seed_hosts": seeds,
+            // A developer's disk may be nearly full.
+            "cluster.routing.allocation.disk.threshold_enabled": false,
+        });
+        let mut settings = match settings {
+            Value::Object(settings) => settings,
+            _ => Map::new(),
+        };
+        settings.extend(distribution.settings().iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+        settings
+    }
 }
 
 fn java(workspace: &Workspace) -> Command {

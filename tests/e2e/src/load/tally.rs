@@ -17,7 +17,8 @@ pub struct Tally {
     pub refused: Count,
     /// Requests that a client sent again.
     pub repeated: Count,
-    /// `create` operations on new ids that were refused because the document already exists.
+    /// Operations that had been carried out before: `create` operations on new ids that were refused because the
+    /// document already exists, and updates that changed nothing.
     pub conflicts: Count,
     /// The longest time that a client waited for an answer.
     longest: Mutex<Duration>,
@@ -73,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Returns an error if a connection broke, a new id already existed, or operations failed with any other status
+    /// Returns an error if a connection broke, an operation had been carried out before, or operations failed with any other status
     /// than these.
     pub fn check(&self, statuses: &[u16]) -> Result<()> {
         ensure!(self.broken.get() == 0 && self.conflicts.get() == 0, "{self:?}");

@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_e2e::load::{self, Ledger, Load, Tally};
 use bulk_reshuffle_e2e::{LentCluster, Nodes, SharedClusters};
-use bulk_reshuffle_stack::{Client, Distribution, Profile, wait};
+use bulk_reshuffle_stack::{Client, Cluster, ClusterOptions, Distribution, Profile, Tools, wait};
 use serde_json::{Value, json};
 
 use crate::LIMIT;
@@ -18,10 +18,19 @@ static CLUSTERS: SharedClusters = SharedClusters::new(env!("CARGO_TARGET_TMPDIR"
 pub struct Backend {
     pub nodes: Nodes,
     pub client: Client,
-    /// The cluster, unless other tests use it at the same time.
-    lent: Option<LentCluster>,
+    cluster: Owner,
     indices: RefCell<BTreeSet<String>>,
     turn: Option<Turn>,
+}
+
+/// The owner of a cluster.
+enum Owner {
+    /// All tests: others use it at the same time.
+    All,
+    /// This test, until it gives the cluster back.
+    Borrower(LentCluster),
+    /// This test alone.
+    Test(Box<Cluster>),
 }
 
 impl Backend {
@@ -35,19 +44,46 @@ impl Backend {
     /// Returns the same cluster for a test that has its turn already.
     pub async fn shared_too() -> Result<Self> {
         let nodes = CLUSTERS.nodes("shared", Distribution::default(), Profile::Large).await?;
-        Ok(Self { nodes, client: Client::new(), lent: None, indices: RefCell::default(), turn: None })
+        Ok(Self::of(nodes, Owner::All, None))
     }
 
     /// Returns the cluster that one test at a time uses.
     pub async fn lent() -> Result<Self> {
         let cluster = CLUSTERS.lend("lent", Distribution::default(), Profile::Large, &json!({})).await?;
-        let (nodes, client) = (cluster.nodes(), Client::new());
-        Ok(Self { nodes, client, lent: Some(cluster), indices: RefCell::default(), turn: Some(Turn::begin()) })
+        Ok(Self::of(cluster.nodes(), Owner::Borrower(cluster), Some(Turn::begin())))
+    }
+
+    /// Starts a cluster for a test that adds and removes nodes. The folder has this name.
+    pub async fn own(name: &str, change: impl FnOnce(&mut ClusterOptions)) -> Result<Self> {
+        let turn = Turn::wait().await?;
+        let mut options = ClusterOptions::new(CLUSTERS.folder(name));
+        change(&mut options);
+        let cluster = Box::new(Cluster::start(&Tools::find()?, options).await?);
+        let mut backend = Self::of(Nodes::new(), Owner::Test(cluster), Some(turn));
+        backend.find_nodes()?;
+        Ok(backend)
+    }
+
+    fn of(nodes: Nodes, cluster: Owner, turn: Option<Turn>) -> Self {
+        Self { nodes, client: Client::new(), cluster, indices: RefCell::default(), turn }
     }
 
     /// Returns the cluster for a test that changes it.
-    pub fn cluster(&mut self) -> Result<&mut LentCluster> {
-        self.lent.as_mut().context("other tests use the cluster")
+    pub fn cluster(&mut self) -> Result<&mut Cluster> {
+        match &mut self.cluster {
+            Owner::All => bail!("other tests use the cluster"),
+            Owner::Borrower(cluster) => Ok(cluster),
+            Owner::Test(cluster) => Ok(cluster),
+        }
+    }
+
+    /// Limits the nodes to those that run.
+    pub fn find_nodes(&mut self) -> Result<()> {
+        let cluster = self.cluster()?;
+        let running: Vec<_> = cluster.running_nodes().collect();
+        let named = running.into_iter().map(|(node, address)| Ok((cluster.node_name(node)?.to_owned(), address)));
+        self.nodes = named.collect::<Result<_>>()?;
+        Ok(())
     }
 
     /// Returns a URL at a node.
@@ -77,7 +113,7 @@ impl Backend {
 
     /// Changes transient cluster settings; `null` removes a setting.
     pub async fn set(&self, settings: Value) -> Result<()> {
-        ensure!(self.lent.is_some(), "other tests use the cluster");
+        ensure!(!matches!(self.cluster, Owner::All), "other tests use the cluster");
         self.put("/_cluster/settings", json!({"transient": settings})).await.map(|_| ())
     }
 
@@ -137,8 +173,10 @@ impl Backend {
         for index in self.indices.take() {
             self.delete(&format!("/{index}?ignore_unavailable=true")).await?;
         }
-        if let Some(cluster) = self.lent {
-            cluster.give_back().await?;
+        match self.cluster {
+            Owner::All => {}
+            Owner::Borrower(cluster) => cluster.give_back().await?,
+            Owner::Test(cluster) => cluster.stop().await?,
         }
         drop(self.turn);
         Ok(())

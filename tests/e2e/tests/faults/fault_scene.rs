@@ -143,18 +143,7 @@ impl FaultScene {
     }
 
     pub fn writers(&self, index: &str, query: &str) -> impl Iterator<Item = Writer> + use<> {
-        self.writers_to(&self.envoy, index, query)
-    }
-
-    /// Returns the writers of a [`load`](Self::load) through another Envoy.
-    pub fn writers_to(&self, envoy: &Envoy, index: &str, query: &str) -> impl Iterator<Item = Writer> + use<> {
-        let url = envoy.url(&format!("/{index}/_bulk{query}"));
-        let base = fastrand::u64(1..1 << 16) << 8;
-        let sizes = (0..10).map(|number| (number, if number < 8 { 1..=SMALL } else { 500..=1500 }));
-        sizes.map(move |(number, sizes)| {
-            let most = *sizes.end();
-            paced(Writer::new(base + number, url.clone(), sizes, 200), most)
-        })
+        writers_to(&self.envoy, index, query)
     }
 
     /// Starts another Envoy in front of the same nodes, with this configuration of the filter.
@@ -186,12 +175,7 @@ impl FaultScene {
 
     /// Waits until all operations of a load go straight to their primaries.
     pub async fn wait_routed(&self, index: &str) -> Result<()> {
-        let witness = self.witness()?;
-        wait::until(LIMIT, "all operations go straight to their primaries", async || {
-            let (all, wrong) = witness.since(index, Instant::now() - Duration::from_secs(1));
-            Ok((all > 0 && wrong == 0).then_some(()))
-        })
-        .await
+        self.witness()?.wait_routed(index).await
     }
 
     /// Kills a node (SIGKILL) and closes the witness's ports for it.
@@ -257,6 +241,17 @@ impl FaultScene {
     pub async fn verify(&self, loads: Vec<Load>) -> Result<Vec<Arc<Tally>>> {
         self.backend.verify(self.plan.name, loads).await
     }
+}
+
+/// Returns the writers of a [`load`](FaultScene::load) through an Envoy.
+pub fn writers_to(envoy: &Envoy, index: &str, query: &str) -> impl Iterator<Item = Writer> + use<> {
+    let url = envoy.url(&format!("/{index}/_bulk{query}"));
+    let base = fastrand::u64(1..1 << 16) << 8;
+    let sizes = (0..10).map(|number| (number, if number < 8 { 1..=SMALL } else { 500..=1500 }));
+    sizes.map(move |(number, sizes)| {
+        let most = *sizes.end();
+        paced(Writer::new(base + number, url.clone(), sizes, 200), most)
+    })
 }
 
 /// Sends a query for the cluster state through an Envoy.

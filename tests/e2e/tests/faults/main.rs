@@ -15,10 +15,12 @@
 
 mod backend;
 mod cutter;
+mod elasticity;
 mod fault_scene;
 mod fleet;
 mod freshness;
 mod oversized_answer;
+mod places;
 mod pods;
 mod relocation;
 mod replicas;

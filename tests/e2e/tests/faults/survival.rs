@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::LIMIT;
 use crate::backend::Backend;
 use crate::cutter::Cutter;
-use crate::fault_scene::{FaultScene, Plan, counted};
+use crate::fault_scene::{FaultScene, Plan, counted, writers_to};
 
 const REFRESH: Duration = Duration::from_secs(1);
 
@@ -189,7 +189,7 @@ async fn while_nodes_refuse_every_request_a_patient_filter_retries_and_other_cli
     let retry = json!({"coordinator": "es", "retry": {"attempts": 40, "max_backoff": "1s"}});
     let patient = scene.start_beside("patient", &retry).await?;
     let mut refused = scene.load("refused", "");
-    let mut retried = Load::start("retried", scene.writers_to(&patient, "retried", ""));
+    let mut retried = Load::start("retried", writers_to(&patient, "retried", ""));
     let (refused_before, retried_before) = (refused.steady_rate().await?, retried.steady_rate().await?);
     scene.backend.limit_requests(json!("100b")).await?;
     wait::until(LIMIT, "the shipped filter gives up, and the patient one retries", async || {

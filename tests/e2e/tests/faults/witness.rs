@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::LIMIT;
 
-/// The interval between two looks at the primaries' locations.
+/// The usual interval between two looks at the primaries' locations.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
 /// Returns how long the filter may take to apply a change, in addition to its refresh interval: for the state queries,
@@ -32,6 +32,8 @@ pub struct Witness {
     relay: FakeCluster,
     nodes: usize,
     seen: Arc<Mutex<Seen>>,
+    /// The nodes that are asked for the primaries' locations: the first that answers.
+    asked: Arc<Mutex<Vec<SocketAddr>>>,
     looking: JoinHandle<()>,
 }
 
@@ -62,29 +64,50 @@ struct Shards {
 }
 
 impl Witness {
-    /// Starts a relay in front of these nodes, which are called `es-0`, `es-1`, … The first one is queried for the
-    /// primaries' locations.
+    /// Starts a relay in front of these nodes, which are called `es-0`, `es-1`, …
     pub async fn start(nodes: &[SocketAddr]) -> Result<Self> {
-        let first = *nodes.first().context("no nodes")?;
         // Each node twice: as itself, and as part of the coordinator.
         let relay = FakeCluster::in_front_of(&[nodes, nodes].concat()).await?;
-        let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
-        let seen = Arc::new(Mutex::new(seen));
-        let looking = tokio::spawn(look(Client::new(), first, Arc::clone(&seen)));
-        let witness = Self { relay, nodes: nodes.len(), seen, looking };
+        let witness = Self::of(relay, nodes.len(), BETWEEN_LOOKS);
         witness.forward_to(nodes);
         Ok(witness)
     }
 
+    /// Observes what arrives at a relay in front of this many nodes, once it [forwards](Self::relay_to) requests. Looks
+    /// at the primaries' locations at this interval.
+    pub fn of(relay: FakeCluster, nodes: usize, interval: Duration) -> Self {
+        let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
+        let (seen, asked) = (Arc::new(Mutex::new(seen)), Arc::default());
+        let looking = tokio::spawn(look(Client::new(), Arc::clone(&asked), Arc::clone(&seen), interval));
+        Self { relay, nodes, seen, asked, looking }
+    }
+
     /// Forwards all requests to these nodes.
     fn forward_to(&self, nodes: &[SocketAddr]) {
-        let (noted, forward) = (Arc::clone(&self.seen), Reaction::forward_to([nodes, nodes].concat()));
+        let count = nodes.len();
+        self.relay_to([nodes, nodes].concat(), move |request| (request.node < count).then_some(request.node));
+        *self.asked.lock().unwrap() = nodes.to_vec();
+    }
+
+    /// Forwards what arrives at each address of the relay to one of these servers. `chosen` returns the node that the
+    /// filter has chosen for a request, or `None` if the request is for the coordinator.
+    pub fn relay_to(
+        &self,
+        servers: Vec<SocketAddr>,
+        chosen: impl Fn(&Recorded) -> Option<usize> + Send + Sync + 'static,
+    ) {
+        let (noted, forward) = (Arc::clone(&self.seen), Reaction::forward_to(servers));
         let forward_query = forward.clone();
         self.relay.react_to_state_queries(move |request| Some(forward_query(request)));
         self.relay.react(move |request| {
-            noted.lock().unwrap().note(request);
+            noted.lock().unwrap().note(request, chosen(request));
             forward(request)
         });
+    }
+
+    /// Asks these nodes for the primaries' locations from now on.
+    pub fn ask(&self, nodes: Vec<SocketAddr>) {
+        *self.asked.lock().unwrap() = nodes;
     }
 
     /// Takes all nodes down, and brings up as many nodes of another cluster at the same addresses.
@@ -96,7 +119,8 @@ impl Witness {
         self.looking.abort();
         self.forward_to(nodes);
         self.seen.lock().unwrap().owners = Owners::default();
-        self.looking = tokio::spawn(look(Client::new(), nodes[0], Arc::clone(&self.seen)));
+        self.looking =
+            tokio::spawn(look(Client::new(), Arc::clone(&self.asked), Arc::clone(&self.seen), BETWEEN_LOOKS));
         for node in 0..self.nodes {
             self.bring_up(node).await?;
         }
@@ -111,6 +135,11 @@ impl Witness {
     /// Returns the coordinator's addresses for Envoy.
     pub fn coordinators(&self) -> Vec<SocketAddr> {
         self.relay.addresses().skip(self.nodes).collect()
+    }
+
+    /// Returns the relay, whose addresses can be closed and opened.
+    pub fn relay(&mut self) -> &mut FakeCluster {
+        &mut self.relay
     }
 
     /// Makes a node unreachable.
@@ -134,8 +163,22 @@ impl Witness {
 
     /// Returns the time of the last move of a primary, if any moved since then and none for a while.
     pub fn moved(&self, then: Instant) -> Option<Instant> {
+        self.stable_since().filter(|changed| *changed > then)
+    }
+
+    /// Returns the time of the last move of a primary, if none has moved for a while.
+    pub fn stable_since(&self) -> Option<Instant> {
         let changed = self.seen.lock().unwrap().changed;
-        (changed > then && changed.elapsed() > STABLE).then_some(changed)
+        (changed.elapsed() > STABLE).then_some(changed)
+    }
+
+    /// Waits until all operations on an index go straight to their primaries.
+    pub async fn wait_routed(&self, index: &str) -> Result<()> {
+        wait::until(LIMIT, "all operations go straight to their primaries", async || {
+            let (all, wrong) = self.since(index, Instant::now() - Duration::from_secs(1));
+            Ok((all > 0 && wrong == 0).then_some(()))
+        })
+        .await
     }
 
     /// Returns how long a load's operations were misrouted after a change at this time, or an error if that was longer
@@ -175,7 +218,7 @@ impl Drop for Witness {
 }
 
 impl Seen {
-    fn note(&mut self, request: &Recorded) {
+    fn note(&mut self, request: &Recorded, chosen: Option<usize>) {
         // Ignore requests other than the writers' bulk requests.
         let Ok(operations) = request.operations() else { return };
         let Some(first) = operations.first() else { return };
@@ -186,7 +229,7 @@ impl Seen {
             // Without an id or a started primary, there is no right node.
             let Some(Some(owner)) = shard else { continue };
             sighting.operations += 1;
-            sighting.misrouted += u64::from(request.node != owner);
+            sighting.misrouted += u64::from(chosen != Some(owner));
         }
         self.sightings.push(sighting);
     }
@@ -199,20 +242,30 @@ impl Shards {
 }
 
 /// Polls the primaries' locations continuously.
-async fn look(client: Client, node: SocketAddr, seen: Arc<Mutex<Seen>>) {
+async fn look(client: Client, nodes: Arc<Mutex<Vec<SocketAddr>>>, seen: Arc<Mutex<Seen>>, interval: Duration) {
     loop {
-        if let Ok(owners) = Owners::ask(&client, node).await {
+        if let Some(owners) = Owners::ask_any(&client, &nodes).await {
             let mut seen = seen.lock().unwrap();
             if seen.owners != owners {
                 seen.owners = owners;
                 seen.changed = Instant::now();
             }
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(interval).await;
     }
 }
 
 impl Owners {
+    async fn ask_any(client: &Client, nodes: &Mutex<Vec<SocketAddr>>) -> Option<Self> {
+        let nodes = nodes.lock().unwrap().clone();
+        for node in nodes {
+            if let Ok(owners) = Self::ask(client, node).await {
+                return Some(owners);
+            }
+        }
+        None
+    }
+
     async fn ask(client: &Client, node: SocketAddr) -> Result<Self> {
         const STATE: &str = "/_cluster/state/nodes,routing_table,metadata?local=true&filter_path=nodes.*.name,\
             metadata.indices.*.routing_num_shards,metadata.indices.*.settings.index.version.created,\

@@ -1,0 +1,334 @@
+//! A cluster that grows and shrinks, and whose nodes are replaced, moved and restarted, behind one Envoy cluster with
+//! all nodes. Envoy learns them by EDS or STRICT_DNS. Nothing in Envoy's configuration or the filter's changes.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use bulk_reshuffle_e2e::envoy_config::discover_hosts;
+use bulk_reshuffle_e2e::load::Load;
+use bulk_reshuffle_e2e::{HostFile, NameServer, check_filter, wait_for_state};
+use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::LIMIT;
+use crate::backend::Backend;
+use crate::fault_scene::{counted, query, writers_to};
+use crate::places::{PORT, Places};
+
+const REFRESH: Duration = Duration::from_secs(1);
+
+const WORKERS: u32 = 2;
+
+/// The number of addresses at which nodes are at one time or another.
+const PLACES: usize = 7;
+
+/// How many clients write through each Envoy, and how often each of them sends a request.
+const WRITERS: usize = 4;
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// The index with a primary on every node.
+const EVERY_NODE: &str = "every-node";
+
+/// Statuses of operations whose outcome is unknown because a node has ended: the connection to it broke, or its primary
+/// had to be asked again, which may find that a `create` was carried out.
+const INTERRUPTED: &[u16] = &[500, 503, 409];
+
+/// An own cluster, and two Envoys in front of it that learn of its nodes in different ways.
+struct Scene {
+    backend: Backend,
+    places: Places,
+    /// The place of each node that Envoy may know.
+    homes: BTreeMap<usize, usize>,
+    next_place: usize,
+    file: HostFile,
+    dns: NameServer,
+    envoys: [Envoy; 2],
+    steps: usize,
+    _folder: TempDir,
+}
+
+impl Scene {
+    async fn start() -> Result<Self> {
+        let (mut places, folder) = (Places::reserve(PLACES).await?, tempfile::tempdir()?);
+        let hosts = (0..3).map(|place| places.address(place)).collect::<Result<Vec<_>>>()?;
+        let mut backend = Backend::own("elastic", |options| options.published = hosts.clone()).await?;
+        for (node, server) in backend.cluster()?.running_nodes().collect::<Vec<_>>() {
+            places.open(node, node, server).await?;
+        }
+        let file = HostFile::create(folder.path(), "es", &hosts)?;
+        let dns = NameServer::start(PORT, &hosts).await?;
+        let (eds, strict_dns) = tokio::try_join!(
+            start_envoy("eds", &folder, &hosts, file.fields()),
+            start_envoy("dns", &folder, &hosts, dns.fields("es", "nodes.test")),
+        )?;
+        let homes = (0..3).map(|node| (node, node)).collect();
+        let scene = Self {
+            backend,
+            places,
+            homes,
+            next_place: 3,
+            file,
+            dns,
+            envoys: [eds, strict_dns],
+            steps: 0,
+            _folder: folder,
+        };
+        // Primaries move to new nodes, not only replicas.
+        scene.backend.set(json!({"cluster.routing.allocation.balance.prefer_primary": true})).await?;
+        Ok(scene)
+    }
+
+    /// Makes a change while clients write. Verifies every answer, and that operations then go straight to their
+    /// primaries. Operations may fail only with these statuses.
+    async fn step(
+        &mut self,
+        what: &str,
+        statuses: &[u16],
+        change: impl AsyncFnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        self.steps += 1;
+        let index = format!("step-{}", self.steps);
+        let load = self.load(&index, json!({"number_of_replicas": 1})).await?;
+
+        let (redirected, begun) = (self.redirected().await?, Instant::now());
+        change(self).await.with_context(|| what.to_owned())?;
+        let changed = begun.elapsed();
+        let moved = self.wait_settled(begun).await?;
+        let last = self.places.witness.misrouted_after(&load, moved, REFRESH, async || self.query().await).await?;
+
+        let (all, wrong) = self.places.witness.since(&index, begun);
+        let (later, late) = self.places.witness.since(&index, moved + 2 * REFRESH);
+        let share = 100.0 * (later - late) as f64 / later as f64;
+        let redirected = self.redirected().await? - redirected;
+        let every_node = self.load_every_node().await?;
+        let tallies = self.backend.verify(&format!("elasticity, {what}"), vec![load, every_node]).await?;
+        println!(
+            "elasticity, {what}: {:.1} s; {wrong} of {all} operations were misrouted, until {last:.1?} after the last \
+             primary had moved; then {share:.2} % went to their primaries; {redirected} batches were redirected",
+            changed.as_secs_f64()
+        );
+        self.backend.delete(&format!("/{index},{EVERY_NODE}")).await?;
+        self.places.forget();
+        ensure!(share > 99.0, "{late} of {later} operations were misrouted later");
+        tallies[1].check(&[])?;
+        match statuses {
+            [] => tallies[0].check(&[]),
+            _ if tallies[0].broken.get() > 0 => bail!("{:?}", tallies[0]),
+            _ => tallies[0].expect_only(statuses),
+        }
+    }
+
+    /// Makes an index with these settings. Starts clients that write to it through all Envoys, and waits until all
+    /// operations go straight to their primaries.
+    async fn load(&self, index: &str, settings: Value) -> Result<Load> {
+        self.backend.make_index(index, &settings).await?;
+        self.backend.wait_green().await?;
+        let writers = self.envoys.iter().flat_map(|envoy| writers_to(envoy, index, "").take(WRITERS));
+        let load = Load::start(index, writers.map(|writer| writer.every(PERIOD)));
+        self.places.witness.wait_routed(index).await?;
+        Ok(load)
+    }
+
+    /// Does the same with an index that has a primary on every node.
+    async fn load_every_node(&self) -> Result<Load> {
+        let settings = json!({
+            "number_of_shards": self.backend.nodes.len(),
+            "routing.allocation.total_shards_per_node": 1,
+        });
+        self.load(EVERY_NODE, settings).await
+    }
+
+    /// Returns how many batches other nodes got than those that they named.
+    async fn redirected(&self) -> Result<u64> {
+        let mut sum = 0;
+        for envoy in &self.envoys {
+            sum += counted(envoy, "batches_redirected_total").await?;
+        }
+        Ok(sum)
+    }
+
+    /// Sends a query through each Envoy.
+    async fn query(&self) {
+        for envoy in &self.envoys {
+            query(&self.backend.client, envoy).await;
+        }
+    }
+
+    /// Waits until no shard moves. Returns the time of the last move of a primary since the change began.
+    async fn wait_settled(&self, begun: Instant) -> Result<Instant> {
+        let moved = wait::until(LIMIT, "no shard moves", async || {
+            let health = self.backend.get("/_cluster/health").await?;
+            let moving = ["relocating_shards", "initializing_shards", "unassigned_shards"];
+            let is_moving = moving.iter().any(|kind| health[kind] != 0);
+            Ok(if is_moving { None } else { self.places.witness.stable_since() })
+        });
+        Ok(moved.await?.max(begun))
+    }
+
+    /// Tells Envoy about these nodes only.
+    async fn announce(&self) -> Result<()> {
+        let places = self.homes.values().map(|place| self.places.address(*place));
+        let hosts = places.collect::<Result<Vec<SocketAddr>>>()?;
+        self.file.set(&hosts)?;
+        self.dns.set(&hosts)?;
+        for envoy in &self.envoys {
+            wait::until(LIMIT, "Envoy knows the hosts", async || {
+                let known = envoy.counter("cluster.es.membership_total").await?;
+                Ok((known == hosts.len() as u64).then_some(()))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Adds a node.
+    async fn add(&mut self) -> Result<usize> {
+        let (place, published) = self.take_place()?;
+        let cluster = self.backend.cluster()?;
+        let node = cluster.add(published).await?;
+        self.arrive(node, place).await?;
+        Ok(node)
+    }
+
+    fn take_place(&mut self) -> Result<(usize, SocketAddr)> {
+        let place = self.next_place;
+        self.next_place += 1;
+        Ok((place, self.places.address(place)?))
+    }
+
+    /// Announces a node that has joined.
+    async fn arrive(&mut self, node: usize, place: usize) -> Result<()> {
+        let server = self.backend.cluster()?.http_addr(node)?;
+        self.backend.find_nodes()?;
+        self.places.open(place, node, server).await?;
+        self.homes.insert(node, place);
+        self.announce().await
+    }
+
+    /// Moves all shards off these nodes.
+    async fn drain(&self, nodes: &[usize]) -> Result<()> {
+        let names = names(nodes);
+        self.backend.set(json!({"cluster.routing.allocation.exclude._name": names.join(",")})).await?;
+        wait::until(LIMIT, "the nodes have no shards", async || {
+            let shards = self.backend.get("/_cat/shards?format=json").await?;
+            let shards = shards.as_array().context("no shards")?;
+            let is_on =
+                |shard: &Value| names.iter().any(|name| shard["node"].as_str().is_some_and(|node| node.contains(name)));
+            Ok((!shards.iter().any(is_on)).then_some(()))
+        })
+        .await
+    }
+
+    /// Removes drained nodes.
+    async fn remove(&mut self, nodes: &[usize]) -> Result<()> {
+        let exclusions = format!("/_cluster/voting_config_exclusions?node_names={}", names(nodes).join(","));
+        // The answer is empty.
+        self.backend.client.post_json(&self.backend.direct(0, &exclusions)?, &Value::Null).await?.ok()?;
+        for node in nodes {
+            self.leave(*node).await?;
+        }
+        self.backend.delete("/_cluster/voting_config_exclusions").await?;
+        self.backend.set(json!({"cluster.routing.allocation.exclude._name": null})).await
+    }
+
+    /// Stops a node after Envoy has learned that it goes, as Kubernetes does with a `preStop` that waits.
+    async fn leave(&mut self, node: usize) -> Result<()> {
+        let place = self.homes.remove(&node).context("no such node")?;
+        self.announce().await?;
+        self.places.wait_quiet(place).await?;
+        self.places.close(place).await?;
+        self.backend.cluster()?.shut_down(node).await?;
+        self.backend.find_nodes()
+    }
+
+    /// Starts a stopped node with the same name and data at another address.
+    async fn come_back_elsewhere(&mut self, node: usize) -> Result<()> {
+        let (place, published) = self.take_place()?;
+        self.backend.cluster()?.move_to(node, published).await?;
+        self.arrive(node, place).await
+    }
+
+    /// Restarts a node at its address, as the manual of Elasticsearch says. Envoy is not told.
+    async fn restart(&mut self, node: usize) -> Result<()> {
+        const ENABLE: &str = "cluster.routing.allocation.enable";
+        let place = *self.homes.get(&node).context("no such node")?;
+        self.backend.set(json!({ENABLE: "primaries"})).await?;
+        self.backend.post("/_flush", json!({})).await?;
+        // A node closes its connections first when it shuts down.
+        self.places.close(place).await?;
+        self.backend.cluster()?.shut_down(node).await?;
+        self.backend.cluster()?.restart(node).await?;
+        let server = self.backend.cluster()?.http_addr(node)?;
+        self.places.open(place, node, server).await?;
+        self.backend.set(json!({ENABLE: null})).await?;
+        self.backend.wait_green().await
+    }
+
+    async fn stop(self) -> Result<()> {
+        for envoy in self.envoys {
+            check_filter(&envoy).await?;
+            envoy.stop().await?;
+        }
+        self.backend.end().await
+    }
+}
+
+async fn start_envoy(name: &str, folder: &TempDir, hosts: &[SocketAddr], fields: Value) -> Result<Envoy> {
+    let tools = Tools::find()?;
+    let config = Some(tools.root.join("envoy/one-cluster.yaml"));
+    let options = EnvoyOptions::new(folder.path()).cluster("es", hosts.iter().copied()).edit(move |config| {
+        discover_hosts(config, &fields);
+        Ok(())
+    });
+    let filter = FilterConfig::Merged(json!({"cluster_state": {"refresh": format!("{}s", REFRESH.as_secs())}}));
+    let options = EnvoyOptions { name: name.to_owned(), config, filter, concurrency: WORKERS, ..options };
+    let envoy = Envoy::start(&tools, options).await?;
+    wait_for_state(&envoy, WORKERS, LIMIT).await?;
+    Ok(envoy)
+}
+
+fn names(nodes: &[usize]) -> Vec<String> {
+    nodes.iter().map(|node| format!("es-{node}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_write_while_nodes_come_go_move_and_restart() -> Result<()> {
+    let mut scene = Scene::start().await?;
+    scene
+        .step("each of 3 nodes restarted", INTERRUPTED, async |scene| {
+            for node in 0..3 {
+                scene.restart(node).await?;
+            }
+            Ok(())
+        })
+        .await?;
+    scene
+        .step("a node moved to another address", INTERRUPTED, async |scene| {
+            scene.leave(0).await?;
+            scene.come_back_elsewhere(0).await
+        })
+        .await?;
+    scene
+        .step("from 3 to 5 nodes", &[], async |scene| {
+            scene.add().await?;
+            scene.add().await.map(|_| ())
+        })
+        .await?;
+    scene
+        .step("a node replaced by another", &[], async |scene| {
+            scene.add().await?;
+            scene.drain(&[1]).await?;
+            scene.remove(&[1]).await
+        })
+        .await?;
+    scene
+        .step("from 5 to 2 nodes", &[], async |scene| {
+            scene.drain(&[0, 2, 3]).await?;
+            scene.remove(&[0, 2, 3]).await
+        })
+        .await?;
+    scene.stop().await
+}
