@@ -29,9 +29,14 @@ impl Nodes {
 
     /// Creates an index of six primary shards without replicas, and replaces an existing index of that name.
     pub async fn make_index(&self, name: &str) -> Result<()> {
+        self.make_index_with(name, 0).await
+    }
+
+    /// Creates such an index with this number of replicas.
+    pub async fn make_index_with(&self, name: &str, replicas: u64) -> Result<()> {
         let url = self.url(&format!("/{name}"))?;
         self.client.delete(&url).await?;
-        let settings = json!({"number_of_shards": 6, "number_of_replicas": 0, "refresh_interval": -1});
+        let settings = json!({"number_of_shards": 6, "number_of_replicas": replicas, "refresh_interval": -1});
         let properties = json!({
             "n": {"type": "long"}, "text": {"type": "keyword", "index": false, "doc_values": false},
         });

@@ -42,6 +42,12 @@ impl Overlay {
         self
     }
 
+    /// Replaces the StatefulSet.
+    #[must_use]
+    pub fn of_set(self, set: &StatefulSet) -> Self {
+        Self { set: set.clone(), ..self }
+    }
+
     #[must_use]
     pub fn with_pods(mut self, change: impl FnOnce(&mut [Pod])) -> Self {
         change(&mut self.set.pods);

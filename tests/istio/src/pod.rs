@@ -105,6 +105,9 @@ impl Pod {
 /// The example's StatefulSet and Services, and the pods that Kubernetes' controllers create.
 #[derive(Debug, Clone)]
 pub struct StatefulSet {
+    name: String,
+    /// The labels of the pods' template.
+    labels: Map<String, Value>,
     services: Vec<Value>,
     /// The pods, in the order of their indices.
     pub pods: Vec<Pod>,
@@ -119,14 +122,22 @@ impl StatefulSet {
         let name = name_of(set).context("the StatefulSet has no name")?;
         let labels = set.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
         let labels = labels.context("the StatefulSet's pods have no labels")?;
-        let pod = |(index, host): (usize, &Ipv4Addr)| Pod::of_stateful_set(NAMESPACE, name, index, labels, *host);
         let mut services: Vec<Value> = example.all("Service").cloned().collect();
         for spec in services.iter_mut().filter_map(|service| service.get_mut("spec")) {
             if spec.get("clusterIP").is_none() {
                 set_field(spec, "clusterIP", &json!("10.96.0.1"));
             }
         }
-        Ok(Self { services, pods: hosts.iter().enumerate().map(pod).collect() })
+        let mut set = Self { name: name.to_owned(), labels: labels.clone(), services, pods: Vec::new() };
+        for host in hosts {
+            set.pods.push(set.next(*host));
+        }
+        Ok(set)
+    }
+
+    /// Returns the pod that the controller creates next, with an address.
+    pub fn next(&self, address: Ipv4Addr) -> Pod {
+        Pod::of_stateful_set(NAMESPACE, &self.name, self.pods.len(), &self.labels, address)
     }
 
     /// Returns the pods, Services and EndpointSlices.

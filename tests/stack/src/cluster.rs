@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 use crate::client::Client;
@@ -199,6 +199,41 @@ impl Cluster {
         self.nodes.push(Node::prepare(index, http, port::free()?, &self.workspace, &self.options)?);
         self.join_at(index, published).await?;
         Ok(index)
+    }
+
+    /// Moves all shards off these nodes and takes their votes. They can then be stopped without an effect on clients.
+    pub async fn drain(&self, nodes: &[usize]) -> Result<()> {
+        let names = nodes.iter().map(|node| self.node_name(*node)).collect::<Result<Vec<_>>>()?;
+        self.exclude(&json!(names.join(","))).await?;
+        wait::until(START_LIMIT, "the nodes have no shards", async || {
+            let shards = self.client.get_json(&self.url("/_cat/shards?format=json")?).await?;
+            let shards = shards.as_array().context("no shards")?;
+            // The place of a shard that moves is `FROM -> IP ID TO`.
+            let is_on =
+                |shard: &Value| names.iter().any(|name| shard["node"].as_str().is_some_and(|node| node.contains(name)));
+            Ok((!shards.iter().any(is_on)).then_some(()))
+        })
+        .await?;
+        let votes = format!("/_cluster/voting_config_exclusions?node_names={}", names.join(","));
+        self.client.post_json(&self.url(&votes)?, &Value::Null).await?.ok().map(|_| ())
+    }
+
+    /// Lets other nodes have the names of drained ones, which must have been stopped.
+    pub async fn forget_drained(&self) -> Result<()> {
+        self.client.delete(&self.url("/_cluster/voting_config_exclusions")?).await?.ok()?;
+        self.exclude(&Value::Null).await
+    }
+
+    /// Keeps shards off nodes with these names.
+    async fn exclude(&self, names: &Value) -> Result<()> {
+        let settings = json!({"transient": {"cluster.routing.allocation.exclude._name": names}});
+        self.client.put_json(&self.url("/_cluster/settings")?, &settings).await?.ok().map(|_| ())
+    }
+
+    /// Returns the URL of a path (`/…`) at the first node that runs.
+    fn url(&self, path: &str) -> Result<String> {
+        let (node, _) = self.running().next().context("no node runs")?;
+        Ok(format!("http://{}{path}", node.http))
     }
 
     /// Stops a node (SIGTERM), and returns when its process has ended.

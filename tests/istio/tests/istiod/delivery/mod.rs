@@ -1,5 +1,6 @@
 //! Tests with traffic: istiod delivers the manifests to a real Envoy in front of a real three-node cluster.
 
+mod elasticity;
 mod ends;
 mod failures;
 mod mistakes;
@@ -19,14 +20,19 @@ type Mesh<'a> = bulk_reshuffle_istio::Mesh<'a, Discovery>;
 /// Overlays of both kinds of proxy and of two ways to deliver the filter.
 const DIFFERENT: [&str; 2] = ["gateway-envoyfilter", "sidecar-wasmplugin"];
 
-/// Runs three tests side by side, because most of them wait half of the time: one that shares a mesh, and two that need
-/// their own.
+/// Runs four tests side by side, because most of them wait half of the time: one that shares a mesh, two that need their
+/// own, and one that also needs a cluster of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn manifests_that_istiod_delivers_handle_traffic() -> Result<()> {
     let report = Report::wanted();
     let site = Site::start(Network::find()?, async |_, _| Ok(())).await?;
     println!("the cluster started in {}", report.elapsed());
-    tokio::try_join!(with_shared_meshes(&site, &report), starts(&site, &report), ends(&site, &report))?;
+    tokio::try_join!(
+        with_shared_meshes(&site, &report),
+        starts(&site, &report),
+        ends(&site, &report),
+        elasticity(&site, &report),
+    )?;
     println!("\n{report}");
     report.result()
 }
@@ -80,6 +86,13 @@ async fn ends(site: &Site, report: &Report) -> Result<()> {
             report.add(name, "istiod is away", ends::istiod(site, overlay)).await;
         }
     }
+    Ok(())
+}
+
+async fn elasticity(site: &Site, report: &Report) -> Result<()> {
+    let name = "gateway-envoyfilter";
+    let overlay = &Mesh::shipped(site, name)?;
+    report.add(name, "nodes come, go and move", elasticity::changes(site, overlay)).await;
     Ok(())
 }
 

@@ -68,11 +68,11 @@ pub async fn wait_pods(mesh: &Mesh<'_>, pods: &[Pod]) -> Result<()> {
 }
 
 /// Waits until every worker sends each node's share to that node.
-pub async fn wait_direct(mesh: &Mesh<'_>, index: &str) -> Result<()> {
+pub async fn wait_direct<T: Traffic>(mesh: &T, index: &str) -> Result<()> {
     let wide: String = (0..60).map(|number| lines::delete(index, &number.to_string())).collect();
     mesh.wait_until("each node gets its share", async || {
         let before = mesh.counted(ELSEWHERE).await?;
-        for _ in 0..Mesh::CONNECTIONS {
+        for _ in 0..T::CONNECTIONS {
             mesh.bulk(&Client::new(), wide.clone()).await?;
         }
         Ok((mesh.counted(ELSEWHERE).await? == before).then_some(()))
