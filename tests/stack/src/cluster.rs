@@ -1,6 +1,7 @@
 //! A cluster of search nodes, each in a separate process.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -193,12 +194,16 @@ impl Cluster {
         self.wait_joined().await
     }
 
-    /// Adds a node, which publishes this HTTP address. Returns its number when it has joined.
-    pub async fn add(&mut self, published: SocketAddr) -> Result<usize> {
-        let (index, http) = (self.len(), port::loopback(port::free()?));
-        self.nodes.push(Node::prepare(index, http, port::free()?, &self.workspace, &self.options)?);
-        self.join_at(index, published).await?;
-        Ok(index)
+    /// Adds a node for each of these HTTP addresses, which it publishes. Returns their numbers when they have joined.
+    pub async fn add(&mut self, published: &[SocketAddr]) -> Result<Range<usize>> {
+        let first = self.len();
+        for address in published {
+            let (index, http) = (self.len(), port::loopback(port::free()?));
+            self.nodes.push(Node::prepare(index, http, port::free()?, &self.workspace, &self.options)?);
+            self.start_at(index, *address)?;
+        }
+        self.wait_joined().await?;
+        Ok(first..self.len())
     }
 
     /// Moves all shards off these nodes and takes their votes. They can then be stopped without an effect on clients.
@@ -215,7 +220,7 @@ impl Cluster {
         })
         .await?;
         let votes = format!("/_cluster/voting_config_exclusions?node_names={}", names.join(","));
-        self.client.post_json(&self.url(&votes)?, &Value::Null).await?.ok().map(|_| ())
+        self.client.post_json(&self.url(&votes)?, &json!({})).await?.ok().map(|_| ())
     }
 
     /// Lets other nodes have the names of drained ones, which must have been stopped.
@@ -249,17 +254,18 @@ impl Cluster {
         let node = self.node_mut(index)?;
         node.http = port::loopback(port::free()?);
         node.transport_port = port::free()?;
-        self.join_at(index, published).await
+        self.start_at(index, published)?;
+        self.wait_joined().await
     }
 
-    async fn join_at(&mut self, index: usize, published: SocketAddr) -> Result<()> {
+    /// Starts a node that joins those that run.
+    fn start_at(&mut self, index: usize, published: SocketAddr) -> Result<()> {
         let seeds: Vec<u16> = self.running().map(|(node, _)| node.transport_port).collect();
         let Self { nodes, options, workspace, .. } = self;
         let node = nodes.get_mut(index).context("no such node")?;
         node.publish(Some(published));
         node.configure(&seeds, &[], options)?;
-        node.start(workspace, options)?;
-        self.wait_joined().await
+        node.start(workspace, options)
     }
 
     /// Pauses a node's process (SIGSTOP): its connections stay open, but it does not answer.

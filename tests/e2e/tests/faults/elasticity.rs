@@ -184,13 +184,15 @@ impl Scene {
         Ok(())
     }
 
-    /// Adds a node.
-    async fn add(&mut self) -> Result<usize> {
-        let (place, published) = self.take_place()?;
-        let cluster = self.backend.cluster()?;
-        let node = cluster.add(published).await?;
-        self.arrive(node, place).await?;
-        Ok(node)
+    /// Adds this many nodes.
+    async fn add(&mut self, count: usize) -> Result<()> {
+        let places = (0..count).map(|_| self.take_place()).collect::<Result<Vec<_>>>()?;
+        let published: Vec<_> = places.iter().map(|(_, address)| *address).collect();
+        let nodes = self.backend.cluster()?.add(&published).await?;
+        for (node, (place, _)) in nodes.zip(places) {
+            self.arrive(node, place).await?;
+        }
+        Ok(())
     }
 
     fn take_place(&mut self) -> Result<(usize, SocketAddr)> {
@@ -290,15 +292,10 @@ async fn clients_write_while_nodes_come_go_move_and_restart() -> Result<()> {
             scene.come_back_elsewhere(0).await
         })
         .await?;
-    scene
-        .step("from 3 to 5 nodes", &[], async |scene| {
-            scene.add().await?;
-            scene.add().await.map(|_| ())
-        })
-        .await?;
+    scene.step("from 3 to 5 nodes", &[], async |scene| scene.add(2).await).await?;
     scene
         .step("a node replaced by another", &[], async |scene| {
-            scene.add().await?;
+            scene.add(1).await?;
             scene.remove(&[1]).await
         })
         .await?;

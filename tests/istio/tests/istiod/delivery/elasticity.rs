@@ -44,15 +44,10 @@ impl Traffic for Elastic<'_> {
 pub async fn changes(site: &Site, overlay: &Overlay) -> Result<String> {
     let mut elastic = Elastic::start(site, overlay).await?;
     elastic.step("a pod moved", INTERRUPTED, async |it| it.relocate(1).await).await?;
-    elastic
-        .step("from 3 to 5 nodes", &[], async |it| {
-            it.add().await?;
-            it.add().await
-        })
-        .await?;
+    elastic.step("from 3 to 5 nodes", &[], async |it| it.add(2).await).await?;
     elastic
         .step("a node replaced", &[], async |it| {
-            it.add().await?;
+            it.add(1).await?;
             it.remove(&[1]).await
         })
         .await?;
@@ -115,13 +110,17 @@ impl<'a> Elastic<'a> {
         Ok(format!("{}; {verified} documents verified", self.proven.join("; ")))
     }
 
-    /// Adds a node, whose pod is then ready.
-    async fn add(&mut self) -> Result<()> {
-        let pod = self.set.next(self.mesh.site.network.address()?);
-        let published = (pod.address, Nodes::PORT).into();
-        let node = self.nodes.cluster.add(published).await?;
-        self.set.pods.push(pod);
-        self.forward(published, node).await?;
+    /// Adds this many nodes, whose pods are then ready.
+    async fn add(&mut self, count: usize) -> Result<()> {
+        let first = self.set.pods.len();
+        for _ in 0..count {
+            self.set.pods.push(self.set.next(self.mesh.site.network.address()?));
+        }
+        let published: Vec<SocketAddr> =
+            self.set.pods[first..].iter().map(|pod| (pod.address, Nodes::PORT).into()).collect();
+        for (node, address) in self.nodes.cluster.add(&published).await?.zip(published) {
+            self.forward(address, node).await?;
+        }
         self.announce().await
     }
 
