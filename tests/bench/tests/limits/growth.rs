@@ -46,12 +46,12 @@ fn allocations_do_not_grow() {
 
 /// The filter takes the header that names the host off the answer.
 #[test]
-fn a_batch_and_its_answer_allocate_at_most_8_times_more_in_one_envoy_cluster() {
+fn a_batch_and_its_answer_allocate_at_most_9_times_more_in_one_envoy_cluster() {
     for load in ["the same 10,000 requests of 1 document", "the same 10 requests of 1,000 documents"] {
         let [(_, own), (routine, shared)] =
             ["nodes", "nodes in one Envoy cluster"].map(|way| measured(&case(&format!("{way}; {load}"), "300")));
         let more = (shared - own) as f64 / routine.batches() as f64;
-        assert!((1.0..=8.0).contains(&more), "{load}: {more}");
+        assert!((1.0..=9.0).contains(&more), "{load}: {more}");
     }
 }
 
