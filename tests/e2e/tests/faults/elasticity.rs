@@ -113,6 +113,9 @@ impl Scene {
         self.backend.delete(&format!("/{index},{EVERY_NODE}")).await?;
         self.places.forget();
         ensure!(share > 99.0, "{late} of {later} operations were misrouted later");
+        if !tallies[0].failed().is_empty() {
+            println!("elasticity, {what}: {:?}", tallies[0]);
+        }
         tallies[1].check(&[])?;
         match statuses {
             [] => tallies[0].check(&[]),
