@@ -28,7 +28,7 @@ enum Owner {
     /// All tests: others use it at the same time.
     All,
     /// This test, until it gives the cluster back.
-    Borrower(LentCluster),
+    Borrower(Box<LentCluster>),
     /// This test alone.
     Test(Box<Cluster>),
 }
@@ -50,7 +50,7 @@ impl Backend {
     /// Returns the cluster that one test at a time uses.
     pub async fn lent() -> Result<Self> {
         let cluster = CLUSTERS.lend("lent", Distribution::default(), Profile::Large, &json!({})).await?;
-        Ok(Self::of(cluster.nodes(), Owner::Borrower(cluster), Some(Turn::begin())))
+        Ok(Self::of(cluster.nodes(), Owner::Borrower(Box::new(cluster)), Some(Turn::begin())))
     }
 
     /// Starts a cluster for a test that adds and removes nodes. The folder has this name.
