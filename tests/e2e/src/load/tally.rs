@@ -74,8 +74,8 @@ impl Tally {
         }
     }
 
-    /// Returns an error if a connection broke, an operation had been carried out before, or operations failed with any other status
-    /// than these.
+    /// Returns an error if a connection broke, an operation had been carried out before, or operations failed with any
+    /// other status than these.
     pub fn check(&self, statuses: &[u16]) -> Result<()> {
         ensure!(self.broken.get() == 0 && self.conflicts.get() == 0, "{self:?}");
         self.expect_only(statuses)

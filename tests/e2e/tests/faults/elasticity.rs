@@ -15,15 +15,15 @@ use tempfile::TempDir;
 
 use crate::LIMIT;
 use crate::backend::Backend;
+use crate::endpoints::{Endpoints, PORT};
 use crate::fault_scene::{counted, query, writers_to};
-use crate::places::{PORT, Places};
 
 const REFRESH: Duration = Duration::from_secs(1);
 
 const WORKERS: u32 = 2;
 
 /// The number of addresses at which nodes are at one time or another.
-const PLACES: usize = 7;
+const ENDPOINTS: usize = 7;
 
 /// How many clients write through each Envoy, and how often each of them sends a request.
 const WRITERS: usize = 4;
@@ -39,10 +39,10 @@ const INTERRUPTED: &[u16] = &[500, 503, 409];
 /// An own cluster, and two Envoys in front of it that learn of its nodes in different ways.
 struct Scene {
     backend: Backend,
-    places: Places,
-    /// The place of each node that Envoy may know.
-    homes: BTreeMap<usize, usize>,
-    next_place: usize,
+    endpoints: Endpoints,
+    /// The endpoint of each node that Envoy may know.
+    announced: BTreeMap<usize, usize>,
+    next_endpoint: usize,
     file: HostFile,
     dns: NameServer,
     envoys: [Envoy; 2],
@@ -52,11 +52,11 @@ struct Scene {
 
 impl Scene {
     async fn start() -> Result<Self> {
-        let (mut places, folder) = (Places::reserve(PLACES).await?, tempfile::tempdir()?);
-        let hosts = (0..3).map(|place| places.address(place)).collect::<Result<Vec<_>>>()?;
+        let (mut endpoints, folder) = (Endpoints::reserve(ENDPOINTS).await?, tempfile::tempdir()?);
+        let hosts = (0..3).map(|endpoint| endpoints.address(endpoint)).collect::<Result<Vec<_>>>()?;
         let mut backend = Backend::own("elastic", |options| options.published = hosts.clone()).await?;
         for (node, server) in backend.cluster()?.running_nodes().collect::<Vec<_>>() {
-            places.open(node, node, server).await?;
+            endpoints.open(node, node, server).await?;
         }
         let file = HostFile::create(folder.path(), "es", &hosts)?;
         let dns = NameServer::start(PORT, &hosts).await?;
@@ -64,12 +64,12 @@ impl Scene {
             start_envoy("eds", &folder, &hosts, file.fields()),
             start_envoy("dns", &folder, &hosts, dns.fields("es", "nodes.test")),
         )?;
-        let homes = (0..3).map(|node| (node, node)).collect();
+        let announced = (0..3).map(|node| (node, node)).collect();
         let scene = Self {
             backend,
-            places,
-            homes,
-            next_place: 3,
+            endpoints,
+            announced,
+            next_endpoint: 3,
             file,
             dns,
             envoys: [eds, strict_dns],
@@ -97,10 +97,10 @@ impl Scene {
         change(self).await.with_context(|| what.to_owned())?;
         let changed = begun.elapsed();
         let moved = self.wait_settled(begun).await?;
-        let last = self.places.witness.misrouted_after(&load, moved, REFRESH, async || self.query().await).await?;
+        let last = self.endpoints.witness.misrouted_after(&load, moved, REFRESH, async || self.query().await).await?;
 
-        let (all, wrong) = self.places.witness.since(&index, begun);
-        let (later, late) = self.places.witness.since(&index, moved + 2 * REFRESH);
+        let (all, wrong) = self.endpoints.witness.since(&index, begun);
+        let (later, late) = self.endpoints.witness.since(&index, moved + 2 * REFRESH);
         let share = 100.0 * (later - late) as f64 / later as f64;
         let redirected = self.redirected().await? - redirected;
         let every_node = self.load_every_node().await?;
@@ -111,7 +111,7 @@ impl Scene {
             changed.as_secs_f64()
         );
         self.backend.delete(&format!("/{index},{EVERY_NODE}")).await?;
-        self.places.forget();
+        self.endpoints.forget();
         ensure!(share > 99.0, "{late} of {later} operations were misrouted later");
         if !tallies[0].failed().is_empty() {
             println!("elasticity, {what}: {:?}", tallies[0]);
@@ -131,7 +131,7 @@ impl Scene {
         self.backend.wait_green().await?;
         let writers = self.envoys.iter().flat_map(|envoy| writers_to(envoy, index, "").take(WRITERS));
         let load = Load::start(index, writers.map(|writer| writer.every(PERIOD)));
-        self.places.witness.wait_routed(index).await?;
+        self.endpoints.witness.wait_routed(index).await?;
         Ok(load)
     }
 
@@ -166,15 +166,15 @@ impl Scene {
             let health = self.backend.get("/_cluster/health").await?;
             let moving = ["relocating_shards", "initializing_shards", "unassigned_shards"];
             let is_moving = moving.iter().any(|kind| health[kind] != 0);
-            Ok(if is_moving { None } else { self.places.witness.stable_since() })
+            Ok(if is_moving { None } else { self.endpoints.witness.stable_since() })
         });
         Ok(moved.await?.max(begun))
     }
 
     /// Tells Envoy about these nodes only.
     async fn announce(&self) -> Result<()> {
-        let places = self.homes.values().map(|place| self.places.address(*place));
-        let hosts = places.collect::<Result<Vec<SocketAddr>>>()?;
+        let endpoints = self.announced.values().map(|endpoint| self.endpoints.address(*endpoint));
+        let hosts = endpoints.collect::<Result<Vec<SocketAddr>>>()?;
         self.file.set(&hosts)?;
         self.dns.set(&hosts)?;
         for envoy in &self.envoys {
@@ -189,27 +189,27 @@ impl Scene {
 
     /// Adds this many nodes.
     async fn add(&mut self, count: usize) -> Result<()> {
-        let places = (0..count).map(|_| self.take_place()).collect::<Result<Vec<_>>>()?;
-        let published: Vec<_> = places.iter().map(|(_, address)| *address).collect();
+        let endpoints = (0..count).map(|_| self.take_endpoint()).collect::<Result<Vec<_>>>()?;
+        let published: Vec<_> = endpoints.iter().map(|(_, address)| *address).collect();
         let nodes = self.backend.cluster()?.add(&published).await?;
-        for (node, (place, _)) in nodes.zip(places) {
-            self.arrive(node, place).await?;
+        for (node, (endpoint, _)) in nodes.zip(endpoints) {
+            self.arrive(node, endpoint).await?;
         }
         Ok(())
     }
 
-    fn take_place(&mut self) -> Result<(usize, SocketAddr)> {
-        let place = self.next_place;
-        self.next_place += 1;
-        Ok((place, self.places.address(place)?))
+    fn take_endpoint(&mut self) -> Result<(usize, SocketAddr)> {
+        let endpoint = self.next_endpoint;
+        self.next_endpoint += 1;
+        Ok((endpoint, self.endpoints.address(endpoint)?))
     }
 
     /// Announces a node that has joined.
-    async fn arrive(&mut self, node: usize, place: usize) -> Result<()> {
+    async fn arrive(&mut self, node: usize, endpoint: usize) -> Result<()> {
         let server = self.backend.cluster()?.http_addr(node)?;
         self.backend.find_nodes()?;
-        self.places.open(place, node, server).await?;
-        self.homes.insert(node, place);
+        self.endpoints.open(endpoint, node, server).await?;
+        self.announced.insert(node, endpoint);
         self.announce().await
     }
 
@@ -224,33 +224,33 @@ impl Scene {
 
     /// Stops a node after Envoy has learned that it goes, as Kubernetes does with a `preStop` that waits.
     async fn leave(&mut self, node: usize) -> Result<()> {
-        let place = self.homes.remove(&node).context("no such node")?;
+        let endpoint = self.announced.remove(&node).context("no such node")?;
         self.announce().await?;
-        self.places.wait_quiet(place).await?;
-        self.places.close(place).await?;
+        self.endpoints.wait_quiet(endpoint).await?;
+        self.endpoints.close(endpoint).await?;
         self.backend.cluster()?.shut_down(node).await?;
         self.backend.find_nodes()
     }
 
     /// Starts a stopped node with the same name and data at another address.
     async fn come_back_elsewhere(&mut self, node: usize) -> Result<()> {
-        let (place, published) = self.take_place()?;
+        let (endpoint, published) = self.take_endpoint()?;
         self.backend.cluster()?.move_to(node, published).await?;
-        self.arrive(node, place).await
+        self.arrive(node, endpoint).await
     }
 
     /// Restarts a node at its address, as the manual of Elasticsearch says. Envoy is not told.
     async fn restart(&mut self, node: usize) -> Result<()> {
         const ENABLE: &str = "cluster.routing.allocation.enable";
-        let place = *self.homes.get(&node).context("no such node")?;
+        let endpoint = *self.announced.get(&node).context("no such node")?;
         self.backend.set(json!({ENABLE: "primaries"})).await?;
         self.backend.post("/_flush", json!({})).await?;
         // A node closes its connections first when it shuts down.
-        self.places.close(place).await?;
+        self.endpoints.close(endpoint).await?;
         self.backend.cluster()?.shut_down(node).await?;
         self.backend.cluster()?.restart(node).await?;
         let server = self.backend.cluster()?.http_addr(node)?;
-        self.places.open(place, node, server).await?;
+        self.endpoints.open(endpoint, node, server).await?;
         self.backend.set(json!({ENABLE: null})).await?;
         self.backend.wait_green().await
     }

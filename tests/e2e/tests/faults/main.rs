@@ -16,11 +16,11 @@
 mod backend;
 mod cutter;
 mod elasticity;
+mod endpoints;
 mod fault_scene;
 mod fleet;
 mod freshness;
 mod oversized_answer;
-mod places;
 mod pods;
 mod relocation;
 mod replicas;
