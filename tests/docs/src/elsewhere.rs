@@ -32,7 +32,7 @@ const IN_KUBERNETES: Test = Test(
     "manifests_that_kubectl_applies_handle_traffic",
     "test-kubernetes",
 );
-const OTHER_NAMES: Test = Test("tests/istio/tests/istiod/delivery/mistakes.rs", "other_names", "test-istio");
+const OTHER_ADDRESSES: Test = Test("tests/istio/tests/istiod/delivery/mistakes.rs", "other_addresses", "test-istio");
 const TLS: Test = Test("tests/istio/tests/istiod/delivery/mistakes.rs", "tls", "test-istio");
 const LATER_FAULTS: Test = Test("tests/istio/tests/kubernetes/istio/failures.rs", "later", "test-kubernetes");
 const PUSHED: Test =
@@ -69,9 +69,9 @@ pub const ELSEWHERE: [Elsewhere; 23] = [
     on("istio/README.md", "in_pod() {", KUBERNETES, IN_KUBERNETES),
     on(
         "istio/README.md",
-        "kubectl -n search exec es-0 -c opensearch -- curl -s 'localhost:9200/_cat/nodes",
+        "kubectl -n search exec es-0 -c opensearch -- curl -s 'localhost:9200/_nodes/http",
         KUBERNETES,
-        OTHER_NAMES,
+        OTHER_ADDRESSES,
     ),
     on(
         "istio/README.md",
