@@ -27,7 +27,7 @@ const ENDPOINTS: usize = 7;
 
 /// How many clients write through each Envoy, and how often each of them sends a request.
 const WRITERS: usize = 4;
-const PERIOD: Duration = Duration::from_millis(200);
+const PERIOD: Duration = Duration::from_millis(500);
 
 /// The index with a primary on every node.
 const EVERY_NODE: &str = "every-node";

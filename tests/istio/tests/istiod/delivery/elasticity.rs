@@ -1,6 +1,7 @@
 //! A cluster whose nodes come, go and move while clients write. Only Kubernetes' pods change, not the manifests.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bulk_reshuffle_e2e::Wiretap;
@@ -13,7 +14,9 @@ use super::{Mesh, Site};
 /// The index that clients write to.
 const INDEX: &str = "elastic";
 
+/// How many clients write, and how often each of them sends a request.
 const WRITERS: u64 = 8;
+const PERIOD: Duration = Duration::from_millis(200);
 
 /// Statuses of operations whose outcome is unknown because their node has ended.
 const INTERRUPTED: &[u16] = &[500, 503, 409];
@@ -64,7 +67,7 @@ impl<'a> Elastic<'a> {
         let overlay = overlay.clone().of_set(&set);
         let mesh = Mesh::start(site, INDEX, &overlay).await?;
         let url = mesh.url(&format!("/{INDEX}/_bulk"));
-        let writer = |number| Writer::new(number, url.clone(), 1..=50, 200).asking_for(Mesh::SERVICE);
+        let writer = |number| Writer::new(number, url.clone(), 1..=50, 200).asking_for(Mesh::SERVICE).every(PERIOD);
         let load = Load::start(INDEX, (1..=WRITERS).map(writer));
         Ok(Self { mesh, overlay, nodes, set, relays: Vec::new(), load, proven: Vec::new() })
     }
