@@ -229,9 +229,26 @@ impl Cluster {
         self.exclude(&Value::Null).await
     }
 
+    /// Lets the cluster balance its shards, or forbids it and waits until no shard moves.
+    pub async fn rebalance(&self, is_allowed: bool) -> Result<()> {
+        let enable = if is_allowed { Value::Null } else { json!("none") };
+        self.set("cluster.routing.rebalance.enable", &enable).await?;
+        match is_allowed {
+            true => Ok(()),
+            false => {
+                self.wait_healthy(START_LIMIT, "wait_for_no_relocating_shards=true&timeout=1s", "no shard moves").await
+            }
+        }
+    }
+
     /// Keeps shards off nodes with these names.
     async fn exclude(&self, names: &Value) -> Result<()> {
-        let settings = json!({"transient": {"cluster.routing.allocation.exclude._name": names}});
+        self.set("cluster.routing.allocation.exclude._name", names).await
+    }
+
+    /// Changes a transient setting; `null` removes it.
+    async fn set(&self, setting: &str, to: &Value) -> Result<()> {
+        let settings = json!({"transient": {setting: to}});
         self.client.put_json(&self.url("/_cluster/settings")?, &settings).await?.ok().map(|_| ())
     }
 

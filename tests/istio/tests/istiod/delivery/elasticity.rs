@@ -92,11 +92,13 @@ impl<'a> Elastic<'a> {
         }
         let sent = self.load.tally.requests.get() - sent;
         let _paused = self.load.pause().await;
+        self.nodes.cluster.rebalance(false).await?;
         let index = &format!("{INDEX}-{}", self.proven.len());
         self.nodes.make_index(index).await?;
         self.wait_splitting(index).await?;
         wait_direct(self, index).await?;
         self.check_split(index).await?;
+        self.nodes.cluster.rebalance(true).await?;
         self.proven.push(format!("{what} during {sent} requests"));
         Ok(())
     }
