@@ -42,6 +42,9 @@ impl Discovery {
             // Only Istio's own build of Envoy has these two filters.
             .env("PILOT_ENABLE_METADATA_EXCHANGE", "false")
             .env("PILOT_ENABLE_ALPN_FILTER", "false")
+            // The resources of a reload arrive one by one. If istiod pushes between two of them, it can forget to remove
+            // the Envoy cluster of a service that goes. On a busy machine, its default of 100 ms is too short.
+            .env("PILOT_DEBOUNCE_AFTER", "500ms")
             .current_dir(run_dir);
         let process = start("istiod", command, run_dir)?;
         wait_answer(&process, "istiod is ready", &format!("http://{control}/debug/syncz")).await?;

@@ -82,7 +82,7 @@ pub async fn wait_direct<T: Traffic>(mesh: &T, index: &str) -> Result<()> {
 
 /// Waits until an Envoy cluster has exactly these endpoints.
 pub async fn wait_endpoints(mesh: &Mesh<'_>, upstream: &str, addresses: &[SocketAddr]) -> Result<()> {
-    mesh.wait_until("the upstream follows its pod", async || {
+    mesh.wait_until(&format!("{upstream} has exactly {addresses:?}"), async || {
         let clusters = mesh.proxy.admin_text("/clusters").await?;
         let healths = clusters.lines().filter_map(|line| line.strip_prefix(&format!("{upstream}::")));
         let endpoints = healths.filter_map(|line| line.split_once("::health_flags")?.0.parse().ok());
