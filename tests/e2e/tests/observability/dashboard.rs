@@ -107,6 +107,22 @@ fn every_panel_has_a_title_a_description_and_a_unit() {
     assert!(dashboard.panels().count() > 30);
 }
 
+/// Checks that an operator finds every metric of the filter's table of metrics in the dashboard.
+#[test]
+fn every_metric_has_a_panel() {
+    let page = fs::read_to_string(Tools::find().unwrap().root.join("envoy/README.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `bulk_reshuffle_")?.split_once("` | "));
+    let dashboard = Dashboard::read();
+    let shown: Vec<String> = dashboard.panels().flat_map(targets).map(|target| target.expression).collect();
+    let mut metrics = 0;
+    for (name, kind) in rows {
+        let series = format!("bulk_reshuffle_{name}{}{{", if kind.starts_with("histogram") { "_bucket" } else { "" });
+        assert!(shown.iter().any(|expression| expression.contains(&series)), "no panel shows {series}");
+        metrics += 1;
+    }
+    assert!(metrics > 30, "{metrics} metrics were read");
+}
+
 /// Checks that the dashboard can be imported into any Grafana, with any data source and any jobs.
 #[test]
 fn all_queries_use_the_variables() {

@@ -46,6 +46,7 @@ impl Trouble {
             "coordinator": name("es"),
             "nodes": {"upstreams": {"es-0": name("es-0")}},
             "cluster_state": {"refresh": "200ms"},
+            "hold": {"late_after": "500ms"},
             "dispatch": {"timeout": "2s", "max_in_flight_per_node": 64},
             "retry": {"backoff": "10ms"},
             "limits": {"memory": "1mb", "max_request": "1mb"},
