@@ -1,7 +1,7 @@
 //! Shares of many requests are merged into one batch.
 
-use anyhow::Result;
-use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Item, Recorded, Scene, lines};
+use anyhow::{Context, Result};
+use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Index, Item, Recorded, Scene, lines};
 use serde_json::json;
 
 /// Starts a scene in which every bulk request waits for the gate.
@@ -42,6 +42,23 @@ async fn requests_that_arrive_while_a_batch_is_in_flight_share_the_next_batch() 
     assert_eq!(operations_in(&scene.cluster.bulks_at(0)), [1, 40]);
     assert_eq!(scene.cluster.bulks().len(), 2);
     assert_eq!(scene.counted("batch_requests_total.upstream.es-0").await?, 41);
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_batch_no_longer_delays_operations_for_other_shards() -> Result<()> {
+    let script = ClusterScript::three_nodes().index(Index::new("others", [0, 1, 2]));
+    let scene = Scene::of(script).config(json!({"hold": {"late_after": "20ms"}})).start().await?;
+    let gate = scene.cluster.hold();
+    let late = scene.begin_bulk("/_bulk", &[], scene.cluster.write_book(0, 0)?);
+    scene.cluster.wait_for_bulks("the first batch", |batches| batches.len() == 1).await?;
+    let other = scene.cluster.script().ids("others", 0)?.next().context("no id")?;
+    let other = scene.begin_bulk("/_bulk", &[], lines::index("others", &other, 1));
+    scene.cluster.wait_for_bulks("a batch beside the late one", |batches| batches.len() == 2).await?;
+    scene.wait_for_count("batches_late_total.upstream.es-0", 1).await?;
+    gate.open();
+    assert_eq!(only_item(other).await?.number(), Some(1));
+    assert_eq!(only_item(late).await?.number(), Some(0));
     scene.finish().await
 }
 
