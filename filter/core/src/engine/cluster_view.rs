@@ -37,7 +37,8 @@ impl ClusterView {
         self.state.table()
     }
 
-    /// Returns the table as JSON: see [`Engine::export_state`](super::Engine::export_state).
+    /// Returns the routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that match
+    /// a pattern, with all names that lead to them. Returns `None` until the cluster state is known.
     pub fn export(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
         let settings = serde_json::from_slice(self.state.settings()).ok();
         let version = self.state.verified().map(|(version, _)| version);

@@ -249,12 +249,6 @@ impl Engine {
         self.cluster.table().map(Rc::as_ref)
     }
 
-    /// Returns the routing table as JSON, for [`Snapshot`](crate::routing::Snapshot): the first `most` indices that
-    /// match a pattern, with all names that lead to them. Returns `None` until the cluster state is known.
-    pub fn export_state(&self, pattern: &str, most: usize) -> Option<Vec<u8>> {
-        self.cluster.export(pattern, most)
-    }
-
     /// Returns whether the engine handles requests with this path.
     pub fn takes(&self, path: &[u8]) -> bool {
         may_be_bulk(path) || self.settings.current.admin_path.rest(path).is_some()

@@ -70,7 +70,8 @@ async fn the_explorer_shows_the_engines_results() {
         "configuration": cluster.config(),
         "forwarding": cluster.forwarding(&explanation), "explanation": explanation, "broken": explain(&broken),
     });
-    let exported = cluster.engine(cluster.config(), 0).unwrap().export_state("*", 1000).unwrap();
+    let engine = cluster.engine(cluster.config(), 0).unwrap();
+    let exported = serde_json::to_string(&engine.table().unwrap().export("*", 1000, None, None)).unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
@@ -79,7 +80,7 @@ async fn the_explorer_shows_the_engines_results() {
     let variables = [
         ("EXPLORER", tools.root.join("dist/explorer").to_str().unwrap().to_owned()),
         ("EXPECTED", file("expected.json", &expected.to_string())),
-        ("EXPORTED", file("exported.json", std::str::from_utf8(&exported).unwrap())),
+        ("EXPORTED", file("exported.json", &exported)),
         ("STATE", file("state.json", &state())),
         ("BODY", file("body.ndjson", &body)),
         ("BROKEN", file("broken.ndjson", &broken)),
