@@ -32,7 +32,9 @@ impl Root {
         let wake_up = WakeUp::register().map_err(|status| format!("cannot register the wake-up queue: {status:?}"))?;
         let build = build();
         announce(&build.announcement(&config));
-        Ok(Shell::new(self.context_id, config, build, wake_up))
+        let shell = Shell::new(self.context_id, config, build, wake_up);
+        shell.start();
+        Ok(shell)
     }
 
     /// Runs `act` on the shell, then ends the root if it is leaving and idle.

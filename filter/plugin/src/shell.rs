@@ -5,7 +5,7 @@ use bulk_reshuffle::config::Config;
 use bulk_reshuffle::engine::{Build, Call, CallId, Command, Engine, Input, Origin, RequestId, Response};
 use hashbrown::HashMap;
 use proxy_wasm::hostcalls;
-use proxy_wasm::types::{BufferType, MapType};
+use proxy_wasm::types::{BufferType, MapType, Status};
 
 use crate::metrics::Metrics;
 use crate::shared_data::EnvoysSharedData;
@@ -55,6 +55,12 @@ impl Shell {
             in_stream: Cell::default(),
             calls: RefCell::default(),
         }
+    }
+
+    /// Lets the polls of the cluster state begin as soon as this worker runs. Envoy makes no calls while it configures a
+    /// plug-in.
+    pub fn start(&self) {
+        let _ = hostcalls::set_tick_period(Duration::from_millis(1));
     }
 
     /// Returns whether the queue is this shell's.
@@ -222,7 +228,11 @@ impl Shell {
             Ok(token) => {
                 self.calls.borrow_mut().insert(token, call.id);
             }
-            Err(_) => self.engine.borrow_mut().handle(Input::CallNotSent { call: call.id }, self.now()),
+            Err(status) => {
+                // Envoy returns this status if it does not have the cluster.
+                let has_upstream = status != Status::BadArgument;
+                self.engine.borrow_mut().handle(Input::CallNotSent { call: call.id, has_upstream }, self.now());
+            }
         }
     }
 

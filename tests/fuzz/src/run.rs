@@ -124,7 +124,11 @@ impl Run {
     /// Fails a call.
     pub fn fail(&mut self, number: usize, was_sent: bool) {
         if let Some(Call { id, .. }) = self.take_call(number) {
-            self.root(if was_sent { Input::CallFailed { call: id } } else { Input::CallNotSent { call: id } });
+            self.root(if was_sent {
+                Input::CallFailed { call: id }
+            } else {
+                Input::CallNotSent { call: id, has_upstream: true }
+            });
         }
     }
 
@@ -295,6 +299,10 @@ fn answer_to(call: &Call) -> Value {
     }
     let version = json!({"version": 1, "state_uuid": "u", "cluster_uuid": "c"});
     match path.expect("a call without a path") {
+        path if path.starts_with("/_nodes/_local?") => {
+            let id = call.upstream.replace("es-", "n");
+            json!({"nodes": {id: {"name": call.upstream.as_ref()}}})
+        }
         path if path.starts_with("/_alias?") => json!({"i": {"aliases": {"a": {}}}}),
         path if path.starts_with("/_cluster/settings?") => json!({}),
         path if path.starts_with("/_cluster/state/version?") => version,

@@ -81,7 +81,7 @@ impl FaultInjector {
         let input = match (self.fault, input) {
             (Some(Fault::ForgetLeavers), Input::RequestGone { .. })
             | (Some(Fault::DropResends), Input::CallNotSent { .. }) => return,
-            (Some(Fault::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call },
+            (Some(Fault::ResendLost), Input::CallFailed { call }) => Input::CallNotSent { call, has_upstream: true },
             (Some(fault), Input::RequestHead { request, mut headers, mut route, end }) => {
                 let paths = headers.iter_mut().filter(|(name, _)| name == ":path").map(|(_, path)| path);
                 match fault {

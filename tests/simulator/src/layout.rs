@@ -220,10 +220,15 @@ impl Layout {
         Some(Some(if is_served { Self::node_name(node) } else { COORDINATOR.to_owned() }))
     }
 
-    /// Returns the cluster's answer to a query, or `None` if it is not one.
-    pub fn answer(&self, path: &str) -> Option<Value> {
+    /// Returns the answer of the cluster or, to a question about it, of one node. Returns `None` if it is not a query.
+    pub fn answer(&self, path: &str, upstream: &str) -> Option<Value> {
         let (path, _) = path.split_once('?')?;
         match path {
+            "/_nodes/_local" => {
+                let node = self.nodes.iter().find(|node| Self::node_name(**node) == upstream);
+                let node = node.map(|node| (format!("n{node}"), json!({"name": upstream})));
+                Some(json!({"nodes": Value::Object(node.into_iter().collect())}))
+            }
             "/_alias" => Some(self.alias_details()),
             "/_cluster/settings" => Some(json!({})),
             "/_cluster/state/version" => Some(self.version()),

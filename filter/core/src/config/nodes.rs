@@ -23,6 +23,8 @@ pub struct NodeUpstreams {
     /// The patterns of which a built text must match one. Any text is allowed if there are none.
     only: Vec<String>,
     one_cluster: Option<OneCluster>,
+    /// Whether each upstream is asked which node it leads to.
+    check: bool,
 }
 
 /// An Envoy cluster with all nodes.
@@ -52,6 +54,8 @@ struct Fields {
     addresses: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     only: Vec<String>,
+    #[serde(skip_serializing_if = "Clone::clone")]
+    check: bool,
 }
 
 impl Default for Fields {
@@ -63,6 +67,7 @@ impl Default for Fields {
             address: ADDRESS.to_owned(),
             addresses: BTreeMap::new(),
             only: Vec::new(),
+            check: true,
         }
     }
 }
@@ -114,6 +119,11 @@ impl NodeUpstreams {
         self.one_cluster.as_ref()
     }
 
+    /// Returns whether each upstream is asked which node it leads to.
+    pub fn checks(&self) -> bool {
+        self.check
+    }
+
     /// Returns whether the nodes' HTTP addresses are needed, which the cluster state does not contain.
     pub fn needs_http(&self) -> bool {
         self.template.needs_http()
@@ -143,7 +153,7 @@ impl Default for NodeUpstreams {
     /// Returns upstreams with the names of their nodes.
     fn default() -> Self {
         let template = Template::of_names();
-        Self { template, exceptions: BTreeMap::new(), only: Vec::new(), one_cluster: None }
+        Self { template, exceptions: BTreeMap::new(), only: Vec::new(), one_cluster: None, check: true }
     }
 }
 
@@ -151,7 +161,7 @@ impl TryFrom<Fields> for NodeUpstreams {
     type Error = String;
 
     fn try_from(fields: Fields) -> Result<Self, String> {
-        let Fields { upstream, upstreams, header, address, addresses, only } = fields;
+        let Fields { upstream, upstreams, header, address, addresses, only, check } = fields;
         if only.iter().any(String::is_empty) {
             return Err("`only` takes names or addresses, in which `*` stands for any characters, found \"\"".into());
         }
@@ -162,7 +172,7 @@ impl TryFrom<Fields> for NodeUpstreams {
             let template = Template::new(upstream.as_deref().unwrap_or(NAME)).map_err(|expected| {
                 format!("`upstream` takes {expected}. One upstream for all nodes needs `header`")
             })?;
-            return Ok(Self { template, exceptions: upstreams, only, one_cluster: None });
+            return Ok(Self { template, exceptions: upstreams, only, one_cluster: None, check });
         }
         if !upstreams.is_empty() {
             return Err(
@@ -175,19 +185,31 @@ impl TryFrom<Fields> for NodeUpstreams {
             ));
         }
         let template = Template::new(&address).map_err(|expected| format!("`address` takes {expected}"))?;
-        Ok(Self { template, exceptions: addresses, only, one_cluster: Some(OneCluster { name: upstream, header }) })
+        Ok(Self {
+            template,
+            exceptions: addresses,
+            only,
+            one_cluster: Some(OneCluster { name: upstream, header }),
+            check,
+        })
     }
 }
 
 impl From<NodeUpstreams> for Fields {
     fn from(nodes: NodeUpstreams) -> Self {
-        let NodeUpstreams { template, exceptions, only, one_cluster } = nodes;
+        let NodeUpstreams { template, exceptions, only, one_cluster, check } = nodes;
         let template = template.to_string();
         match one_cluster {
-            None => Self { upstream: Some(template), upstreams: exceptions, only, ..Self::default() },
-            Some(OneCluster { name, header }) => {
-                Self { upstream: name, header, address: template, addresses: exceptions, only, ..Self::default() }
-            }
+            None => Self { upstream: Some(template), upstreams: exceptions, only, check, ..Self::default() },
+            Some(OneCluster { name, header }) => Self {
+                upstream: name,
+                header,
+                address: template,
+                addresses: exceptions,
+                only,
+                check,
+                ..Self::default()
+            },
         }
     }
 }

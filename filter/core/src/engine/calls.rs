@@ -3,6 +3,7 @@ use hashbrown::HashMap;
 use crate::Time;
 use crate::engine::batching::Batch;
 use crate::engine::command::CallId;
+use crate::routing::UpstreamId;
 
 /// The calls in flight, by number.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub enum Purpose {
     Batch(Batch),
     /// A query of the cluster state.
     StateQuery,
+    /// The question which node an upstream leads to.
+    UpstreamCheck(UpstreamId),
 }
 
 impl Calls {
@@ -44,6 +47,11 @@ impl Calls {
     /// Returns whether no call is in flight.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Returns the purpose of a call in flight.
+    pub fn purpose(&self, id: CallId) -> Option<&Purpose> {
+        self.open.get(&id)
     }
 
     /// Returns the batch of a call in flight.
@@ -90,7 +98,7 @@ impl Purpose {
     fn batch(&self) -> Option<&Batch> {
         match self {
             Self::Batch(batch) => Some(batch),
-            Self::StateQuery => None,
+            Self::StateQuery | Self::UpstreamCheck(_) => None,
         }
     }
 }

@@ -4,7 +4,10 @@ use hashbrown::HashSet;
 
 use crate::Time;
 use crate::config::{Config, RuntimeSettings};
-use crate::routing::{PollAction, PollEvent, RoutingTable, SharedData, StateCache, UpstreamId, Upstreams, Version};
+use crate::routing::{
+    PollAction, PollEvent, RefreshError, RoutingTable, SharedData, Silence, StateCache, UpstreamCheck, UpstreamId,
+    Upstreams, Version,
+};
 
 /// A worker's view of the cluster, and the polls that refresh it.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl ClusterView {
         self.table().filter(|_| !self.state.is_stale(now))
     }
 
-    /// Starts polling, at the first bulk request.
+    /// Starts polling, unless it has started.
     pub fn wake(&mut self, now: Time) {
         self.state.wake(now);
     }
@@ -76,14 +79,37 @@ impl ClusterView {
         self.state.miss(upstream);
     }
 
-    /// Records that the last query got no readable answer. It may not even have been sent.
-    pub fn failed(&mut self, was_sent: bool, now: Time) {
-        self.state.failed(was_sent, now);
+    /// Records that the last query got no readable answer.
+    pub fn failed(&mut self, silence: Silence, now: Time) {
+        self.state.failed(silence, now);
     }
 
-    /// Returns whether a bulk request has arrived, and so the cluster is polled.
-    pub fn is_awake(&self) -> bool {
-        self.state.is_awake()
+    /// Returns the next upstream to ask for the node to which it leads.
+    pub fn next_check(&mut self) -> Option<UpstreamId> {
+        self.state.next_check()
+    }
+
+    /// Handles an upstream's answer to this question, or the failure to get one.
+    pub fn checked(&mut self, upstream: UpstreamId, answer: Result<(u16, &[u8]), Silence>, now: Time) {
+        match answer {
+            Ok((status, body)) => self.state.checked(upstream, status, body, now),
+            Err(silence) => self.state.check_failed(upstream, silence, now),
+        }
+    }
+
+    /// Returns the last outcome of the check of an upstream.
+    pub fn check(&self, upstream: UpstreamId) -> Option<&UpstreamCheck> {
+        self.state.check(upstream, &self.upstreams)
+    }
+
+    /// Returns the upstreams that do not lead where they should.
+    pub fn faulty_upstreams(&self) -> impl Iterator<Item = UpstreamId> {
+        self.state.faulty_upstreams()
+    }
+
+    /// Returns the last failure of a poll, if none has succeeded since.
+    pub fn problem(&self) -> Option<&RefreshError> {
+        self.state.problem()
     }
 
     /// Returns the version of the known state, and when it was last known to be the newest.
@@ -123,7 +149,8 @@ impl ClusterView {
 
     /// Returns when work on the state is due; `None` while it is paused.
     pub fn due(&self) -> Option<Time> {
-        self.state.due().filter(|_| !self.is_paused)
+        let check = self.state.has_check().then_some(Time::ZERO);
+        check.or_else(|| self.state.due().filter(|_| !self.is_paused))
     }
 
     /// Does the next piece of work. Returns the path of a query if one has to be sent to the cluster.

@@ -4,29 +4,34 @@ use std::rc::Rc;
 
 use super::calls::{Calls, Purpose};
 use super::cluster_view::ClusterView;
-use super::command::Call;
+use super::command::{Call, CallId};
 use super::head::batch_timeout;
 use super::observe;
 use super::settlement::Settlement;
 use crate::Time;
 use crate::bulk::gzip;
 use crate::config::Config;
-use crate::routing::{CallTarget, UpstreamId};
+use crate::routing::{CallTarget, UpstreamCheck, UpstreamId};
 
 /// Returns the next query of the cluster state, if one is due.
 pub fn next_state_query(calls: &mut Calls, cluster: &mut ClusterView, config: &Config, now: Time) -> Option<Call> {
     let query = cluster.next_query(now)?;
-    let pseudo = [(":method", "GET"), (":path", &query), (":authority", authority(&config.coordinator))];
+    Some(get(calls.begin(Purpose::StateQuery), cluster.upstreams.target(UpstreamId::COORDINATOR), &query, config))
+}
+
+/// Returns the next question which node an upstream leads to, if one is due.
+pub fn next_check(calls: &mut Calls, cluster: &mut ClusterView, config: &Config) -> Option<Call> {
+    let upstream = cluster.next_check()?;
+    let target = cluster.upstreams.target(upstream);
+    Some(get(calls.begin(Purpose::UpstreamCheck(upstream)), target, UpstreamCheck::PATH, config))
+}
+
+/// Returns a `GET` with the filter's credentials.
+fn get(id: CallId, CallTarget { cluster: upstream, node }: CallTarget, path: &str, config: &Config) -> Call {
+    let pseudo = [(":method", "GET"), (":path", path), (":authority", authority(&upstream))];
     let headers = pseudo.into_iter().chain([("accept", "application/json")]).chain(config.credentials.headers());
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Some(Call {
-        id: calls.begin(Purpose::StateQuery),
-        upstream: cluster.upstreams.name(UpstreamId::COORDINATOR),
-        headers,
-        node: None,
-        body: Vec::new(),
-        timeout: config.cluster_state.timeout,
-    })
+    Call { id, upstream, headers, node, body: Vec::new(), timeout: config.cluster_state.timeout }
 }
 
 /// Returns the next batch that may leave.

@@ -51,6 +51,8 @@ pub enum Input {
     CallNotSent {
         /// The call.
         call: CallId,
+        /// Whether Envoy has an upstream of this name.
+        has_upstream: bool,
     },
     /// The metrics that [`Command::Measure`](super::Command::Measure) requested.
     Measured {

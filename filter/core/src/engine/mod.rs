@@ -69,7 +69,7 @@ use hashbrown::HashMap;
 
 use crate::Time;
 use crate::config::{Config, RuntimeSettings};
-use crate::routing::{PollEvent, RoutingTable, SharedData, UpstreamId, Upstreams};
+use crate::routing::{PollEvent, RoutingTable, SharedData, UpstreamCheck, UpstreamId, Upstreams};
 use admin::{Admin, Health, Taken, View};
 use batching::{Batch, Holds};
 use calls::{Calls, Purpose};
@@ -174,11 +174,12 @@ impl Engine {
             Input::RequestGone { request } => self.request_gone(request),
             Input::CallAnswered { call, response } => self.call_answered(call, response),
             Input::CallFailed { call } => self.call_ended(call, Failure::Unreadable),
-            Input::CallNotSent { call } => self.call_not_sent(call),
+            Input::CallNotSent { call, has_upstream } => self.call_not_sent(call, has_upstream),
             Input::Measured { request, counters, gauges } => self.admin_parts().2.measured(request, counters, gauges),
             Input::Woken => self.woken(),
             Input::Tick => {
                 self.woken();
+                self.cluster.wake(self.now);
                 self.outbox.timer_ran_out();
                 let (_, calls, mut settlement) = self.parts();
                 late::keep_apart(calls, &mut settlement);
@@ -208,7 +209,9 @@ impl Engine {
     pub fn poll_root(&mut self) -> Option<Command> {
         self.outbox
             .pop_for_root()
-            .or_else(|| self.next_state_query().or_else(|| self.next_batch()).map(Command::Call))
+            .or_else(|| {
+                self.next_state_query().or_else(|| self.next_check()).or_else(|| self.next_batch()).map(Command::Call)
+            })
             .or_else(|| self.admin.next_measurement(&self.cluster))
             .or_else(|| self.outbox.pop_reply(&self.memory))
             .or_else(|| {
@@ -314,7 +317,11 @@ impl Engine {
     /// Returns whether there is room for the answer to a call of this size. If there is none, an answer that is longer
     /// than its operations allow is not even read.
     pub fn has_room(&self, call: CallId, bytes: usize) -> bool {
-        let Some(batch) = self.calls.batch(call) else { return true };
+        let batch = match self.calls.purpose(call) {
+            Some(Purpose::Batch(batch)) => batch,
+            Some(Purpose::UpstreamCheck(_)) => return bytes <= UpstreamCheck::MAX_ANSWER,
+            Some(Purpose::StateQuery) | None => return true,
+        };
         let expected = self.requests.expected(&batch.shares);
         self.memory.has_room_meanwhile((bytes as u64).saturating_sub(expected))
     }
@@ -372,6 +379,10 @@ impl Engine {
                 self.cluster.answered(response.status, response.body, self.now);
                 self.follow_state();
             }
+            Some(Purpose::UpstreamCheck(upstream)) => {
+                self.cluster.checked(upstream, Ok((response.status, &response.body)), self.now);
+                self.follow_state();
+            }
             Some(Purpose::Batch(mut batch)) => {
                 self.note_host(&batch, &mut response);
                 self.incoming.set(response.body.capacity() as u64);
@@ -406,21 +417,25 @@ impl Engine {
     }
 
     /// Handles a call for which Envoy has no upstream, or that Envoy could not make at all.
-    fn call_not_sent(&mut self, call: CallId) {
+    fn call_not_sent(&mut self, call: CallId, has_upstream: bool) {
         if let Some(batch) = self.calls.batch(call)
             && batch.upstream != UpstreamId::COORDINATOR
         {
             let upstream = batch.upstream;
             self.miss(upstream);
         }
-        self.call_ended(call, Failure::NotSent);
+        self.call_ended(call, if has_upstream { Failure::NotSent } else { Failure::NoUpstream });
     }
 
     /// Handles a call that got no answer.
     fn call_ended(&mut self, call: CallId, failure: Failure) {
         match self.calls.end(call) {
             Some(Purpose::StateQuery) => {
-                self.cluster.failed(failure != Failure::NotSent, self.now);
+                self.cluster.failed(failure.silence(), self.now);
+                self.follow_state();
+            }
+            Some(Purpose::UpstreamCheck(upstream)) => {
+                self.cluster.checked(upstream, Err(failure.silence()), self.now);
                 self.follow_state();
             }
             Some(Purpose::Batch(mut batch)) => {
@@ -456,6 +471,10 @@ impl Engine {
         call
     }
 
+    fn next_check(&mut self) -> Option<Call> {
+        dispatch::next_check(&mut self.calls, &mut self.cluster, &self.settings.current)
+    }
+
     fn next_batch(&mut self) -> Option<Call> {
         let (_, calls, mut settlement) = self.parts();
         dispatch::next_batch(calls, &mut settlement)
@@ -469,8 +488,12 @@ impl Engine {
                 PollEvent::TakenOver => self.count(Counter::StateTakeovers, 1),
                 PollEvent::Failed(error) => {
                     self.count(Counter::StateErrors, 1);
-                    self.warn(format!("cluster state: {error}"));
+                    self.warn(format!(
+                        "cluster state: {error} (`coordinator` is {:?})",
+                        self.settings.current.coordinator
+                    ));
                 }
+                PollEvent::Misled(text) => self.warn(text),
             }
         }
         if let Some(gone) = self.cluster.update_table() {
@@ -534,7 +557,8 @@ impl Engine {
     /// Returns the gauges. A gauge that is missing is zero.
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = observe::gauges(&self.holds, &self.calls);
-        if self.cluster.is_awake() {
+        gauges.extend(self.cluster.faulty_upstreams().map(|upstream| (Gauge::UpstreamsFaulty(upstream), 1)));
+        if self.intake.has_begun() {
             let of_worker = [
                 (Gauge::Memory, self.memory.used()),
                 (Gauge::MemoryLimit, self.settings.current.limits.memory),

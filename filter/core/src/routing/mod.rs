@@ -8,6 +8,7 @@
 //! It then queries details only for the indices that have changed, some at a time. This keeps both the cluster and
 //! waiting requests from long delays, however large the state is.
 
+mod checks;
 mod export;
 mod pipelines;
 mod refresh;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use crate::hash::hash;
 pub use crate::node::{HttpAddress, Node};
+pub use checks::{CheckResult, Silence, UpstreamCheck};
 pub use export::{Export, Snapshot, SnapshotError};
 pub(crate) use pipelines::may_have_metadata;
 pub use pipelines::{Harmless, Pipelines, Unproven};

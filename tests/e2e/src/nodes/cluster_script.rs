@@ -86,6 +86,11 @@ impl ClusterScript {
         json!({"nodes": nodes.enumerate().map(node).collect::<Map<_, _>>()})
     }
 
+    /// Returns a node's answer to `GET /_nodes/_local`.
+    pub(crate) fn local(node: usize) -> Value {
+        json!({"nodes": {id(node): {"name": format!("es-{node}")}}})
+    }
+
     /// Returns the answer to `GET /_alias`.
     pub(crate) fn aliases(&self) -> Value {
         let of_index = |index: &Index| json!({"aliases": index.aliases});

@@ -9,7 +9,7 @@ use crate::engine::cluster_view::ClusterView;
 use crate::engine::explain::{PipelineVerdict, Why};
 use crate::engine::metrics::{Counter, Gauge};
 use crate::engine::pass_through::PassThrough;
-use crate::routing::{Node, Pipelines, Unrouted, UpstreamId, Version};
+use crate::routing::{Node, Pipelines, Unrouted, UpstreamCheck, UpstreamId, Version};
 
 /// The maximum number of nodes in the status. Each takes about twenty calls to Envoy.
 const MAX_NODES: usize = 256;
@@ -58,10 +58,12 @@ pub struct Status<'a> {
     ignored_switches: &'a [String],
     /// The known cluster state, if there is one.
     state: Option<State<'a>>,
+    /// The last failure of this worker's polls, if none has succeeded since.
+    state_problem: Option<String>,
     totals: All,
     /// The worker that answers the status request.
     worker: Worker,
-    coordinator: Upstream,
+    coordinator: Upstream<'a>,
     nodes: Vec<OneNode<'a>>,
     /// The number of further nodes.
     nodes_left_out: usize,
@@ -117,19 +119,37 @@ struct OneNode<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     without_upstream: Option<&'static str>,
     #[serde(flatten)]
-    upstream: Option<Upstream>,
+    upstream: Option<Upstream<'a>>,
 }
 
 /// The state of an upstream, over all workers.
 #[derive(Debug, Serialize)]
-struct Upstream {
+struct Upstream<'a> {
     upstream: String,
     /// The node's address in the Envoy cluster that has all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
+    /// Where the upstream leads; `None` as long as it was not asked. Only those of nodes with primaries are.
+    check: Option<ReportedCheck<'a>>,
     health: ReportedHealth,
     #[serde(flatten, serialize_with = "by_name")]
     figures: Vec<(&'static str, u64)>,
+}
+
+/// The outcome of the check of an upstream.
+#[derive(Debug, Serialize)]
+struct ReportedCheck<'a> {
+    result: &'static str,
+    text: &'static str,
+    /// The name of the node that has answered, if it is not the right one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<&'a str>,
+}
+
+impl<'a> From<&'a UpstreamCheck> for ReportedCheck<'a> {
+    fn from(UpstreamCheck { result, found }: &'a UpstreamCheck) -> Self {
+        Self { result: result.name(), text: result.text(), found: found.as_deref() }
+    }
 }
 
 /// The outcome of the last batch from the worker that answers.
@@ -167,6 +187,7 @@ impl<'a> Status<'a> {
         let upstream = |upstream: UpstreamId| Upstream {
             upstream: cluster.upstreams.name(upstream).to_string(),
             address: cluster.upstreams.address(upstream).map(ToString::to_string),
+            check: cluster.check(upstream).map(ReportedCheck::from),
             health: ReportedHealth::of(healths.get(&upstream), *now),
             figures: figures(upstream, totals),
         };
@@ -184,6 +205,7 @@ impl<'a> Status<'a> {
                 refresh_milliseconds: millis(settings.current.cluster_state.refresh),
                 stale: cluster.is_stale(*now),
             }),
+            state_problem: cluster.problem().map(ToString::to_string),
             totals: all(totals),
             worker: Worker {
                 uptime_milliseconds: millis(*now),

@@ -144,6 +144,8 @@ families! {
         "Operations in flight.";
     IN_FLIGHT_BYTES = SUM, "in_flight_bytes", [Upstream],
         "Bytes of operations in flight.";
+    UPSTREAMS_FAULTY = LAST, "upstreams_faulty", [Upstream],
+        "1 if the upstream does not lead to its node, or does not answer when the filter asks. The status says more.";
     MEMORY = SUM, "memory_bytes", [],
         "Bytes of requests and answers in memory, including room for the items that are still to come. `limits.memory` \
          bounds it.";
@@ -156,8 +158,7 @@ families! {
     STATE_VERSION = LAST, "state_version", [],
         "Version number of the cluster state by which operations are routed.";
     STATE_VERIFIED = LAST, "state_verified_timestamp_seconds", [],
-        "Last time that this state was known to be the newest, in seconds since 1970. The first bulk request starts \
-         the polls.";
+        "Last time that this state was known to be the newest, in seconds since 1970.";
     STATE_LOADS = Kind::Counter, "state_loads_total", [],
         "New cluster states that a worker read from the cluster.";
     STATE_TAKEOVERS = Kind::Counter, "state_takeovers_total", [],

@@ -15,6 +15,8 @@ metrics! {
     InFlightOperations(to: UpstreamId) = IN_FLIGHT_OPERATIONS;
     /// Bytes of these operations.
     InFlightBytes(to: UpstreamId) = IN_FLIGHT_BYTES;
+    /// Whether the upstream does not lead to its node, or cannot be asked.
+    UpstreamsFaulty(to: UpstreamId) = UPSTREAMS_FAULTY;
     /// Bytes of requests and answers in memory.
     Memory = MEMORY;
     /// `limits.memory`.

@@ -1,4 +1,5 @@
 use crate::engine::command::Response;
+use crate::routing::Silence;
 
 /// The reason why a batch has no usable answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -6,6 +7,9 @@ pub enum Failure {
     /// The batch certainly never reached a node, so it may be sent again.
     #[error("no node could be reached")]
     NotSent,
+    /// Envoy has no upstream of this name, so the batch may be sent elsewhere.
+    #[error("Envoy has no cluster of this name")]
+    NoUpstream,
     /// The connection broke before an answer came.
     #[error("the connection to the node was lost")]
     Lost,
@@ -33,6 +37,15 @@ const NOT_SENT: &[&str] = &[
 ];
 
 impl Failure {
+    /// Returns what the failure of a query shows about its upstream.
+    pub fn silence(self) -> Silence {
+        match self {
+            Self::NoUpstream => Silence::NoUpstream,
+            Self::NotSent => Silence::Unreachable,
+            _ => Silence::NoAnswer,
+        }
+    }
+
     /// Returns the status of items whose outcome is unknown.
     pub fn status(self) -> u16 {
         match self {

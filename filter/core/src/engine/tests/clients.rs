@@ -75,7 +75,7 @@ fn inputs_for_finished_requests_and_calls_do_no_harm() {
     harness.stream(Input::RequestEnd { request: RequestId(77) });
     harness.root(Input::CallAnswered { call: CallId(99), response: Response::default() });
     harness.root(Input::CallFailed { call: CallId(99) });
-    harness.root(Input::CallNotSent { call: CallId(99) });
+    harness.root(Input::CallNotSent { call: CallId(99), has_upstream: true });
     harness.assert_idle();
 }
 

@@ -102,8 +102,17 @@ pub fn with(mut object: Value, more: &Value) -> Value {
 }
 
 /// Returns the answer of a cluster in this state to a query. It contains more than the query requests.
-fn truth(state: &Value, path: &str) -> Value {
-    match path.split('?').next().unwrap() {
+fn truth(state: &Value, call: &Call) -> Value {
+    match call.headers[1].1.split('?').next().unwrap() {
+        "/_nodes/_local" => {
+            let address = call.node.as_ref().map(|(_, address)| address.as_ref());
+            let is_there = |(id, node): &(&String, &Value)| match address {
+                Some(address) => state["http"][id]["http"]["publish_address"] == address,
+                None => node["name"] == call.upstream.as_ref(),
+            };
+            let nodes = state["nodes"].as_object().unwrap().iter().filter(is_there);
+            json!({"nodes": nodes.map(|(id, node)| (id.clone(), node.clone())).collect::<serde_json::Map<_, _>>()})
+        }
         "/_cluster/settings" => json!({}),
         "/_alias" => json!({}),
         // The state itself has the releases and the roles that a test needs.
@@ -233,7 +242,7 @@ impl Harness {
             self.root(Input::Woken);
             match self.state_queries.pop() {
                 Some(call) => {
-                    let body = truth(state, &call.headers[1].1).to_string().into_bytes();
+                    let body = truth(state, &call).to_string().into_bytes();
                     let response = Response { status: 200, body, ..Response::default() };
                     self.root(Input::CallAnswered { call: call.id, response });
                 }
@@ -470,7 +479,7 @@ impl Harness {
     /// Refuses to send the oldest call to an upstream, which Envoy does not have.
     pub fn refuse_to_send(&mut self, upstream: &str) {
         let call = self.take_call(upstream).id;
-        self.root(Input::CallNotSent { call });
+        self.root(Input::CallNotSent { call, has_upstream: false });
     }
 
     /// Answers all calls until none is in flight.

@@ -114,7 +114,7 @@ fn without_a_state_requests_pass_through_while_it_is_polled() {
 
 #[test]
 fn an_unanswered_state_query_is_repeated() {
-    let mut harness = Harness::without_state(json!({"cluster_state": {"refresh": "2s"}}));
+    let mut harness = Harness::without_state(json!({"cluster_state": {"refresh": "4s"}}));
     harness.send("/_bulk", "");
     for failure in 1..=3 {
         // It is repeated at once a few times, and then after the interval.
@@ -122,14 +122,14 @@ fn an_unanswered_state_query_is_repeated() {
             let call = harness.state_queries.remove(0).id;
             harness.root(match failure {
                 1 => Input::CallFailed { call },
-                2 => Input::CallNotSent { call },
+                2 => Input::CallNotSent { call, has_upstream: true },
                 _ => Input::CallAnswered { call, response: Response { status: 403, ..Response::default() } },
             });
         }
         assert_eq!(harness.counts[&Counter::StateErrors], failure);
         harness.woken();
         assert!(harness.state_queries.is_empty());
-        harness.tick_after(Duration::from_secs(2));
+        harness.tick_after(Duration::from_secs(4));
         assert_eq!(harness.state_queries.len(), 1);
     }
 }

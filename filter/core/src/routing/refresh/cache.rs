@@ -8,6 +8,7 @@ use super::tables::Tables;
 use super::wanted::Wanted;
 use crate::Time;
 use crate::config::Config;
+use crate::routing::checks::{CheckResult, Silence, UpstreamCheck, UpstreamChecks};
 use crate::routing::sharing::{Content, Lease, Part, SharedData, SharedStore, Watch};
 use crate::routing::table::{Entry, RoutingTable, UpstreamId, Upstreams, Version};
 
@@ -28,6 +29,11 @@ pub struct StateCache {
     cycles: u32,
     wanted: Wanted,
     tables: Tables,
+    checks: UpstreamChecks,
+    /// What the last query has shown about the coordinator.
+    coordinator: Option<UpstreamCheck>,
+    /// The last failure of a poll, until one succeeds.
+    problem: Option<RefreshError>,
     /// The settings that [`new_settings`](Self::new_settings) returned last.
     last_settings: Vec<u8>,
     events: VecDeque<PollEvent>,
@@ -62,11 +68,13 @@ pub enum PollEvent {
     TakenOver,
     /// A poll failed.
     Failed(RefreshError),
+    /// An upstream does not lead to its node. This is the text for the log.
+    Misled(String),
 }
 
 #[derive(Debug)]
 enum Step {
-    /// No bulk request has arrived yet, so the cache does not poll.
+    /// The cache does not poll yet.
     Asleep,
     Rest,
     /// The cache is applying these parts of a lease, in reverse order.
@@ -80,7 +88,7 @@ enum Step {
 const PARTS_PER_STEP: usize = 32;
 
 impl StateCache {
-    /// Creates a cache that sleeps until the first bulk request. Each worker needs a different number in `worker`.
+    /// Creates a cache that sleeps until it is woken. Each worker needs a different number in `worker`.
     pub fn new(config: &Config, worker: u64, shared: Box<dyn SharedData>) -> Self {
         Self {
             store: SharedStore::new(config, worker, shared),
@@ -92,12 +100,15 @@ impl StateCache {
             cycles: 0,
             wanted: Wanted::default(),
             tables: Tables::new(config.nodes.clone()),
+            checks: UpstreamChecks::new(config, worker),
+            coordinator: None,
+            problem: None,
             last_settings: Vec::new(),
             events: VecDeque::new(),
         }
     }
 
-    /// Starts polling, at the first bulk request.
+    /// Starts polling, unless it has started.
     pub fn wake(&mut self, now: Time) {
         if let Step::Asleep = self.step {
             self.step = Step::Rest;
@@ -153,6 +164,14 @@ impl StateCache {
 
     /// Processes the cluster's answer to the last query.
     pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
+        self.coordinator = Some(
+            match status {
+                200 => CheckResult::Right,
+                401 | 403 => CheckResult::Forbidden,
+                _ => CheckResult::Unreadable,
+            }
+            .into(),
+        );
         if let Step::Cycle(cycle) = &mut self.step
             && let Err(error) = cycle.answered(status, body, &mut self.content)
         {
@@ -160,18 +179,75 @@ impl StateCache {
         }
     }
 
-    /// Records that the last query got no readable answer. It may not even have been sent.
-    pub fn failed(&mut self, was_sent: bool, now: Time) {
+    /// Records that the last query got no readable answer.
+    pub fn failed(&mut self, silence: Silence, now: Time) {
+        self.coordinator = Some(silence.into());
+        let was_sent = silence == Silence::NoAnswer;
         let Step::Cycle(cycle) = &mut self.step else { return };
         let Some(query) = cycle.query().cloned() else { return };
-        if !cycle.asks_again(was_sent) {
-            self.cycle_failed(RefreshError { query, problem: "no answer".to_owned() }, now);
+        if cycle.asks_again(was_sent) {
+            return;
+        }
+        if !was_sent && query == StateQuery::Overview && self.schedule.is_starting(now) {
+            // Envoy may still be looking for the hosts.
+            self.schedule.plan_soon(now);
+            self.step = Step::Publish(None);
+            return;
+        }
+        let problem = match silence {
+            Silence::NoUpstream => "Envoy has no cluster of the coordinator's name",
+            Silence::Unreachable => "Envoy cannot connect to a healthy host of the coordinator",
+            Silence::NoAnswer => "no answer from the coordinator",
+        };
+        self.cycle_failed(RefreshError { query, problem: problem.to_owned() }, now);
+    }
+
+    /// Returns whether an upstream can be asked now.
+    pub fn has_check(&self) -> bool {
+        self.checks.has_next()
+    }
+
+    /// Returns the next upstream to ask for the node to which it leads.
+    pub fn next_check(&mut self) -> Option<UpstreamId> {
+        self.checks.next()
+    }
+
+    /// Processes an upstream's answer to the question which node it leads to.
+    pub fn checked(&mut self, upstream: UpstreamId, status: u16, body: &[u8], now: Time) {
+        let table = self.tables.last().cloned();
+        let is_known = |id: &str| table.iter().any(|table| table.nodes().any(|(node, _)| node.id == id));
+        self.check_ended(upstream, |nodes| UpstreamCheck::read(status, body, nodes, is_known), now);
+    }
+
+    /// Records that an upstream did not answer this question.
+    pub fn check_failed(&mut self, upstream: UpstreamId, silence: Silence, now: Time) {
+        self.check_ended(upstream, |_| silence.into(), now);
+    }
+
+    fn check_ended(&mut self, upstream: UpstreamId, read: impl FnOnce(&[String]) -> UpstreamCheck, now: Time) {
+        if self.checks.asked(upstream, read, &self.store, now) {
+            self.events.extend(self.checks.take_warnings().into_iter().map(PollEvent::Misled));
+            self.tables.outdate();
         }
     }
 
-    /// Returns whether a bulk request has arrived.
-    pub fn is_awake(&self) -> bool {
-        !matches!(self.step, Step::Asleep)
+    /// Returns the last outcome for the upstream of a node, or for the coordinator.
+    pub fn check(&self, upstream: UpstreamId, upstreams: &Upstreams) -> Option<&UpstreamCheck> {
+        match upstream {
+            UpstreamId::COORDINATOR => self.coordinator.as_ref(),
+            upstream => self.checks.of(&upstreams.name_and_address(upstream)),
+        }
+    }
+
+    /// Returns the upstreams that do not lead where they should.
+    pub fn faulty_upstreams(&self) -> impl Iterator<Item = UpstreamId> {
+        let coordinator = self.coordinator.as_ref().filter(|check| check.is_fault());
+        self.checks.faulty().chain(coordinator.map(|_| UpstreamId::COORDINATOR))
+    }
+
+    /// Returns the last failure of a poll, if none has succeeded since.
+    pub fn problem(&self) -> Option<&RefreshError> {
+        self.problem.as_ref()
     }
 
     /// Returns the state that was last known to be the latest, and the time of that.
@@ -214,7 +290,14 @@ impl StateCache {
     pub fn new_table(&mut self, upstreams: &mut Upstreams) -> Option<Rc<RoutingTable>> {
         // A table needs parts that match each other.
         let is_torn = matches!(self.step, Step::TakeOver(..)) || !self.content.lacking.is_empty();
-        if is_torn { None } else { self.tables.build(&self.content, upstreams) }
+        if is_torn {
+            return None;
+        }
+        let table = self.tables.build(&self.content, upstreams, &self.checks)?;
+        if self.checks.set_meant(self.tables.meant().to_vec()) {
+            self.schedule.check_now(Time::ZERO);
+        }
+        Some(table)
     }
 
     /// Checks what other workers have published, and takes the lease if a cycle is due.
@@ -229,6 +312,9 @@ impl StateCache {
             return Some(PollAction::Pause);
         }
         self.schedule.checked(now);
+        if self.checks.look(&self.store, now) {
+            self.tables.outdate();
+        }
         let age = self.watch.look(lease, now);
         let is_others = !self.store.is_own(lease);
         let is_published = lease.known.is_some() && lease.parts.contains_key(&Part::Cluster);
@@ -353,19 +439,22 @@ impl StateCache {
             Step::Cycle(cycle) => cycle.skips(&error.query),
             _ => false,
         };
-        self.events.push_back(PollEvent::Failed(error));
         if !goes_on {
+            self.problem = Some(error.clone());
             if self.tables.last().is_some() {
                 self.tables.outdate();
             }
             self.schedule.plan_after_failure(now);
             self.step = Step::Publish(None);
         }
+        self.events.push_back(PollEvent::Failed(error));
     }
 
     /// Records that this or another worker has read the whole state.
     fn succeeded(&mut self, now: Time) {
         self.schedule.succeeded(now);
+        self.coordinator = Some(CheckResult::Right.into());
+        self.problem = None;
         if let Some(known) = &self.latest.known {
             self.latest.verified = Some((known.clone(), now));
         }

@@ -9,8 +9,10 @@ pub(crate) struct Schedule {
     stale_after: Time,
     /// The time after which the unchanged lease of another worker is free.
     patience: Time,
-    /// The time when the state was last known to be the latest; before that, the time of the first bulk request.
+    /// The time when the state was last known to be the latest; before that, the time of the start.
     fresh_at: Time,
+    /// Whether a whole state was ever read.
+    has_succeeded: bool,
     cycle_due: Time,
     check_due: Time,
     /// Whether a hint of a change has arrived since the last cycle began.
@@ -27,6 +29,10 @@ pub(crate) struct Schedule {
 const HURRIES_PER_INTERVAL: u32 = 5;
 const LONGEST_HURRY: Time = Time::from_secs(1);
 
+/// The time in which queries that cannot be sent are repeated soon, before the first one is answered, and how often.
+const START: Time = Time::from_secs(3);
+const ATTEMPTS_AT_START: u32 = 15;
+
 /// How many times in an interval a worker checks what the others have published.
 const CHECKS_PER_INTERVAL: u32 = 10;
 
@@ -42,6 +48,7 @@ impl Schedule {
             stale_after: config.stale_after,
             patience: config.timeout.saturating_mul(2),
             fresh_at: Time::ZERO,
+            has_succeeded: false,
             cycle_due: Time::ZERO,
             check_due: Time::ZERO,
             is_hinted: false,
@@ -51,9 +58,19 @@ impl Schedule {
         }
     }
 
-    /// Starts at the first bulk request.
+    /// Starts polling.
     pub fn wake(&mut self, now: Time) {
         (self.cycle_due, self.check_due, self.fresh_at) = (now, now, now);
+    }
+
+    /// Returns whether polls have started only just now: Envoy's clusters may not have their hosts yet.
+    pub fn is_starting(&self, now: Time) -> bool {
+        !self.has_succeeded && now < self.fresh_at.saturating_add(START)
+    }
+
+    /// Plans the next attempt of the first cycle.
+    pub fn plan_soon(&mut self, now: Time) {
+        self.cycle_due = now.saturating_add(START / ATTEMPTS_AT_START);
     }
 
     /// Returns when a cycle or a check is due.
@@ -108,7 +125,7 @@ impl Schedule {
 
     /// Notes that this or another worker has read the whole state.
     pub fn succeeded(&mut self, now: Time) {
-        self.fresh_at = now;
+        (self.fresh_at, self.has_succeeded) = (now, true);
     }
 
     /// Plans the next cycle after one of this or another worker. Workers that must find a change in the shared data thus

@@ -1,8 +1,9 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::config::NodeUpstreams;
 use crate::node::Node;
+use crate::routing::checks::{Meant, UpstreamCheck, UpstreamChecks};
 use crate::routing::sharing::Content;
 use crate::routing::table::{RoutingTable, Unrouted, UpstreamId, Upstreams};
 
@@ -13,13 +14,15 @@ pub(crate) struct Tables {
     /// The upstreams that Envoy does not have.
     missing: BTreeSet<UpstreamId>,
     last: Option<Rc<RoutingTable>>,
+    /// The upstreams of the nodes that hold primaries in the last table.
+    meant: Vec<Meant>,
     is_old: bool,
 }
 
 impl Tables {
     /// Starts without a table.
     pub fn new(node_upstreams: NodeUpstreams) -> Self {
-        Self { node_upstreams, missing: BTreeSet::new(), last: None, is_old: false }
+        Self { node_upstreams, missing: BTreeSet::new(), last: None, meant: Vec::new(), is_old: false }
     }
 
     /// Returns the last table.
@@ -50,8 +53,19 @@ impl Tables {
         }
     }
 
-    /// Builds a table if the content has changed since the last one.
-    pub fn build(&mut self, content: &Content, upstreams: &mut Upstreams) -> Option<Rc<RoutingTable>> {
+    /// Returns the upstreams of the nodes that hold primaries in the last table, even if they are missing or wrong.
+    pub fn meant(&self) -> &[Meant] {
+        &self.meant
+    }
+
+    /// Builds a table if the content has changed since the last one. It does not route to upstreams that lead to wrong
+    /// nodes.
+    pub fn build(
+        &mut self,
+        content: &Content,
+        upstreams: &mut Upstreams,
+        checks: &UpstreamChecks,
+    ) -> Option<Rc<RoutingTable>> {
         if !std::mem::take(&mut self.is_old) {
             return None;
         }
@@ -65,14 +79,34 @@ impl Tables {
             taken.insert(upstream);
             Some(upstream)
         };
-        let upstream = |node: &Node| {
-            let upstream = if node.present { number(node) } else { return Err(Unrouted::Primary) };
-            upstream.filter(|upstream| !self.missing.contains(upstream)).ok_or(Unrouted::Upstream)
-        };
         let nodes = content.cluster.nodes.list();
-        let by_node = nodes.iter().map(upstream).collect();
+        let numbers: Vec<_> = nodes.iter().map(|node| if node.present { number(node) } else { None }).collect();
+        let is_wrong = |upstream| checks.of(&upstreams.name_and_address(upstream)).is_some_and(UpstreamCheck::is_wrong);
+        let usable = |(node, upstream): (&Node, &Option<UpstreamId>)| match *upstream {
+            _ if !node.present => Err(Unrouted::Primary),
+            Some(upstream) if is_wrong(upstream) => Err(Unrouted::WrongUpstream),
+            Some(upstream) if !self.missing.contains(&upstream) => Ok(upstream),
+            _ => Err(Unrouted::Upstream),
+        };
+        let by_node = nodes.iter().zip(&numbers).map(usable).collect();
         let pipelines = content.pipelines.clone();
-        self.last = Some(Rc::new(RoutingTable::new(content.buckets.clone(), nodes.into(), by_node, pipelines)));
-        self.last.clone()
+        let table = Rc::new(RoutingTable::new(content.buckets.clone(), nodes.into(), by_node, pipelines));
+        self.meant = meant(&table, &numbers, upstreams);
+        self.last = Some(Rc::clone(&table));
+        Some(table)
     }
+}
+
+/// Returns the upstreams of the nodes that hold primaries, given the upstream of each node.
+fn meant(table: &RoutingTable, numbers: &[Option<UpstreamId>], upstreams: &Upstreams) -> Vec<Meant> {
+    let mut meant: BTreeMap<UpstreamId, Meant> = BTreeMap::new();
+    for (number, node) in table.nodes_with_primaries() {
+        let Some(upstream) = numbers.get(number).copied().flatten() else { continue };
+        let new =
+            || Meant { upstream, name: upstreams.name_and_address(upstream), nodes: Vec::new(), processes: Vec::new() };
+        let meant = meant.entry(upstream).or_insert_with(new);
+        meant.nodes.push(node.id.clone());
+        meant.processes.push(node.ephemeral_id.clone());
+    }
+    meant.into_values().collect()
 }

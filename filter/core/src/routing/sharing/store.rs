@@ -1,5 +1,8 @@
 use std::rc::Rc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::checksum::Checksum;
 use super::content::Part;
 use super::lease::Lease;
@@ -122,6 +125,19 @@ impl SharedStore {
     /// Removes a part from the published ones.
     pub fn withdraw(&mut self, part: Part) {
         self.own.parts.remove(&part);
+    }
+
+    /// Returns another shared value and its version.
+    pub fn value<T: DeserializeOwned>(&self, name: &str) -> (Option<T>, Option<u32>) {
+        let (value, version) = self.shared.read(&format!("{}.{name}", self.prefix()));
+        (value.and_then(|value| self.checksum.decode(&value)), version)
+    }
+
+    /// Writes another shared value. With a version, writes only if that is the value's current one, or if there was and
+    /// is no value. Returns whether it wrote.
+    pub fn set_value(&self, name: &str, value: &impl Serialize, version: Option<Option<u32>>) -> bool {
+        let version = version.map(|version| version.unwrap_or(FIRST));
+        self.shared.write(&format!("{}.{name}", self.prefix()), &self.checksum.encode(value), version)
     }
 
     fn write(&mut self, found: &Found, is_held: bool) -> bool {

@@ -23,6 +23,8 @@ pub struct RoutingTable {
     by_node: Rc<[Result<UpstreamId, Unrouted>]>,
     /// The nodes, by number.
     nodes: Rc<[Node]>,
+    /// Whether each node holds a started primary, by number.
+    is_used: Box<[bool]>,
     /// The upstreams whose nodes hold a started primary.
     upstreams: Vec<UpstreamId>,
     /// The upstreams among them whose nodes run ingest pipelines.
@@ -64,7 +66,7 @@ impl RoutingTable {
         for node in buckets.nodes() {
             is_used.get_mut(usize::from(node)).into_iter().for_each(|is_used| *is_used = true);
         }
-        let used = by_node.iter().enumerate().zip(is_used).filter(|(_, is_used)| *is_used);
+        let used = by_node.iter().enumerate().zip(&is_used).filter(|(_, is_used)| **is_used);
         let used = used.filter_map(|((node, upstream), _)| Some((nodes.get(node), upstream.ok()?)));
         let runs_pipelines = |node: Option<&Node>| node.is_some_and(|node| node.runs_pipelines == Some(true));
         let ingest = used.clone().filter(|(node, _)| runs_pipelines(*node)).map(|(_, upstream)| upstream);
@@ -82,6 +84,7 @@ impl RoutingTable {
             upstreams,
             ingest_upstreams,
             pipelines,
+            is_used: is_used.into(),
         }
     }
 
@@ -165,6 +168,11 @@ impl RoutingTable {
     /// Returns the node with this number.
     pub(crate) fn node(&self, number: u16) -> Option<&Node> {
         self.nodes.get(usize::from(number))
+    }
+
+    /// Returns the nodes that hold a started primary, each with its number.
+    pub(crate) fn nodes_with_primaries(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.nodes.iter().enumerate().zip(&self.is_used).filter(|(_, is_used)| **is_used).map(|(node, _)| node)
     }
 
     /// Returns whether this is the upstream of a node.

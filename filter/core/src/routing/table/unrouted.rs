@@ -50,6 +50,7 @@ reasons! {
     Partition = "partition", "The index is partitioned and requires both an id and a routing value.";
     Primary = "primary", "The primary of the shard is not started.";
     Upstream = "upstream", "The node has no upstream of its own.";
+    WrongUpstream = "wrong_upstream", "The node's upstream leads to another node.";
     Distrusted = "mismatch",
         "Answers for the index were out of order, so the filter does not split requests for it for a while.";
     Disabled = "disabled", "The mapping of the index or the configuration disables the filter for it.";
@@ -69,6 +70,7 @@ impl Unrouted {
                 | Self::Version
                 | Self::Partition
                 | Self::Upstream
+                | Self::WrongUpstream
                 | Self::Unproven
                 | Self::IngestRole
         )

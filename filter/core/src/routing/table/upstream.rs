@@ -109,6 +109,12 @@ impl Upstreams {
         self.get(upstream)?.address.as_ref()
     }
 
+    /// Returns the name of an upstream, with the node's address if it has one, for people.
+    pub fn name_and_address(&self, upstream: UpstreamId) -> String {
+        let name = self.name(upstream);
+        self.address(upstream).map_or_else(|| name.to_string(), |address| format!("{name} at {address}"))
+    }
+
     /// Returns how Envoy finds an upstream.
     pub fn target(&self, upstream: UpstreamId) -> CallTarget {
         match self.one_cluster.as_ref().zip(self.address(upstream)) {

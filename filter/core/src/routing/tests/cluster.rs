@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-use super::super::{Formula, hash};
+use super::super::{Formula, Silence, hash};
 
 /// A cluster that answers each query exactly as it was sent. Every changed object gets a new version, and no other.
 pub struct Cluster {
@@ -21,6 +21,8 @@ pub struct Cluster {
     /// The processors of each pipeline.
     pub pipelines: BTreeMap<String, Value>,
     pub settings: Value,
+    /// The upstreams that do not lead to their nodes, each with the id of the node that answers, or why none does.
+    pub misled: BTreeMap<String, Result<String, Silence>>,
     /// The release of all nodes, if the state has it.
     pub release: Option<&'static str>,
 }
@@ -58,8 +60,20 @@ impl Cluster {
             data_streams: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             settings: json!({}),
+            misled: BTreeMap::new(),
             release: None,
         }
+    }
+
+    /// Returns the answer of the node to which the upstream `up-{name}` leads, which names itself.
+    pub fn local(&self, upstream: &str) -> Result<Value, Silence> {
+        let right = || {
+            let node = self.nodes.iter().find(|(_, name)| format!("up-{name}") == upstream);
+            node.map(|(id, _)| id.clone()).ok_or(Silence::NoUpstream)
+        };
+        let id = self.misled.get(upstream).cloned().unwrap_or_else(right)?;
+        let name = self.nodes.get(&id).cloned().unwrap_or_default();
+        Ok(json!({"nodes": {id: {"name": name}}}))
     }
 
     /// Creates an index with a shard on each of these nodes.

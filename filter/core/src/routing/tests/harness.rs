@@ -2,8 +2,8 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use super::super::{
-    PollAction, PollEvent, RefreshError, Route, RoutingTable, SharedData, StateCache, StateQuery, Unshared, Upstreams,
-    hash,
+    PollAction, PollEvent, RefreshError, Route, RoutingTable, SharedData, Silence, StateCache, StateQuery, Unshared,
+    Upstreams, hash,
 };
 use super::cluster::Cluster;
 use super::memory::Memory;
@@ -30,6 +30,8 @@ pub struct Worker {
     pub table: Option<Rc<RoutingTable>>,
     /// Whether its queries are answered.
     pub is_alive: bool,
+    /// The upstreams that it has asked which node they lead to.
+    pub checked: Vec<String>,
 }
 
 /// The outcome of a query.
@@ -100,6 +102,7 @@ impl Harness {
             upstreams: Upstreams::of(&config),
             table: None,
             is_alive: true,
+            checked: Vec::new(),
         })));
         number
     }
@@ -109,6 +112,7 @@ impl Harness {
         for worker in &self.workers {
             let mut worker = worker.borrow_mut();
             worker.asked.clear();
+            worker.checked.clear();
             worker.events.clear();
             worker.pauses = 0;
         }
@@ -284,6 +288,7 @@ impl Worker {
     pub fn run(&mut self, now: Time, cluster: &RefCell<Cluster>, mut outcome: impl FnMut(&StateQuery) -> QueryOutcome) {
         for _ in 0..5_000 {
             self.step(now);
+            self.check_upstreams(now, cluster);
             if let Some(query) = self.waits.take() {
                 match outcome(&query) {
                     QueryOutcome::Answered => {
@@ -291,8 +296,8 @@ impl Worker {
                         self.cache.answered(200, body.into_bytes(), now);
                     }
                     QueryOutcome::With(status, body) => self.cache.answered(status, body, now),
-                    QueryOutcome::Unanswered => self.cache.failed(true, now),
-                    QueryOutcome::NotSent => self.cache.failed(false, now),
+                    QueryOutcome::Unanswered => self.cache.failed(Silence::NoAnswer, now),
+                    QueryOutcome::NotSent => self.cache.failed(Silence::NoUpstream, now),
                 }
                 self.follow();
             } else if self.cache.due().is_none_or(|due| due > now) {
@@ -300,6 +305,19 @@ impl Worker {
             }
         }
         panic!("it does not end");
+    }
+
+    /// Asks the upstreams that are to be asked. The cluster knows where each leads.
+    fn check_upstreams(&mut self, now: Time, cluster: &RefCell<Cluster>) {
+        while let Some(upstream) = self.cache.next_check() {
+            let name = self.upstreams.name(upstream).to_string();
+            match cluster.borrow().local(&name) {
+                Ok(answer) => self.cache.checked(upstream, 200, answer.to_string().as_bytes(), now),
+                Err(silence) => self.cache.check_failed(upstream, silence, now),
+            }
+            self.checked.push(name);
+        }
+        self.follow();
     }
 
     /// Performs one step. Returns whether there was an action.

@@ -1,6 +1,7 @@
 //! Tests of workers with a scripted cluster, in virtual time.
 
 mod changes;
+mod checks;
 mod cluster;
 mod export;
 mod failures;
