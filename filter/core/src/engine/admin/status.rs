@@ -115,7 +115,7 @@ struct Worker {
 struct OneNode<'a> {
     id: &'a str,
     name: &'a str,
-    /// The reason why the node has no upstream of its own; `None` if it has one.
+    /// The reason why batches do not go to the node's own upstream; `None` if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_upstream: Option<&'static str>,
     #[serde(flatten)]
@@ -220,11 +220,11 @@ impl<'a> Status<'a> {
             nodes: nodes
                 .into_iter()
                 .take(MAX_NODES)
-                .map(|(node, of_node)| OneNode {
+                .map(|(node, meant, unrouted)| OneNode {
                     id: &node.id,
                     name: &node.name,
-                    without_upstream: of_node.err().map(Unrouted::name),
-                    upstream: of_node.ok().map(upstream),
+                    without_upstream: unrouted.map(Unrouted::name),
+                    upstream: meant.map(upstream),
                 })
                 .collect(),
         }
@@ -233,13 +233,13 @@ impl<'a> Status<'a> {
 
 /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.
 pub fn reported_upstreams(cluster: &ClusterView) -> BTreeSet<UpstreamId> {
-    let of_nodes = nodes_by_name(cluster).into_iter().take(MAX_NODES).filter_map(|(_, upstream)| upstream.ok());
+    let of_nodes = nodes_by_name(cluster).into_iter().take(MAX_NODES).filter_map(|(_, meant, _)| meant);
     [UpstreamId::COORDINATOR].into_iter().chain(of_nodes).collect()
 }
 
-fn nodes_by_name(cluster: &ClusterView) -> Vec<(&Node, Result<UpstreamId, Unrouted>)> {
-    let mut nodes: Vec<_> = cluster.table().into_iter().flat_map(|table| table.nodes()).collect();
-    nodes.sort_unstable_by_key(|(node, _)| &node.name);
+fn nodes_by_name(cluster: &ClusterView) -> Vec<(&Node, Option<UpstreamId>, Option<Unrouted>)> {
+    let mut nodes: Vec<_> = cluster.table().into_iter().flat_map(|table| table.nodes_as_meant()).collect();
+    nodes.sort_unstable_by_key(|(node, ..)| &node.name);
     nodes
 }
 

@@ -46,7 +46,7 @@ struct AnsweringNode {
     name: String,
 }
 
-/// The maximum number of bytes of a node's name that are kept.
+/// The maximum number of characters of a node's name that are kept.
 const MAX_NAME: usize = 256;
 
 impl UpstreamCheck {
@@ -104,9 +104,8 @@ impl Answer {
     /// Returns the id and the name of the only node.
     fn node(self) -> Option<(String, String)> {
         let mut nodes = self.nodes.into_iter();
-        let (id, AnsweringNode { mut name }) = nodes.next().filter(|_| nodes.next().is_none())?;
-        name.truncate(name.floor_char_boundary(MAX_NAME));
-        Some((id, name))
+        let (id, AnsweringNode { name }) = nodes.next().filter(|_| nodes.next().is_none())?;
+        Some((id, name.chars().take(MAX_NAME).collect()))
     }
 }
 
@@ -150,6 +149,6 @@ mod tests {
     #[test]
     fn a_long_name_is_cut() {
         let (_, found) = read(200, &format!(r#"{{"nodes":{{"z":{{"name":"a{}"}}}}}}"#, "ü".repeat(MAX_NAME)));
-        assert_eq!(found.unwrap().len(), MAX_NAME - 1);
+        assert_eq!(found.unwrap().chars().count(), MAX_NAME);
     }
 }

@@ -80,7 +80,7 @@ impl Tables {
             Some(upstream)
         };
         let nodes = content.cluster.nodes.list();
-        let numbers: Vec<_> = nodes.iter().map(|node| if node.present { number(node) } else { None }).collect();
+        let numbers: Rc<[_]> = nodes.iter().map(|node| if node.present { number(node) } else { None }).collect();
         let is_wrong = |upstream| checks.of(&upstreams.name_and_address(upstream)).is_some_and(UpstreamCheck::is_wrong);
         let usable = |(node, upstream): (&Node, &Option<UpstreamId>)| match *upstream {
             _ if !node.present => Err(Unrouted::Primary),
@@ -88,9 +88,10 @@ impl Tables {
             Some(upstream) if !self.missing.contains(&upstream) => Ok(upstream),
             _ => Err(Unrouted::Upstream),
         };
-        let by_node = nodes.iter().zip(&numbers).map(usable).collect();
+        let by_node = nodes.iter().zip(numbers.iter()).map(usable).collect();
         let pipelines = content.pipelines.clone();
-        let table = Rc::new(RoutingTable::new(content.buckets.clone(), nodes.into(), by_node, pipelines));
+        let table =
+            Rc::new(RoutingTable::new(content.buckets.clone(), nodes.into(), Rc::clone(&numbers), by_node, pipelines));
         self.meant = meant(&table, &numbers, upstreams);
         self.last = Some(Rc::clone(&table));
         Some(table)

@@ -21,6 +21,8 @@ pub struct RoutingTable {
     pub(crate) buckets: Buckets,
     /// The upstream of each node, by the node's number.
     by_node: Rc<[Result<UpstreamId, Unrouted>]>,
+    /// The same, even of nodes whose upstream Envoy does not have or that leads elsewhere.
+    meant: Rc<[Option<UpstreamId>]>,
     /// The nodes, by number.
     nodes: Rc<[Node]>,
     /// Whether each node holds a started primary, by number.
@@ -55,10 +57,12 @@ pub enum Route {
 }
 
 impl RoutingTable {
-    /// Creates a table from buckets, with each node and its upstream by the node's number.
+    /// Creates a table from buckets, with each node, its upstream as configured and its upstream if it can be used, by the
+    /// node's number.
     pub(crate) fn new(
         buckets: Buckets,
         nodes: Rc<[Node]>,
+        meant: Rc<[Option<UpstreamId>]>,
         by_node: Rc<[Result<UpstreamId, Unrouted>]>,
         pipelines: Option<Rc<Pipelines>>,
     ) -> Self {
@@ -80,6 +84,7 @@ impl RoutingTable {
             knows_types: releases.clone().all(|release| matches!(release, Some([1 | 7, _, _]))),
             buckets,
             by_node,
+            meant,
             nodes,
             upstreams,
             ingest_upstreams,
@@ -163,6 +168,12 @@ impl RoutingTable {
     /// Returns the cluster's nodes, each with its upstream or the reason why it has none.
     pub fn nodes(&self) -> impl Iterator<Item = (&Node, Result<UpstreamId, Unrouted>)> + Clone {
         self.nodes.iter().zip(self.by_node.iter().copied()).filter(|(node, _)| node.present)
+    }
+
+    /// Returns the same, each with the upstream that is configured for it, even if that cannot be used.
+    pub fn nodes_as_meant(&self) -> impl Iterator<Item = (&Node, Option<UpstreamId>, Option<Unrouted>)> + Clone {
+        let meant = self.nodes.iter().zip(self.meant.iter()).filter(|(node, _)| node.present);
+        meant.zip(self.nodes()).map(|((node, meant), (_, usable))| (node, *meant, usable.err()))
     }
 
     /// Returns the node with this number.
@@ -362,7 +373,7 @@ mod tests {
                 names.insert(name.into(), entry);
             });
         }
-        (RoutingTable::new(buckets, [].into(), by_node.into(), None), upstreams)
+        (RoutingTable::new(buckets, [].into(), [].into(), by_node.into(), None), upstreams)
     }
 
     /// Returns an id that leads to this shard.

@@ -171,7 +171,7 @@ fn a_lost_or_corrupt_report_makes_a_worker_ask_again() {
 
 #[test]
 fn a_few_upstreams_are_asked_at_the_same_time() {
-    let mut harness = Harness::new(1);
+    let harness = Harness::new(1);
     let nodes: Vec<&'static str> = (0..24).map(|number| &*format!("n{number}").leak()).collect();
     for node in &nodes {
         harness.cluster().nodes.insert((*node).to_owned(), node.replace('n', "es-"));

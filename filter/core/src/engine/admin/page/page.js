@@ -131,6 +131,12 @@ function health(one) {
   return element('small', {}, 'nothing sent by this worker');
 }
 
+// Returns what is wrong with an upstream, for people.
+function fault({ check, upstream }) {
+  if (!check || check.result === 'right') return null;
+  return check.found === undefined ? check.text : `${check.text} ${check.found} answers at ${upstream}.`;
+}
+
 function row(name, find, most, { last, rate, mean }) {
   const one = find(last);
   const head = element('th', { scope: 'row' }, name);
@@ -140,6 +146,7 @@ function row(name, find, most, { last, rate, mean }) {
   }
   if (!name.startsWith(one.upstream)) head.append(element('small', {}, `upstream ${one.upstream}`));
   head.append(health(one));
+  if (fault(one)) head.append(element('small', { class: 'bad' }, fault(one)));
   const of = (key) => (status) => (find(status) ?? one)[key] ?? 0;
   const average = (key) => mean(of(key), of('batches'));
   const millis = (key) => duration(average(key) === null ? null : average(key) / 1000);
@@ -212,10 +219,14 @@ function showFacts({ last }) {
 }
 
 function showNotices({ last }) {
-  const { state, totals, configuration } = last;
+  const { state, state_problem: problem, totals, configuration } = last;
   const notices = last.ignored_switches.slice();
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
-  if (!state) notices.push('The cluster state is not known yet. The first bulk request starts the polls.');
+  if (!state) notices.push(`The cluster state is not known yet, so all requests pass through.${problem ? '' : ' The filter is asking for it.'}`);
+  if (problem) notices.push(`The last poll of the cluster state at ${last.coordinator.upstream} failed: ${problem}.`);
+  for (const one of upstreams(last).filter((one) => one !== last.coordinator && fault(one))) {
+    notices.push(`Upstream ${one.upstream}: ${fault(one)}`);
+  }
   if (state && state.stale) {
     notices.push(`The cluster state was last verified ${duration(state.age_milliseconds)} ago. The polls fail, so all requests pass through.`);
   } else if (state && state.age_milliseconds > 10 * state.refresh_milliseconds) {
