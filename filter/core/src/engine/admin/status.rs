@@ -113,11 +113,20 @@ struct Worker {
 struct OneNode<'a> {
     id: &'a str,
     name: &'a str,
-    /// The reason why the node has no upstream of its own; `None` if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    without_upstream: Option<&'static str>,
     #[serde(flatten)]
-    upstream: Option<Upstream>,
+    upstream: OfNode,
+}
+
+/// A node's own upstream, or the reason why it has none.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum OfNode {
+    Own(Upstream),
+    Without {
+        /// `null`.
+        upstream: (),
+        without_upstream: &'static str,
+    },
 }
 
 /// The state of an upstream, over all workers.
@@ -201,8 +210,10 @@ impl<'a> Status<'a> {
                 .map(|(node, of_node)| OneNode {
                     id: &node.id,
                     name: &node.name,
-                    without_upstream: of_node.err().map(Unrouted::name),
-                    upstream: of_node.ok().map(upstream),
+                    upstream: match of_node {
+                        Ok(of_node) => OfNode::Own(upstream(of_node)),
+                        Err(why) => OfNode::Without { upstream: (), without_upstream: why.name() },
+                    },
                 })
                 .collect(),
         }

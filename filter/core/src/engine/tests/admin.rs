@@ -84,9 +84,12 @@ fn the_status_reports_a_node_that_cannot_be_reached() {
     let mut harness = harness();
     harness.write(&[id_on(0, 0)]);
     harness.refuse_to_send("es-0");
-    let failed = &status(&mut harness)["nodes"][0];
+    let first = status(&mut harness);
+    let failed = &first["nodes"][0];
     // Envoy does not have this upstream, so the node no longer has one.
     assert_eq!(failed["without_upstream"], "upstream");
+    assert_eq!(failed.get("upstream"), Some(&Value::Null));
+    assert_eq!(first["nodes"][1].get("without_upstream"), None);
     harness.settle();
     harness.tick_after(Duration::from_secs(3600));
     harness.write(&[id_on(1, 0)]);

@@ -65,7 +65,7 @@ const history = new Map(); // values of the small charts, by title
 // Returns the sum of a value over all upstreams.
 const sum = (status, key) => upstreams(status).reduce((total, one) => total + one[key], 0);
 const upstreams = (status) => {
-  const all = [status.coordinator, ...status.nodes.filter((node) => node.upstream !== undefined)];
+  const all = [status.coordinator, ...status.nodes.filter((node) => node.upstream !== null)];
   return [...new Map(all.map((one) => [one.upstream, one])).values()];
 };
 
@@ -134,7 +134,7 @@ function health(one) {
 function row(name, find, most, { last, rate, mean }) {
   const one = find(last);
   const head = element('th', { scope: 'row' }, name);
-  if (one.upstream === undefined) {
+  if (one.upstream === null) {
     head.append(element('small', { class: 'bad' }, `no upstream (${one.without_upstream}): uses the coordinator`));
     return element('tr', {}, head, ...Array.from({ length: 8 }, () => element('td', {}, '–')));
   }
@@ -224,7 +224,7 @@ function showNotices({ last }) {
   if (totals.memory_limit_bytes > 0 && totals.memory_bytes > 0.8 * totals.memory_limit_bytes) {
     notices.push('Memory is almost exhausted: more requests will pass through.');
   }
-  const lost = last.nodes.filter((node) => node.upstream === undefined).map(({ name }) => name);
+  const lost = last.nodes.filter((node) => node.upstream === null).map(({ name }) => name);
   if (lost.length > 0) notices.push(`Nodes without an upstream: ${lost.join(', ')}.`);
   const texts = [...byId('notices').children].map((item) => item.textContent);
   // Unchanged notices stay in place, so that screen readers do not repeat them.
