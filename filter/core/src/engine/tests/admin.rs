@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
+use super::harness::{Harness, header_map, id_on, index, state};
 use crate::engine::admin::Build;
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
 use crate::engine::pass_through::PassThrough;
 
 fn harness() -> Harness {
@@ -162,6 +164,28 @@ fn a_bulk_request_is_explained_and_not_sent() {
     let other = harness.send("/_bulk_reshuffle/explain/i/_search", &body);
     assert_eq!(harness.replies[&other].status, 404);
     assert!(harness.calls.is_empty() && harness.counts.is_empty() && harness.engine.is_idle());
+}
+
+#[test]
+fn a_body_without_a_media_type_of_its_own_is_explained_as_a_bulk_body() {
+    let mut harness = harness();
+    for (id, media_type, reason) in [
+        (7000, None, None),
+        (7001, Some("application/x-www-form-urlencoded"), None),
+        (7002, Some("application/json"), None),
+        (7003, Some("text/plain"), Some("content_type")),
+        (7004, Some("application/x-www-form-urlencoded; charset=latin1"), Some("content_type")),
+    ] {
+        let path = [(":method", "POST"), (":path", "/_bulk_reshuffle/explain")];
+        let headers = path.into_iter().chain(media_type.map(|media_type| ("content-type", media_type)));
+        let headers = header_map(&headers.collect::<Vec<_>>());
+        harness.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: false });
+        harness.data(id, index(&[id_on(0, 0)]), true);
+        harness.woken();
+        let explanation = harness.reply(id);
+        assert_eq!(explanation["because"]["reason"].as_str(), reason, "{media_type:?}");
+        harness.gone(id);
+    }
 }
 
 #[test]
