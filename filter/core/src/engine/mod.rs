@@ -471,6 +471,10 @@ impl Engine {
                     self.count(Counter::StateErrors, 1);
                     self.warn(format!("cluster state: {error}"));
                 }
+                PollEvent::Ignored(warning) => {
+                    self.count(Counter::SwitchesInvalid, 1);
+                    self.warn(warning);
+                }
             }
         }
         if let Some(gone) = self.cluster.update_table() {

@@ -214,6 +214,7 @@ function showFacts({ last }) {
 function showNotices({ last }) {
   const { state, totals, configuration } = last;
   const notices = last.ignored_switches.slice();
+  if (last.ignored_switches_left_out > 0) notices.push(`${last.ignored_switches_left_out} more settings are ignored.`);
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
   if (!state) notices.push('The cluster state is not known yet. The first bulk request starts the polls.');
   if (state && state.stale) {
