@@ -152,9 +152,10 @@ impl Default for ClusterStateConfig {
 
 /// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("configuration: `{field}`: {problem}")]
+#[error("configuration: {}{problem}", place(field))]
 pub struct ConfigError {
-    /// The path of the field, such as `hold.interval`, or `.` for the whole configuration.
+    /// The path of the field, such as `hold.interval`, or `.` for the whole configuration. It is empty if the text is not
+    /// JSON.
     pub field: String,
     /// What was expected, and what was found.
     pub problem: String,
@@ -164,15 +165,34 @@ impl ConfigError {
     fn new(field: &str, problem: impl Into<String>) -> Self {
         Self { field: field.to_owned(), problem: problem.into() }
     }
+
+    /// Creates the error of a text that is not JSON.
+    fn syntax(json: &[u8], error: &serde_json::Error) -> Self {
+        match json.trim_ascii() {
+            b"" => {
+                Self::new("", "empty, expected at least `coordinator`, such as {\"coordinator\": \"elasticsearch\"}")
+            }
+            _ => Self::new("", format!("not valid JSON: {error}")),
+        }
+    }
+}
+
+/// Returns the beginning of a message that names a field, if there is one.
+fn place(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!("`{field}`: ") }
 }
 
 impl Config {
-    /// Parses and validates a configuration. The error names the first invalid field.
+    /// Parses and validates a configuration. The error names the first invalid field, or the line and the column at which
+    /// the text is not JSON.
     pub fn read(json: &[u8]) -> Result<Self, ConfigError> {
         let mut from = serde_json::Deserializer::from_slice(json);
-        let Object(config): Object<Self> = serde_path_to_error::deserialize(&mut from)
-            .map_err(|error| ConfigError::new(&error.path().to_string(), error.inner().to_string()))?;
-        from.end().map_err(|error| ConfigError::new(".", error.to_string()))?;
+        let problem = |error: serde_path_to_error::Error<serde_json::Error>| match error.inner() {
+            found if found.is_data() => ConfigError::new(&error.path().to_string(), found.to_string()),
+            found => ConfigError::syntax(json, found),
+        };
+        let Object(config): Object<Self> = serde_path_to_error::deserialize(&mut from).map_err(problem)?;
+        from.end().map_err(|error| ConfigError::syntax(json, &error))?;
         config.limits.check()?;
         config.dispatch.check(&config.harmless_headers)?;
         Ok(config)

@@ -77,7 +77,8 @@ impl Config {
             Self(filter.pointer("/typed_config/config").context("the filter has no configuration")?.clone());
         *plugin.at("/name")? = "kept".into();
         *plugin.at("/vm_config/vm_id")? = "kept".into();
-        *plugin.at("/configuration/value")? = json!({"coordinator": "none"}).to_string().into();
+        *plugin.at("/configuration/value")? =
+            json!({"coordinator": "none", "cluster_state": {"refresh": "1h"}}).to_string().into();
         let service = "type.googleapis.com/envoy.extensions.wasm.v3.WasmService";
         let typed_config = json!({"@type": service, "singleton": true, "config": plugin.0});
         let extension = json!({"name": "envoy.bootstrap.wasm", "typed_config": typed_config});

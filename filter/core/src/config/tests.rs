@@ -106,13 +106,11 @@ fn errors_name_the_field_and_what_was_expected() {
         assert!(found_problem.contains(problem), "{json}: {found_problem}");
     };
     for (json, field, problem) in [
-        ("", ".", "EOF while parsing a value"),
         ("[\"es\"]", ".", "expected an object"),
         (r#"{"coordinator":"es","hold":["50ms"]}"#, "hold", "expected an object"),
         ("{}", ".", "missing field `coordinator`"),
         (r#"{"coordinator":""}"#, "coordinator", "the name of an Envoy cluster"),
         (r#"{"coordinator":7}"#, "coordinator", "expected a string"),
-        (r#"{"coordinator":"es"} x"#, ".", "trailing characters"),
     ] {
         check(json, field, problem);
     }
@@ -178,6 +176,45 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#""harmless_headers":["host"]"#, "harmless_headers[0]", "\"host\" is never harmless"),
     ] {
         check(&format!(r#"{{"coordinator":"es",{more}}}"#), field, problem);
+    }
+}
+
+#[test]
+fn a_text_that_is_not_json_is_refused_with_line_and_column() {
+    for (text, problem) in [
+        ("{\"coordinator\": \"es\",\n \"hold\": {\n  }, }", "trailing comma at line 3 column 6"),
+        ("{\"coordinator\": \"es\"} x", "trailing characters at line 1 column 23"),
+        ("{\"coordinator\": \"es\"", "EOF while parsing an object at line 1 column 20"),
+        ("{\"coordinator\": es}", "expected value at line 1 column 17"),
+        ("{coordinator: es}", "key must be a string at line 1 column 2"),
+        ("{\"hold\": {\"interval\": \"50ms}}", "EOF while parsing a string at line 1 column 29"),
+        ("coordinator: es", "expected value at line 1 column 1"),
+    ] {
+        let error = Config::read(text.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), format!("configuration: not valid JSON: {problem}"), "{text}");
+    }
+    for empty in ["", " \n"] {
+        let error = Config::read(empty.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("configuration: empty, expected at least `coordinator`"), "{error}");
+    }
+    let error = Config::read(b"{}").unwrap_err().to_string();
+    assert!(error.starts_with("configuration: `.`: missing field `coordinator`"), "{error}");
+}
+
+#[test]
+fn a_damaged_configuration_is_either_not_json_or_has_an_invalid_field() {
+    let whole = r#"{"coordinator":"es","hold":{"interval":"20ms"},"missing_id":"direct","retry":{"attempts":1},
+        "credentials":{"a":"b"},"indices":[{"pattern":"a-*","enabled":false}],"nodes":{"upstreams":{"es-0":"hot"}}}"#;
+    for at in 0..whole.len() {
+        for damage in [&b""[..], b"}", b"]", b",", b"7", b"\"", b"\\", b"\xff", b"null"] {
+            let damaged = [&whole.as_bytes()[..at], damage, &whole.as_bytes()[at + 1..]].concat();
+            for text in [&damaged[..], &damaged[..at]] {
+                let Err(error) = Config::read(text) else { continue };
+                let is_json = serde_json::from_slice::<serde_json::Value>(text).is_ok();
+                assert!(!is_json || !error.field.is_empty(), "{error}: {}", text.escape_ascii());
+                assert!(!error.field.contains('?'), "{error}: {}", text.escape_ascii());
+            }
+        }
     }
 }
 

@@ -494,6 +494,10 @@ impl Engine {
                     ));
                 }
                 PollEvent::Misled(text) => self.warn(text),
+                PollEvent::Ignored(warning) => {
+                    self.count(Counter::SwitchesInvalid, 1);
+                    self.warn(warning);
+                }
             }
         }
         if let Some(gone) = self.cluster.update_table() {

@@ -8,7 +8,7 @@ use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools};
 use serde_json::{Value, json};
 
 use super::Scene;
-use crate::{ClusterScript, FakeCluster, Index};
+use crate::{ClusterScript, FakeCluster, Index, Reaction};
 
 /// The environment variable with the path of another compiled filter than that of `make build`.
 const WASM: &str = "BULK_RESHUFFLE_WASM";
@@ -114,14 +114,27 @@ impl SceneOptions {
         Ok(scene)
     }
 
-    /// Starts everything; the filter has not polled the cluster state yet.
+    /// Starts everything, with nodes that refuse to tell their state until their reaction is changed.
+    pub async fn start_without_state(self) -> Result<Scene> {
+        self.start_with(|cluster| {
+            cluster.react_to_state_queries(|_| Some(Reaction::refusal(503, "cluster_block_exception", "not yet")))
+        })
+        .await
+    }
+
+    /// Starts everything; the filter may not know the cluster state yet.
     pub async fn start_cold(self) -> Result<Scene> {
+        self.start_with(|_| ()).await
+    }
+
+    async fn start_with(self, prepare: impl FnOnce(&FakeCluster)) -> Result<Scene> {
         let Self { script, addresses, config, coordinators, without_upstream, envoy } = self;
         let run_dir = tempfile::tempdir()?;
         let cluster = match addresses {
             Some(addresses) => FakeCluster::start_at(script, addresses).await?,
             None => FakeCluster::start(script).await?,
         };
+        prepare(&cluster);
         let nodes: Vec<_> = cluster.addresses().enumerate().collect();
         let is_coordinator = |node: usize| coordinators.as_ref().is_none_or(|nodes| nodes.contains(&node));
         let coordinators = nodes.iter().filter(|(node, _)| is_coordinator(*node)).map(|(_, address)| *address);

@@ -282,5 +282,15 @@ async fn transient_runtime_settings_take_precedence_and_invalid_ones_are_ignored
     bench.set("interval", Value::Null).await?;
     bench.soon("the change applies", async || bench.leaves("one", 1, 10).await).await?;
     ensure!(bench.envoy.counter(INVALID).await? == 1, "the invalid switch was counted again");
+
+    let wrong = json!({"_meta": {"bulk_reshuffle": {"missing_ids": "pass", "enabled": false}}});
+    bench.backend.put("/six/_mapping", wrong).await?;
+    bench.soon("the misspelled setting is counted", async || Ok(bench.envoy.counter(INVALID).await? == 2)).await?;
+    bench.soon("the setting beside it applies", is_whole).await?;
+    let log = bench.envoy.log();
+    let named = log.lines().find(|line| line.contains("index `six`: the mapping's setting"));
+    ensure!(named.is_some_and(|line| line.contains("missing_ids` is ignored: unknown, expected")), "{named:?}");
+    bench.backend.put("/six/_mapping", json!({"_meta": {"bulk_reshuffle": "off"}})).await?;
+    bench.soon("a text is counted too", async || Ok(bench.envoy.counter(INVALID).await? == 3)).await?;
     bench.end().await
 }

@@ -28,14 +28,7 @@ fn without_stop(buffer: bool) -> SceneOptions {
 
 /// Starts a scene in which the filter knows the state, but has seen no body yet.
 async fn start(options: SceneOptions) -> Result<Scene> {
-    let scene = options.start_cold().await?;
-    wait::until(Duration::from_secs(30), "the filter knows the state", async || {
-        scene.bulk("/_bulk", "").await?;
-        Ok((scene.counted("state_loads_total").await? > 0).then_some(()))
-    })
-    .await?;
-    scene.cluster.forget();
-    Ok(scene)
+    options.start().await
 }
 
 /// Sends requests for all nodes; each must be split and answered.

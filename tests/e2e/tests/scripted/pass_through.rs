@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Index, Item, RawClient, Reaction, Scene, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, RawClient, Reaction, Scene, lines, wait_for_state};
 use bulk_reshuffle_stack::wait;
 use hyper::{Method, Request};
 use serde_json::json;
@@ -155,14 +155,16 @@ async fn a_request_with_a_header_that_is_not_text_passes_through() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_requests_pass_through_until_the_state_is_known() -> Result<()> {
-    let scene = Scene::of(ClusterScript::three_nodes()).start_cold().await?;
+    let config = json!({"cluster_state": {"refresh": "200ms"}});
+    let scene = Scene::of(ClusterScript::three_nodes()).config(config).start_without_state().await?;
     let body = scene.cluster.write_books(0);
     let answer = scene.bulk("/_bulk", body.clone()).await?;
     assert_eq!(Item::read_all(&answer)?.len(), 3);
     assert_eq!(scene.cluster.bulks().len(), 1);
     assert_eq!(scene.cluster.bulks()[0].text(), body);
     assert_eq!(scene.passed_through().await?, [("no_state".to_owned(), 1)].into());
-    scene.wait_for_count("state_loads_total", 1).await?;
+    scene.cluster.react_to_state_queries(|_| None);
+    wait_for_state(&scene.envoy, 1, LIMIT).await?;
     scene.bulk("/_bulk", body).await?;
     assert_eq!(scene.cluster.bulks().len(), 4);
     scene.finish().await

@@ -39,6 +39,14 @@ const MAX_LINES: usize = 5000;
 /// Each may use four megabytes.
 const MAX_REQUESTS: usize = 16;
 
+const MEDIA_TYPE: &str = "content-type";
+
+/// The media type that curl sends if its user chooses none. A body with it, or without any, is explained as one with
+/// [`BULK_MEDIA_TYPE`].
+const CURLS_MEDIA_TYPE: &[u8] = b"application/x-www-form-urlencoded";
+
+const BULK_MEDIA_TYPE: &[u8] = b"application/x-ndjson";
+
 /// The requests below the admin path that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Admin {
@@ -127,7 +135,14 @@ impl Admin {
         let with_path = |(name, value): &(String, Vec<u8>)| {
             (name.clone(), if name == ":path" { path.clone() } else { value.clone() })
         };
-        let headers = headers.iter().map(with_path).collect();
+        let is_chosen = |(name, value): &(String, Vec<u8>)| name == MEDIA_TYPE && *value != CURLS_MEDIA_TYPE;
+        let headers = match headers.iter().any(is_chosen) {
+            true => headers.iter().map(with_path).collect(),
+            false => {
+                let others = headers.iter().filter(|(name, _)| name != MEDIA_TYPE).map(with_path);
+                others.chain([(MEDIA_TYPE.to_owned(), BULK_MEDIA_TYPE.to_vec())]).collect()
+            }
+        };
         self.requests.insert(id, AdminRequest { headers, body: Vec::new(), charge: view.memory.charge(0) });
     }
 

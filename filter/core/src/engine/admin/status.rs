@@ -14,6 +14,9 @@ use crate::routing::{Node, Pipelines, Unrouted, UpstreamCheck, UpstreamId, Versi
 /// The maximum number of nodes in the status. Each takes about twenty calls to Envoy.
 const MAX_NODES: usize = 256;
 
+/// The maximum number of ignored settings in the status.
+const MAX_IGNORED: usize = 10;
+
 /// The maximum number of ingest pipelines in the status.
 const MAX_PIPELINES: usize = 256;
 
@@ -54,8 +57,10 @@ pub struct Status<'a> {
     unix_milliseconds: u64,
     /// The effective configuration, including the cluster's run-time settings.
     configuration: &'a Config,
-    /// The run-time settings that are ignored, and why.
-    ignored_switches: &'a [String],
+    /// The settings that are ignored, and why: first the run-time settings, then those in the mappings of indices.
+    ignored_switches: Vec<String>,
+    /// The number of further run-time settings, and of further indices with such settings.
+    ignored_switches_left_out: usize,
     /// The known cluster state, if there is one.
     state: Option<State<'a>>,
     /// The last failure of this worker's polls, if none has succeeded since.
@@ -119,7 +124,18 @@ struct OneNode<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     without_upstream: Option<&'static str>,
     #[serde(flatten)]
-    upstream: Option<Upstream<'a>>,
+    upstream: OfNode<'a>,
+}
+
+/// The upstream that is configured for a node, if there is one.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum OfNode<'a> {
+    Some(Upstream<'a>),
+    None {
+        /// `null`.
+        upstream: (),
+    },
 }
 
 /// The state of an upstream, over all workers.
@@ -192,13 +208,15 @@ impl<'a> Status<'a> {
             figures: figures(upstream, totals),
         };
         let limits = &settings.current.limits;
+        let (ignored_switches, ignored_switches_left_out) = ignored_switches(settings.problems(), cluster);
         Self {
             pipelines: pipeline_verdicts(pipelines),
             pipelines_left_out: pipelines.map_or(0, |all| all.verdicts().len().saturating_sub(MAX_PIPELINES)),
             build,
             unix_milliseconds: millis(ids.since_epoch().saturating_add(*now)),
             configuration: &settings.current,
-            ignored_switches: settings.problems(),
+            ignored_switches,
+            ignored_switches_left_out,
             state: cluster.verified().map(|(version, at)| State {
                 version,
                 age_milliseconds: millis(now.saturating_sub(at)),
@@ -224,11 +242,19 @@ impl<'a> Status<'a> {
                     id: &node.id,
                     name: &node.name,
                     without_upstream: unrouted.map(Unrouted::name),
-                    upstream: meant.map(upstream),
+                    upstream: meant.map_or(OfNode::None { upstream: () }, |meant| OfNode::Some(upstream(meant))),
                 })
                 .collect(),
         }
     }
+}
+
+/// Returns the ignored settings in the status, given those of the cluster, and the number of further ones.
+fn ignored_switches(of_cluster: &[String], cluster: &ClusterView) -> (Vec<String>, usize) {
+    let room = MAX_IGNORED.saturating_sub(of_cluster.len());
+    let (of_indices, left_out) = cluster.table().map(|table| table.mapping_warnings(room)).unwrap_or_default();
+    let listed = of_cluster.iter().take(MAX_IGNORED).cloned().chain(of_indices).collect();
+    (listed, left_out.saturating_add(of_cluster.len().saturating_sub(MAX_IGNORED)))
 }
 
 /// Returns the upstreams in the status. Those of nodes that have left the cluster are not among them.

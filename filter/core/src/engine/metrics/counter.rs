@@ -49,7 +49,8 @@ metrics! {
     StateErrors = STATE_ERRORS;
     /// Microseconds of work on the cluster state.
     StateBusyMicroseconds = STATE_BUSY;
-    /// Run-time settings that were ignored, counted each time they change.
+    /// Run-time settings that were ignored, and indices with ignored settings in their mappings, counted each time they
+    /// change.
     SwitchesInvalid = SWITCHES_INVALID;
 }
 

@@ -170,5 +170,5 @@ families! {
     STATE_STEP = Kind::Histogram, "state_step_microseconds", [],
         "Time that one step of work on the cluster state took. Meanwhile, that worker handles no requests.";
     SWITCHES_INVALID = Kind::Counter, "switches_invalid_total", [],
-        "Ignored run-time settings, counted when they change.";
+        "Ignored run-time settings, and indices with ignored settings in their mappings, counted when they change.";
 }

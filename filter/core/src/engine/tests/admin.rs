@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, id_on, index, state};
+use super::harness::{Harness, header_map, id_on, index, state};
 use crate::engine::admin::Build;
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
+use crate::engine::metrics::Gauge;
 use crate::engine::pass_through::PassThrough;
+use crate::routing::UpstreamId;
 
 fn harness() -> Harness {
     let mut harness = Harness::new(json!({
@@ -84,9 +88,12 @@ fn the_status_reports_a_node_that_cannot_be_reached() {
     let mut harness = harness();
     harness.write(&[id_on(0, 0)]);
     harness.refuse_to_send("es-0");
-    let failed = &status(&mut harness)["nodes"][0];
-    // Envoy does not have this upstream, so the node no longer has one.
+    let first = status(&mut harness);
+    let failed = &first["nodes"][0];
+    // Envoy does not have this upstream, so the node's operations go elsewhere.
     assert_eq!(failed["without_upstream"], "upstream");
+    assert_eq!(failed["upstream"], "es-0");
+    assert_eq!(first["nodes"][1].get("without_upstream"), None);
     harness.settle();
     harness.tick_after(Duration::from_secs(3600));
     harness.write(&[id_on(1, 0)]);
@@ -95,6 +102,49 @@ fn the_status_reports_a_node_that_cannot_be_reached() {
     assert_eq!(failed["health"]["last_batch"], "failed");
     assert_eq!(failed["health"]["failure"], "the node's answer was lost or too large to read");
     assert_eq!(failed["operations_unknown"], 1);
+}
+
+#[test]
+fn the_status_shows_where_upstreams_lead() {
+    let config = json!({"admin_path": "/_bulk_reshuffle", "nodes": {"only": ["es-0", "es-1"]}});
+    let mut harness = Harness::without_state(config);
+    assert_eq!(status(&mut harness)["nodes"], json!([]));
+    harness.misled = Some(("es-1", "es-2"));
+    harness.tick_after(Duration::from_millis(1));
+    harness.load(&state());
+    let status = status(&mut harness);
+    assert_eq!((&status["state_problem"], &status["coordinator"]["check"]["result"]), (&Value::Null, &json!("right")));
+    let nodes = status["nodes"].as_array().unwrap();
+    assert_eq!(nodes[0]["check"]["result"], "right");
+    assert_eq!(nodes[0].get("without_upstream"), None);
+    assert_eq!(nodes[1]["check"]["result"], "other_node");
+    assert_eq!((&nodes[1]["check"]["found"], &nodes[1]["upstream"]), (&json!("es-2"), &json!("es-1")));
+    assert_eq!(nodes[1]["without_upstream"], "wrong_upstream");
+    assert_eq!((nodes[2].get("upstream"), nodes[2].get("check")), (Some(&Value::Null), None));
+    assert_eq!(harness.engine.gauges()[&Gauge::UpstreamsFaulty(harness.upstream("es-1"))], 1);
+    let warning = "upstream \"es-1\": The upstream leads to another node of the cluster. \"es-2\" answers. Operations for \
+                   its node go to the coordinator.";
+    assert_eq!(harness.warnings, [warning]);
+    harness.write(&[id_on(0, 0), id_on(1, 0)]);
+    assert_eq!(harness.upstreams(), ["es-0", "es"]);
+}
+
+#[test]
+fn the_status_shows_why_the_state_is_not_known() {
+    let mut harness = Harness::without_state(json!({"admin_path": "/_bulk_reshuffle", "coordinator": "typo"}));
+    for _ in 0..20 {
+        harness.tick_after(Duration::from_millis(200));
+        while let Some(call) = harness.state_queries.pop() {
+            harness.root(Input::CallNotSent { call: call.id, has_upstream: false });
+        }
+    }
+    let status = status(&mut harness);
+    assert_eq!(status["state"], Value::Null);
+    assert_eq!(status["state_problem"], "overview: Envoy has no cluster of the coordinator's name");
+    assert_eq!(status["coordinator"]["check"]["result"], "no_upstream");
+    assert_eq!(harness.engine.gauges()[&Gauge::UpstreamsFaulty(UpstreamId::COORDINATOR)], 1);
+    let warning = "cluster state: overview: Envoy has no cluster of the coordinator's name (`coordinator` is \"typo\")";
+    assert_eq!(harness.warnings, [warning]);
 }
 
 #[test]
@@ -159,6 +209,28 @@ fn a_bulk_request_is_explained_and_not_sent() {
     let other = harness.send("/_bulk_reshuffle/explain/i/_search", &body);
     assert_eq!(harness.replies[&other].status, 404);
     assert!(harness.calls.is_empty() && harness.counts.is_empty() && harness.engine.is_idle());
+}
+
+#[test]
+fn a_body_without_a_media_type_of_its_own_is_explained_as_a_bulk_body() {
+    let mut harness = harness();
+    for (id, media_type, reason) in [
+        (7000, None, None),
+        (7001, Some("application/x-www-form-urlencoded"), None),
+        (7002, Some("application/json"), None),
+        (7003, Some("text/plain"), Some("content_type")),
+        (7004, Some("application/x-www-form-urlencoded; charset=latin1"), Some("content_type")),
+    ] {
+        let path = [(":method", "POST"), (":path", "/_bulk_reshuffle/explain")];
+        let headers = path.into_iter().chain(media_type.map(|media_type| ("content-type", media_type)));
+        let headers = header_map(&headers.collect::<Vec<_>>());
+        harness.stream(Input::RequestHead { request: RequestId(id), headers, route: None, end: false });
+        harness.data(id, index(&[id_on(0, 0)]), true);
+        harness.woken();
+        let explanation = harness.reply(id);
+        assert_eq!(explanation["because"]["reason"].as_str(), reason, "{media_type:?}");
+        harness.gone(id);
+    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub struct Harness {
     pub samples: Vec<(Histogram, u64)>,
     /// The access log fields of each request.
     pub access_log: BTreeMap<u32, Vec<String>>,
+    /// An upstream that leads to the node of another one.
+    pub misled: Option<(&'static str, &'static str)>,
     /// The number of counters and gauges in the last measurement.
     pub measured: usize,
     next_request: u32,
@@ -242,7 +244,9 @@ impl Harness {
             self.root(Input::Woken);
             match self.state_queries.pop() {
                 Some(call) => {
-                    let body = truth(state, &call).to_string().into_bytes();
+                    let misled = self.misled.filter(|(from, _)| *from == call.upstream.as_ref());
+                    let upstream = misled.map_or_else(|| Rc::clone(&call.upstream), |(_, to)| to.into());
+                    let body = truth(state, &Call { upstream, ..call.clone() }).to_string().into_bytes();
                     let response = Response { status: 200, body, ..Response::default() };
                     self.root(Input::CallAnswered { call: call.id, response });
                 }
@@ -269,6 +273,7 @@ impl Harness {
             counts: BTreeMap::new(),
             samples: Vec::new(),
             access_log: BTreeMap::new(),
+            misled: None,
             measured: 0,
             next_request: 0,
         }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, MILLISECOND, id_on, index, operation};
+use super::admin::status;
+use super::harness::{Harness, MILLISECOND, add_index, id_on, index, operation, state};
 use crate::config::RuntimeSettings;
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
@@ -226,4 +227,54 @@ fn new_problems_are_logged_and_counted_once() {
     harness.woken();
     switch(&mut harness, json!({"max_in_flight": "17"}));
     assert_eq!(problems(&harness), (4, 4));
+}
+
+/// Returns a harness whose cluster has this many indices with an invalid setting in their mappings.
+fn with_invalid_mappings(count: usize) -> Harness {
+    let mut state = state();
+    for number in 0..count {
+        let index = add_index(&mut state, &format!("m{number:02}"));
+        let settings = json!({"enabled": "no", "missing_id": "pass"});
+        index["mappings"] = json!({"_doc": {"_meta": {"bulk_reshuffle": settings}}});
+    }
+    let mut harness = Harness::without_state(json!({"admin_path": "/_bulk_reshuffle"}));
+    harness.request("/_bulk", "");
+    harness.load(&state);
+    harness
+}
+
+#[test]
+fn an_invalid_setting_in_a_mapping_is_logged_counted_and_listed() {
+    let mut harness = with_invalid_mappings(1);
+    assert_eq!(problems(&harness), (1, 1), "{:?}", harness.warnings);
+    let told = "index `m00`: the mapping's setting `_meta.bulk_reshuffle.enabled` is ignored: expected a boolean, \
+        found \"no\"";
+    assert_eq!(harness.warnings, [told]);
+    switch(&mut harness, json!({"interval": "soon"}));
+    let status = status(&mut harness);
+    let listed = status["ignored_switches"].as_array().unwrap();
+    assert!(
+        listed[0].as_str().unwrap().starts_with("the cluster's setting `cluster.metadata.bulk_reshuffle.interval`")
+    );
+    assert_eq!((listed.len(), &listed[1], &status["ignored_switches_left_out"]), (2, &json!(told), &json!(0)));
+    // The other setting in the mapping applies.
+    let line = "{\"index\":{}}\n{}\n";
+    harness.send("/m00/_bulk", line);
+    assert_eq!(harness.calls[0].body, line.as_bytes());
+}
+
+#[test]
+fn the_status_lists_a_bounded_number_of_ignored_settings() {
+    let mut harness = with_invalid_mappings(14);
+    assert_eq!(harness.counts[&Counter::SwitchesInvalid], 14);
+    let all = status(&mut harness);
+    let listed = all["ignored_switches"].as_array().unwrap();
+    assert_eq!((listed.len(), &all["ignored_switches_left_out"]), (10, &json!(4)));
+    assert!(listed[9].as_str().unwrap().starts_with("index `m09`: "));
+    let unknown: Value = (0..12).map(|number| (format!("x{number:02}"), json!("1"))).collect();
+    switch(&mut harness, unknown);
+    let all = status(&mut harness);
+    let listed = all["ignored_switches"].as_array().unwrap();
+    assert_eq!((listed.len(), &all["ignored_switches_left_out"]), (10, &json!(2 + 14)));
+    assert!(listed[9].as_str().unwrap().contains(".x09`"));
 }

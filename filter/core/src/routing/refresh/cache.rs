@@ -70,6 +70,8 @@ pub enum PollEvent {
     Failed(RefreshError),
     /// An upstream does not lead to its node. This is the text for the log.
     Misled(String),
+    /// A poll found settings in the mapping of an index that are ignored: a message.
+    Ignored(String),
 }
 
 #[derive(Debug)]
@@ -393,7 +395,9 @@ impl StateCache {
     }
 
     fn go_on(&mut self, mut cycle: Box<Cycle>, now: Time) -> Option<PollAction> {
-        match cycle.next(&mut self.content) {
+        let todo = cycle.next(&mut self.content);
+        self.events.extend(cycle.take_warnings().into_iter().map(PollEvent::Ignored));
+        match todo {
             Ok(Todo::Ask(query)) => {
                 self.store.beat();
                 self.step = Step::Cycle(cycle);

@@ -36,6 +36,8 @@ pub(crate) struct Cycle {
     /// The number of answers with details that are not published yet.
     unpublished: usize,
     has_changed: bool,
+    /// The messages about mappings that are not taken yet.
+    warnings: Vec<String>,
 }
 
 /// What a cycle knows and has to find.
@@ -150,6 +152,7 @@ impl Cycle {
             left: Left { names: Vec::new(), most: MAX_INDICES_PER_QUERY },
             unpublished: 0,
             has_changed: false,
+            warnings: Vec::new(),
         }
     }
 
@@ -166,6 +169,11 @@ impl Cycle {
     /// Returns the outcome of the search for the wanted names.
     pub fn search(&self) -> Search {
         self.search
+    }
+
+    /// Takes the messages about settings in mappings that are ignored, for each index whose settings are new.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Takes the wanted names if no search took place.
@@ -441,10 +449,15 @@ impl Cycle {
         for (bucket, changed) in by_section {
             content.change(bucket, |names| {
                 for name in changed {
-                    match details.index(&name) {
-                        Some(index) => names.insert(name.into(), Entry::Index(index)),
-                        None => names.remove(name.as_str()),
+                    let Some(index) = details.index(&name) else {
+                        names.remove(name.as_str());
+                        continue;
                     };
+                    let known = names.get(name.as_str()).and_then(Entry::index);
+                    if known.is_none_or(|known| !index.has_same_problems(known)) {
+                        self.warnings.extend(index.warning(&name));
+                    }
+                    names.insert(name.into(), Entry::Index(index));
                 }
             });
         }

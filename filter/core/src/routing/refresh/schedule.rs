@@ -36,6 +36,9 @@ const ATTEMPTS_AT_START: u32 = 15;
 /// How many times in an interval a worker checks what the others have published.
 const CHECKS_PER_INTERVAL: u32 = 10;
 
+/// The longest time between checks until a state is known.
+const LONGEST_FIRST_CHECK: Time = Time::from_millis(500);
+
 /// The longest time between searches for wanted names while the state does not change and none is found. Each search
 /// reads an overview of a very large number of indices.
 const LONGEST_SEARCH: Time = Time::from_secs(300);
@@ -96,9 +99,10 @@ impl Schedule {
         }
     }
 
-    /// Plans the next check, after one.
+    /// Plans the next check, after one. As long as no state is known, checks are not rare even if the interval is long.
     pub fn checked(&mut self, now: Time) {
-        self.check_due = now.saturating_add(self.interval / CHECKS_PER_INTERVAL);
+        let pause = self.interval / CHECKS_PER_INTERVAL;
+        self.check_due = now.saturating_add(if self.has_succeeded { pause } else { pause.min(LONGEST_FIRST_CHECK) });
     }
 
     /// Checks again at once, after the parts that others had published were taken over.

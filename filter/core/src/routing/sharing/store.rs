@@ -33,7 +33,7 @@ pub(crate) struct Found {
 }
 
 /// The version of the published format. Workers share only with workers of the same format.
-const FORM: &str = "bulk_reshuffle.state.6";
+const FORM: &str = "bulk_reshuffle.state.7";
 
 /// The version that stands for an absent value. A write with it succeeds only if no other worker has written.
 const FIRST: u32 = u32::MAX;

@@ -17,6 +17,8 @@ pub(crate) struct Index {
     pub identity: Option<u64>,
     /// The settings that the index itself makes for the filter.
     pub overrides: Overrides,
+    /// The problems with settings in its mapping that are ignored, if there are any.
+    problems: Option<Box<str>>,
     /// The names of its default and its final pipeline, if it has any.
     pub pipelines: Option<Box<IndexPipelines>>,
     /// Whether it asks the cluster to wait for more copies of a shard than the primary before it writes.
@@ -60,12 +62,13 @@ pub(crate) struct ShardRoute {
 impl Index {
     /// Creates an index from the cluster's state. Unreadable metadata makes it unrouted.
     pub fn new(name: &str, metadata: Option<&IndexMetadata>, primaries: Option<&Primaries>) -> Self {
-        let overrides = metadata.map(Overrides::of_index).unwrap_or_default();
+        let (overrides, problems) = metadata.map(Overrides::of_index).unwrap_or_default();
         let settled = primaries.is_some_and(|primaries| primaries.settled);
         Self {
             // A shard that is about to move may do so without a new version of the index.
             identity: metadata.and_then(IndexMetadata::identity).filter(|_| settled),
             overrides,
+            problems,
             pipelines: metadata.and_then(IndexPipelines::of),
             waits: metadata.is_some_and(IndexMetadata::waits),
             seen: Cell::default(),
@@ -84,6 +87,21 @@ impl Index {
     /// Returns a number that identifies it.
     pub fn number(&self) -> u32 {
         self.name_hash
+    }
+
+    /// Returns a message about the settings in its mapping that are ignored, if there are any. `name` is its name.
+    pub fn warning(&self, name: &str) -> Option<String> {
+        self.problems.as_ref().map(|problems| format!("index `{name}`: {problems}"))
+    }
+
+    /// Returns whether settings in its mapping are ignored.
+    pub fn has_problems(&self) -> bool {
+        self.problems.is_some()
+    }
+
+    /// Returns whether the settings in its mapping that are ignored are the same as those of another index.
+    pub fn has_same_problems(&self, other: &Self) -> bool {
+        self.problems == other.problems
     }
 
     /// Returns the numbers of the nodes that hold a started primary.

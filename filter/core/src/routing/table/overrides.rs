@@ -1,7 +1,17 @@
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::index_metadata::IndexMetadata;
 use crate::config::MissingId;
+
+/// The path of the filter's settings in a mapping.
+const PLACE: &str = "_meta.bulk_reshuffle";
+
+/// The maximum number of problems that are described for an index.
+const MAX_PROBLEMS: usize = 2;
+
+/// The maximum number of characters of a name or a value in the description of a problem.
+const MAX_CHARACTERS: usize = 40;
 
 /// The settings that an index itself makes for its operations: `_meta.bulk_reshuffle` in its mapping, and index
 /// settings that allow only one choice.
@@ -14,47 +24,121 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads the settings of an index. Anything unknown or malformed is ignored.
-    pub(crate) fn of_index(metadata: &IndexMetadata) -> Self {
-        let mut overrides = Self::default();
+    /// Reads the settings of an index. Anything unknown or malformed is ignored. Also returns the problems with what is
+    /// ignored, if there are any.
+    pub(crate) fn of_index(metadata: &IndexMetadata) -> (Self, Option<Box<str>>) {
+        let (mut overrides, mut problems) = (Self::default(), Vec::new());
         for meta in metadata.mappings.values().filter_map(|mapping| mapping.meta.bulk_reshuffle.as_ref()) {
-            let enabled =
-                meta.get("enabled").and_then(|value| value.as_bool().or_else(|| value.as_str()?.parse().ok()));
-            let missing_id = meta.get("missing_id").cloned();
-            overrides.enabled = enabled.or(overrides.enabled);
-            overrides.missing_id =
-                missing_id.and_then(|value| serde_json::from_value(value).ok()).or(overrides.missing_id);
+            let Value::Object(settings) = meta else {
+                problems.push(ignored(PLACE, &format!("expected an object, found {}", short(&meta.to_string()))));
+                continue;
+            };
+            for (name, value) in settings {
+                if let Err(problem) = overrides.set(name, value) {
+                    problems.push(ignored(&format!("{PLACE}.{}", short(name)), &problem));
+                }
+            }
         }
         // An append-only index refuses documents whose id the cluster has not generated.
         if metadata.settings.index.append_only.enabled.as_deref().is_some_and(|enabled| enabled != "false") {
             overrides.missing_id = Some(MissingId::Pass);
         }
-        overrides
+        (overrides, joined(&problems))
     }
+
+    fn set(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let found = |expected: &str| format!("expected {expected}, found {}", short(&value.to_string()));
+        match name {
+            "enabled" => {
+                let enabled = value.as_bool().or_else(|| value.as_str()?.parse().ok());
+                self.enabled = Some(enabled.ok_or_else(|| found("a boolean"))?);
+            }
+            "missing_id" => {
+                let missing_id = MissingId::deserialize(value);
+                self.missing_id = Some(missing_id.map_err(|_| found("one of `pass`, `generate`, `direct`"))?);
+            }
+            _ => return Err("unknown, expected `enabled` or `missing_id`".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+fn ignored(setting: &str, problem: &str) -> String {
+    format!("the mapping's setting `{setting}` is ignored: {problem}")
+}
+
+/// Returns the first characters of a text.
+fn short(text: &str) -> String {
+    let mut characters = text.chars();
+    let first: String = characters.by_ref().take(MAX_CHARACTERS).collect();
+    if characters.next().is_none() { first } else { first + "…" }
+}
+
+/// Returns the first problems as one text, and the number of further ones.
+fn joined(problems: &[String]) -> Option<Box<str>> {
+    let first = problems.chunks(MAX_PROBLEMS).next()?.join("; ");
+    Some(match problems.len().saturating_sub(MAX_PROBLEMS) {
+        0 => first.into(),
+        more => format!("{first}; and {more} more").into(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn overrides(metadata: Value) -> Overrides {
+    fn overrides(metadata: Value) -> (Overrides, Option<Box<str>>) {
         Overrides::of_index(&serde_json::from_value(metadata).unwrap())
     }
 
-    fn meta(text: Value) -> Overrides {
-        overrides(json!({"mappings": {"_doc": {"_meta": {"bulk_reshuffle": text}}}}))
+    fn meta(settings: Value) -> (Overrides, Option<Box<str>>) {
+        overrides(json!({"mappings": {"_doc": {"_meta": {"bulk_reshuffle": settings}}}}))
     }
 
     #[test]
     fn a_mapping_may_hold_settings_of_the_filter() {
         let expected = Overrides { enabled: Some(false), missing_id: Some(MissingId::Direct) };
-        assert_eq!(meta(json!({"enabled": false, "missing_id": "direct"})), expected);
-        assert_eq!(meta(json!({"enabled": "false", "missing_id": "direct", "more": 1})), expected);
-        for nonsense in [json!({}), json!("off"), json!(null), json!({"enabled": "no", "missing_id": 7})] {
-            assert_eq!(meta(nonsense), Overrides::default());
+        assert_eq!(meta(json!({"enabled": false, "missing_id": "direct"})), (expected, None));
+        assert_eq!(meta(json!({"enabled": "false", "missing_id": "direct"})), (expected, None));
+        for none in [json!({}), json!(null)] {
+            assert_eq!(meta(none), (Overrides::default(), None));
         }
+    }
+
+    #[test]
+    fn an_invalid_setting_is_ignored_and_described() {
+        let valid = Overrides { enabled: None, missing_id: Some(MissingId::Direct) };
+        let none = Overrides::default();
+        for (settings, applied, problem) in [
+            (json!("off"), none, "`: expected an object, found \"off\""),
+            (json!({"enabled": "no", "missing_id": "direct"}), valid, ".enabled`: expected a boolean, found \"no\""),
+            (json!({"enabled": null}), none, ".enabled`: expected a boolean, found null"),
+            (json!({"missing_id": 7}), none, ".missing_id`: expected one of `pass`, `generate`, `direct`, found 7"),
+            (
+                json!({"missing_ids": "pass", "missing_id": "direct"}),
+                valid,
+                ".missing_ids`: unknown, expected `enabled` or `missing_id`",
+            ),
+        ] {
+            let (found, told) = meta(settings.clone());
+            let expected = problem.replacen("`:", "` is ignored:", 1);
+            assert_eq!(found, applied, "{settings}");
+            assert_eq!(told.unwrap().as_ref(), format!("the mapping's setting `_meta.bulk_reshuffle{expected}"));
+        }
+    }
+
+    #[test]
+    fn the_description_of_problems_is_short() {
+        let (_, told) = meta(json!({"enabled": ["ü".repeat(1000)], "é".repeat(1000): 1}));
+        let told = told.unwrap();
+        assert!(told.contains(&format!("found [\"{}…; ", "ü".repeat(38))), "{told}");
+        assert!(told.contains(&format!("`_meta.bulk_reshuffle.{}…` is", "é".repeat(40))), "{told}");
+        let many: serde_json::Map<_, _> = (0..1000).map(|number| (format!("x{number:03}"), json!(1))).collect();
+        let told = meta(Value::Object(many)).1.unwrap();
+        assert!(told.contains(".x000`") && told.contains(".x001`") && told.ends_with("; and 998 more"), "{told}");
+        assert!(told.len() < 250, "{told}");
     }
 
     #[test]
@@ -65,7 +149,7 @@ mod tests {
                 "mappings": {"_doc": {"_meta": {"bulk_reshuffle": {"missing_id": "generate"}}}},
             }))
         };
-        assert_eq!(append_only("true").missing_id, Some(MissingId::Pass));
-        assert_eq!(append_only("false").missing_id, Some(MissingId::Generate));
+        assert_eq!(append_only("true").0.missing_id, Some(MissingId::Pass));
+        assert_eq!(append_only("false").0.missing_id, Some(MissingId::Generate));
     }
 }

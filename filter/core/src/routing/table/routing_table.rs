@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::bucket::{Buckets, Entry, Target};
@@ -147,6 +147,21 @@ impl RoutingTable {
     /// Other nodes refuse a whole request that has it.
     pub fn knows_dynamic_templates(&self) -> bool {
         self.oldest_release >= Some([7, 13, 0])
+    }
+
+    /// Returns messages about settings in mappings that are ignored: of the first `most` indices that have such, in the
+    /// order of their names. Also returns the number of further indices.
+    pub fn mapping_warnings(&self, most: usize) -> (Vec<String>, usize) {
+        let (mut first, mut all) = (BTreeMap::new(), 0_usize);
+        for (name, index) in self.buckets.indices().filter(|(_, index)| index.has_problems()) {
+            all = all.saturating_add(1);
+            first.insert(name, index);
+            if first.len() > most {
+                first.pop_last();
+            }
+        }
+        let left_out = all.saturating_sub(first.len());
+        (first.into_iter().filter_map(|(name, index)| index.warning(name)).collect(), left_out)
     }
 
     /// Returns all upstreams whose nodes hold a started primary, in a fixed order.

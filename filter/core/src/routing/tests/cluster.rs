@@ -35,6 +35,8 @@ pub struct Index {
     pub aliases: BTreeMap<String, Value>,
     pub shards: Vec<Shard>,
     pub default_pipeline: Option<String>,
+    /// The filter's settings in its mapping, or null.
+    pub meta: Value,
 }
 
 #[derive(Clone, Copy)]
@@ -83,7 +85,7 @@ impl Cluster {
         let uuid = format!("{name} of {}", self.version);
         self.indices.insert(
             name.to_owned(),
-            Index { uuid, version: 1, aliases: BTreeMap::new(), shards, default_pipeline: None },
+            Index { uuid, version: 1, aliases: BTreeMap::new(), shards, default_pipeline: None, meta: Value::Null },
         );
     }
 
@@ -200,6 +202,7 @@ impl Cluster {
             let settings = json!({"uuid": index.uuid, "number_of_shards": index.shards.len().to_string(), "version": {"created": "136408127"}, "default_pipeline": index.default_pipeline});
             metadata.insert(name.to_string(), json!({
                 "version": index.version, "state": "open", "routing_num_shards": ROUTING_SHARDS, "settings": {"index": settings},
+                "mappings": {"_doc": {"_meta": {"bulk_reshuffle": index.meta}}},
             }));
             let shards: Map<_, _> =
                 index.shards.iter().enumerate().map(|(shard, copy)| (shard.to_string(), copy.state())).collect();

@@ -7,6 +7,7 @@ mod export;
 mod failures;
 mod harness;
 mod leases;
+mod mappings;
 mod memory;
 mod pipelines;
 mod sharing;

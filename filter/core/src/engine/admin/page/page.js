@@ -65,7 +65,7 @@ const history = new Map(); // values of the small charts, by title
 // Returns the sum of a value over all upstreams.
 const sum = (status, key) => upstreams(status).reduce((total, one) => total + one[key], 0);
 const upstreams = (status) => {
-  const all = [status.coordinator, ...status.nodes.filter((node) => node.upstream !== undefined)];
+  const all = [status.coordinator, ...status.nodes.filter((node) => node.upstream !== null)];
   return [...new Map(all.map((one) => [one.upstream, one])).values()];
 };
 
@@ -140,13 +140,14 @@ function fault({ check, upstream }) {
 function row(name, find, most, { last, rate, mean }) {
   const one = find(last);
   const head = element('th', { scope: 'row' }, name);
-  if (one.upstream === undefined) {
+  if (one.upstream === null) {
     head.append(element('small', { class: 'bad' }, `no upstream (${one.without_upstream}): uses the coordinator`));
     return element('tr', {}, head, ...Array.from({ length: 8 }, () => element('td', {}, '–')));
   }
   if (!name.startsWith(one.upstream)) head.append(element('small', {}, `upstream ${one.upstream}`));
   head.append(health(one));
   if (fault(one)) head.append(element('small', { class: 'bad' }, fault(one)));
+  if (one.without_upstream) head.append(element('small', { class: 'bad' }, 'its operations go to the coordinator'));
   const of = (key) => (status) => (find(status) ?? one)[key] ?? 0;
   const average = (key) => mean(of(key), of('batches'));
   const millis = (key) => duration(average(key) === null ? null : average(key) / 1000);
@@ -221,6 +222,7 @@ function showFacts({ last }) {
 function showNotices({ last }) {
   const { state, state_problem: problem, totals, configuration } = last;
   const notices = last.ignored_switches.slice();
+  if (last.ignored_switches_left_out > 0) notices.push(`${last.ignored_switches_left_out} more settings are ignored.`);
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
   if (!state) notices.push(`The cluster state is not known yet, so all requests pass through.${problem ? '' : ' The filter is asking for it.'}`);
   if (problem) notices.push(`The last poll of the cluster state at ${last.coordinator.upstream} failed: ${problem}.`);
@@ -235,7 +237,7 @@ function showNotices({ last }) {
   if (totals.memory_limit_bytes > 0 && totals.memory_bytes > 0.8 * totals.memory_limit_bytes) {
     notices.push('Memory is almost exhausted: more requests will pass through.');
   }
-  const lost = last.nodes.filter((node) => node.upstream === undefined).map(({ name }) => name);
+  const lost = last.nodes.filter((node) => node.upstream === null).map(({ name }) => name);
   if (lost.length > 0) notices.push(`Nodes without an upstream: ${lost.join(', ')}.`);
   const texts = [...byId('notices').children].map((item) => item.textContent);
   // Unchanged notices stay in place, so that screen readers do not repeat them.
