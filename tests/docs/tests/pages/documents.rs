@@ -17,7 +17,7 @@ fn page(path: &str) -> String {
 
 /// Returns the rows of the table under a heading, each as a list of cells.
 fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
-    let section = text.split(&format!("\n{heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+    let section = text.split(&format!("\n{heading}\n")).nth(1).unwrap().split("\n#").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().replace('`', "")).collect()).collect()
 }

@@ -133,8 +133,8 @@ impl SharedStore {
         (value.and_then(|value| self.checksum.decode(&value)), version)
     }
 
-    /// Writes another shared value. With a version, writes only if that is the value's current one, or if there was and
-    /// is no value. Returns whether it wrote.
+    /// Writes another shared value. With a version, writes only if that is the value's current one, or if the value
+    /// does not exist. Returns whether it wrote.
     pub fn set_value(&self, name: &str, value: &impl Serialize, version: Option<Option<u32>>) -> bool {
         let version = version.map(|version| version.unwrap_or(FIRST));
         self.shared.write(&format!("{}.{name}", self.prefix()), &self.checksum.encode(value), version)

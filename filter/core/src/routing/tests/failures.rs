@@ -5,7 +5,7 @@ use super::cluster::Shard;
 use super::harness::{Harness, INTERVAL, QueryOutcome, SECOND};
 use crate::Time;
 
-/// Longer than the time in which a query that cannot be sent is no error.
+/// Longer than the time in which a query that cannot be sent is repeated soon.
 const START: Time = Time::from_secs(3);
 
 /// Creates one worker that knows nothing, and a cluster with an alias.
@@ -34,7 +34,7 @@ fn an_unsent_query_is_repeated_five_times() {
     }
 }
 
-/// Envoy starts before it knows the hosts of its clusters. That is no error yet.
+/// Envoy starts before it knows the hosts of its clusters. That is not an error yet.
 #[test]
 fn a_query_that_cannot_be_sent_at_the_start_is_repeated_soon() {
     let mut harness = harness();
