@@ -2,9 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Counters, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait,
-};
+use bulk_reshuffle_stack::{Cluster, ClusterOptions, Counters, Envoy, EnvoyOptions, FilterConfig, Profile, Tools};
 
 const STATE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -24,7 +22,7 @@ impl Site {
         let options = EnvoyOptions { filter, ..EnvoyOptions::new(run_dir).in_front_of(&cluster) };
         let envoy = Envoy::start(tools, options).await?;
         let site = Self { cluster, envoy };
-        site.wait_for_state().await?;
+        site.envoy.wait_for_state(STATE_LIMIT).await?;
         Ok(site)
     }
 
@@ -35,18 +33,6 @@ impl Site {
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await
-    }
-
-    async fn wait_for_state(&self) -> Result<()> {
-        let url = self.envoy.url("/_bulk");
-        let client = Client::new();
-        wait::until(STATE_LIMIT, "the filter loads the cluster's state", async || {
-            // An empty request passes through, and makes the worker query the state.
-            client.post_ndjson(&url, "\n").await?;
-            let loads = self.envoy.counter("wasmcustom.bulk_reshuffle_state_loads_total").await?;
-            Ok((loads > 0).then_some(()))
-        })
-        .await
     }
 }
 

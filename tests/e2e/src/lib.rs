@@ -44,7 +44,7 @@ pub use relay::Wiretap;
 pub use releases::{chosen_releases, named_releases};
 pub use scene::{
     Answer, ListenerFile, RealScene, Scene, SceneOptions, bulk_request, check_filter, forced_trap, replace_file,
-    replace_in_file, transport_bytes, wait_for_state,
+    replace_in_file, transport_bytes,
 };
 pub use shared_clusters::{LentCluster, Nodes, SharedClusters, in_front_of};
 pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};

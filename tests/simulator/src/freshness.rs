@@ -121,7 +121,7 @@ impl Harness {
         cache.poll_soon(now);
         while let Some(action) = cache.next(now) {
             let PollAction::Ask(query) = action else { continue };
-            let Some(truth) = layout.answer(&query.path()).filter(|_| answered < answers) else {
+            let Some(truth) = layout.answer(&query.path(), COORDINATOR).filter(|_| answered < answers) else {
                 self.coverage.count("engine: stopped for good");
                 break;
             };

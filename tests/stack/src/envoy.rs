@@ -192,6 +192,8 @@ pub struct Envoy {
     shared: Option<SharedEnvoy>,
     port: u16,
     admin_port: u16,
+    /// The number of workers.
+    concurrency: u32,
     client: Client,
     /// The length of the log at the start, in bytes.
     log_start: usize,
@@ -219,6 +221,30 @@ impl Envoy {
         Self::launch(tools, &config, port, admin_port, options).await
     }
 
+    /// Waits until the filter knows the cluster state in every worker.
+    pub async fn wait_for_state(&self, limit: Duration) -> Result<()> {
+        self.wait_for_states(1, limit).await
+    }
+
+    /// Waits until the filter has adopted so many cluster states in every worker. Envoy's main thread has a VM too, which
+    /// polls like the others, and gets no requests.
+    pub async fn wait_for_states(&self, states: u64, limit: Duration) -> Result<()> {
+        let all = states.saturating_mul(u64::from(self.concurrency).saturating_add(1));
+        wait::until(limit, "every worker knows the cluster state", async || {
+            Ok((self.state_loads().await? >= all).then_some(()))
+        })
+        .await
+    }
+
+    /// Returns how often a VM has adopted a new cluster state, by its own poll or from another VM.
+    pub async fn state_loads(&self) -> Result<u64> {
+        let mut loads = 0_u64;
+        for kind in ["loads", "takeovers"] {
+            loads = loads.saturating_add(self.counter(&format!("wasmcustom.bulk_reshuffle_state_{kind}_total")).await?);
+        }
+        Ok(loads)
+    }
+
     /// Starts Envoy with an unchanged file. The options must have the file's ports; their clusters and filter are
     /// ignored.
     pub async fn start_file(tools: &Tools, file: &Path, options: EnvoyOptions) -> Result<Self> {
@@ -234,11 +260,12 @@ impl Envoy {
     async fn launch(tools: &Tools, config: &Path, port: u16, admin_port: u16, options: EnvoyOptions) -> Result<Self> {
         let log = options.run_dir.join(format!("{}.log", options.name));
         let (name, run_dir, lifetime) = (options.name.clone(), options.run_dir.clone(), options.lifetime);
+        let concurrency = options.concurrency;
         let command = options.settings().command(tools, &run_dir, config)?;
         let process = Process::start(&name, command, &log, lifetime)?;
         wait_ready(&process, admin_port).await?;
         let process = Arc::new(process);
-        Ok(Self { process, shared: None, port, admin_port, client: Client::new(), log_start: 0 })
+        Ok(Self { process, shared: None, port, admin_port, concurrency, client: Client::new(), log_start: 0 })
     }
 
     /// Gives a shared Envoy the listeners and clusters of these options.
@@ -247,11 +274,12 @@ impl Envoy {
         let mut config = options.build_config(tools, port, 0)?;
         config.keep_module()?;
         let resources = config.take_resources()?;
+        let concurrency = options.concurrency;
         let shared = SharedEnvoy::take(tools, &options.settings(), config).await?;
         let (process, admin_port) = (Arc::clone(&shared.process), shared.admin_port);
         let log_start = process.log_length();
         let shared = Some(shared);
-        let envoy = Self { process, shared, port, admin_port, client: Client::new(), log_start };
+        let envoy = Self { process, shared, port, admin_port, concurrency, client: Client::new(), log_start };
         if let Some(shared) = &envoy.shared {
             shared.add(&resources).await?;
         }

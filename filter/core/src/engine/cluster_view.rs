@@ -58,6 +58,16 @@ impl ClusterView {
         self.state.wake(now);
     }
 
+    /// Notes that a bulk request has arrived.
+    pub fn serve(&mut self, now: Time) {
+        self.state.serve(now);
+    }
+
+    /// Returns whether a bulk request has arrived.
+    pub fn serves(&self) -> bool {
+        self.state.serves()
+    }
+
     /// Polls the cluster soon, because something shows that the table may be out of date. The rate of such polls is
     /// limited.
     pub fn poll_soon(&mut self, now: Time) {

@@ -38,8 +38,6 @@ pub struct Intake {
     may_soon_split: HashSet<RequestId>,
     /// The generator of ids for operations without one.
     pub ids: IdGenerator,
-    /// Whether a bulk request has arrived.
-    has_begun: bool,
     /// The round-robin counter that chooses nodes for operations without an id.
     pub round_robin: usize,
 }
@@ -53,14 +51,8 @@ impl Intake {
             pauses: HeaderPauses::new(config.header_pause),
             may_soon_split: HashSet::new(),
             ids: IdGenerator::new(origin),
-            has_begun: false,
             round_robin: 0,
         }
-    }
-
-    /// Returns whether a bulk request has arrived.
-    pub fn has_begun(&self) -> bool {
-        self.has_begun
     }
 
     /// Handles the headers of a request.
@@ -80,8 +72,7 @@ impl Intake {
             settlement.outbox.decide(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
-        self.has_begun = true;
-        settlement.cluster.wake(settlement.now);
+        settlement.cluster.serve(settlement.now);
         let head = if settlement.config.enabled { head } else { Err(PassThrough::Disabled) };
         match head.and_then(|head| self.enter(settlement, head, length, end)) {
             Ok(request) => {

@@ -562,7 +562,7 @@ impl Engine {
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = observe::gauges(&self.holds, &self.calls);
         gauges.extend(self.cluster.faulty_upstreams().map(|upstream| (Gauge::UpstreamsFaulty(upstream), 1)));
-        if self.intake.has_begun() {
+        if self.cluster.serves() {
             let of_worker = [
                 (Gauge::Memory, self.memory.used()),
                 (Gauge::MemoryLimit, self.settings.current.limits.memory),

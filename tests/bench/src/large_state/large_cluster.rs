@@ -52,8 +52,8 @@ impl LargeCluster {
     }
 
     /// Makes the nodes report these addresses.
-    pub fn at(self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
-        Self { addresses: addresses.into_iter().collect(), ..self }
+    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = SocketAddr>) {
+        self.addresses = addresses.into_iter().collect();
     }
 
     pub fn shards(&self) -> usize {
@@ -81,13 +81,14 @@ impl LargeCluster {
         self.versions.iter_mut().step_by(step).take(indices).for_each(|version| *version += 1);
     }
 
-    /// Returns the answer to `GET target`, or `None` if it is not a query about the state.
-    pub fn answer(&self, target: &str) -> Option<String> {
+    /// Returns a node's answer to `GET target`, or `None` if it is not a query about the state.
+    pub fn answer(&self, node: usize, target: &str) -> Option<String> {
         let path = target.split('?').next().unwrap_or_default();
         match path {
             "/_cluster/state/version" => Some(format!("{{{}}}", self.version())),
             "/_cluster/state/version,nodes,metadata" => Some(self.overview()),
             "/_cluster/settings" => Some("{}".to_owned()),
+            "/_nodes/_local" => Some(format!(r#"{{"nodes":{{"{}":{{"name":"es-{node}"}}}}}}"#, id('n', node))),
             "/_nodes/http" => Some(self.http()),
             "/_alias" => Some(self.aliases()),
             _ => path.strip_prefix("/_cluster/state/metadata,routing_table/").map(|names| self.details(names)),

@@ -70,7 +70,7 @@ impl Worker {
                 Some(PollAction::Pause) => None,
                 Some(PollAction::Ask(query)) => Some(query),
             };
-            answer = asked.as_ref().and_then(|query| cluster.answer(&query.path())).map(String::into_bytes);
+            answer = asked.as_ref().and_then(|query| cluster.answer(0, &query.path())).map(String::into_bytes);
             steps.push(Step { time, answer: bytes, asked, shared: self.shelf.take_counts() });
         }
     }

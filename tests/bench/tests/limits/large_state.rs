@@ -7,7 +7,7 @@ use std::time::Duration;
 use allocation_counter::measure;
 use bulk_reshuffle::Time;
 use bulk_reshuffle::config::Config;
-use bulk_reshuffle::routing::{PollAction, Route, StateCache, StateQuery, Upstreams, hash};
+use bulk_reshuffle::routing::{PollAction, Route, Silence, StateCache, StateQuery, Upstreams, hash};
 use bulk_reshuffle_bench::large_state::{LargeCluster, Shelf, Step, Worker};
 
 fn queries(steps: &[Step]) -> BTreeMap<String, usize> {
@@ -96,19 +96,19 @@ fn with_very_many_indices_those_that_operations_use_are_loaded() {
 #[test]
 fn a_query_with_too_large_an_answer_is_halved_and_repeated() {
     let cluster = LargeCluster::new(200);
-    let limit = cluster.answer(&StateQuery::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
+    let limit = cluster.answer(0, &StateQuery::Details(cluster.names()[..20].to_vec()).path()).unwrap().len();
     let config = Config::read(br#"{"coordinator":"es"}"#).unwrap();
     let mut cache = StateCache::new(&config, 1, Box::new(Shelf::default()));
     cache.wake(Time::ZERO);
     let (mut asked, now) = (Vec::new(), Duration::from_secs(1));
     while let Some(action) = cache.next(now) {
         let PollAction::Ask(query) = action else { continue };
-        let answer = cluster.answer(&query.path()).unwrap();
+        let answer = cluster.answer(0, &query.path()).unwrap();
         if let StateQuery::Details(names) = &query {
             asked.push((names.len(), answer.len() <= limit));
         }
         match matches!(query, StateQuery::Details(_)) && answer.len() > limit {
-            true => cache.failed(true, now),
+            true => cache.failed(Silence::NoAnswer, now),
             false => cache.answered(200, answer.into_bytes(), now),
         }
     }

@@ -1,8 +1,7 @@
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use bulk_reshuffle_stack::{Envoy, wait};
+use bulk_reshuffle_stack::Envoy;
 
 /// The words that Envoy logs when the filter's VM fails or the filter reports an error of its own.
 const FAULTS: &[&str] = &["[critical]", "[error]", "panicked", "Function: proxy_", "Uncaught"];
@@ -26,20 +25,4 @@ pub fn forced_trap(temporary: &str) -> Result<PathBuf> {
     let wasm = target.join("forced-trap/wasm32-wasip1/wasm/bulk_reshuffle_filter.wasm");
     ensure!(wasm.is_file(), "{} is missing: run `make forced-trap` first", wasm.display());
     Ok(wasm)
-}
-
-/// Waits until this many workers know the cluster state.
-pub async fn wait_for_state(envoy: &Envoy, workers: u32, limit: Duration) -> Result<()> {
-    /// One worker loads the state; the others take it over.
-    const LOADS: [&str; 2] = ["loads", "takeovers"];
-    // Envoy's main thread has a VM too, which polls like the others, and gets no requests.
-    let vms = u64::from(workers).saturating_add(1);
-    wait::until(limit, "every worker knows the state", async || {
-        let mut loads = 0;
-        for kind in LOADS {
-            loads += envoy.counter(&format!("wasmcustom.bulk_reshuffle_state_{kind}_total")).await?;
-        }
-        Ok((loads >= vms).then_some(()))
-    })
-    .await
 }

@@ -15,7 +15,7 @@ use hyper::Request;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-pub use filter::{check_filter, forced_trap, wait_for_state};
+pub use filter::{check_filter, forced_trap};
 pub use listener_file::{ListenerFile, replace_file, replace_in_file};
 pub use real_scene::{RealScene, transport_bytes};
 pub use scene_options::SceneOptions;
@@ -33,7 +33,6 @@ pub struct Scene {
     pub envoy: Envoy,
     /// A client that keeps its connections to Envoy open.
     pub client: Client,
-    workers: u32,
     baseline: BTreeMap<String, u64>,
     _run_dir: TempDir,
 }
@@ -90,9 +89,9 @@ impl Scene {
         wait::until(LIMIT, &what, async || Ok((self.counted(name).await? >= number).then_some(()))).await
     }
 
-    /// Returns how often a worker has adopted a new state since the start, by its own poll or from another worker.
-    pub async fn state_loads(&self) -> Result<u64> {
-        Ok(self.counted("state_loads_total").await? + self.counted("state_takeovers_total").await?)
+    /// Waits until each worker has adopted so many states, the first one included.
+    pub async fn wait_for_states(&self, states: u64) -> Result<()> {
+        self.envoy.wait_for_states(states, LIMIT).await
     }
 
     /// Waits until one of Envoy's counters or gauges, given by its full name, satisfies a condition.
@@ -111,9 +110,9 @@ impl Scene {
         .await
     }
 
-    /// Sends requests until every worker knows the cluster state; then clears their records.
+    /// Waits until every worker knows the cluster state; then clears their records.
     pub(crate) async fn warm_up(&mut self) -> Result<()> {
-        wait_for_state(&self.envoy, self.workers, LIMIT).await?;
+        self.envoy.wait_for_state(LIMIT).await?;
         self.cluster.forget();
         self.baseline = self.envoy.stats_with("wasmcustom").await?;
         Ok(())

@@ -127,7 +127,8 @@ impl SceneOptions {
         self.start_with(|_| ()).await
     }
 
-    async fn start_with(self, prepare: impl FnOnce(&FakeCluster)) -> Result<Scene> {
+    /// Starts everything, with nodes that are prepared before Envoy starts.
+    pub async fn start_with(self, prepare: impl FnOnce(&FakeCluster)) -> Result<Scene> {
         let Self { script, addresses, config, coordinators, without_upstream, envoy } = self;
         let run_dir = tempfile::tempdir()?;
         let cluster = match addresses {
@@ -144,9 +145,9 @@ impl SceneOptions {
         }
         options.run_dir = run_dir.path().to_owned();
         options.filter = FilterConfig::Value(config);
-        let (workers, envoy) = (options.concurrency, Envoy::start(&Tools::find()?, options).await?);
+        let envoy = Envoy::start(&Tools::find()?, options).await?;
         let (client, baseline) = (Client::new(), BTreeMap::new());
-        Ok(Scene { cluster, envoy, client, workers, baseline, _run_dir: run_dir })
+        Ok(Scene { cluster, envoy, client, baseline, _run_dir: run_dir })
     }
 }
 

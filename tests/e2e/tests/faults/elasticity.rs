@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use bulk_reshuffle_e2e::envoy_config::discover_hosts;
 use bulk_reshuffle_e2e::load::Load;
-use bulk_reshuffle_e2e::{HostFile, NameServer, check_filter, wait_for_state};
+use bulk_reshuffle_e2e::{HostFile, NameServer, check_filter};
 use bulk_reshuffle_stack::{Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -274,7 +274,7 @@ async fn start_envoy(name: &str, folder: &TempDir, hosts: &[SocketAddr], fields:
     let filter = FilterConfig::Merged(json!({"cluster_state": {"refresh": format!("{}s", REFRESH.as_secs())}}));
     let options = EnvoyOptions { name: name.to_owned(), config, filter, concurrency: WORKERS, ..options };
     let envoy = Envoy::start(&tools, options).await?;
-    wait_for_state(&envoy, WORKERS, LIMIT).await?;
+    envoy.wait_for_state(LIMIT).await?;
     Ok(envoy)
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::load::{Load, Tally, Writer};
-use bulk_reshuffle_e2e::{Nodes, check_filter, wait_for_state};
+use bulk_reshuffle_e2e::{Nodes, check_filter};
 use bulk_reshuffle_stack::{Client, Envoy, EnvoyOptions, FilterConfig, Tools, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -101,7 +101,7 @@ impl Plan {
         let names = backend.nodes.iter().map(|(name, _)| name.clone());
         let upstreams = Upstreams { coordinators, nodes: names.zip(nodes).collect() };
         let envoy = upstreams.start_envoy(&folder, "envoy", None, &self.config).await?;
-        wait_for_state(&envoy, WORKERS, LIMIT).await?;
+        envoy.wait_for_state(LIMIT).await?;
         let started = Instant::now();
         Ok(FaultScene { plan: self, backend, envoy, cutters, witness, upstreams, restarts: 0, started, folder })
     }
@@ -149,7 +149,7 @@ impl FaultScene {
     /// Starts another Envoy in front of the same nodes, with this configuration of the filter.
     pub async fn start_beside(&self, name: &str, config: &Value) -> Result<Envoy> {
         let envoy = self.upstreams.start_envoy(&self.folder, name, None, config).await?;
-        wait_for_state(&envoy, WORKERS, LIMIT).await?;
+        envoy.wait_for_state(LIMIT).await?;
         Ok(envoy)
     }
 

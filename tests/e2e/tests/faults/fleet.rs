@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::load::Writer;
-use bulk_reshuffle_e2e::{ShippedFiles, bulk_request, check_filter, wait_for_state};
+use bulk_reshuffle_e2e::{ShippedFiles, bulk_request, check_filter};
 use bulk_reshuffle_stack::{Client, Envoy, port, wait};
 
 use crate::LIMIT;
@@ -100,7 +100,7 @@ impl Fleet {
             fleet.replicas.push(replica);
         }
         for replica in &fleet.replicas {
-            wait_for_state(replica, arrangement.workers, LIMIT).await?;
+            replica.wait_for_state(LIMIT).await?;
         }
         fleet.wait_healthy(arrangement.replicas).await?;
         Ok(fleet)

@@ -119,7 +119,7 @@ impl SharedScene {
 
     async fn ready(nodes: Nodes, envoy: Envoy) -> Self {
         let scene = Self::of(nodes, envoy);
-        scene.wait_for("bulk_reshuffle_state_loads_total", 1).await;
+        scene.envoy.wait_for_state(LIMIT).await.unwrap();
         scene
     }
 

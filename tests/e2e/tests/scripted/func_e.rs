@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, ShippedFiles, check_filter, wait_for_state};
+use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, ShippedFiles, check_filter};
 use bulk_reshuffle_stack::{Client, Envoy, Launcher, Tools};
 
 /// Sends a request with an operation for each node, which must be split and answered.
 async fn check_split(envoy: &Envoy, cluster: &FakeCluster) -> Result<()> {
-    wait_for_state(envoy, 1, Duration::from_secs(15)).await?;
+    envoy.wait_for_state(Duration::from_secs(15)).await?;
     cluster.forget();
     let answer = Client::new().post_ndjson(&envoy.url("/_bulk"), cluster.write_books(4)).await?;
     cluster.check_books(4, &answer)?;

@@ -94,12 +94,12 @@ impl Held {
 
     /// Changes the listener, and returns when it serves with its new configuration and knows the cluster state.
     async fn change(&self, change: impl FnOnce(&ListenerFile) -> Result<()>) -> Result<()> {
-        let learnt = self.scene.state_loads().await?;
+        let learnt = self.scene.envoy.state_loads().await?;
         change(&ListenerFile::of(&self.scene.envoy)?)?;
         wait::until(LIMIT, "the listener changes", async || {
             // A connection stays with the listener that accepted it.
             Client::new().post_ndjson(&self.scene.envoy.url("/_bulk"), "\n").await?;
-            Ok((self.scene.state_loads().await? > learnt).then_some(()))
+            Ok((self.scene.envoy.state_loads().await? > learnt.saturating_add(1)).then_some(()))
         })
         .await
     }

@@ -328,12 +328,11 @@ async fn check_that_nodes_come_and_go(
 
     set(&nodes)?;
     scene.wait_for_stat("cluster.es.membership_total", |hosts| hosts == 4).await?;
-    let loads = scene.state_loads().await?;
     scene.cluster.change(|script| {
         script.add_node();
         script.index_mut("books").unwrap().move_primary(2, Some(3));
     });
-    scene.wait_for_count("state_loads_total", loads + 1).await?;
+    scene.wait_for_states(2).await?;
     check_split_to(&scene, [0, 1, 3]).await?;
 
     set(&[nodes[0], nodes[1], nodes[3]])?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Index, Item, RawClient, Reaction, Scene, lines, wait_for_state};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, RawClient, Reaction, Scene, lines};
 use bulk_reshuffle_stack::wait;
 use hyper::{Method, Request};
 use serde_json::json;
@@ -164,7 +164,7 @@ async fn all_requests_pass_through_until_the_state_is_known() -> Result<()> {
     assert_eq!(scene.cluster.bulks()[0].text(), body);
     assert_eq!(scene.passed_through().await?, [("no_state".to_owned(), 1)].into());
     scene.cluster.react_to_state_queries(|_| None);
-    wait_for_state(&scene.envoy, 1, LIMIT).await?;
+    scene.envoy.wait_for_state(LIMIT).await?;
     scene.bulk("/_bulk", body).await?;
     assert_eq!(scene.cluster.bulks().len(), 4);
     scene.finish().await

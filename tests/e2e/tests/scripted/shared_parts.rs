@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, ShippedFiles, check_filter, replace_in_file, wait_for_state};
+use bulk_reshuffle_e2e::{ClusterScript, FakeCluster, ShippedFiles, check_filter, replace_in_file};
 use bulk_reshuffle_stack::{Client, port, wait};
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -16,7 +16,7 @@ async fn a_changed_filter_is_loaded_and_the_old_one_answers_its_held_requests() 
     let cluster = FakeCluster::start(ClusterScript::three_nodes()).await?;
     let files = ShippedFiles::new(folder.path())?.nodes(cluster.addresses());
     let envoy = files.port(9210, port::free()?).port(8125, port::free()?).start("rollout.yaml").await?;
-    wait_for_state(&envoy, 1, LIMIT).await?;
+    envoy.wait_for_state(LIMIT).await?;
     cluster.forget();
     let (gate, body) = (cluster.hold_if(|request| request.text() != "\n"), cluster.write_books(4));
     let (client, url) = (Client::new(), envoy.url("/_bulk"));

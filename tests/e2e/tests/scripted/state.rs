@@ -39,12 +39,12 @@ async fn after_a_shard_has_moved_its_operations_go_to_the_new_node() -> Result<(
     assert_eq!(scene.cluster.bulks().last().unwrap().node, 0);
 
     scene.cluster.change(|script| script.index_mut("books").unwrap().move_primary(shard, Some(2)));
-    scene.wait_for_count("state_loads_total", 1).await?;
+    scene.wait_for_states(2).await?;
     scene.bulk("/_bulk", lines::index("books", &id, 2)).await?;
     assert_eq!(scene.cluster.bulks().last().unwrap().node, 2);
 
     scene.cluster.change(|script| script.index_mut("books").unwrap().move_primary(shard, None));
-    scene.wait_for_count("state_loads_total", 2).await?;
+    scene.wait_for_states(3).await?;
     scene.bulk("/_bulk", lines::index("books", &id, 3)).await?;
     assert_eq!(scene.passed_through().await?, [("primary".to_owned(), 1)].into());
     scene.finish().await
@@ -63,7 +63,7 @@ async fn aliases_are_loaded_with_the_state_and_resolved() -> Result<()> {
     assert_eq!(scene.cluster.bulks().last().unwrap().node, 0);
     scene.cluster.change(|script| *script = logs(1));
     scene.cluster.wait_for_others("aliases", |requests| queries(requests).2 >= 1).await?;
-    scene.wait_for_count("state_loads_total", 1).await?;
+    scene.wait_for_states(2).await?;
     scene.bulk("/logs/_bulk", "{\"create\":{\"_id\":\"1\"}}\n{}\n").await?;
     assert_eq!(scene.cluster.bulks().last().unwrap().node, 1);
     scene.finish().await
@@ -158,7 +158,7 @@ async fn operations_on_an_index_with_invalid_metadata_go_to_the_coordinator() ->
         let state = state.to_string();
         scene.cluster.react_to_state_queries(move |_| Some(Reaction::raw(state.clone())));
         expected += 1;
-        scene.wait_for_count("state_loads_total", expected).await?;
+        scene.wait_for_states(expected + 1).await?;
         scene.bulk("/_bulk", scene.cluster.write_book(0, 0)?).await?;
         let reasons = scene.passed_through().await?;
         assert_eq!(reasons.get("unknown_settings"), Some(&expected), "{shards} of {routing_shards}: {reasons:?}");

@@ -89,7 +89,7 @@ async fn a_dead_vm_fails_only_the_requests_that_it_held() -> Result<()> {
     // Envoy waits a second before it starts the fresh one, and answers 503 meanwhile.
     wait::until(LIMIT, "a fresh VM knows the state", async || {
         Client::new().post_ndjson(&scene.envoy.url("/_bulk"), "\n").await?;
-        Ok((scene.state_loads().await? >= 1).then_some(()))
+        Ok((scene.envoy.state_loads().await? >= 1).then_some(()))
     })
     .await?;
     let fresh = connect(&scene, 2, 3).await?.swap_remove(0);

@@ -118,6 +118,17 @@ impl StateCache {
         }
     }
 
+    /// Starts polling, and notes that a bulk request has arrived. Workers with requests poll before others do.
+    pub fn serve(&mut self, now: Time) {
+        self.wake(now);
+        self.schedule.serve();
+    }
+
+    /// Returns whether a bulk request has arrived.
+    pub fn serves(&self) -> bool {
+        self.schedule.serves()
+    }
+
     /// Starts the next cycle soon, because of a hint of a change. The rate of such cycles is limited.
     pub fn poll_soon(&mut self, now: Time) {
         self.schedule.hint(now);

@@ -13,6 +13,8 @@ pub(crate) struct Schedule {
     fresh_at: Time,
     /// Whether a whole state was ever read.
     has_succeeded: bool,
+    /// Whether a bulk request has arrived.
+    serves: bool,
     cycle_due: Time,
     check_due: Time,
     /// Whether a hint of a change has arrived since the last cycle began.
@@ -52,6 +54,7 @@ impl Schedule {
             patience: config.timeout.saturating_mul(2),
             fresh_at: Time::ZERO,
             has_succeeded: false,
+            serves: false,
             cycle_due: Time::ZERO,
             check_due: Time::ZERO,
             is_hinted: false,
@@ -64,6 +67,16 @@ impl Schedule {
     /// Starts polling.
     pub fn wake(&mut self, now: Time) {
         (self.cycle_due, self.check_due, self.fresh_at) = (now, now, now);
+    }
+
+    /// Notes that a bulk request has arrived.
+    pub fn serve(&mut self) {
+        self.serves = true;
+    }
+
+    /// Returns whether a bulk request has arrived.
+    pub fn serves(&self) -> bool {
+        self.serves
     }
 
     /// Returns whether polls have started only just now: Envoy's clusters may not have their hosts yet.
@@ -133,9 +146,10 @@ impl Schedule {
     }
 
     /// Plans the next cycle after one of this or another worker. Workers that must find a change in the shared data thus
-    /// also see it within the interval.
+    /// also see it within the interval. A worker without requests leaves the cycle to others: Envoy's main thread is one.
     pub fn plan(&mut self, now: Time) {
-        self.plan_after(self.interval.saturating_sub(self.interval / CHECKS_PER_INTERVAL), now);
+        let earlier = if self.serves { self.interval / CHECKS_PER_INTERVAL } else { Time::ZERO };
+        self.plan_after(self.interval.saturating_sub(earlier), now);
     }
 
     fn plan_after(&mut self, pause: Time, now: Time) {

@@ -92,7 +92,7 @@ impl Harness {
         let number = self.workers.len();
         let config = Config::read(config.as_bytes()).unwrap();
         let mut cache = StateCache::new(&config, number as u64 + 1, shared);
-        cache.wake(self.now);
+        cache.serve(self.now);
         self.workers.push(Rc::new(RefCell::new(Worker {
             cache,
             asked: Vec::new(),

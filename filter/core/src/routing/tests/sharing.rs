@@ -2,11 +2,12 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use super::super::{PollEvent, StateQuery};
+use super::super::{PollEvent, StateCache, StateQuery};
 use super::cluster::Shard;
 use super::harness::{CONFIG, Harness, INTERVAL, PATIENCE, QueryOutcome, SECOND};
 use super::memory::Corruption;
 use crate::Time;
+use crate::config::Config;
 
 #[test]
 fn one_worker_polls_and_the_others_apply_its_results() {
@@ -228,6 +229,23 @@ fn a_worker_replaced_during_a_write_does_no_harm() {
         harness.check_one(1, true);
     }
     harness.follow_for(INTERVAL * 2);
+}
+
+/// Envoy's main thread has a VM too, and gets no requests.
+#[test]
+fn a_worker_without_requests_leaves_the_polls_to_others() {
+    let mut harness = Harness::settled(2);
+    let config = Config::read(CONFIG.as_bytes()).unwrap();
+    let mut idle = StateCache::new(&config, 77, Box::new(harness.memory.clone()));
+    idle.wake(harness.now);
+    harness.worker(1).cache = idle;
+    harness.run_for(20 * INTERVAL);
+    assert_eq!(harness.worker(1).asked, []);
+    assert!(harness.worker(0).asked.len() >= 20);
+    harness.follow(|cluster| cluster.create("k", &["n2"]));
+    harness.worker(0).is_alive = false;
+    harness.follow(|cluster| cluster.delete("k"));
+    assert!(!harness.worker(1).asked.is_empty(), "nobody else polls");
 }
 
 /// Returns corruptions of the value of a key.

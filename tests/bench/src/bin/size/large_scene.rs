@@ -1,10 +1,10 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle_bench::large_state::LargeCluster;
-use bulk_reshuffle_e2e::{Answer, ClusterScript, Gate, Reaction, Scene, lines};
+use bulk_reshuffle_e2e::{Answer, ClusterScript, FakeCluster, Gate, Reaction, Scene, lines};
 use bulk_reshuffle_stack::{Client, Counters, wait};
 use procfs::process::Process;
 use serde_json::json;
@@ -24,6 +24,8 @@ const BYTES_OF_TEXT: usize = 190;
 pub struct LargeScene {
     pub scene: Scene,
     large: Arc<Mutex<LargeCluster>>,
+    /// Whether the nodes tell their state.
+    is_open: Arc<AtomicBool>,
 }
 
 /// The cost of a load.
@@ -56,25 +58,35 @@ impl Measurement {
 const MERGED: &str = "requests_total.outcome.merged";
 
 impl LargeScene {
-    /// Starts Envoy and the cluster. Each node has an Envoy cluster of its own, or one has all of them.
-    pub async fn start(large: LargeCluster, nodes: usize, one_cluster: bool, refresh: &str) -> Result<Self> {
+    /// Starts Envoy and the cluster of so many nodes. Each node has an Envoy cluster of its own, or one has all of them.
+    /// Unless `is_open`, the nodes do not tell their state yet.
+    pub async fn start(
+        large: LargeCluster,
+        (nodes, one_cluster): (usize, bool),
+        refresh: &str,
+        is_open: bool,
+    ) -> Result<Self> {
         let options = Scene::of(ClusterScript::new(nodes)).config(json!({"cluster_state": {"refresh": refresh}}));
-        let scene = if one_cluster { options.one_cluster() } else { options }.start_cold().await?;
-        let large = Arc::new(Mutex::new(large.at(scene.cluster.addresses())));
-        let scene = Self { scene, large: Arc::clone(&large) };
-        scene
-            .scene
-            .cluster
-            .react_to_state_queries(move |request| Some(Reaction::raw(locked(&large).answer(&request.target)?)));
-        Ok(scene)
+        let options = if one_cluster { options.one_cluster() } else { options };
+        let (large, is_open) = (Arc::new(Mutex::new(large)), Arc::new(AtomicBool::new(is_open)));
+        let (told, door) = (Arc::clone(&large), Arc::clone(&is_open));
+        let prepare = move |cluster: &FakeCluster| {
+            locked(&told).set_addresses(cluster.addresses());
+            cluster.react_to_state_queries(move |request| match door.load(Ordering::Relaxed) {
+                true => Some(Reaction::raw(locked(&told).answer(request.node, &request.target)?)),
+                false => Some(Reaction::refusal(503, "cluster_block_exception", "not yet")),
+            });
+        };
+        let scene = options.start_with(prepare).await?;
+        Ok(Self { scene, large, is_open })
     }
 
     /// Starts them with as many nodes as the cluster has, and waits until the filter knows where each shard is. No
     /// refresh begins during a measurement.
     pub async fn start_known(large: LargeCluster, one_cluster: bool) -> Result<Self> {
         let nodes = large.nodes();
-        let site = Self::start(large, nodes, one_cluster, "10m").await?;
-        site.load_state(async || site.ask().await).await?;
+        let site = Self::start(large, (nodes, one_cluster), "10m", true).await?;
+        site.scene.envoy.wait_for_state(LIMIT).await?;
         Ok(site)
     }
 
@@ -83,9 +95,11 @@ impl LargeScene {
         locked(&self.large)
     }
 
-    /// Sends an empty request, which makes the filter load the state for the first time.
-    pub async fn ask(&self) -> Result<()> {
-        self.scene.bulk("/_bulk", "\n").await.map(|_| ())
+    /// Lets the nodes tell their state. The worker has a request first, so that it polls before Envoy's main thread does.
+    pub async fn tell(&self) -> Result<()> {
+        self.scene.bulk("/_bulk", "\n").await?;
+        self.is_open.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Makes a change after which the filter loads the state, and waits for that.

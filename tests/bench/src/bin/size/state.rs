@@ -134,12 +134,12 @@ pub async fn in_envoy(rounds: usize) -> Result<String> {
     let mut first = Vec::new();
     for _ in 0..rounds {
         let state = start().await?;
-        first.push(refresh(&state, false, async || state.ask().await).await?);
+        first.push(refresh(&state, false, async || state.tell().await).await?);
         state.scene.finish().await?;
     }
     add("first load", &first);
     let state = start().await?;
-    state.load_state(async || state.ask().await).await?;
+    state.load_state(async || state.tell().await).await?;
     let mut rests = Vec::new();
     for _ in 0..rounds {
         let probe = probe(&state);
@@ -166,7 +166,7 @@ pub async fn in_envoy(rounds: usize) -> Result<String> {
 }
 
 async fn start() -> Result<LargeScene> {
-    LargeScene::start(LargeCluster::new(INDICES), 3, false, "1s").await
+    LargeScene::start(LargeCluster::new(INDICES), (3, false), "1s", false).await
 }
 
 /// Makes a change after which the filter reloads the state, and measures the reload: its cost on an idle worker, or the

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use bulk_reshuffle_e2e::{FakeCluster, Step, check_filter, last_index, wait_for_state};
+use bulk_reshuffle_e2e::{FakeCluster, Step, check_filter, last_index};
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Profile, Tools, wait,
 };
@@ -42,7 +42,7 @@ impl Scene {
         }
         options.filter = FilterConfig::Merged(json!({"cluster_state": {"refresh": "1s"}, "admin_path": ADMIN}));
         let envoy = Envoy::start(&tools, options).await?;
-        wait_for_state(&envoy, 1, LIMIT).await?;
+        envoy.wait_for_state(LIMIT).await?;
         Ok(Self { client: Client::new(), cluster, relay, envoy, folder })
     }
 

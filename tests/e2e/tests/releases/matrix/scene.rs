@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{RealScene, wait_for_state};
+use bulk_reshuffle_e2e::RealScene;
 use bulk_reshuffle_stack::{
     Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Response, SharedFolder, Tools,
     wait,
@@ -43,7 +43,7 @@ pub async fn start(distribution: Distribution, kinds: &[&Kind]) -> Result<RealSc
     options.filter = FilterConfig::Value(json!({"coordinator": "es", "cluster_state": {"refresh": "10m"}}));
     let envoy = Envoy::start(&tools, options).await?;
     wait_for_shards(&client, &cluster).await?;
-    wait_for_state(&envoy, 1, LIMIT).await?;
+    envoy.wait_for_state(LIMIT).await?;
     Ok(RealScene::of(cluster, envoy, folder))
 }
 
