@@ -141,7 +141,8 @@ fn a_table_takes_at_most_64_bytes_per_shard_without_names() {
 #[test]
 fn a_table_takes_at_most_64_bytes_more_for_each_node_of_one_envoy_cluster() {
     let addresses = (0..300_u16).map(|node| ([10, 0, 0, 1], 9_200 + node).into());
-    let cluster = LargeCluster::with(300, 1, 300).at(addresses);
+    let mut cluster = LargeCluster::with(300, 1, 300);
+    cluster.set_addresses(addresses);
     let [own, shared] = ["{}", r#"{"header": "x-bulk-reshuffle-node"}"#].map(|nodes| {
         let config = format!(r#"{{"coordinator": "es", "nodes": {nodes}}}"#);
         let (shelf, mut worker) = (Shelf::default(), None);

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use bulk_reshuffle_stack::{Client, Envoy, Response, wait};
 use bytes::Bytes;
 use hyper::Request;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -97,6 +98,12 @@ impl Scene {
     /// Waits until one of Envoy's counters or gauges, given by its full name, satisfies a condition.
     pub async fn wait_for_stat(&self, name: &str, is_so: impl Fn(u64) -> bool) -> Result<()> {
         wait::until(LIMIT, name, async || Ok(is_so(self.envoy.counter(name).await?).then_some(()))).await
+    }
+
+    /// Waits until the filter's status has what is looked for.
+    pub async fn wait_for_status<T>(&self, admin_path: &str, find: impl Fn(&Value) -> Option<T>) -> Result<T> {
+        let url = self.envoy.url(&format!("{admin_path}/status"));
+        wait::until(LIMIT, "the status shows it", async || Ok(find(&self.client.get(&url).await?.ok()?.json()?))).await
     }
 
     /// Takes a node down, and returns when Envoy has closed its connections to the node, including those of the

@@ -1,11 +1,8 @@
 //! Envoy's ways to handle a request whose headers the filter holds back.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use bulk_reshuffle_e2e::envoy_config::http_filters;
 use bulk_reshuffle_e2e::{ClusterScript, Item, RawClient, Scene, SceneOptions};
-use bulk_reshuffle_stack::wait;
 use serde_json::{Value, json};
 
 const PASSED: &str = "requests_total.outcome.passed_through.reason.header_pause";

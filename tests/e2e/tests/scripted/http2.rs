@@ -78,6 +78,7 @@ async fn a_stream_that_is_reset_does_not_affect_other_requests() -> Result<()> {
     gate.open();
     assert_eq!(Item::read_all(&waiting.get().await?)?[0].number(), Some(1));
     assert_eq!(scene.cluster.bulks().len(), 2);
-    assert_eq!(scene.envoy.counter("cluster.es-0.upstream_cx_total").await?, 1);
+    // Another one may be of the main thread, whose VM may have checked the upstream.
+    assert!(scene.envoy.counter("cluster.es-0.upstream_cx_total").await? <= 2);
     scene.finish().await
 }

@@ -16,6 +16,7 @@ mod life_cycle;
 mod memory;
 mod merge;
 mod missing_ids;
+mod mistakes;
 mod one_cluster;
 mod operate;
 mod pass_through;
