@@ -13,6 +13,7 @@
 mod admin_path;
 mod credentials;
 mod dispatch;
+mod enabled;
 mod field;
 mod harmless_headers;
 mod hold;
@@ -34,6 +35,7 @@ use crate::json::{Object, object};
 pub use admin_path::AdminPath;
 pub use credentials::Credentials;
 pub use dispatch::{Dispatch, Level};
+pub use enabled::Enabled;
 use field::{duration, show_duration, upstream_name, upstream_names};
 pub use harmless_headers::HarmlessHeaders;
 pub use hold::Hold;
@@ -57,9 +59,9 @@ pub struct Config {
     /// of these or to `coordinator`.
     #[serde(default, deserialize_with = "upstream_names")]
     pub route_clusters: Vec<String>,
-    /// Whether the filter takes in requests. If not, every request passes through unchanged.
-    #[serde(default = "yes")]
-    pub enabled: bool,
+    /// Whether the filter splits requests, or lets every request pass through unchanged.
+    #[serde(default)]
+    pub enabled: Enabled,
     /// How batches reach their nodes.
     #[serde(default, deserialize_with = "object")]
     pub nodes: NodeUpstreams,
@@ -210,16 +212,12 @@ impl Config {
         self.settings_of(index).find_map(|settings| settings.missing_id).unwrap_or(self.missing_id)
     }
 
-    /// Returns whether an operation on `index` makes its whole request pass through.
-    pub fn is_index_disabled(&self, index: &str) -> bool {
-        self.settings_of(index).find_map(|settings| settings.enabled) == Some(false)
+    /// Returns whether requests with operations on `index` are split.
+    pub fn enabled(&self, index: &str) -> Enabled {
+        self.settings_of(index).find_map(|settings| settings.enabled).unwrap_or_default()
     }
 
     fn settings_of(&self, index: &str) -> impl Iterator<Item = &IndexSettings> {
         self.indices.iter().filter(move |settings| settings.pattern.fits(index))
     }
-}
-
-fn yes() -> bool {
-    true
 }

@@ -1,7 +1,7 @@
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-use super::MissingId;
+use super::{Enabled, MissingId};
 use crate::json::present;
 use crate::wildcard;
 
@@ -11,9 +11,9 @@ use crate::wildcard;
 pub struct IndexSettings {
     /// The pattern that the names of the indices match.
     pub pattern: IndexPattern,
-    /// Whether requests with operations for these indices are taken in at all.
+    /// Whether requests with operations for these indices are split.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
+    pub enabled: Option<Enabled>,
     /// How operations on these indices without a document id are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_id: Option<MissingId>,
@@ -24,7 +24,7 @@ pub struct IndexSettings {
 struct Text {
     pattern: IndexPattern,
     #[serde(default, deserialize_with = "present")]
-    enabled: Option<bool>,
+    enabled: Option<Enabled>,
     #[serde(default, deserialize_with = "present")]
     missing_id: Option<MissingId>,
 }

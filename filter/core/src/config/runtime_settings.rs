@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::field::{count, duration, size};
-use super::{Config, MissingId};
+use super::{Config, Enabled, MissingId};
 use crate::json::Object;
 
 /// The path of the run-time settings among the settings of a cluster.
@@ -16,7 +16,7 @@ const PLACE: &str = "cluster.metadata.bulk_reshuffle";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RuntimeSettings {
     /// The field `enabled`.
-    pub enabled: Option<bool>,
+    pub enabled: Option<Enabled>,
     /// The field `hold.interval`.
     pub interval: Option<Duration>,
     /// The field `hold.flush_threshold_size`, in bytes.
@@ -69,7 +69,7 @@ impl RuntimeSettings {
 
     fn set(&mut self, name: &str, value: Value) -> Result<(), serde_json::Error> {
         match name {
-            "enabled" => self.enabled = Some(bool::deserialize(literal(value))?),
+            "enabled" => self.enabled = Some(Enabled::deserialize(literal(value))?),
             "interval" => self.interval = Some(duration(value)?),
             "flush_threshold_size" => self.flush_threshold_size = Some(size(value)?),
             "flush_threshold_docs" => self.flush_threshold_docs = Some(u64::deserialize(literal(value))?),
@@ -179,7 +179,7 @@ mod tests {
             .extend(below("transient", json!({"interval": "2s", "enabled": "false"})).as_object().unwrap().clone());
         let (settings, invalid) = read(&answer);
         let expected = RuntimeSettings {
-            enabled: Some(false),
+            enabled: Some(Enabled::No),
             interval: Some(Duration::from_secs(2)),
             max_in_flight: Some(2),
             ..RuntimeSettings::default()
@@ -192,7 +192,7 @@ mod tests {
         let set = json!({"enabled": false, "early_release": true, "flush_threshold_docs": 5, "max_in_flight": 4});
         let (settings, invalid) = read(&below("transient", set));
         let expected = RuntimeSettings {
-            enabled: Some(false),
+            enabled: Some(Enabled::No),
             early_release: Some(true),
             flush_threshold_docs: Some(5),
             max_in_flight: Some(4),
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn an_invalid_setting_is_ignored_and_reported_once() {
         for (name, value, problem) in [
-            ("enabled", json!("yes"), "expected a boolean"),
+            ("enabled", json!("yes"), "expected a boolean or \"observe\""),
             ("enabled", json!("1"), "expected a boolean"),
             ("enabled", json!(null), "expected a boolean"),
             ("interval", json!("fast"), "expected a duration of 1ms to 1h"),
@@ -241,13 +241,13 @@ mod tests {
             config(&json!({"coordinator": "es", "dispatch": {"max_in_flight": 2, "max_in_flight_per_node": 4}}));
         let settings = |max_in_flight| RuntimeSettings {
             max_in_flight: Some(max_in_flight),
-            enabled: Some(false),
+            enabled: Some(Enabled::No),
             ..RuntimeSettings::default()
         };
         let with = config.with(&settings(4));
         assert_eq!((with.dispatch.max_in_flight, settings(4).contradictions(&config).len()), (4, 0));
         let with = config.with(&settings(5));
-        assert_eq!((with.dispatch.max_in_flight, with.enabled), (2, false));
+        assert_eq!((with.dispatch.max_in_flight, with.enabled), (2, Enabled::No));
         let invalid = settings(5).contradictions(&config);
         assert_eq!(invalid.len(), 1);
         assert!(

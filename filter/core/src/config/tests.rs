@@ -131,7 +131,7 @@ fn errors_name_the_field_and_what_was_expected() {
         (r#""header_pause":"maybe""#, "header_pause", "expected one of `auto`, `stop`, `buffer`"),
         (r#""missing_id":"make""#, "missing_id", "expected one of `pass`, `generate`, `direct`"),
         (r#""indices":{}"#, "indices", "expected a sequence"),
-        (r#""enabled":"false""#, "enabled", "expected a boolean"),
+        (r#""enabled":"false""#, "enabled", "expected a boolean or \"observe\""),
         (r#""indices":[{"enabled":true}]"#, "indices[0]", "missing field `pattern`"),
         (r#""indices":[{"pattern":"a"}]"#, "indices[0]", "expected `enabled` or `missing_id`"),
         (r#""indices":[{"pattern":"a","enabled":null}]"#, "indices[0].enabled", "expected a boolean"),
@@ -275,8 +275,8 @@ fn each_setting_comes_from_the_first_matching_pattern_that_has_it() {
             {"pattern":"book*","enabled":true},{"pattern":"*","enabled":false}]}"#,
     )
     .unwrap();
-    let found =
-        ["logs-a", "logs-b", "a", "books"].map(|index| (config.is_index_disabled(index), config.missing_id(index)));
+    let found = ["logs-a", "logs-b", "a", "books"]
+        .map(|index| (config.enabled(index) == Enabled::No, config.missing_id(index)));
     let expected =
         [(true, MissingId::Direct), (true, MissingId::Pass), (true, MissingId::Generate), (false, MissingId::Pass)];
     assert_eq!(found, expected);

@@ -23,6 +23,12 @@ pub enum Command {
         /// The chunks that were taken out of its body. Put them back unchanged and in this order.
         body: Vec<Vec<u8>>,
     },
+    /// Let the whole request continue, as it arrives, and pass copies of its body and its end to the engine. Comes from
+    /// [`poll_stream`](super::Engine::poll_stream), for the request whose headers were just handled.
+    Observe {
+        /// The request.
+        request: RequestId,
+    },
     /// Let the request's headers continue to the next filter, but hold its body back. Comes from
     /// [`poll_stream`](super::Engine::poll_stream), for the request whose headers were just handled.
     PassHeaders {

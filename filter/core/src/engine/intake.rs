@@ -8,11 +8,12 @@ use super::command::{Command, RequestId};
 use super::head::{Arrival, Head, HeadCache, HeaderPauses, Routes, content_length};
 use super::memory::Room;
 use super::metrics::Counter;
+use super::observation::{Observations, count_passed};
 use super::observe;
 use super::pass_through::PassThrough;
 use super::requests::{Basis, IdGenerator, Origin, Request};
 use super::settlement::Settlement;
-use crate::config::Config;
+use crate::config::{Config, Enabled};
 use crate::routing::{RoutingTable, Unrouted};
 
 /// The warning for the operator when header pauses turn out not to work.
@@ -36,6 +37,8 @@ pub struct Intake {
     pub pauses: HeaderPauses,
     /// Requests that passed through for a reason that may soon no longer apply, such as an unknown index.
     may_soon_split: HashSet<RequestId>,
+    /// The requests that pass through and are observed.
+    pub observations: Observations,
     /// The generator of ids for operations without one.
     pub ids: IdGenerator,
     /// The round-robin counter that chooses nodes for operations without an id.
@@ -50,6 +53,7 @@ impl Intake {
             heads: HeadCache::default(),
             pauses: HeaderPauses::new(config.header_pause),
             may_soon_split: HashSet::new(),
+            observations: Observations::new(config),
             ids: IdGenerator::new(origin),
             round_robin: 0,
         }
@@ -64,7 +68,8 @@ impl Intake {
         route: Option<&[u8]>,
         end: bool,
     ) {
-        if settlement.config.enabled && !self.routes.lead_here(route, settlement.config) {
+        let enabled = settlement.config.enabled;
+        if enabled != Enabled::No && !self.routes.lead_here(route, settlement.config) {
             return self.pass_elsewhere(settlement, id, &headers, route);
         }
         let length = content_length(&headers);
@@ -73,14 +78,27 @@ impl Intake {
             return;
         };
         settlement.cluster.serve(settlement.now);
-        let head = if settlement.config.enabled { head } else { Err(PassThrough::Disabled) };
+        let head = if enabled == Enabled::No { Err(PassThrough::Disabled) } else { head };
         match head.and_then(|head| self.enter(settlement, head, length, end)) {
+            Ok(request) if enabled == Enabled::Observe => self.observe(settlement, id, request),
+            Err(why) if enabled == Enabled::Observe => {
+                count_passed(settlement.metrics, why);
+                self.pass(settlement, id, Vec::new(), PassThrough::Observed);
+            }
             Ok(request) => {
                 settlement.requests.add(id, request);
                 self.hold_headers(settlement, id);
             }
             Err(why) => self.pass(settlement, id, Vec::new(), why),
         }
+    }
+
+    /// Lets a request continue, and reads a copy of its body.
+    fn observe(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request) {
+        settlement.count(Counter::RequestsPassedThrough(PassThrough::Observed), 1);
+        observe::log_passed_through(settlement.outbox, settlement.config, id, PassThrough::Observed);
+        settlement.outbox.decide(Command::Observe { request: id });
+        self.observations.begin(settlement, id, request);
     }
 
     /// Holds the headers of a request back, if Envoy delivers a body without them.
@@ -142,6 +160,10 @@ impl Intake {
     /// Handles the end of a body. Returns whether the request was held now.
     fn end(&mut self, settlement: &mut Settlement<'_>, id: RequestId) -> bool {
         match self.change(settlement, id, |request, _, _| request.finish()) {
+            Some(Ok(())) if settlement.requests.get(id).is_some_and(|request| request.routed.is_observed) => {
+                self.observations.count(settlement, id);
+                self.give_back(settlement, id, PassThrough::Observed);
+            }
             Some(Ok(())) => {
                 hold(settlement, id);
                 return true;
@@ -155,6 +177,7 @@ impl Intake {
     /// Handles the end of a request: it was answered, it passed through, or its client has disconnected.
     pub fn gone(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
         self.pauses.gone(id);
+        self.observations.gone(settlement, id);
         if self.may_soon_split.remove(&id) {
             // The cluster state may now show what the cluster created for the request.
             settlement.cluster.poll_soon(settlement.now);

@@ -50,6 +50,7 @@ mod intake;
 mod late;
 mod memory;
 pub mod metrics;
+mod observation;
 mod observe;
 mod outbox;
 mod pass_through;
@@ -184,6 +185,7 @@ impl Engine {
                 let (_, calls, mut settlement) = self.parts();
                 late::keep_apart(calls, &mut settlement);
                 self.holds.tick(self.now);
+                self.intake.observations.advance(&mut self.metrics, self.now);
                 self.let_headers_go();
                 let (admin, _, mut view) = self.admin_parts();
                 admin.samplers.end(&mut view);
@@ -274,7 +276,11 @@ impl Engine {
     /// Returns whether no request, reply or call is pending.
     pub fn is_idle(&self) -> bool {
         let has_sent_all = !self.outbox.has_replies() && self.admin.is_idle();
-        has_sent_all && self.requests.is_empty() && self.calls.is_empty() && self.holds.is_empty()
+        has_sent_all
+            && self.intake.observations.is_empty()
+            && self.requests.is_empty()
+            && self.calls.is_empty()
+            && self.holds.is_empty()
     }
 
     /// Returns the bytes of all requests that are held or in flight, and of the answers that wait for others.
@@ -310,6 +316,7 @@ impl Engine {
     /// new rules.
     pub fn reconfigure(&mut self, config: Rc<Config>) {
         self.holds.configure(config.hold.clone(), config.dispatch.clone(), self.now);
+        self.intake.observations.configure(&config, self.now);
         self.memory.set_limit(config.limits.memory);
         self.settings.current = config;
     }
@@ -339,6 +346,9 @@ impl Engine {
 
     fn request_data(&mut self, id: RequestId, chunk: Vec<u8>, end: bool) {
         let (intake, _, mut settlement) = self.parts();
+        if intake.observations.reads(id) {
+            return intake.observations.data(&mut settlement, id, (chunk, end), &mut intake.ids);
+        }
         let Some(chunk) = intake.follow_headers(&mut settlement, id, chunk) else { return };
         if self.admin.reads(id) {
             let (admin, _, mut view) = self.admin_parts();
@@ -602,6 +612,7 @@ impl Engine {
             self.holds.deadline(),
             self.calls.check,
             self.intake.pauses.deadline(),
+            self.intake.observations.deadline(),
             self.metrics.due(),
             self.admin.samplers.deadline(),
         ];

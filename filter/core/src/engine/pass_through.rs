@@ -5,6 +5,7 @@ reasons! {
     /// The reason why a whole bulk request passed through, byte for byte.
     PassThrough or Unrouted;
     Disabled = "switched_off", "The filter is switched off.";
+    Observed = "observed", "The filter only observes the request, or an index that it writes to.";
     Route = "route", "The route does not lead to the coordinator.";
     NoState = "no_state",
         "The cluster state is not known yet, or polls have failed for longer than `cluster_state.stale_after`.";

@@ -6,7 +6,7 @@ mod explanation;
 use std::rc::Rc;
 
 use crate::Time;
-use crate::config::Config;
+use crate::config::{Config, Enabled};
 use crate::engine::batching::Apart;
 use crate::engine::cluster_view::ClusterView;
 use crate::engine::head::{Callers, Head, content_length};
@@ -46,7 +46,7 @@ impl Explainer<'_> {
     pub fn explain(self, headers: Vec<(String, Vec<u8>)>, body: Vec<u8>, listed: usize) -> Option<Explanation> {
         let length = content_length(&headers);
         let head = Head::read(headers, self.config)?;
-        let head = if self.config.enabled { head } else { Err(PassThrough::Disabled) };
+        let head = if self.config.enabled == Enabled::No { Err(PassThrough::Disabled) } else { head };
         Some(match head.and_then(|head| self.new_request(head, length, body.is_empty())) {
             Ok(request) => self.follow(request, body, listed),
             Err(why) => Explanation::unread(why),

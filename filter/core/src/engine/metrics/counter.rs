@@ -41,6 +41,20 @@ metrics! {
     AnswersMismatched(to: UpstreamId) = ANSWERS_MISMATCHED;
     /// Operations that were answered with an unknown outcome, by upstream.
     OperationsUnknown(to: UpstreamId) = OPERATIONS_UNKNOWN;
+    /// Observed bulk requests that would have been split.
+    ObservedMerged = OBSERVED_REQUESTS, Outcome "merged";
+    /// Observed bulk requests that would have passed through, by reason.
+    ObservedPassedThrough(why: PassThrough) = OBSERVED_REQUESTS, Outcome "passed_through";
+    /// Operations in observed requests that would have gone to the coordinator, by reason.
+    ObservedUnrouted(why: Unrouted) = OBSERVED_UNROUTED;
+    /// Batches that would have been sent, by upstream.
+    ObservedBatches(to: UpstreamId) = OBSERVED_BATCHES;
+    /// Observed requests with operations in these batches.
+    ObservedBatchRequests(to: UpstreamId) = OBSERVED_BATCH_REQUESTS;
+    /// Operations in these batches.
+    ObservedBatchOperations(to: UpstreamId) = OBSERVED_BATCH_OPERATIONS;
+    /// Bytes of the bodies of these batches.
+    ObservedBatchBytes(to: UpstreamId) = OBSERVED_BATCH_BYTES;
     /// New cluster states that were read.
     StateLoads = STATE_LOADS;
     /// New cluster states that were taken over from another worker.

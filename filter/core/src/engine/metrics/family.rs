@@ -122,6 +122,19 @@ families! {
         "Answers with items that were not at the positions of their operations.";
     OPERATIONS_UNKNOWN = Kind::Counter, "operations_unknown_total", [Upstream],
         "Operations that were answered with 503 or 504 because their outcome was unknown.";
+    OBSERVED_REQUESTS = Kind::Counter, "observed_requests_total", [Outcome, Reason],
+        "Bulk requests that were only observed, by the outcome that they would have had: `merged`, or `passed_through` \
+         with a `reason`.";
+    OBSERVED_UNROUTED = Kind::Counter, "observed_operations_unrouted_total", [Reason],
+        "Operations in observed requests that would have gone to the coordinator because their node is not known.";
+    OBSERVED_BATCHES = Kind::Counter, "observed_batches_total", [Upstream],
+        "Batches in which observed requests would have been sent.";
+    OBSERVED_BATCH_REQUESTS = Kind::Counter, "observed_batch_requests_total", [Upstream],
+        "Observed requests with operations in these batches. A request counts once for each batch.";
+    OBSERVED_BATCH_OPERATIONS = Kind::Counter, "observed_batch_operations_total", [Upstream],
+        "Operations in these batches.";
+    OBSERVED_BATCH_BYTES = Kind::Counter, "observed_batch_bytes_total", [Upstream],
+        "Bytes of the bodies of these batches.";
     HOLD_MICROSECONDS = Kind::Histogram, "hold_microseconds", [],
         "Time that the first request of a batch was held.";
     UPSTREAM_MICROSECONDS = Kind::Histogram, "upstream_microseconds", [],

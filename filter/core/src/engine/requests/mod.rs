@@ -86,12 +86,17 @@ impl Requests {
     /// Registers a request whose body has ended under the caller of what its lines require.
     pub fn separate_caller(&mut self, id: RequestId, identity: &IdentityHeaders) {
         let Some(request) = self.open.get_mut(&id) else { return };
-        let hash = request.caller_hash();
-        if hash != request.head().caller_hash {
-            let entered = self.callers.enter(hash, &request.head().caller, identity);
-            self.callers.leave(request.caller);
-            (request.caller, request.class) = entered;
-        }
+        separate(&mut self.callers, request, identity);
+    }
+
+    /// Does the same for a request that passes through.
+    pub fn separate(&mut self, request: &mut Request, identity: &IdentityHeaders) {
+        separate(&mut self.callers, request, identity);
+    }
+
+    /// Unregisters a request that was not added.
+    pub fn leave(&mut self, caller: CallerId) {
+        self.callers.leave(caller);
     }
 
     /// Returns the headers that a batch of a caller is sent with.
@@ -134,5 +139,14 @@ impl Requests {
         let request = found(self.get_mut(request), "a share is moved only if its request exists");
         let share = request.and_then(|request| found(request.shares.get_mut(usize::from(share)), "it has the share"));
         share.into_iter().for_each(|share| share.destination = destination);
+    }
+}
+
+fn separate(callers: &mut Callers, request: &mut Request, identity: &IdentityHeaders) {
+    let hash = request.caller_hash();
+    if hash != request.head().caller_hash {
+        let entered = callers.enter(hash, &request.head().caller, identity);
+        callers.leave(request.caller);
+        (request.caller, request.class) = entered;
     }
 }

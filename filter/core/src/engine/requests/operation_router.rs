@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 
 use super::id_generator::IdGenerator;
 use crate::bulk::{Action, ActionLine, Parameter};
-use crate::config::{Config, Level, MissingId};
+use crate::config::{Config, Enabled, Level, MissingId};
 use crate::engine::batching::{Apart, Destination, Scope, Shards};
 use crate::engine::head::Head;
 use crate::engine::pass_through::PassThrough;
@@ -48,6 +48,8 @@ pub struct Routed {
     pub unrouted: BTreeMap<Unrouted, usize>,
     /// The name that is missing in the table and makes the request pass through.
     pub unknown: Option<String>,
+    /// Whether an operation is on an index that is only observed.
+    pub is_observed: bool,
     /// Whether a line has a `_type`. The cluster then adds a `warning` to the answer.
     pub has_type: bool,
     /// What all operations require of their names; `None` before the first one.
@@ -87,6 +89,8 @@ pub struct Names {
 pub struct Named<'a> {
     target: WriteTarget<'a>,
     missing_id: MissingId,
+    /// Whether the index is only observed.
+    is_observed: bool,
     /// The pipelines of operations whose line names none.
     ingest: Result<Ingest, Unrouted>,
 }
@@ -189,6 +193,7 @@ impl<'a> OperationRouter<'a> {
         match named {
             Ok(named) => {
                 self.routed.names.add(named.target);
+                self.routed.is_observed |= named.is_observed;
                 self.last = Some(named);
             }
             Err(Unrouted::UnknownIndex) => self.routed.unknown = Some(name.to_owned()),
@@ -198,12 +203,14 @@ impl<'a> OperationRouter<'a> {
     }
 
     fn find(&self, name: &str) -> Result<Named<'a>, Unrouted> {
-        if self.basis.config.is_index_disabled(name) {
+        let configured = self.basis.config.enabled(name);
+        if configured == Enabled::No {
             return Err(Unrouted::Disabled);
         }
         let target = self.basis.table.write_target(name)?;
         let overrides = target.overrides();
-        if overrides.enabled == Some(false) {
+        let enabled = overrides.enabled.unwrap_or(configured);
+        if enabled == Enabled::No {
             return Err(Unrouted::Disabled);
         }
         let missing_id = match overrides.missing_id.unwrap_or_else(|| self.basis.config.missing_id(name)) {
@@ -212,7 +219,13 @@ impl<'a> OperationRouter<'a> {
             MissingId::Direct if target.kind.is_data_stream() => MissingId::Pass,
             missing_id => missing_id,
         };
-        Ok(Named { target, missing_id, ingest: target.ingest(self.basis.head.default_pipeline.as_deref()) })
+        let is_observed = enabled == Enabled::Observe;
+        Ok(Named {
+            target,
+            missing_id,
+            is_observed,
+            ingest: target.ingest(self.basis.head.default_pipeline.as_deref()),
+        })
     }
 
     fn route(&mut self, named: Named<'_>, line: &ActionLine<'_>) -> Result<RoutedOperation, Unrouted> {

@@ -27,6 +27,8 @@ pub struct Harness {
     pub replies: BTreeMap<u32, Response>,
     /// The requests that passed through, with the returned body.
     pub passed: BTreeMap<u32, Vec<u8>>,
+    /// The requests that continue while copies of their bodies are read, with these bodies.
+    pub observed: BTreeMap<u32, Vec<u8>>,
     /// The requests whose headers continued while their bodies were kept.
     pub headers_gone: Vec<u32>,
     /// The requests whose headers were held back and then continued.
@@ -265,6 +267,7 @@ impl Harness {
             state_queries: Vec::new(),
             replies: BTreeMap::new(),
             passed: BTreeMap::new(),
+            observed: BTreeMap::new(),
             headers_gone: Vec::new(),
             resumed: Vec::new(),
             warnings: Vec::new(),
@@ -334,6 +337,7 @@ impl Harness {
     }
 
     pub fn data(&mut self, id: u32, chunk: impl AsRef<[u8]>, end: bool) {
+        self.observed.get_mut(&id).into_iter().for_each(|body| body.extend_from_slice(chunk.as_ref()));
         if !self.passed.contains_key(&id) {
             self.stream(Input::RequestData { request: RequestId(id), chunk: chunk.as_ref().to_vec(), end });
         }
@@ -349,6 +353,10 @@ impl Harness {
             match command {
                 Command::PassThrough { request, body } => {
                     assert!(self.passed.insert(request.0, body.concat()).is_none());
+                }
+                // The harness keeps the body that goes on.
+                Command::Observe { request } => {
+                    assert!(self.observed.insert(request.0, Vec::new()).is_none());
                 }
                 Command::PassHeaders { request } => self.headers_gone.push(request.0),
                 Command::Wake => self.wake_ups += 1,
@@ -375,7 +383,9 @@ impl Harness {
                 Command::Resume { request } => self.resumed.push(request.0),
                 Command::LogField { request, field, value } => self.log_field(request, field, value),
                 Command::Measure { request, counters, gauges } => self.measure(request, &counters, &gauges),
-                Command::PassThrough { .. } | Command::PassHeaders { .. } => panic!("outside the stream's callback"),
+                Command::PassThrough { .. } | Command::PassHeaders { .. } | Command::Observe { .. } => {
+                    panic!("outside the stream's callback")
+                }
             }
         }
         self.count();

@@ -18,6 +18,7 @@ mod merging;
 mod metrics;
 mod missing_ids;
 mod newer_parameters;
+mod observing;
 mod one_cluster;
 mod pipelines;
 mod redirecting;

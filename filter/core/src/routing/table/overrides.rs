@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::index_metadata::IndexMetadata;
-use crate::config::MissingId;
+use crate::config::{Enabled, MissingId};
 
 /// The path of the filter's settings in a mapping.
 const PLACE: &str = "_meta.bulk_reshuffle";
@@ -18,7 +18,7 @@ const MAX_CHARACTERS: usize = 40;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overrides {
     /// Whether requests with operations for it are split at all.
-    pub enabled: Option<bool>,
+    pub enabled: Option<Enabled>,
     /// How its operations without a document id are routed.
     pub missing_id: Option<MissingId>,
 }
@@ -50,8 +50,8 @@ impl Overrides {
         let found = |expected: &str| format!("expected {expected}, found {}", short(&value.to_string()));
         match name {
             "enabled" => {
-                let enabled = value.as_bool().or_else(|| value.as_str()?.parse().ok());
-                self.enabled = Some(enabled.ok_or_else(|| found("a boolean"))?);
+                let enabled = Enabled::read(value.as_str().unwrap_or(&value.to_string()));
+                self.enabled = Some(enabled.ok_or_else(|| found("a boolean or \"observe\""))?);
             }
             "missing_id" => {
                 let missing_id = MissingId::deserialize(value);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_mapping_may_hold_settings_of_the_filter() {
-        let expected = Overrides { enabled: Some(false), missing_id: Some(MissingId::Direct) };
+        let expected = Overrides { enabled: Some(Enabled::No), missing_id: Some(MissingId::Direct) };
         assert_eq!(meta(json!({"enabled": false, "missing_id": "direct"})), (expected, None));
         assert_eq!(meta(json!({"enabled": "false", "missing_id": "direct"})), (expected, None));
         for none in [json!({}), json!(null)] {
@@ -113,8 +113,12 @@ mod tests {
         let none = Overrides::default();
         for (settings, applied, problem) in [
             (json!("off"), none, "`: expected an object, found \"off\""),
-            (json!({"enabled": "no", "missing_id": "direct"}), valid, ".enabled`: expected a boolean, found \"no\""),
-            (json!({"enabled": null}), none, ".enabled`: expected a boolean, found null"),
+            (
+                json!({"enabled": "no", "missing_id": "direct"}),
+                valid,
+                ".enabled`: expected a boolean or \"observe\", found \"no\"",
+            ),
+            (json!({"enabled": null}), none, ".enabled`: expected a boolean or \"observe\", found null"),
             (json!({"missing_id": 7}), none, ".missing_id`: expected one of `pass`, `generate`, `direct`, found 7"),
             (
                 json!({"missing_ids": "pass", "missing_id": "direct"}),

@@ -351,6 +351,7 @@ mod tests {
     use super::super::primaries::{Primaries, Primary};
     use super::super::upstream::Upstreams;
     use super::*;
+    use crate::config::Enabled;
     use crate::hash::hash;
 
     /// Creates an index of two shards, the first on node 0.
@@ -430,7 +431,7 @@ mod tests {
         assert!(table.writes_to("plain", "i") && table.writes_to("i", "i"));
         assert!(!table.writes_to("lost", "gone") && !table.writes_to("far", "i") && !table.writes_to("read", "i"));
         let enabled = |name| table.write_target(name).unwrap().overrides().enabled;
-        assert_eq!((enabled("plain"), enabled("off")), (Some(true), Some(false)));
+        assert_eq!((enabled("plain"), enabled("off")), (Some(Enabled::Yes), Some(Enabled::No)));
     }
 
     #[test]

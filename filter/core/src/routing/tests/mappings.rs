@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::PollEvent;
 use super::harness::{CONFIG, Harness, INTERVAL, SECOND};
+use crate::config::Enabled;
 
 /// Changes the filter's settings in the mapping of index j, and lets all workers follow.
 fn set(harness: &mut Harness, meta: Value) {
@@ -41,7 +42,7 @@ fn the_worker_that_reads_an_invalid_setting_warns_and_every_worker_knows_it() {
     for worker in 0..=late {
         assert_eq!(known(&harness, worker), [MISSPELLED], "{worker}");
         let table = harness.worker(worker).table.clone().unwrap();
-        assert_eq!(table.write_target("j").unwrap().overrides().enabled, Some(false));
+        assert_eq!(table.write_target("j").unwrap().overrides().enabled, Some(Enabled::No));
         assert_eq!(table.mapping_warnings(0), (Vec::new(), 1));
     }
     set(&mut harness, json!({"missing_id": "pass"}));

@@ -1,0 +1,242 @@
+//! Follows requests that pass through, and counts what the filter would have done with them.
+//!
+//! A copy of each request is read and routed like any other. Its shares go to holds like those of real requests, and
+//! leave them in batches. Only the calls are missing: a batch counts as answered after as long as requests take.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+
+use super::batching::{Batch, HeldShare, Holds};
+use super::command::RequestId;
+use super::head::CallerId;
+use super::memory::Charge;
+use super::metrics::{Counter, Metrics};
+use super::pass_through::PassThrough;
+use super::requests::{IdGenerator, Request};
+use super::settlement::Settlement;
+use crate::Time;
+use crate::config::Config;
+
+/// The requests that are observed, and the holds in which their shares would be.
+#[derive(Debug)]
+pub struct Observations {
+    open: HashMap<RequestId, Observed>,
+    holds: Holds,
+    /// The batches in flight, by the time at which each is answered and by number.
+    answers: BTreeMap<(Time, u64), Batch>,
+    next: u64,
+    /// The number of shares on hold and in flight.
+    shares: usize,
+    /// The mean time from the end of a request to its answer.
+    latency: Time,
+}
+
+/// A request that passes through.
+#[derive(Debug)]
+struct Observed {
+    /// The request while its body arrives.
+    request: Option<Box<Request>>,
+    /// Its caller, which stays registered until it is answered.
+    caller: CallerId,
+    /// The end of its body.
+    end: Time,
+    /// The bytes of the rest.
+    _charge: Charge,
+}
+
+/// The bytes of a request whose body has ended: its entry, and its shares on hold.
+const MEMORY: u64 = 512;
+
+/// The maximum number of shares on hold and in flight. If there are more, all of them count as sent.
+const MAX_SHARES: usize = 10_000;
+
+/// The longest time after which a batch counts as answered.
+const LONGEST_LATENCY: Time = Time::from_secs(1);
+
+/// The time that requests take, before the first one is answered.
+const FIRST_LATENCY: Time = Time::from_millis(5);
+
+/// The weight of a new latency is one in this number.
+const MEAN_OF: u32 = 8;
+
+impl Observations {
+    /// Starts without requests.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            open: HashMap::new(),
+            holds: holds(config),
+            answers: BTreeMap::new(),
+            next: 0,
+            shares: 0,
+            latency: FIRST_LATENCY,
+        }
+    }
+
+    /// Applies the rules of this configuration from now on.
+    pub fn configure(&mut self, config: &Config, now: Time) {
+        self.holds.configure(config.hold.clone(), config.dispatch.clone(), now);
+    }
+
+    /// Returns whether the body of a request is to be read.
+    pub fn reads(&self, id: RequestId) -> bool {
+        // Usually there is no such request, and this lookup is free.
+        self.open.get(&id).is_some_and(|observed| observed.request.is_some())
+    }
+
+    /// Begins to observe a request, whose body follows.
+    pub fn begin(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request) {
+        let (caller, charge) = (request.caller, settlement.memory.charge(MEMORY));
+        self.open.insert(id, Observed { request: Some(Box::new(request)), caller, end: Time::ZERO, _charge: charge });
+    }
+
+    /// Reads a copy of a chunk of a body, and counts what the filter would have done at the end.
+    pub fn data(
+        &mut self,
+        settlement: &mut Settlement<'_>,
+        id: RequestId,
+        (chunk, end): (Vec<u8>, bool),
+        ids: &mut IdGenerator,
+    ) {
+        let Some(observed) = self.open.get_mut(&id) else { return };
+        let Some(mut request) = observed.request.take() else { return };
+        observed.end = settlement.now;
+        let left = settlement.config.limits.max_request.saturating_sub(request.body().length());
+        let room = settlement.memory.room(left);
+        let read = if chunk.is_empty() { Ok(()) } else { request.take(chunk, room, ids) };
+        match read {
+            Ok(()) if !end => observed.request = Some(request),
+            Ok(()) => match request.finish() {
+                Ok(()) => {
+                    settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
+                    observed.caller = request.caller;
+                    self.hold(&mut request, id, settlement.metrics, settlement.now);
+                }
+                Err(why) => count_passed(settlement.metrics, why),
+            },
+            Err(why) => count_passed(settlement.metrics, why),
+        }
+    }
+
+    /// Counts a request that the filter would have split, and holds its shares.
+    fn hold(&mut self, request: &mut Request, id: RequestId, metrics: &mut Metrics, now: Time) {
+        self.advance(metrics, now);
+        metrics.count(Counter::ObservedMerged, 1);
+        for (why, operations) in &request.routed.unrouted {
+            metrics.count(Counter::ObservedUnrouted(*why), *operations as u64);
+        }
+        for share in 0..request.shares.len().min(usize::from(u16::MAX)) as u16 {
+            // What a node could not answer at once leaves in further parts. Here it leaves as one.
+            let Some(part) = request.next_part(share, u64::MAX) else { continue };
+            let Some(found) = request.shares.get(usize::from(share)) else { continue };
+            let held = HeldShare {
+                request: id,
+                share,
+                selection: part.selection,
+                shards: found.shards,
+                bytes: part.bytes,
+                operations: part.operations,
+                answer: part.answer,
+                since: now,
+            };
+            self.shares = self.shares.saturating_add(1);
+            self.holds.add((found.destination, request.caller), request.class, held);
+        }
+        self.send(metrics, now);
+        if self.shares > MAX_SHARES {
+            self.send_all(metrics, now);
+        }
+    }
+
+    /// Counts a request that was read, and passes through because it writes to an index that is only observed. Its shares
+    /// are held on their own from now on.
+    pub fn count(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
+        let Some(request) = settlement.requests.get_mut(id) else { return };
+        let (metrics, now) = (&mut *settlement.metrics, settlement.now);
+        self.hold(request, id, metrics, now);
+    }
+
+    /// Notes that a request is over: it was answered, or its client has disconnected.
+    pub fn gone(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
+        let Some(Observed { request, caller, end, .. }) = self.open.remove(&id) else { return };
+        settlement.requests.leave(caller);
+        if request.is_none() {
+            let latency = settlement.now.saturating_sub(end).min(LONGEST_LATENCY);
+            let rest = self.latency.saturating_mul(MEAN_OF.saturating_sub(1));
+            self.latency = rest.saturating_add(latency) / MEAN_OF;
+        }
+    }
+
+    /// Returns whether no observed request waits for its answer.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Lets everything happen that would have happened since the last call, in order.
+    pub fn advance(&mut self, metrics: &mut Metrics, now: Time) {
+        loop {
+            let answer = self.answers.keys().next().copied().filter(|(at, _)| *at <= now);
+            let deadline = self.holds.deadline().filter(|at| *at <= now);
+            match (answer, deadline) {
+                (Some(key), deadline) if deadline.is_none_or(|deadline| key.0 <= deadline) => {
+                    let Some(mut batch) = self.answers.remove(&key) else { return };
+                    self.shares = self.shares.saturating_sub(batch.shares.len());
+                    self.holds.finished(&mut batch, true, key.0);
+                    self.holds.completed(&batch, key.0);
+                    self.send(metrics, key.0);
+                }
+                (_, Some(deadline)) => {
+                    self.holds.tick(deadline);
+                    self.send(metrics, deadline);
+                    if self.holds.deadline() == Some(deadline) {
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Returns the next time at which something would happen.
+    pub fn deadline(&self) -> Option<Time> {
+        let answer = self.answers.keys().next().map(|(at, _)| *at);
+        answer.into_iter().chain(self.holds.deadline()).min()
+    }
+
+    /// Sends the batches that may leave.
+    fn send(&mut self, metrics: &mut Metrics, now: Time) {
+        while let Some(batch) = self.holds.next_batch(now, |_| true) {
+            count_batch(metrics, &batch);
+            self.answers.insert((now.saturating_add(self.latency), self.next), batch);
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+
+    /// Counts everything as answered, and what is held as sent.
+    fn send_all(&mut self, metrics: &mut Metrics, now: Time) {
+        while !self.answers.is_empty() {
+            for (_, mut batch) in std::mem::take(&mut self.answers) {
+                self.shares = self.shares.saturating_sub(batch.shares.len());
+                self.holds.finished(&mut batch, true, now);
+                self.holds.completed(&batch, now);
+            }
+            self.send(metrics, now);
+        }
+    }
+}
+
+fn holds(config: &Config) -> Holds {
+    Holds::new(config.hold.clone(), config.dispatch.clone(), config.limits.max_answer)
+}
+
+/// Counts a request that the filter would have let pass through.
+pub fn count_passed(metrics: &mut Metrics, why: PassThrough) {
+    metrics.count(Counter::ObservedPassedThrough(why), 1);
+}
+
+fn count_batch(metrics: &mut Metrics, batch: &Batch) {
+    metrics.count(Counter::ObservedBatches(batch.upstream), 1);
+    metrics.count(Counter::ObservedBatchRequests(batch.upstream), batch.shares.len() as u64);
+    metrics.count(Counter::ObservedBatchOperations(batch.upstream), batch.operations());
+    metrics.count(Counter::ObservedBatchBytes(batch.upstream), batch.bytes());
+}

@@ -1,0 +1,166 @@
+//! Requests that pass through while the filter counts what it would have done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::harness::{Harness, MILLISECOND, add_index, id_on, index, state};
+use crate::engine::metrics::Counter;
+use crate::engine::pass_through::PassThrough;
+use crate::routing::{Unrouted, UpstreamId};
+
+const OBSERVE: &str = "observe";
+
+fn observing() -> Harness {
+    Harness::knowing(json!({"enabled": OBSERVE}), &state())
+}
+
+/// Returns the counters of real or of observed requests, by the names that they have in common.
+fn figures(harness: &Harness, is_observed: bool) -> BTreeMap<String, u64> {
+    let upstreams = harness.engine.upstreams();
+    let name = |counter: &Counter| {
+        let name = counter.name(upstreams);
+        let name = name.strip_prefix("bulk_reshuffle_").unwrap();
+        match (name.strip_prefix("observed_"), is_observed) {
+            (Some(name), true) => Some(name.to_owned()),
+            (None, false) => Some(name.to_owned()),
+            _ => None,
+        }
+    };
+    let families = [
+        "requests_total",
+        "operations_unrouted_total",
+        "batches_total",
+        "batch_requests_total",
+        "batch_operations_total",
+        "batch_bytes_total",
+    ];
+    let named = harness.counts.iter().filter_map(|(counter, count)| Some((name(counter)?, *count)));
+    named
+        .filter(|(name, _)| families.contains(&name.split('.').next().unwrap()) && !name.contains("observed"))
+        .collect()
+}
+
+#[test]
+fn an_observed_request_passes_through_while_its_body_arrives() {
+    let mut harness = observing();
+    let body = index(&[id_on(0, 0), id_on(1, 0), id_on(2, 0)]);
+    let id = harness.head("/_bulk", &[]);
+    assert!(harness.observed.contains_key(&id) && harness.passed.is_empty());
+    let (first, rest) = body.split_at(20);
+    harness.data(id, first, false);
+    harness.data(id, rest, true);
+    harness.woken();
+    assert_eq!(harness.observed[&id], body.as_bytes());
+    assert!(harness.calls.is_empty() && harness.replies.is_empty());
+    assert_eq!(harness.passed_because(PassThrough::Observed), 1);
+    assert_eq!(harness.counts[&Counter::ObservedMerged], 1);
+    for node in ["es-0", "es-1", "es-2"] {
+        let upstream = harness.upstream(node);
+        assert_eq!(harness.counts[&Counter::ObservedBatches(upstream)], 1);
+        assert_eq!(harness.counts[&Counter::ObservedBatchOperations(upstream)], 1);
+    }
+    assert_eq!(harness.counted(|counter| matches!(counter, Counter::Operations | Counter::Batches(_))), 0);
+    harness.gone(id);
+    harness.assert_idle();
+}
+
+#[test]
+fn the_figures_are_those_of_a_filter_that_splits_the_same_requests() {
+    let mut bodies: Vec<String> = (0..30).map(|n| index(&[id_on(n % 3, n), id_on((n + 1) % 3, n)])).collect();
+    bodies.push("{\"index\":{\"_index\":\"none\"}}\n{}\n".to_owned());
+    bodies.push("nonsense\n".to_owned());
+    bodies.push(String::from("\n"));
+    let split = |enabled: Value| {
+        let mut harness = Harness::knowing(json!({"enabled": enabled}), &state());
+        for body in &bodies {
+            let id = harness.send("/_bulk", body);
+            harness.settle();
+            harness.now += 10 * MILLISECOND;
+            harness.gone(id);
+        }
+        harness
+    };
+    let (real, observed) = (split(json!(true)), split(json!(OBSERVE)));
+    let expected = figures(&real, false);
+    assert_eq!(figures(&observed, true), expected);
+    assert_eq!(expected["requests_total.outcome.merged"], 30);
+    assert_eq!(expected["requests_total.outcome.passed_through.reason.unknown_index"], 1);
+}
+
+#[test]
+fn requests_that_arrive_together_would_share_batches() {
+    let mut harness = observing();
+    let ids: Vec<u32> = (0..20).map(|n| harness.request("/_bulk", &index(&[id_on(0, n)]))).collect();
+    let upstream = harness.upstream("es-0");
+    let batches = |harness: &Harness| harness.counts[&Counter::ObservedBatches(upstream)];
+    assert_eq!(batches(&harness), 1, "the others wait for the first one");
+    harness.tick_after(Duration::from_secs(1));
+    assert_eq!(batches(&harness), 2);
+    assert_eq!(harness.counts[&Counter::ObservedBatchRequests(upstream)], 20);
+    ids.into_iter().for_each(|id| harness.gone(id));
+    harness.assert_idle();
+}
+
+/// A batch is in flight for about as long as the requests take.
+#[test]
+fn the_time_of_a_batch_is_that_of_requests() {
+    let mut harness = observing();
+    for n in 0..50 {
+        let id = harness.request("/_bulk", &index(&[id_on(0, n)]));
+        harness.tick_after(100 * MILLISECOND);
+        harness.gone(id);
+    }
+    let upstream = harness.upstream("es-0");
+    let first = harness.counts[&Counter::ObservedBatches(upstream)];
+    for n in 0..10 {
+        harness.request("/_bulk", &index(&[id_on(0, n)]));
+        harness.tick_after(10 * MILLISECOND);
+    }
+    assert_eq!(harness.counts[&Counter::ObservedBatches(upstream)] - first, 2, "the first, and all others after it");
+}
+
+#[test]
+fn only_requests_for_some_indices_are_observed() {
+    let mut state = state();
+    add_index(&mut state, "j");
+    let other = add_index(&mut state, "k");
+    other["mappings"] = json!({"_doc": {"_meta": {"bulk_reshuffle": {"enabled": OBSERVE}}}});
+    let config = json!({"indices": [{"pattern": "j*", "enabled": OBSERVE}]});
+    let mut harness = Harness::knowing(config, &state);
+    let body = |name: &str| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"1\"}}}}\n{{}}\n");
+    for (number, name) in ["j", "k"].into_iter().enumerate() {
+        let both = format!("{}{}", body("i"), body(name));
+        harness.assert_passes("/_bulk", &both);
+        assert_eq!(harness.passed_because(PassThrough::Observed), number as u64 + 1);
+        assert_eq!(harness.counts[&Counter::ObservedMerged], number as u64 + 1);
+    }
+    harness.send("/_bulk", &body("i"));
+    assert_eq!(harness.calls.len(), 1);
+    harness.finish();
+}
+
+#[test]
+fn an_observed_request_without_a_known_place_is_counted_by_its_reason() {
+    let mut harness = observing();
+    harness.request("/_bulk?odd=1", &index(&[id_on(0, 0)]));
+    harness.request("/_bulk", "{\"index\":{\"_index\":\"none\"}}\n{}\n");
+    assert_eq!(harness.passed_because(PassThrough::Observed), 2);
+    for why in [PassThrough::Parameter, PassThrough::Unrouted(Unrouted::UnknownIndex)] {
+        assert_eq!(harness.counts[&Counter::ObservedPassedThrough(why)], 1, "{why:?}");
+    }
+    assert_eq!(harness.counted(|counter| *counter == Counter::ObservedBatches(UpstreamId::COORDINATOR)), 0);
+}
+
+/// A client could otherwise use memory with requests that nodes never answer.
+#[test]
+fn what_would_be_held_is_bounded() {
+    let mut harness = observing();
+    for n in 0..10_100 {
+        let id = harness.head("/_bulk", &[("authorization", &format!("{}", n % 7))]);
+        harness.data(id, index(&[id_on(0, n % 50)]), true);
+    }
+    let upstream = harness.upstream("es-0");
+    assert!(harness.counts[&Counter::ObservedBatchRequests(upstream)] >= 10_000);
+}
