@@ -87,7 +87,7 @@ async fn measure(site: &Site) -> Result<Figures> {
     let evidence = Evidence::new(site.client.clone(), site.cluster.base_url(0)?).await?;
 
     let step = Step::start("the filter has loaded the cluster's state");
-    site.wait_for_state(WARM_UP).await?;
+    site.wait_for_state().await?;
     step.finish();
     let step = Step::start("idle traffic between the nodes measured");
     let idle_rate = idle_rate(&evidence).await?;

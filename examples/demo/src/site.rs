@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use bulk_reshuffle_stack::{
-    Client, Cluster, ClusterOptions, Counters, Distribution, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port,
-    wait,
+    Client, Cluster, ClusterOptions, Distribution, Envoy, EnvoyOptions, FilterConfig, Lifetime, Tools, port,
 };
 use serde_json::json;
 
@@ -24,8 +23,6 @@ pub const NODES: [u16; 3] = [9201, 9202, 9203];
 
 const GREEN_LIMIT: Duration = Duration::from_secs(60);
 const STATE_LIMIT: Duration = Duration::from_secs(60);
-/// The number of connections, enough that each of Envoy's workers gets some of them.
-const PROBES: usize = 64;
 const WORKERS: u32 = 2;
 
 pub struct Site {
@@ -78,30 +75,8 @@ impl Site {
 
     /// Waits until every worker of Envoy has the cluster's state. From then on, no request passes through because the
     /// state is missing.
-    pub async fn wait_for_state(&self, index: &str) -> Result<()> {
-        let url = self.envoy.url(&format!("/{index}/_bulk"));
-        let merging = wait::until(STATE_LIMIT, "all workers of the filter merge requests", async || {
-            let before = Counters::read(&self.envoy).await?;
-            // A new client opens new connections, which spread over the workers.
-            let client = Client::new();
-            let probes: Vec<_> = (0..PROBES)
-                .map(|probe| {
-                    let (client, url) = (client.clone(), url.clone());
-                    let body = format!("{{\"index\":{{\"_id\":\"probe-{probe}\"}}}}\n{{}}\n");
-                    tokio::spawn(async move { client.post_ndjson(&url, body).await?.ok() })
-                })
-                .collect();
-            for probe in probes {
-                probe.await??;
-            }
-            let merged = Counters::read(&self.envoy).await?.since(&before).merged();
-            Ok((merged == u64::try_from(PROBES)?).then_some(()))
-        });
-        if let Err(error) = merging.await {
-            let counters = Counters::read(&self.envoy).await?;
-            bail!("{error}; passed through: {:?}", counters.passed_through());
-        }
-        Ok(())
+    pub async fn wait_for_state(&self) -> Result<()> {
+        self.envoy.wait_for_state(STATE_LIMIT).await
     }
 
     pub async fn stop(self) -> Result<()> {

@@ -17,7 +17,7 @@ pub async fn up(distribution: Distribution) -> Result<ExitCode> {
     let run_dir = run_dir(&tools, RUN_DIR);
     let site = Site::start(&tools, &run_dir, distribution, Lifetime::Independent, &[INDEX]).await?;
     let step = Step::start("the filter has loaded the cluster's state");
-    site.wait_for_state(INDEX).await?;
+    site.wait_for_state().await?;
     step.finish();
     site.envoy.leave_running();
     site.cluster.leave_running();

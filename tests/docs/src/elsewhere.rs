@@ -25,6 +25,7 @@ impl Elsewhere {
 
 const KUBERNETES: &str = "a Kubernetes cluster with Istio";
 const REGISTRY: &str = "your own registry";
+const OWN: &str = "a cluster and an Envoy of your own";
 const CLIENTS: &str = "clients of its language";
 
 const IN_KUBERNETES: Test = Test(
@@ -50,6 +51,16 @@ const SCRAPED: Test = Test(
 );
 const FUNC_E: Test =
     Test("tests/e2e/tests/scripted/func_e.rs", "func_e_starts_the_shipped_configuration_with_the_pinned_envoy", "test");
+const OWN_SPLITS: Test = Test(
+    "tests/e2e/tests/scripted/own_cluster.rs",
+    "the_first_pages_configuration_splits_and_the_commands_show_it",
+    "test",
+);
+const OWN_SURVIVES: Test = Test(
+    "tests/e2e/tests/scripted/own_cluster.rs",
+    "the_first_pages_configuration_survives_a_node_that_is_down",
+    "test",
+);
 const MATRIX: Test =
     Test("tests/e2e/tests/releases/matrix/mod.rs", "every_kind_is_routed_as_expected_on_every_version", "test-matrix");
 const EXAMPLE_CLIENTS: Test = Test(
@@ -59,8 +70,9 @@ const EXAMPLE_CLIENTS: Test = Test(
 );
 
 /// All blocks of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 23] = [
-    on("README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
+pub const ELSEWHERE: [Elsewhere; 24] = [
+    on("README.md", "envoy --mode validate", OWN, OWN_SURVIVES),
+    on("README.md", "curl -s -X PUT 127.0.0.1:9200/first-steps", OWN, OWN_SPLITS),
     on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "kubectl apply -f istio/examples/statefulset", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "kubectl apply -f istio/examples/gateway", KUBERNETES, IN_KUBERNETES),

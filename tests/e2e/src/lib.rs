@@ -47,6 +47,6 @@ pub use scene::{
     replace_in_file, transport_bytes,
 };
 pub use shared_clusters::{LentCluster, Nodes, SharedClusters, in_front_of};
-pub use shipped::{KubernetesPod, ShippedFiles, gateway_files, reach_nodes_by_http2, yaml_of_page};
+pub use shipped::{KubernetesPod, ShippedFiles, block_of_page, gateway_files, reach_nodes_by_http2, yaml_of_page};
 pub use step::{Step, last_index, with};
 pub use unpacked_program::UnpackedProgram;

@@ -109,7 +109,7 @@ impl ClusterView {
 
     /// Returns the last outcome of the check of an upstream.
     pub fn check(&self, upstream: UpstreamId) -> Option<&UpstreamCheck> {
-        self.state.check(upstream, &self.upstreams)
+        self.state.check(upstream)
     }
 
     /// Returns the upstreams that do not lead where they should.

@@ -503,7 +503,10 @@ impl Engine {
                         self.settings.current.coordinator
                     ));
                 }
-                PollEvent::Misled(text) => self.warn(text),
+                PollEvent::Misled(upstream, check) => {
+                    let name = self.cluster.upstreams.name_and_address(upstream);
+                    self.warn(check.message(&name));
+                }
                 PollEvent::Ignored(warning) => {
                     self.count(Counter::SwitchesInvalid, 1);
                     self.warn(warning);

@@ -331,6 +331,9 @@ fn the_configuration_with_one_cluster_differs_from_the_plain_one_only_in_the_way
     for field in ["/node", "/admin", "/stats_config/stats_tags", "/static_resources/listeners/0/address"] {
         assert_eq!(one.pointer(field), plain.pointer(field), "{field}");
     }
+    let retries =
+        |config: &Value| config.pointer(MANAGER).unwrap()["route_config"]["virtual_hosts"][0]["retry_policy"].clone();
+    assert_eq!(retries(&one), retries(&plain));
     let mut filter = wasm_config(&plain);
     filter["configuration"]["value"]["nodes"] = json!({"header": "x-bulk-reshuffle-node"});
     assert_eq!(wasm_config(&one), filter);

@@ -10,19 +10,25 @@ use super::Index;
 #[derive(Debug, Clone)]
 pub struct ClusterScript {
     pub(crate) nodes: usize,
+    names: Vec<String>,
     version: u64,
     indices: BTreeMap<String, Index>,
 }
 
 impl ClusterScript {
-    /// Creates a cluster without indices. Its nodes are called `es-0`, `es-1`, …
+    /// Creates a cluster without indices. Its nodes are called `es-0`, `es-1`, … unless they are [`named`](Self::named).
     pub fn new(nodes: usize) -> Self {
-        Self { nodes, version: 1, indices: BTreeMap::new() }
+        Self { nodes, names: Vec::new(), version: 1, indices: BTreeMap::new() }
     }
 
     /// Creates three nodes and an index `books` with one shard on each node.
     pub fn three_nodes() -> Self {
         Self::new(3).index(Index::new("books", [0, 1, 2]))
+    }
+
+    /// Sets the names of the first nodes, including those that are added later.
+    pub fn named(self, names: &[&str]) -> Self {
+        Self { names: names.iter().map(ToString::to_string).collect(), ..self }
     }
 
     /// Adds an index, or replaces the index with the same name.
@@ -70,7 +76,7 @@ impl ClusterScript {
 
     /// Returns the answer to `GET /_cluster/state/…`: always the whole state, whatever part is requested.
     pub(crate) fn state(&self) -> Result<Value> {
-        let node = |node| (id(node), json!({"name": format!("es-{node}")}));
+        let node = |node| (id(node), json!({"name": self.name(node)}));
         let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata(self.version)?));
         let routing_table = |(name, index): (&String, &Index)| (name.clone(), index.routing_table());
         let mut state = self.version();
@@ -87,8 +93,12 @@ impl ClusterScript {
     }
 
     /// Returns a node's answer to `GET /_nodes/_local`.
-    pub(crate) fn local(node: usize) -> Value {
-        json!({"nodes": {id(node): {"name": format!("es-{node}")}}})
+    pub(crate) fn local(&self, node: usize) -> Value {
+        json!({"nodes": {id(node): {"name": self.name(node)}}})
+    }
+
+    fn name(&self, node: usize) -> String {
+        self.names.get(node).cloned().unwrap_or_else(|| format!("es-{node}"))
     }
 
     /// Returns the answer to `GET /_alias`.

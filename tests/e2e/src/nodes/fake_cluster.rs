@@ -292,7 +292,7 @@ impl Shared {
             "/_alias" => script.aliases(),
             "/_cluster/settings" => json!({}),
             "/_nodes/http" => ClusterScript::addresses(self.addresses.iter().take(script.nodes)),
-            "/_nodes/_local" => ClusterScript::local(request.node),
+            "/_nodes/_local" => script.local(request.node),
             _ => json!({
                 "fake": format!("es-{}", request.node),
                 "method": request.method.as_str(),

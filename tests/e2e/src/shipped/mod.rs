@@ -15,6 +15,8 @@ use serde_json::Value;
 pub use gateway_files::{gateway_files, reach_nodes_by_http2};
 pub use kubernetes_pod::KubernetesPod;
 
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// The folder `envoy` of the checkout, unchanged except for the ports, addresses and paths that a test must replace.
 #[derive(Debug)]
 pub struct ShippedFiles {
@@ -100,12 +102,18 @@ fn at(port: u16) -> String {
     format!("address: 127.0.0.1, port_value: {port}}}")
 }
 
-/// Returns the only YAML block of `envoy/README.md` that contains this word, as JSON.
-pub fn yaml_of_page(word: &str) -> Result<Value> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../envoy/README.md"))?;
-    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+/// Returns the only YAML block of a page that contains this word, as JSON.
+pub fn yaml_of_page(page: &str, word: &str) -> Result<Value> {
+    let block = block_of_page(page, "yaml", word)?;
+    serde_saphyr::from_str(&block).with_context(|| format!("not YAML: {block}"))
+}
+
+/// Returns the only block in this language of a page that contains this word.
+pub fn block_of_page(page: &str, language: &str, word: &str) -> Result<String> {
+    let text = fs::read_to_string(Path::new(ROOT).join(page))?;
+    let fence = format!("```{language}\n");
+    let blocks = text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
     let marked: Vec<&str> = blocks.filter(|block| block.contains(word)).collect();
-    ensure!(marked.len() == 1, "{} blocks with {word}", marked.len());
-    let block = marked.first().context("no block")?;
-    serde_saphyr::from_str(block).with_context(|| format!("not YAML: {block}"))
+    ensure!(marked.len() == 1, "{page} has {} blocks with {word}", marked.len());
+    Ok(marked.concat())
 }

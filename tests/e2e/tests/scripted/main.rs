@@ -19,6 +19,7 @@ mod missing_ids;
 mod mistakes;
 mod one_cluster;
 mod operate;
+mod own_cluster;
 mod pass_through;
 mod policy;
 mod response_parameters;

@@ -216,7 +216,7 @@ async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() 
         }
         rules
     };
-    let rules = near(yaml_of_page("envoy.filters.http.rbac")?);
+    let rules = near(yaml_of_page("envoy/README.md", "envoy.filters.http.rbac")?);
     let scene = scene(json!({"admin_path": ADMIN}))
         .edit(move |config| {
             http_filters(config).splice(0..0, rules["http_filters"].as_array().unwrap().clone());
@@ -245,7 +245,7 @@ async fn the_documented_rbac_rule_closes_the_admin_path_regardless_of_headers() 
 async fn the_access_log_has_the_outcome_of_each_request() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("access.log");
-    let mut access_log = yaml_of_page("FILTER_STATE")?["access_log"].clone();
+    let mut access_log = yaml_of_page("envoy/README.md", "FILTER_STATE")?["access_log"].clone();
     access_log[0]["typed_config"]["path"] = json!(path);
     let scene = scene(json!({"access_log": true}))
         .edit(move |config| {

@@ -77,6 +77,15 @@ impl UpstreamCheck {
         matches!(self.result, CheckResult::OtherNode | CheckResult::OtherCluster)
     }
 
+    /// Returns the message about an upstream of this name for the log.
+    pub fn message(&self, upstream: &str) -> String {
+        let found = self
+            .found
+            .as_ref()
+            .map(|found| format!(" {found:?} answers. Operations for its node go to the coordinator."));
+        format!("upstream {upstream:?}: {}{}", self.result.text(), found.unwrap_or_default())
+    }
+
     /// Returns whether there is anything that an operator should repair.
     pub fn is_fault(&self) -> bool {
         self.result != CheckResult::Right

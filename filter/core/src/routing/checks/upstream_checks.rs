@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,31 @@ use super::upstream_check::UpstreamCheck;
 use crate::Time;
 use crate::config::Config;
 use crate::invariant::Count;
+use crate::node::Node;
 use crate::routing::sharing::SharedStore;
 use crate::routing::table::UpstreamId;
 
-/// An upstream of nodes that hold primaries.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The upstreams to check: those of nodes that hold primaries. Others may have none, such as those of dedicated masters.
+#[derive(Debug, Default)]
 pub(crate) struct Meant {
-    /// Its number, which only this worker knows it by.
-    pub upstream: UpstreamId,
-    /// The upstream's name and address, as for people.
-    pub name: String,
-    /// The ids of the nodes that it is for. Usually it is one.
-    pub nodes: Vec<String>,
-    /// The ids of their processes, so that the upstream of a node that restarts is checked again.
-    pub processes: Vec<String>,
+    /// The upstreams, each with the ids of the nodes that it is for. Usually it is one. Only this worker knows an upstream
+    /// by its number.
+    pub upstreams: BTreeMap<UpstreamId, Vec<String>>,
+    /// A number that changes with the names of the upstreams, their addresses, their nodes and the nodes' processes. It is
+    /// the same for all workers.
+    pub list: u64,
+}
+
+impl Meant {
+    /// Creates the list from upstreams with their names and nodes.
+    pub fn new<'a>(meant: impl Iterator<Item = (UpstreamId, String, &'a Node)>) -> Self {
+        let (mut upstreams, mut list) = (BTreeMap::<_, Vec<String>>::new(), BTreeSet::new());
+        for (upstream, name, node) in meant {
+            upstreams.entry(upstream).or_default().push(node.id.clone());
+            list.insert((name, &node.id, &node.ephemeral_id));
+        }
+        Self { upstreams, list: hash_of(&list) }
+    }
 }
 
 /// The checks of where upstreams lead, in rounds. Each round asks every upstream once.
@@ -37,9 +48,7 @@ pub(crate) struct UpstreamChecks {
     worker: u64,
     /// The key of the report in the shared data. Workers whose nodes have other upstreams have another one.
     key: String,
-    /// The upstreams to check, and a number that changes with them.
-    meant: Vec<Meant>,
-    list: u64,
+    meant: Meant,
     /// The list of the last round that was begun or read here.
     settled: u64,
     /// The last report, its version in the shared data, and when it was found there.
@@ -47,8 +56,6 @@ pub(crate) struct UpstreamChecks {
     version: Option<u32>,
     since: Time,
     round: Option<Round>,
-    /// Faults that were found since the last call of [`take_warnings`](Self::take_warnings).
-    warnings: Vec<String>,
 }
 
 /// The published outcomes of a round.
@@ -62,7 +69,7 @@ struct Report {
     is_done: bool,
     /// The number of consecutive rounds that found faults.
     faulty_rounds: u32,
-    /// The outcomes, by the upstream's name.
+    /// The outcomes of the nodes' upstreams, by node id.
     checks: BTreeMap<String, UpstreamCheck>,
 }
 
@@ -70,9 +77,11 @@ struct Report {
 #[derive(Debug)]
 struct Round {
     list: u64,
-    waiting: VecDeque<Meant>,
-    asked: Vec<Meant>,
+    waiting: BTreeMap<UpstreamId, Vec<String>>,
+    asked: BTreeMap<UpstreamId, Vec<String>>,
     checks: BTreeMap<String, UpstreamCheck>,
+    /// The upstreams with a fault that was not known before.
+    faults: Vec<(UpstreamId, UpstreamCheck)>,
 }
 
 /// The maximum number of upstreams that are asked at the same time.
@@ -80,9 +89,6 @@ const MAX_IN_FLIGHT: usize = 8;
 
 /// The longest pause between two rounds: Envoy's configuration may change although no node does.
 const LONGEST_PAUSE: Time = Time::from_secs(300);
-
-/// The maximum number of faults of one round that are logged one by one.
-const MAX_WARNINGS: usize = 5;
 
 impl UpstreamChecks {
     /// Starts without any outcome.
@@ -94,46 +100,39 @@ impl UpstreamChecks {
             timeout: config.cluster_state.timeout,
             worker,
             key: format!("upstreams.{:016x}", hash_of(&nodes)),
-            meant: Vec::new(),
-            list: 0,
+            meant: Meant::default(),
             settled: 0,
             report: None,
             version: None,
             since: Time::ZERO,
             round: None,
-            warnings: Vec::new(),
         }
     }
 
-    /// Sets the upstreams to check: those of nodes that hold primaries. Others may have none, such as those of dedicated
-    /// masters. Returns whether they have changed.
-    pub fn set_meant(&mut self, mut meant: Vec<Meant>) -> bool {
-        meant.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        let list: Vec<_> = meant.iter().map(|Meant { name, nodes, processes, .. }| (name, nodes, processes)).collect();
-        let last = std::mem::replace(&mut self.list, hash_of(&list));
-        self.meant = meant;
-        last != self.list
+    /// Sets the upstreams to check. Returns whether they have changed.
+    pub fn set_meant(&mut self, meant: Meant) -> bool {
+        std::mem::replace(&mut self.meant, meant).list != self.meant.list
     }
 
-    /// Returns the last outcome for an upstream of this name.
-    pub fn of(&self, name: &str) -> Option<&UpstreamCheck> {
-        self.report.as_ref()?.checks.get(name)
+    /// Returns the last outcome for the upstream of the node with this id.
+    pub fn of_node(&self, id: &str) -> Option<&UpstreamCheck> {
+        self.report.as_ref()?.checks.get(id)
+    }
+
+    /// Returns the last outcome for an upstream.
+    pub fn of(&self, upstream: UpstreamId) -> Option<&UpstreamCheck> {
+        self.of_node(self.meant.upstreams.get(&upstream)?.first()?)
     }
 
     /// Returns the upstreams that do not lead to their nodes.
     pub fn faulty(&self) -> impl Iterator<Item = UpstreamId> {
-        let is_fault = |meant: &&Meant| self.of(&meant.name).is_some_and(UpstreamCheck::is_fault);
-        self.meant.iter().filter(is_fault).map(|meant| meant.upstream)
-    }
-
-    /// Returns the texts for the log since the last call.
-    pub fn take_warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.warnings)
+        let upstreams = self.meant.upstreams.keys().copied();
+        upstreams.filter(|upstream| self.of(*upstream).is_some_and(UpstreamCheck::is_fault))
     }
 
     /// Looks for the outcomes of other workers, and begins a round if one is due. Returns whether outcomes have changed.
     pub fn look(&mut self, store: &SharedStore, now: Time) -> bool {
-        if !self.is_on || self.round.is_some() || self.meant.is_empty() {
+        if !self.is_on || self.round.is_some() || self.meant.upstreams.is_empty() {
             return false;
         }
         let (found, version) = store.value::<Report>(&self.key);
@@ -143,23 +142,24 @@ impl UpstreamChecks {
             has_changed = found.as_ref().is_some_and(|found| Some(&found.checks) != self.checks());
             self.report = found;
         }
-        if let Some(report) = self.report.as_ref().filter(|report| report.is_done && report.list == self.list) {
+        if let Some(report) = self.report.as_ref().filter(|report| report.is_done && report.list == self.meant.list) {
             self.settled = report.list;
         }
         if self.is_round_due(now) {
             let begun = Report {
                 worker: self.worker,
-                list: self.list,
+                list: self.meant.list,
                 is_done: false,
                 ..self.report.clone().unwrap_or_default()
             };
             if store.set_value(&self.key, &begun, Some(version)) {
-                self.settled = self.list;
+                self.settled = self.meant.list;
                 self.round = Some(Round {
-                    list: self.list,
-                    waiting: self.meant.clone().into(),
-                    asked: Vec::new(),
+                    list: self.meant.list,
+                    waiting: self.meant.upstreams.clone(),
+                    asked: BTreeMap::new(),
                     checks: BTreeMap::new(),
+                    faults: Vec::new(),
                 });
             }
         }
@@ -177,34 +177,32 @@ impl UpstreamChecks {
             return None;
         }
         let round = self.round.as_mut()?;
-        let meant = round.waiting.pop_front()?;
-        let upstream = meant.upstream;
-        round.asked.push(meant);
+        let (upstream, nodes) = round.waiting.pop_first()?;
+        round.asked.insert(upstream, nodes);
         Some(upstream)
     }
 
-    /// Records the outcome for an upstream, which `read` determines from the ids of its nodes. Returns whether this ends
-    /// the round.
+    /// Records the outcome for an upstream, which `read` determines from the ids of its nodes. At the end of the round,
+    /// returns the upstreams with a fault that was not known before.
     pub fn asked(
         &mut self,
         upstream: UpstreamId,
         read: impl FnOnce(&[String]) -> UpstreamCheck,
         store: &SharedStore,
         now: Time,
-    ) -> bool {
-        let Some(round) = &mut self.round else { return false };
-        let Some(position) = round.asked.iter().position(|asked| asked.upstream == upstream) else { return false };
-        let Meant { name, nodes, .. } = round.asked.swap_remove(position);
-        round.checks.insert(name, read(&nodes));
-        let is_end = round.waiting.is_empty() && round.asked.is_empty();
-        if let Some(round) = self.round.take_if(|_| is_end) {
-            self.end(round, store, now);
-        }
-        is_end
+    ) -> Option<Vec<(UpstreamId, UpstreamCheck)>> {
+        let nodes = self.round.as_mut()?.asked.remove(&upstream)?;
+        let check = read(&nodes);
+        let is_new = check.is_fault() && self.of(upstream) != Some(&check);
+        let round = self.round.as_mut()?;
+        round.faults.extend(is_new.then(|| (upstream, check.clone())));
+        round.checks.extend(nodes.into_iter().map(|node| (node, check.clone())));
+        let round = self.round.take_if(|round| round.waiting.is_empty() && round.asked.is_empty())?;
+        Some(self.end(round, store, now))
     }
 
-    fn end(&mut self, Round { list, checks, .. }: Round, store: &SharedStore, now: Time) {
-        self.warn(&checks);
+    fn end(&mut self, round: Round, store: &SharedStore, now: Time) -> Vec<(UpstreamId, UpstreamCheck)> {
+        let Round { list, checks, faults, .. } = round;
         let has_faults = checks.values().any(UpstreamCheck::is_fault);
         let last = self.report.as_ref().filter(|_| has_faults).map_or(0, |report| report.faulty_rounds);
         let faulty_rounds = last.saturating_add(u32::from(has_faults));
@@ -213,17 +211,7 @@ impl UpstreamChecks {
         store.set_value(&self.key, &report, None);
         (self.version, self.since) = (store.value::<Report>(&self.key).1, now);
         self.report = Some(report);
-    }
-
-    /// Adds texts for the faults that were not known before.
-    fn warn(&mut self, checks: &BTreeMap<String, UpstreamCheck>) {
-        let is_new = |(name, check): &(&String, &UpstreamCheck)| check.is_fault() && self.of(name) != Some(*check);
-        let new: Vec<_> = checks.iter().filter(is_new).collect();
-        let mut texts: Vec<_> = new.iter().take(MAX_WARNINGS).map(|(name, check)| text(name, check)).collect();
-        if let Some(more) = new.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
-            texts.push(format!("{more} further upstreams do not lead to their nodes: see `check` in the status"));
-        }
-        self.warnings.append(&mut texts);
+        faults
     }
 
     fn checks(&self) -> Option<&BTreeMap<String, UpstreamCheck>> {
@@ -234,7 +222,7 @@ impl UpstreamChecks {
         let Some(report) = &self.report else { return true };
         let age = now.saturating_sub(self.since);
         match report.is_done {
-            true => self.list != self.settled || age >= self.pause(report),
+            true => self.meant.list != self.settled || age >= self.pause(report),
             // The worker that began it may be gone.
             false => age >= self.patience(),
         }
@@ -250,16 +238,9 @@ impl UpstreamChecks {
 
     /// Returns the longest time that a round takes.
     fn patience(&self) -> Time {
-        let turns = u32::try_from(self.meant.len().div_ceil(MAX_IN_FLIGHT)).unwrap_or(u32::MAX);
+        let turns = u32::try_from(self.meant.upstreams.len().div_ceil(MAX_IN_FLIGHT)).unwrap_or(u32::MAX);
         self.timeout.saturating_mul(turns.plus(1, "there are at most 65,536 upstreams"))
     }
-}
-
-/// Returns a text for the log.
-fn text(name: &str, UpstreamCheck { result, found }: &UpstreamCheck) -> String {
-    let found =
-        found.as_ref().map(|found| format!(" {found:?} answers. Operations for its node go to the coordinator."));
-    format!("upstream {name:?}: {}{}", result.text(), found.unwrap_or_default())
 }
 
 fn hash_of(value: &impl Hash) -> u64 {

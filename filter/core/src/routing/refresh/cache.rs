@@ -68,8 +68,8 @@ pub enum PollEvent {
     TakenOver,
     /// A poll failed.
     Failed(RefreshError),
-    /// An upstream does not lead to its node. This is the text for the log.
-    Misled(String),
+    /// An upstream does not lead to its node.
+    Misled(UpstreamId, UpstreamCheck),
     /// A poll found settings in the mapping of an index that are ignored: a message.
     Ignored(String),
 }
@@ -238,17 +238,17 @@ impl StateCache {
     }
 
     fn check_ended(&mut self, upstream: UpstreamId, read: impl FnOnce(&[String]) -> UpstreamCheck, now: Time) {
-        if self.checks.asked(upstream, read, &self.store, now) {
-            self.events.extend(self.checks.take_warnings().into_iter().map(PollEvent::Misled));
+        if let Some(faults) = self.checks.asked(upstream, read, &self.store, now) {
+            self.events.extend(faults.into_iter().map(|(upstream, check)| PollEvent::Misled(upstream, check)));
             self.tables.outdate();
         }
     }
 
     /// Returns the last outcome for the upstream of a node, or for the coordinator.
-    pub fn check(&self, upstream: UpstreamId, upstreams: &Upstreams) -> Option<&UpstreamCheck> {
+    pub fn check(&self, upstream: UpstreamId) -> Option<&UpstreamCheck> {
         match upstream {
             UpstreamId::COORDINATOR => self.coordinator.as_ref(),
-            upstream => self.checks.of(&upstreams.name_and_address(upstream)),
+            upstream => self.checks.of(upstream),
         }
     }
 
@@ -306,8 +306,8 @@ impl StateCache {
         if is_torn {
             return None;
         }
-        let table = self.tables.build(&self.content, upstreams, &self.checks)?;
-        if self.checks.set_meant(self.tables.meant().to_vec()) {
+        let (table, meant) = self.tables.build(&self.content, upstreams, &self.checks)?;
+        if self.checks.set_meant(meant) {
             self.schedule.check_now(Time::ZERO);
         }
         Some(table)

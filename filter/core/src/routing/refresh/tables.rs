@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::config::NodeUpstreams;
@@ -14,15 +14,13 @@ pub(crate) struct Tables {
     /// The upstreams that Envoy does not have.
     missing: BTreeSet<UpstreamId>,
     last: Option<Rc<RoutingTable>>,
-    /// The upstreams of the nodes that hold primaries in the last table.
-    meant: Vec<Meant>,
     is_old: bool,
 }
 
 impl Tables {
     /// Starts without a table.
     pub fn new(node_upstreams: NodeUpstreams) -> Self {
-        Self { node_upstreams, missing: BTreeSet::new(), last: None, meant: Vec::new(), is_old: false }
+        Self { node_upstreams, missing: BTreeSet::new(), last: None, is_old: false }
     }
 
     /// Returns the last table.
@@ -53,19 +51,14 @@ impl Tables {
         }
     }
 
-    /// Returns the upstreams of the nodes that hold primaries in the last table, even if they are missing or wrong.
-    pub fn meant(&self) -> &[Meant] {
-        &self.meant
-    }
-
     /// Builds a table if the content has changed since the last one. It does not route to upstreams that lead to wrong
-    /// nodes.
+    /// nodes. Also returns the upstreams to check.
     pub fn build(
         &mut self,
         content: &Content,
         upstreams: &mut Upstreams,
         checks: &UpstreamChecks,
-    ) -> Option<Rc<RoutingTable>> {
+    ) -> Option<(Rc<RoutingTable>, Meant)> {
         if !std::mem::take(&mut self.is_old) {
             return None;
         }
@@ -81,10 +74,10 @@ impl Tables {
         };
         let nodes = content.cluster.nodes.list();
         let numbers: Rc<[_]> = nodes.iter().map(|node| if node.present { number(node) } else { None }).collect();
-        let is_wrong = |upstream| checks.of(&upstreams.name_and_address(upstream)).is_some_and(UpstreamCheck::is_wrong);
+        let is_wrong = |node: &Node| checks.of_node(&node.id).is_some_and(UpstreamCheck::is_wrong);
         let usable = |(node, upstream): (&Node, &Option<UpstreamId>)| match *upstream {
             _ if !node.present => Err(Unrouted::Primary),
-            Some(upstream) if is_wrong(upstream) => Err(Unrouted::WrongUpstream),
+            Some(_) if is_wrong(node) => Err(Unrouted::WrongUpstream),
             Some(upstream) if !self.missing.contains(&upstream) => Ok(upstream),
             _ => Err(Unrouted::Upstream),
         };
@@ -92,22 +85,12 @@ impl Tables {
         let pipelines = content.pipelines.clone();
         let table =
             Rc::new(RoutingTable::new(content.buckets.clone(), nodes.into(), Rc::clone(&numbers), by_node, pipelines));
-        self.meant = meant(&table, &numbers, upstreams);
+        let named = table.nodes_with_primaries().filter_map(|(number, node)| {
+            let upstream = numbers.get(number).copied().flatten()?;
+            Some((upstream, upstreams.name_and_address(upstream), node))
+        });
+        let meant = Meant::new(named);
         self.last = Some(Rc::clone(&table));
-        Some(table)
+        Some((table, meant))
     }
-}
-
-/// Returns the upstreams of the nodes that hold primaries, given the upstream of each node.
-fn meant(table: &RoutingTable, numbers: &[Option<UpstreamId>], upstreams: &Upstreams) -> Vec<Meant> {
-    let mut meant: BTreeMap<UpstreamId, Meant> = BTreeMap::new();
-    for (number, node) in table.nodes_with_primaries() {
-        let Some(upstream) = numbers.get(number).copied().flatten() else { continue };
-        let new =
-            || Meant { upstream, name: upstreams.name_and_address(upstream), nodes: Vec::new(), processes: Vec::new() };
-        let meant = meant.entry(upstream).or_insert_with(new);
-        meant.nodes.push(node.id.clone());
-        meant.processes.push(node.ephemeral_id.clone());
-    }
-    meant.into_values().collect()
 }

@@ -1,5 +1,8 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use super::super::{CheckResult, PollEvent, Silence, Unrouted, hash};
-use super::harness::{CONFIG, Harness, INTERVAL, SECOND};
+use super::harness::{CONFIG, Harness, INTERVAL, SECOND, Worker};
 use crate::Time;
 
 const ALL: [&str; 3] = ["up-es-0", "up-es-1", "up-es-2"];
@@ -16,12 +19,15 @@ fn asked(harness: &Harness) -> Vec<String> {
 
 /// Returns the warnings of all workers.
 fn warnings(harness: &Harness) -> Vec<String> {
-    let events = harness.workers.iter().flat_map(|worker| worker.borrow().events.clone());
-    let warning = |event| match event {
-        PollEvent::Misled(text) => Some(text),
-        _ => None,
+    let of_worker = |worker: &Rc<RefCell<Worker>>| {
+        let worker = worker.borrow();
+        let warning = |event: &PollEvent| match event {
+            PollEvent::Misled(upstream, check) => Some(check.message(&worker.upstreams.name(*upstream))),
+            _ => None,
+        };
+        worker.events.iter().filter_map(warning).collect::<Vec<_>>()
     };
-    events.filter_map(warning).collect()
+    harness.workers.iter().flat_map(of_worker).collect()
 }
 
 /// Returns what each worker knows about an upstream.
@@ -29,7 +35,7 @@ fn results(harness: &Harness, upstream: &str) -> Vec<Option<CheckResult>> {
     let of_worker = |number: usize| {
         let mut worker = harness.worker(number);
         let upstream = worker.upstreams.intern(upstream).unwrap();
-        worker.cache.check(upstream, &worker.upstreams).map(|check| check.result)
+        worker.cache.check(upstream).map(|check| check.result)
     };
     (0..harness.workers.len()).map(of_worker).collect()
 }
