@@ -17,6 +17,8 @@ pub enum Flow {
     Hold,
     /// The headers continue, the body does not.
     Headers,
+    /// The request continues as it arrives, and the engine gets copies of its body.
+    Observed,
     /// The whole request continues, after these chunks are put back into the body.
     All(Vec<Vec<u8>>),
 }
@@ -110,6 +112,7 @@ impl Shell {
             match command {
                 Command::PassThrough { body, .. } => flow = Flow::All(body),
                 Command::PassHeaders { .. } => flow = Flow::Headers,
+                Command::Observe { .. } => flow = Flow::Observed,
                 // This stream is already Envoy's effective context.
                 Command::LogField { field, value, .. } => log_field(field, &value),
                 other => self.carry_out(other),
@@ -214,7 +217,7 @@ impl Shell {
                 let _ = hostcalls::resume_http_request();
             }),
             // These occur only in a stream's own callback.
-            Command::PassThrough { .. } | Command::PassHeaders { .. } => {}
+            Command::PassThrough { .. } | Command::PassHeaders { .. } | Command::Observe { .. } => {}
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Stream {
     shell: Rc<Shell>,
     /// Whether the engine knows the request, and must be told when it ends.
     known: bool,
+    /// Whether the request continues while the engine gets copies of its body.
+    observed: bool,
     /// Whether the engine has the request. Once the request continues to the next filter, the stream does not touch it.
     taken: bool,
 }
@@ -20,7 +22,7 @@ pub struct Stream {
 impl Stream {
     /// Creates the stream with this context id.
     pub fn new(context_id: u32, shell: Rc<Shell>) -> Self {
-        Self { request: RequestId(context_id), shell, known: false, taken: false }
+        Self { request: RequestId(context_id), shell, known: false, observed: false, taken: false }
     }
 
     /// Passes an input to the engine, and lets the stream continue if the engine decides so.
@@ -33,6 +35,24 @@ impl Stream {
     fn end(&mut self) -> Action {
         let flow = self.shell.request_complete(self.request);
         self.flow(flow)
+    }
+
+    /// Passes a copy of a chunk of the body to the engine, or its end.
+    fn observe(&mut self, size: usize, end: bool) {
+        let chunk = hostcalls::get_buffer(BufferType::HttpRequestBody, 0, size).ok().flatten();
+        match chunk.filter(|chunk| !chunk.is_empty()) {
+            Some(chunk) => {
+                self.shell.handle_in_stream(Input::RequestData { request: self.request, chunk, end });
+            }
+            None if size > 0 => {
+                // The rest alone would be another request.
+                self.observed = false;
+            }
+            None if end => {
+                self.shell.request_complete(self.request);
+            }
+            None => {}
+        }
     }
 
     /// Refuses a request whose body Envoy does not let the filter take out or put back. No Envoy is known to do that, but
@@ -51,6 +71,10 @@ impl Stream {
         match flow {
             Flow::Hold => Action::Pause,
             Flow::Headers => Action::Continue,
+            Flow::Observed => {
+                (self.observed, self.taken) = (true, false);
+                Action::Continue
+            }
             Flow::All(body) => {
                 self.taken = false;
                 if put_back(body) { Action::Continue } else { self.fail() }
@@ -85,6 +109,9 @@ impl HttpContext for Stream {
     }
 
     fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
+        if self.observed {
+            self.observe(size, end);
+        }
         if !self.taken {
             return Action::Continue;
         }
@@ -99,6 +126,9 @@ impl HttpContext for Stream {
 
     /// Ends the request: with trailers, the body's last chunk is not marked as the last.
     fn on_http_request_trailers(&mut self, _count: usize) -> Action {
+        if self.observed {
+            self.observe(0, true);
+        }
         if !self.taken {
             return Action::Continue;
         }

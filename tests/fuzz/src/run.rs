@@ -211,6 +211,12 @@ impl Run {
                     assert_eq!(request, handled, "its headers went on in another's callback");
                     assert!(self.here(request).body.is_empty(), "its headers went on after its body came");
                 }
+                // Its body is not shown to the engine, as if its client had left at once.
+                Command::Observe { request } => {
+                    assert_eq!(request, handled, "observed in another's callback");
+                    self.here(request).stage = Stage::Passed;
+                    self.engine.handle(Input::RequestGone { request }, self.now);
+                }
                 Command::Wake => {}
                 other => panic!("{other:?} in a stream's callback"),
             }

@@ -92,7 +92,9 @@ impl Harness {
                     return Err(Violation::of(Promise::Bounds, detail));
                 }
                 Command::Resume { request } => self.let_go(engine, request.0 as usize)?,
-                Command::PassThrough { request, .. } | Command::PassHeaders { request } => {
+                Command::PassThrough { request, .. }
+                | Command::PassHeaders { request }
+                | Command::Observe { request } => {
                     let detail = format!("request {} passed through outside its callback", request.0);
                     return Err(Violation::of(Promise::PassedWhole, detail));
                 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use bulk_reshuffle::config::RuntimeSettings;
+use bulk_reshuffle::config::{Enabled, RuntimeSettings};
 use bulk_reshuffle::engine::Engine;
 use bulk_reshuffle::routing::UpstreamId;
 
@@ -22,7 +22,7 @@ impl Disturbance {
         }
         let on = rng.one_of(&[None, Some(true), Some(false)]);
         Self::Switched(RuntimeSettings {
-            enabled: on.filter(|_| rng.percent(50)),
+            enabled: on.filter(|_| rng.percent(50)).map(|on| if on { Enabled::Yes } else { Enabled::No }),
             interval: rng.one_of(&[None, Some(1), Some(50), Some(500)]).map(Duration::from_millis),
             flush_threshold_size: rng.one_of(&[None, Some(1), Some(500)]),
             flush_threshold_docs: rng.one_of(&[None, Some(0), Some(1), Some(20)]),
@@ -34,7 +34,7 @@ impl Disturbance {
 
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Switched(RuntimeSettings { enabled: Some(false), .. }) => "switched off",
+            Self::Switched(RuntimeSettings { enabled: Some(Enabled::No), .. }) => "switched off",
             Self::Switched(_) => "switched",
             Self::Gone(_) => "told that nodes have gone",
         }

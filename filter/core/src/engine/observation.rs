@@ -1,7 +1,8 @@
 //! Follows requests that pass through, and counts what the filter would have done with them.
 //!
 //! A copy of each request is read and routed like any other. Its shares go to holds like those of real requests, and
-//! leave them in batches. Only the calls are missing: a batch counts as answered after as long as requests take.
+//! leave them in batches. Only the calls are missing: a batch counts as answered when its requests are. If they were
+//! answered before it would have left, it counts as answered after as long as requests usually take.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +38,8 @@ pub struct Observations {
 struct Observed {
     /// The request while its body arrives.
     request: Option<Box<Request>>,
-    /// Its caller, which stays registered until it is answered.
-    caller: CallerId,
+    /// Its caller, which stays registered until it is answered; `None` if it is not registered here.
+    caller: Option<CallerId>,
     /// The end of its body.
     end: Time,
     /// The bytes of the rest.
@@ -86,7 +87,7 @@ impl Observations {
 
     /// Begins to observe a request, whose body follows.
     pub fn begin(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request) {
-        let (caller, charge) = (request.caller, settlement.memory.charge(MEMORY));
+        let (caller, charge) = (Some(request.caller), settlement.memory.charge(MEMORY));
         self.open.insert(id, Observed { request: Some(Box::new(request)), caller, end: Time::ZERO, _charge: charge });
     }
 
@@ -109,7 +110,7 @@ impl Observations {
             Ok(()) => match request.finish() {
                 Ok(()) => {
                     settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
-                    observed.caller = request.caller;
+                    observed.caller = Some(request.caller);
                     self.hold(&mut request, id, settlement.metrics, settlement.now);
                 }
                 Err(why) => count_passed(settlement.metrics, why),
@@ -153,23 +154,50 @@ impl Observations {
     pub fn count(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
         let Some(request) = settlement.requests.get_mut(id) else { return };
         let (metrics, now) = (&mut *settlement.metrics, settlement.now);
+        let charge = settlement.memory.charge(MEMORY);
+        self.open.insert(id, Observed { request: None, caller: None, end: now, _charge: charge });
         self.hold(request, id, metrics, now);
     }
 
     /// Notes that a request is over: it was answered, or its client has disconnected.
     pub fn gone(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
         let Some(Observed { request, caller, end, .. }) = self.open.remove(&id) else { return };
-        settlement.requests.leave(caller);
+        caller.into_iter().for_each(|caller| settlement.requests.leave(caller));
         if request.is_none() {
             let latency = settlement.now.saturating_sub(end).min(LONGEST_LATENCY);
             let rest = self.latency.saturating_mul(MEAN_OF.saturating_sub(1));
             self.latency = rest.saturating_add(latency) / MEAN_OF;
+            self.advance(settlement.metrics, settlement.now);
+            self.answer_of(id, settlement.metrics, settlement.now);
         }
     }
 
     /// Returns whether no observed request waits for its answer.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Answers the batches in flight that have waited for this request, and wait for no other.
+    fn answer_of(&mut self, id: RequestId, metrics: &mut Metrics, now: Time) {
+        let is_of = |batch: &Batch| batch.shares.iter().any(|held| held.request == id) && !self.is_open(batch);
+        let answered: Vec<_> = self.answers.iter().filter(|(_, batch)| is_of(batch)).map(|(key, _)| *key).collect();
+        for key in answered {
+            self.answer(key, now);
+        }
+        self.send(metrics, now);
+    }
+
+    /// Returns whether a request in a batch is not answered yet.
+    fn is_open(&self, batch: &Batch) -> bool {
+        batch.shares.iter().any(|held| self.open.contains_key(&held.request))
+    }
+
+    /// Answers a batch in flight.
+    fn answer(&mut self, key: (Time, u64), now: Time) {
+        let Some(mut batch) = self.answers.remove(&key) else { return };
+        self.shares = self.shares.saturating_sub(batch.shares.len());
+        self.holds.finished(&mut batch, true, now);
+        self.holds.completed(&batch, now);
     }
 
     /// Lets everything happen that would have happened since the last call, in order.
@@ -179,10 +207,7 @@ impl Observations {
             let deadline = self.holds.deadline().filter(|at| *at <= now);
             match (answer, deadline) {
                 (Some(key), deadline) if deadline.is_none_or(|deadline| key.0 <= deadline) => {
-                    let Some(mut batch) = self.answers.remove(&key) else { return };
-                    self.shares = self.shares.saturating_sub(batch.shares.len());
-                    self.holds.finished(&mut batch, true, key.0);
-                    self.holds.completed(&batch, key.0);
+                    self.answer(key, key.0);
                     self.send(metrics, key.0);
                 }
                 (_, Some(deadline)) => {
@@ -207,7 +232,9 @@ impl Observations {
     fn send(&mut self, metrics: &mut Metrics, now: Time) {
         while let Some(batch) = self.holds.next_batch(now, |_| true) {
             count_batch(metrics, &batch);
-            self.answers.insert((now.saturating_add(self.latency), self.next), batch);
+            // Usually its requests are answered sooner.
+            let latency = if self.is_open(&batch) { LONGEST_LATENCY } else { self.latency };
+            self.answers.insert((now.saturating_add(latency), self.next), batch);
             self.next = self.next.wrapping_add(1);
         }
     }
@@ -215,11 +242,8 @@ impl Observations {
     /// Counts everything as answered, and what is held as sent.
     fn send_all(&mut self, metrics: &mut Metrics, now: Time) {
         while !self.answers.is_empty() {
-            for (_, mut batch) in std::mem::take(&mut self.answers) {
-                self.shares = self.shares.saturating_sub(batch.shares.len());
-                self.holds.finished(&mut batch, true, now);
-                self.holds.completed(&batch, now);
-            }
+            let all: Vec<_> = self.answers.keys().copied().collect();
+            all.into_iter().for_each(|key| self.answer(key, now));
             self.send(metrics, now);
         }
     }

@@ -46,6 +46,7 @@ impl Trouble {
             "coordinator": name("es"),
             "nodes": {"upstreams": {"es-0": name("es-0")}},
             "cluster_state": {"refresh": "200ms"},
+            "indices": [{"pattern": "watched", "enabled": "observe"}],
             "hold": {"late_after": "500ms"},
             "dispatch": {"timeout": "2s", "max_in_flight_per_node": 64},
             "retry": {"backoff": "10ms"},
@@ -100,7 +101,10 @@ impl Trouble {
 /// Returns the scripted cluster. The filter cannot route operations on `series`.
 fn script() -> ClusterScript {
     let index = |name: &str| Index::new(name, [0, 1, 2]);
-    ClusterScript::three_nodes().index(index("lies")).index(index("series").setting("mode", "another"))
+    ClusterScript::three_nodes()
+        .index(index("lies"))
+        .index(index("watched"))
+        .index(index("series").setting("mode", "another"))
 }
 
 /// Returns the clients' bodies. Each client always sends the same body.
@@ -129,6 +133,8 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
         ]
         .concat(),
         lines::index("series", "1", 1),
+        // Only observed, with an operation that the filter cannot route.
+        [lines::index("watched", &id("watched", 0)?, 1), lines::index("series", "1", 1)].concat(),
         lines::large("books", &first, MUCH),
         // Passes through as empty.
         "\n".to_owned(),

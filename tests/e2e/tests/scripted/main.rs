@@ -17,6 +17,7 @@ mod memory;
 mod merge;
 mod missing_ids;
 mod mistakes;
+mod observe;
 mod one_cluster;
 mod operate;
 mod own_cluster;

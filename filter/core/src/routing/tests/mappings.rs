@@ -62,7 +62,10 @@ fn a_warning_about_a_mapping_is_repeated_only_when_it_changes() {
     }
     assert_eq!(warnings(&harness), [""; 0]);
     set(&mut harness, json!({"enabled": 1}));
-    assert!(warnings(&harness)[0].ends_with("`_meta.bulk_reshuffle.enabled` is ignored: expected a boolean, found 1"));
+    assert!(
+        warnings(&harness)[0]
+            .ends_with("`_meta.bulk_reshuffle.enabled` is ignored: expected a boolean or \"observe\", found 1")
+    );
     set(&mut harness, json!({}));
     set(&mut harness, json!({"missing_ids": "pass"}));
     assert_eq!(warnings(&harness), [MISSPELLED]);

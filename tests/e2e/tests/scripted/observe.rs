@@ -1,0 +1,92 @@
+//! Requests that the filter only observes: they pass through at once, and it counts what it would have done.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Scene, lines};
+use serde_json::{Value, json};
+
+/// The families that count real and observed requests.
+const FAMILIES: [&str; 6] = [
+    "requests_total",
+    "operations_unrouted_total",
+    "batches_total",
+    "batch_requests_total",
+    "batch_operations_total",
+    "batch_bytes_total",
+];
+
+async fn start(enabled: Value) -> Result<Scene> {
+    let script = ClusterScript::three_nodes()
+        .index(Index::new("series", [0]).setting("mode", "another"))
+        .index(Index::new("closed", [0]).closed());
+    Scene::of(script).config(json!({"enabled": enabled})).start().await
+}
+
+/// Returns requests of all outcomes: paths and bodies.
+fn requests(scene: &Scene) -> Result<Vec<(&'static str, String)>> {
+    let mut requests = vec![
+        ("/_bulk?unknown=1", scene.cluster.write_book(0, 0)?),
+        ("/_bulk", lines::index("closed", "1", 1)),
+        ("/_bulk", lines::index("series", "1", 1)),
+        ("/_bulk", "\n".to_owned()),
+        ("/_bulk", scene.cluster.write_books(0).repeat(3_000)),
+    ];
+    for number in 0..20 {
+        requests.push(("/_bulk", scene.cluster.write_books(number)));
+        requests.push(("/_bulk", scene.cluster.write_book(number % 3, number)?));
+    }
+    Ok(requests)
+}
+
+/// Returns the filter's counters of these families, which begin with a prefix.
+async fn figures(scene: &Scene, prefix: &str) -> Result<BTreeMap<String, u64>> {
+    let mut figures = BTreeMap::new();
+    for family in FAMILIES {
+        let name = format!("wasmcustom.bulk_reshuffle_{prefix}{family}.");
+        for (full, count) in scene.envoy.stats_with(&format!("bulk_reshuffle_{prefix}{family}")).await? {
+            let labels = full.strip_prefix(&name).filter(|labels| count > 0 && !labels.contains("observed"));
+            figures.extend(labels.map(|labels| (format!("{family}.{labels}"), count)));
+        }
+    }
+    Ok(figures)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn observed_requests_arrive_unchanged_and_have_the_figures_of_split_ones() -> Result<()> {
+    let observed = start(json!("observe")).await?;
+    let requests = requests(&observed)?;
+    for (path, body) in &requests {
+        observed.bulk(path, body.clone()).await?;
+        assert_eq!(observed.cluster.bulks().last().unwrap().text(), *body);
+    }
+    assert_eq!(observed.cluster.bulks().len(), requests.len());
+    let sent = requests.len() as u64;
+    observed.wait_for_count("requests_total.outcome.passed_through.reason.observed", sent).await?;
+    assert_eq!(observed.passed_through().await?, [("observed".to_owned(), sent)].into());
+    observed.wait_for_count("observed_requests_total.outcome.merged", sent - 3).await?;
+
+    let split = start(json!(true)).await?;
+    for (path, body) in &requests {
+        split.bulk(path, body.clone()).await?;
+    }
+    split.wait_for_count("requests_total.outcome.merged", sent - 3).await?;
+    assert_eq!(figures(&observed, "observed_").await?, figures(&split, "").await?);
+    observed.finish().await?;
+    split.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_requests_that_write_to_an_observed_index_pass_through() -> Result<()> {
+    let script = ClusterScript::three_nodes().index(Index::new("films", [1]));
+    let config = json!({"indices": [{"pattern": "films", "enabled": "observe"}]});
+    let scene = Scene::of(script).config(config).start().await?;
+    let body = format!("{}{}", scene.cluster.write_books(0), lines::index("films", "1", 1));
+    assert_eq!(Item::read_all(&scene.bulk("/_bulk", body.clone()).await?)?.len(), 4);
+    assert_eq!(scene.cluster.bulks().iter().map(|bulk| bulk.text()).collect::<Vec<_>>(), [body]);
+    scene.wait_for_count("observed_requests_total.outcome.merged", 1).await?;
+    scene.bulk("/_bulk", scene.cluster.write_books(1)).await?.ok()?;
+    assert_eq!(scene.cluster.bulks().len(), 1 + 3);
+    assert_eq!(scene.passed_through().await?, [("observed".to_owned(), 1)].into());
+    scene.finish().await
+}
