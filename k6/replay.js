@@ -12,7 +12,7 @@ import http from 'k6/http';
 const BODIES = required('BODIES', 'a file with recorded bulk bodies');
 // The two sides of the comparison. An address may be several, separated by commas: clients have them in turn.
 const SIDES = [
-  { name: 'direct', parameter: 'DIRECT', addresses: addresses('DIRECT', 'of the cluster, or of Envoy without the filter') },
+  { name: 'direct', parameter: 'DIRECT', addresses: addresses('DIRECT', 'of a node, or of plain Envoy') },
   { name: 'filter', parameter: 'FILTER', addresses: addresses('FILTER', 'of Envoy with the filter') },
 ];
 const STATS = (__ENV.STATS || SIDES[0].addresses[0]).replace(/\/$/, '');
@@ -22,6 +22,8 @@ const WARM_UP = number('WARM_UP', SECONDS, 1, 3600);
 const CLIENTS = number('CLIENTS', 8, 1, 10000);
 // Requests per second; with 0, each client sends its next request as soon as it has an answer.
 const RATE = number('RATE', 0, 0, 1000000);
+const SPEED = RATE ? `at ${RATE} requests/s` : 'as fast as they go';
+// The most requests of a turn.
 const REQUESTS = number('REQUESTS', 100000, 1, 10000000);
 const TIMEOUT = number('TIMEOUT', 60, 1, 3600);
 const PREFIX = __ENV.PREFIX === undefined ? 'replay-' : __ENV.PREFIX;
@@ -193,22 +195,28 @@ function makePlan() {
     Object.keys(actions).map((action) => `${grouped(actions[action])} ${action}`).join(', ')];
   for (const side of SIDES) {
     written[side.name] = names.map((name) => prefixOf(side) + name);
-    const extent = names.map((name) => `${prefixOf(side)}${name} (${grouped(indices[name])} operations in each pass)`);
-    lines.push(`${side.parameter}, ${shown(side.addresses)}, gets POST ${pathOf(side)}, which writes to ${extent.join(', ')}`);
+    const extent = names.map((name) => `${prefixOf(side)}${name} (operations in each pass: ${grouped(indices[name])})`);
+    lines.push(`${side.parameter}, ${shown(side.addresses)}, gets POST ${pathOf(side)}, which writes to ` +
+      extent.join(', '));
   }
   lines.push(PREFIX === ''
     ? 'PREFIX is empty: these are the recorded names, and the replay OVERWRITES what these indices have'
     : `no other index is written; each of these is replaced if an earlier replay made it (PREFIX=${PREFIX})`);
   lines.push(`the node statistics come from ${shown([STATS])}`);
-  const seconds = 2 * WARM_UP + 2 * ROUNDS * SECONDS;
-  const most = 2 * limitOf(WARM_UP) + 2 * ROUNDS * limitOf(SECONDS);
-  lines.push(`${CLIENTS} clients send for ${seconds} s: two turns of ${WARM_UP} s to warm up, then ${2 * ROUNDS} turns ` +
-    `of ${SECONDS} s, ${RATE ? `at ${RATE} requests/s` : 'as fast as they go'}; at most ${grouped(most)} ` +
-    `requests; the pauses between turns take ${Math.ceil((TURNS * 2 * RENEWAL_MS) / 1000)} s or more`);
+  lines.push(extentOfLoad());
   if (actions.create && CREATE === 'create') {
-    lines.push('a create of an id fails with 409 from its second time on, and counts as an error; CREATE=index replaces it');
+    lines.push('a create of an id fails with 409 from its second time on, and counts as an error; CREATE=index ' +
+      'writes these documents again');
   }
   return { indices: names, written, lines };
+}
+
+function extentOfLoad() {
+  const seconds = 2 * WARM_UP + 2 * ROUNDS * SECONDS;
+  const most = 2 * limitOf(WARM_UP) + 2 * ROUNDS * limitOf(SECONDS);
+  return `${CLIENTS} clients send for ${seconds} s: two turns of ${WARM_UP} s to warm up, then ${2 * ROUNDS} turns ` +
+    `of ${SECONDS} s, ${SPEED}; at most ${grouped(most)} requests; the pauses between turns take ` +
+    `${Math.ceil((TURNS * 2 * RENEWAL_MS) / 1000)} s or more`;
 }
 
 // Returns the most requests of a turn.
@@ -248,7 +256,9 @@ function removeCopy(copy) {
 function copyOf(found) {
   const { settings, mappings } = found[Object.keys(found).sort().pop()];
   const index = {};
-  COPIED.filter((name) => settings.index[name] !== undefined).forEach((name) => { index[name] = settings.index[name]; });
+  COPIED.filter((name) => settings.index[name] !== undefined).forEach((name) => {
+    index[name] = settings.index[name];
+  });
   // A data stream's index has a field that no other index may have.
   const own = Object.assign({}, mappings);
   delete own._data_stream_timestamp;
@@ -336,7 +346,8 @@ function failuresOf({ operations }, { status, body, error_code: code }) {
       failures[kind] = (failures[kind] || 0) + 1;
     }
   }
-  return answer.errors && Object.keys(failures).length === 0 ? { 'items that filter_path leaves out': operations } : failures;
+  const isHidden = answer.errors && Object.keys(failures).length === 0;
+  return isHidden ? { 'items that filter_path leaves out': operations } : failures;
 }
 
 function checkWarmUp({ round, documents, errors }, side) {
@@ -347,8 +358,8 @@ function checkWarmUp({ round, documents, errors }, side) {
 
 // ---- Nodes ----
 
-// Waits until the nodes are nearly idle: merges and refreshes of one turn must not count for the next. In a cluster with
-// other work that may never happen, so the wait is short. Returns the last reading, and the processors in use.
+// Waits until the nodes are nearly idle: merges and refreshes of one turn must not count for the next. In a cluster
+// with other work that may never happen, so the wait is short. Returns the last reading, and the processors in use.
 async function settle() {
   let before = readNodes();
   for (let sample = 1; ; sample++) {
@@ -374,7 +385,8 @@ function readNodes(address = STATS) {
     return { time, ids, cpu: total((node) => node.process.cpu.total_in_millis),
       received: total((node) => node.transport.rx_size_in_bytes) };
   } catch (_) {
-    stop(`GET ${shown([address])}${path} has no figures of processes and transport: give STATS a node's address`);
+    stop(`GET ${shown([address])}${path} has no figures of processes and transport: ` +
+      'give STATS the address of a node');
   }
 }
 
@@ -428,13 +440,13 @@ function report({ turns, written }) {
   });
   return [
     '',
-    `Medians (and extremes) of ${ROUNDS} ${ROUNDS === 1 ? 'round' : 'rounds'}, ${CLIENTS} clients, ${RATE ? `${RATE} requests/s` : 'as fast as they go'}:`,
+    `ROUNDS=${ROUNDS}: medians (and extremes), ${CLIENTS} clients, ${SPEED}`,
     '',
     ...table(['figure', 'direct', 'filter', 'filter ÷ direct'], rows),
     '',
     ...SIDES.map(({ name }) => outcome(name, of(name))),
     ...doubts(turns),
-    PREFIX === '' ? '' : `The indices stay until the next replay: ${[...written.direct, ...written.filter].join(', ')}.`,
+    PREFIX === '' ? '' : `The indices stay until the next replay: ${[...written.direct, ...written.filter].join(', ')}`,
   ].join('\n');
 }
 
@@ -446,7 +458,7 @@ function outcome(name, turns) {
     Object.keys(turn.errors).forEach((kind) => { errors[kind] = (errors[kind] || 0) + turn.errors[kind]; });
   }
   return `${name}: ${grouped(total('requests'))} requests, ${grouped(total('documents'))} documents, ` +
-    `${grouped(total('failed'))} errors${total('failed') ? `: ${listed(errors)}` : ''}`;
+    `errors: ${listed(errors)}`;
 }
 
 // Returns the reasons why the figures may mislead.
@@ -461,10 +473,11 @@ function doubts(turns) {
       `${spread(busy.map(({ idle }) => idle))} processors, which the figures include.`,
     short.length > 0 && `${short.length} of ${turns.length} turns had fewer than 100 requests, so that p99 is their ` +
       'slowest one: give more SECONDS.',
-    RATE && late > 0.01 && `${(100 * late).toFixed(0)} % of the requests were sent late: give more CLIENTS, or a lower RATE.`,
+    RATE && late > 0.01 && `${(100 * late).toFixed(0)} % of the requests were sent late: give more CLIENTS, or a ` +
+      'lower RATE.',
     full.length > 0 && `${full.length} of ${turns.length} turns ended at REQUESTS=${REQUESTS}.`,
-    !RATE && waited < 0.7 && `The clients waited for answers ${(100 * waited).toFixed(0)} % of the time: k6 itself limits ` +
-      'docs/s, so compare the other figures.',
+    !RATE && waited < 0.7 && `The clients waited for answers ${(100 * waited).toFixed(0)} % of the time: k6 itself ` +
+      'limits docs/s, so compare the other figures.',
   ].filter(Boolean);
 }
 
@@ -472,11 +485,12 @@ function progress(turn) {
   const round = turn.round === 0 ? 'warm-up' : `round ${turn.round}`;
   const docs = number3(FIGURES['docs/s'](turn));
   return `${round}, ${turn.side}: ${docs} docs/s, p50 ${number3(turn.p50)} ms, p99 ${number3(turn.p99)} ms` +
-    (turn.failed ? `, ${grouped(turn.failed)} errors: ${listed(turn.errors)}` : '');
+    `, errors: ${listed(turn.errors)}`;
 }
 
 function listed(errors) {
-  return Object.keys(errors).map((kind) => `${grouped(errors[kind])} × ${kind}`).join(', ') || 'no request was answered';
+  const kinds = Object.keys(errors).map((kind) => `${grouped(errors[kind])} × ${kind}`);
+  return kinds.join(', ') || 'none';
 }
 
 // Returns the lines of a Markdown table.
@@ -567,7 +581,7 @@ function withFilterPath(path) {
 
 // ---- Small helpers ----
 
-// Ends the run with a message, and with k6's exit code 108.
+// Ends the run with a message, and makes k6 fail.
 function stop(message) {
   exec.test.abort(message);
 }

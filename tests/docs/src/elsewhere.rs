@@ -58,8 +58,11 @@ const EXAMPLE_CLIENTS: Test = Test(
     "test-clients",
 );
 
+const REPLAYED: Test =
+    Test("k6/runner/tests/k6/replay.rs", "recorded_requests_are_compared_on_a_real_cluster", "test-k6");
+
 /// All blocks of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 23] = [
+pub const ELSEWHERE: [Elsewhere; 25] = [
     on("README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "kubectl apply -f istio/examples/statefulset", KUBERNETES, IN_KUBERNETES),
@@ -98,6 +101,8 @@ pub const ELSEWHERE: [Elsewhere; 23] = [
         "minutes, with another server than `make test` has",
         MATRIX,
     ),
+    on("k6/README.md", "k6 run -e BODIES=", "k6, and your own requests", REPLAYED),
+    on("k6/README.md", "curl -s http://envoy:9200/_bulk_reshuffle/sample", "other clients that write", REPLAYED),
     on("examples/clients/README.md", "python3 python/", CLIENTS, EXAMPLE_CLIENTS),
     on("examples/clients/README.md", "node javascript/", CLIENTS, EXAMPLE_CLIENTS),
     on("examples/clients/README.md", "go -C go", CLIENTS, EXAMPLE_CLIENTS),
