@@ -47,6 +47,8 @@ const QUIET = 0.05;
 const QUIET_SAMPLES = 5;
 // The time that a client waits after a failed request, so that it does not flood a server that refuses.
 const PAUSE_MS = 100;
+// The longest file. k6 needs about ten times as much memory.
+const MOST_BYTES = 200000000;
 // A delay that k6's timers may cause.
 const LATE_MS = 10;
 const TURNS = 2 * (ROUNDS + 1);
@@ -102,20 +104,28 @@ export function handleSummary(data) {
 
 // ---- Recorded bodies ----
 
-// Reads the bodies, which are separated by empty lines, with the number of operations in each.
+// Reads the bodies, which are separated by empty lines. The file may be large, so this makes no list of all lines.
 function readBodies() {
   // k6 opens a relative path from the script's folder; users mean their own.
   const isAbsolute = /^([/\\]|[A-Za-z]:|file:)/.test(BODIES);
-  const text = open(isAbsolute || !__ENV.PWD ? BODIES : `${__ENV.PWD}/${BODIES}`).replace(/\r\n/g, '\n');
+  const text = open(isAbsolute || !__ENV.PWD ? BODIES : `${__ENV.PWD}/${BODIES}`);
+  if (text.length > MOST_BYTES) {
+    stop(`BODIES: ${BODIES} has ${grouped(text.length)} bytes: give at most ${grouped(MOST_BYTES)}`);
+  }
   const found = [];
-  let first = 1;
-  for (const part of text.split(/\n(?=\n)/)) {
-    const lines = part.split('\n');
-    const start = lines.findIndex((line) => line !== '');
-    if (start >= 0) {
-      found.push(readBody(lines.filter((line) => line !== ''), first + start));
+  let body = newBody();
+  for (let start = 0, number = 1; start < text.length; number++) {
+    const newline = text.indexOf('\n', start);
+    const end = newline < 0 ? text.length : newline;
+    const line = text.slice(start, text[end - 1] === '\r' && end > start ? end - 1 : end);
+    start = end + 1;
+    if (line !== '') {
+      addLine(body, line, number);
     }
-    first += lines.length;
+    if (body.operations > 0 && (line === '' || start >= text.length)) {
+      found.push(endBody(body, number));
+      body = newBody();
+    }
   }
   if (found.length === 0) {
     stop(`BODIES: ${BODIES} is empty: record bulk requests into it`);
@@ -123,18 +133,29 @@ function readBodies() {
   return found;
 }
 
-// Returns the lines of a body, and which of them are action lines.
-function readBody(lines, first) {
-  const actions = [];
-  for (let place = 0; place < lines.length; place++) {
-    const { action, index } = readAction(lines[place], first + place);
-    if (action !== 'delete' && place + 1 === lines.length) {
-      stop(`line ${first + place} of BODIES has no document after it: empty lines must separate whole bodies`);
-    }
-    actions.push({ place, action, index });
-    place += action === 'delete' ? 0 : 1;
+function newBody() {
+  return { lines: [], operations: 0, actions: {}, indices: {}, needsDocument: false };
+}
+
+function addLine(body, line, number) {
+  body.lines.push(line);
+  if (body.needsDocument) {
+    body.needsDocument = false;
+    return;
   }
-  return { lines, actions };
+  const { action, index } = readAction(line, number);
+  body.operations += 1;
+  body.actions[action] = (body.actions[action] || 0) + 1;
+  body.indices[index] = (body.indices[index] || 0) + 1;
+  body.needsDocument = action !== 'delete';
+}
+
+function endBody({ lines, operations, actions, indices, needsDocument }, number) {
+  if (needsDocument) {
+    stop(`the body that ends at line ${number} of BODIES has no document after its last action line: an empty line ` +
+      'may only follow a whole body');
+  }
+  return { text: lines.join('\n'), operations, actions, indices };
 }
 
 function readAction(line, number) {
@@ -158,16 +179,17 @@ function indexOfPath() {
 
 // Returns a request's text with the index names of a side. The lines stay as they are otherwise: numbers may have more
 // digits than JavaScript's.
-function rewrite({ lines, actions }, side) {
-  const rewritten = lines.slice();
-  for (const { place, action } of actions) {
-    let line = rewritten[place].replace(/("_index"\s*:\s*")/, (field) => field + prefixOf(side));
+function rewrite({ text, operations }, side) {
+  const lines = text.split('\n');
+  for (let place = 0; place < lines.length; place++) {
+    const [, action] = /^\s*\{\s*"(\w+)"/.exec(lines[place]);
+    lines[place] = lines[place].replace(/("_index"\s*:\s*")/, (field) => field + prefixOf(side));
     if (action === 'create') {
-      line = line.replace(/"create"/, `"${CREATE}"`);
+      lines[place] = lines[place].replace(/"create"/, `"${CREATE}"`);
     }
-    rewritten[place] = line;
+    place += action === 'delete' ? 0 : 1;
   }
-  return { text: `${rewritten.join('\n')}\n`, operations: actions.length };
+  return { text: `${lines.join('\n')}\n`, operations };
 }
 
 function prefixOf(side) {
@@ -181,13 +203,10 @@ function pathOf(side) {
 // ---- What is written where ----
 
 function makePlan() {
-  const indices = {};
-  const actions = {};
+  const [indices, actions] = [{}, {}];
   for (const body of bodies) {
-    for (const { action, index } of body.actions) {
-      indices[index] = (indices[index] || 0) + 1;
-      actions[action] = (actions[action] || 0) + 1;
-    }
+    addAll(indices, body.indices);
+    addAll(actions, body.actions);
   }
   const names = Object.keys(indices);
   const written = {};
@@ -321,7 +340,7 @@ function count(turn, request, answer, late) {
   const failed = sum(Object.values(failures));
   turn.failed += failed;
   turn.documents += request.operations - failed;
-  Object.keys(failures).forEach((kind) => { turn.errors[kind] = (turn.errors[kind] || 0) + failures[kind]; });
+  addAll(turn.errors, failures);
 }
 
 // Returns the number of failed operations of each kind.
@@ -454,9 +473,7 @@ function report({ turns, written }) {
 function outcome(name, turns) {
   const total = (field) => sum(turns.map((turn) => turn[field]));
   const errors = {};
-  for (const turn of turns) {
-    Object.keys(turn.errors).forEach((kind) => { errors[kind] = (errors[kind] || 0) + turn.errors[kind]; });
-  }
+  turns.forEach((turn) => addAll(errors, turn.errors));
   return `${name}: ${grouped(total('requests'))} requests, ${grouped(total('documents'))} documents, ` +
     `errors: ${listed(errors)}`;
 }
@@ -594,6 +611,11 @@ function until(time) {
 // Returns a quantile of ascending values.
 function quantile(ascending, part) {
   return ascending[Math.max(Math.ceil(part * ascending.length) - 1, 0)];
+}
+
+// Adds numbers by name to others.
+function addAll(to, numbers) {
+  Object.keys(numbers).forEach((name) => { to[name] = (to[name] || 0) + numbers[name]; });
 }
 
 function sum(values) {

@@ -204,7 +204,7 @@ async fn bodies_that_cannot_be_replayed_are_rejected_with_their_line() {
         ("\n\n", "is empty"),
         ("{\"index\":{}}\n{}\n", "line 1 of BODIES has no _index"),
         ("{\"index\":{\"_index\":\"logs\"}}\n{}\n\n\n{\"a\":1}\n", "line 5 of BODIES is not an action line"),
-        ("{\"index\":{\"_index\":\"logs\"}}\n\n{}\n", "line 1 of BODIES has no document"),
+        ("{\"index\":{\"_index\":\"logs\"}}\n\n{}\n", "the body that ends at line 2 of BODIES has no document"),
     ] {
         let output = refusal(bodies, &[]).await;
         assert!(output.contains(expected), "{bodies:?}\n{output}");
