@@ -75,8 +75,8 @@ export async function setup() {
   checkClusters();
   const plan = makePlan();
   plan.lines.forEach((line) => console.log(line));
-  SIDES.forEach((side) => prepareIndices(side, plan.indices));
   const requests = SIDES.map((side) => bodies.map((body) => rewrite(body, side)));
+  SIDES.forEach((side) => prepareIndices(side, plan.indices));
   const turns = [];
   for (let round = 0; round <= ROUNDS; round++) {
     // Each side is the first one in every second round.
@@ -184,12 +184,21 @@ function rewrite({ text, operations }, side) {
   for (let place = 0; place < lines.length; place++) {
     const [, action] = /^\s*\{\s*"(\w+)"/.exec(lines[place]);
     lines[place] = lines[place].replace(/("_index"\s*:\s*")/, (field) => field + prefixOf(side));
+    checkIndex(lines[place], action, side);
     if (action === 'create') {
       lines[place] = lines[place].replace(/"create"/, `"${CREATE}"`);
     }
     place += action === 'delete' ? 0 : 1;
   }
   return { text: `${lines.join('\n')}\n`, operations };
+}
+
+// Makes sure that no operation reaches a recorded index by a spelling that the replacement does not find.
+function checkIndex(line, action, side) {
+  const { _index: index } = (parse(line) || {})[action] || {};
+  if (index && !index.startsWith(prefixOf(side))) {
+    stop(`an action line has an unusual spelling of _index, to which PREFIX cannot be added: ${line.slice(0, 200)}`);
+  }
 }
 
 function prefixOf(side) {

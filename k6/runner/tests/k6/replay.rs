@@ -232,9 +232,45 @@ async fn addresses_of_two_clusters_are_rejected() {
 async fn an_address_that_writes_nothing_ends_the_run() {
     let (cluster, address) = fake("a", missing()).await;
     cluster.react(|_| Reaction::refusal(429, "rejected", "too many requests"));
-    let output = refusal(BODY, &[("DIRECT", &address), ("FILTER", &address), ("SECONDS", "1")]).await;
+    let body =
+        "{\"create\":{\"_index\":\"logs\",\"version\":12345678901234567890}}\n{\"create\":{\"_index\":\"logs\"}}\n";
+    let parameters = [("DIRECT", address.as_str()), ("FILTER", &address), ("SECONDS", "1"), ("CREATE", "index")];
+    let output = refusal(body, &parameters).await;
     assert!(output.contains("has written no document: ") && output.contains("× status 429"), "{output}");
-    assert!(cluster.bulks().iter().all(|bulk| bulk.text().contains(r#""_index":"replay-direct-logs""#)));
+    // Only the action and the name in an action line change.
+    let (_, document) = body.split_once('\n').unwrap();
+    let action = r#"{"index":{"_index":"replay-direct-logs","version":12345678901234567890}}"#;
+    let bulks = cluster.bulks();
+    assert!(!bulks.is_empty() && bulks.iter().all(|bulk| bulk.text() == format!("{action}\n{document}")));
+}
+
+#[tokio::test]
+async fn no_spelling_of_an_index_escapes_the_prefix() {
+    let (cluster, address) = fake("a", missing()).await;
+    for line in [r#"{"index":{"\u005findex":"logs"}}"#, r#"{"index":{"_index":"other","_index":"logs"}}"#] {
+        let output = refusal(&format!("{line}\n{{}}\n"), &[("DIRECT", &address), ("FILTER", &address)]).await;
+        assert!(output.contains("an unusual spelling of _index"), "{output}");
+    }
+    assert!(cluster.others().iter().all(|other| other.method == "GET") && cluster.bulks().is_empty());
+}
+
+#[tokio::test]
+async fn an_index_in_the_path_gets_the_prefix_unless_it_is_empty() {
+    let body = "{\"delete\":{\"_id\":\"1\"}}\n";
+    let (cluster, address) = fake("a", missing()).await;
+    cluster.react(|_| Reaction::refusal(429, "rejected", "too many requests"));
+    let parameters = [("DIRECT", address.as_str()), ("FILTER", &address), ("SECONDS", "1"), ("REQUESTS", "3")];
+    for (prefix, path) in [("copy-", "/copy-direct-logs/_bulk"), ("", "/logs/_bulk")] {
+        let bulk_path = ("BULK_PATH", "/logs/_bulk?timeout=1m&filter_path=errors");
+        refusal(body, &[&parameters[..], &[bulk_path, ("PREFIX", prefix)]].concat()).await;
+        let bulks = cluster.bulks();
+        let last = bulks.last().unwrap();
+        assert_eq!((last.path(), last.text().as_str()), (path, body));
+        assert!(bulks.len() % 3 == 0, "REQUESTS limits a turn");
+    }
+    let others = cluster.others();
+    let changed: Vec<&str> = others.iter().filter(|other| other.method != "GET").map(Recorded::path).collect();
+    assert_eq!(changed, ["/copy-direct-logs", "/copy-filter-logs"], "an empty PREFIX makes no index");
 }
 
 fn missing() -> Reaction {
