@@ -178,6 +178,7 @@ test-k6: tools build ## run every k6 script with small numbers; none may accept 
 	@python3 tests/tools/fetch.py k6
 	@$(TEST) --test k6 -- wrong_answers::
 	@$(TEST) --test k6 -- --nocapture scripts::
+	@$(TEST) --test k6 -- --nocapture replay::
 
 sim: ## simulate the engine with random events in virtual time
 ## SEEDS=20000  number of runs
@@ -201,7 +202,7 @@ fuzz: ## search for inputs that break a property
 ##@ To measure
 
 k6: tools build ## send load to a new cluster, or to TARGET; see k6/README.md
-## SCRIPT=small  bulk-size, concurrency, gateway, trips, small or mixed
+## SCRIPT=small  bulk-size, concurrency, gateway, trips, small, mixed or replay
 ## TARGET=http://...  address for the load; the scripts' own variables work too
 	@python3 tests/tools/fetch.py k6
 	@$(PROGRAM) bulk-reshuffle-k6

@@ -32,6 +32,7 @@ async fn run() -> Result<ExitCode> {
     let results = results(&tools.root, script.name())?;
     let status = match target {
         Some(target) => finish(command(&script, target, &results)).await?,
+        None if script.has_addresses() => finish(command(&script, "", &results)).await?,
         None => run_on_site(&tools, &script, &results).await?,
     };
     print_outcome(status, &results);

@@ -59,6 +59,11 @@ impl Script {
         command
     }
 
+    /// Reports whether the script has its own parameters for addresses instead of `TARGET`.
+    pub fn has_addresses(&self) -> bool {
+        self.name == "replay"
+    }
+
     /// Returns the script's name without the extension.
     pub fn name(&self) -> &str {
         &self.name

@@ -30,6 +30,11 @@ impl Site {
         self.envoy.url("")
     }
 
+    /// Returns the URLs of the nodes.
+    pub fn nodes(&self) -> Vec<String> {
+        self.cluster.addresses().map(|(_, address)| format!("http://{address}")).collect()
+    }
+
     pub async fn stop(self) -> Result<()> {
         self.envoy.stop().await?;
         self.cluster.stop().await

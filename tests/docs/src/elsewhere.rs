@@ -69,8 +69,11 @@ const EXAMPLE_CLIENTS: Test = Test(
     "test-clients",
 );
 
+const REPLAYED: Test =
+    Test("k6/runner/tests/k6/replay.rs", "recorded_requests_are_compared_on_a_real_cluster", "test-k6");
+
 /// All blocks of commands that `make test-docs` does not run.
-pub const ELSEWHERE: [Elsewhere; 24] = [
+pub const ELSEWHERE: [Elsewhere; 26] = [
     on("README.md", "envoy --mode validate", OWN, OWN_SURVIVES),
     on("README.md", "curl -s -X PUT 127.0.0.1:9200/first-steps", OWN, OWN_SPLITS),
     on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
@@ -110,6 +113,8 @@ pub const ELSEWHERE: [Elsewhere; 24] = [
         "minutes, with another server than `make test` has",
         MATRIX,
     ),
+    on("k6/README.md", "k6 run -e BODIES=", "k6, and your own requests", REPLAYED),
+    on("k6/README.md", "curl -s http://envoy:9200/_bulk_reshuffle/sample", "other clients that write", REPLAYED),
     on("examples/clients/README.md", "python3 python/", CLIENTS, EXAMPLE_CLIENTS),
     on("examples/clients/README.md", "node javascript/", CLIENTS, EXAMPLE_CLIENTS),
     on("examples/clients/README.md", "go -C go", CLIENTS, EXAMPLE_CLIENTS),

@@ -70,7 +70,7 @@ use hashbrown::HashMap;
 
 use crate::Time;
 use crate::config::{Config, RuntimeSettings};
-use crate::routing::{PollEvent, RoutingTable, SharedData, UpstreamCheck, UpstreamId, Upstreams};
+use crate::routing::{PollEvent, RoutingTable, SharedData, Silence, UpstreamCheck, UpstreamId, Upstreams};
 use admin::{Admin, Health, Taken, View};
 use batching::{Batch, Holds};
 use calls::{Calls, Purpose};
@@ -390,7 +390,13 @@ impl Engine {
                 self.follow_state();
             }
             Some(Purpose::UpstreamCheck(upstream)) => {
-                self.cluster.checked(upstream, Ok((response.status, &response.body)), self.now);
+                // Whatever node has answered, it is not at the address that the filter knows.
+                let is_other_host = self.host(&response).is_some_and(|host| {
+                    self.cluster.upstreams.address(upstream).is_some_and(|address| host != address.as_ref())
+                });
+                let answer = (response.status, response.body.as_slice());
+                let answer = if is_other_host { Err(Silence::NoUpstream) } else { Ok(answer) };
+                self.cluster.checked(upstream, answer, self.now);
                 self.follow_state();
             }
             Some(Purpose::Batch(mut batch)) => {
@@ -411,13 +417,19 @@ impl Engine {
     /// Takes the header off an answer that names the host that gave it. If that is not the node to which the batch was
     /// sent, the Envoy cluster with all nodes lacks the node, and Envoy chose another host.
     fn note_host(&mut self, batch: &Batch, response: &mut Response) {
-        let Some(header) = self.cluster.upstreams.node_header() else { return };
-        let Some((_, host)) = response.headers.iter().find(|(name, _)| name == header).cloned() else { return };
-        response.headers = response.headers.iter().filter(|(name, _)| name != header).cloned().collect();
+        let Some(host) = self.host(response).map(str::to_owned) else { return };
+        let header = self.cluster.upstreams.node_header();
+        response.headers = response.headers.iter().filter(|(name, _)| Some(name.as_str()) != header).cloned().collect();
         if batch.address.as_deref().is_some_and(|address| address != host) {
             self.count(Counter::BatchesRedirected(batch.upstream), 1);
             self.miss(batch.upstream);
         }
+    }
+
+    /// Returns the host that gave an answer, if a header of the answer names it.
+    fn host<'a>(&self, response: &'a Response) -> Option<&'a str> {
+        let header = self.cluster.upstreams.node_header()?;
+        response.headers.iter().find(|(name, _)| name == header).map(|(_, host)| host.as_str())
     }
 
     /// Routes to the coordinator what is for an upstream that Envoy does not have, until the next poll.

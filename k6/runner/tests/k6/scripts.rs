@@ -70,7 +70,10 @@ const CASES: &[Case] = &[
 async fn every_script_accepts_every_answer() {
     let tools = Tools::find().unwrap();
     let cases: Vec<&str> = CASES.iter().map(|case| case.script).collect();
-    assert_eq!(cases, Script::names(&tools).unwrap(), "the tested scripts must be all scripts");
+    let mut names = Script::names(&tools).unwrap();
+    // `replay.rs` tests this one.
+    names.retain(|name| name != "replay");
+    assert_eq!(cases, names, "the tested scripts must be all scripts");
     let run_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("k6");
     // A script may end within a second, which is shorter than the shipped filter's interval to look for new indices.
     let filter = FilterConfig::Merged(json!({"cluster_state": {"refresh": "100ms"}}));

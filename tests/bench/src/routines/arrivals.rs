@@ -130,11 +130,12 @@ impl Simulation {
 
     /// Answers batches after a while, and queries about the cluster at once.
     fn send(&mut self) {
-        while let Some(Call { id, headers, body, .. }) = self.driver.calls.pop() {
-            if body.is_empty() {
-                self.driver.answer(id, self.cluster.answer(&headers[1].1));
+        while let Some(call) = self.driver.calls.pop() {
+            if call.body.is_empty() {
+                self.driver.answer(call.id, self.cluster.answer(&call));
                 continue;
             }
+            let Call { id, body, .. } = call;
             if self.arrived.len() > WARM_UP {
                 self.batches += 1;
                 self.requests += node_answer::documents(&body).count();

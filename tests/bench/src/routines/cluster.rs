@@ -1,3 +1,4 @@
+use bulk_reshuffle::engine::Call;
 use serde_json::{Map, Value, json};
 
 use super::documents::{index, index_number};
@@ -17,8 +18,8 @@ impl Cluster {
     pub const SMALL: Self = Self { nodes: 3, indices: 1, shards: 6 };
 
     /// Returns the answer to a query of the filter.
-    pub(crate) fn answer(self, target: &str) -> Vec<u8> {
-        let path = target.split('?').next().unwrap_or_default();
+    pub(crate) fn answer(self, call: &Call) -> Vec<u8> {
+        let path = call.headers.get(1).and_then(|(_, target)| target.split('?').next()).unwrap_or_default();
         let answer = match path.strip_prefix("/_cluster/state/") {
             Some("version") => self.version(),
             Some(parts) => match parts.strip_prefix("metadata,routing_table/") {
@@ -26,6 +27,7 @@ impl Cluster {
                 None => self.overview(),
             },
             None if path == "/_nodes/http" => self.addresses(),
+            None if path == "/_nodes/_local" => self.local(call),
             None => json!({}),
         };
         answer.to_string().into_bytes()
@@ -45,8 +47,17 @@ impl Cluster {
         overview
     }
 
+    /// Returns the answer of the node to which a call leads.
+    fn local(self, call: &Call) -> Value {
+        let is_there = |node: &usize| match &call.node {
+            Some((_, found)) => address(*node) == found.as_ref(),
+            None => format!("es-{node}") == call.upstream.as_ref(),
+        };
+        let node = (0..self.nodes).find(is_there).unwrap_or_default();
+        json!({"nodes": {format!("n{node}"): {"name": format!("es-{node}")}}})
+    }
+
     fn addresses(self) -> Value {
-        let address = |node: usize| format!("10.0.{}.{}:9200", node / 256, node % 256);
         let node = |node| (format!("n{node}"), json!({"http": {"publish_address": address(node)}}));
         json!({"nodes": (0..self.nodes).map(node).collect::<Map<_, _>>()})
     }
@@ -75,4 +86,8 @@ impl Cluster {
         let shards = (0..self.shards).map(|shard| (shard.to_string(), primary(shard)));
         json!({"shards": shards.collect::<Map<_, _>>()})
     }
+}
+
+fn address(node: usize) -> String {
+    format!("10.0.{}.{}:9200", node / 256, node % 256)
 }

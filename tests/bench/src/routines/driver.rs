@@ -88,7 +88,7 @@ impl Driver {
         driver.unanswered = 0;
         driver.wake();
         while let Some(query) = driver.calls.pop() {
-            driver.answer(query.id, cluster.answer(&query.headers[1].1));
+            driver.answer(query.id, cluster.answer(&query));
         }
         assert!(driver.engine.table().is_some() && driver.engine.is_idle());
         driver

@@ -89,7 +89,12 @@ async fn an_upstream_of_another_cluster_is_found_and_avoided() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_envoy_does_not_have_is_found() -> Result<()> {
     let scene = scene().without_upstream(1).start().await?;
-    check_found(&scene, "no_upstream", "Envoy has no cluster of this name.").await?;
+    check_found(
+        &scene,
+        "no_upstream",
+        "Envoy has no cluster of this name or, with `nodes.header`, no host with this address.",
+    )
+    .await?;
     scene.cluster.check_books(0, &scene.bulk("/_bulk", scene.cluster.write_books(0)).await?)?;
     scene.finish().await
 }

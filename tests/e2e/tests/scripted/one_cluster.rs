@@ -138,10 +138,11 @@ async fn no_client_chooses_a_node_without_the_filter() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_the_cluster_lacks_is_served_by_another_and_counted() -> Result<()> {
-    // Without the check, which would find this before the first batch.
-    let nodes = json!({"header": HEADER, "check": false});
-    let config = json!({"cluster_state": {"refresh": "1h"}, "admin_path": "/_bulk_reshuffle", "nodes": nodes});
+    let config = json!({"cluster_state": {"refresh": "1h"}, "admin_path": "/_bulk_reshuffle"});
     let scene = one_cluster().coordinators([0, 1]).config(config).start().await?;
+    scene.wait_for_stat("wasmcustom.bulk_reshuffle_upstreams_faulty.upstream.es-2", |fault| fault == 1).await?;
+    let find = |status: &Value| Some(status["nodes"][2]["check"]["result"] == "no_upstream");
+    assert!(scene.wait_for_status("/_bulk_reshuffle", find).await?, "another node has answered");
     let answer = scene.bulk("/_bulk", scene.cluster.write_books(0)).await?;
     scene.cluster.check_books(0, &answer)?;
     assert_eq!(scene.counted("batches_redirected_total.upstream.es-2").await?, 1);
@@ -164,7 +165,7 @@ async fn a_node_that_the_cluster_lacks_is_served_by_another_and_counted() -> Res
 async fn a_policy_without_a_fallback_makes_a_missing_node_an_upstream_without_hosts() -> Result<()> {
     let scene = one_cluster()
         .coordinators([0, 1])
-        .config(json!({"nodes": {"upstream": "nodes", "check": false}, "cluster_state": {"refresh": "1h"}}))
+        .config(json!({"nodes": {"upstream": "nodes"}, "cluster_state": {"refresh": "1h"}}))
         .edit(|config| {
             let mut nodes = clusters(config)[0].clone();
             nodes["name"] = json!("nodes");

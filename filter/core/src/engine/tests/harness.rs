@@ -42,6 +42,8 @@ pub struct Harness {
     pub access_log: BTreeMap<u32, Vec<String>>,
     /// An upstream that leads to the node of another one.
     pub misled: Option<(&'static str, &'static str)>,
+    /// A header of the answers to queries that name a node, which names the host that gave them.
+    pub host_header: Option<(&'static str, &'static str)>,
     /// The number of counters and gauges in the last measurement.
     pub measured: usize,
     next_request: u32,
@@ -111,7 +113,9 @@ fn truth(state: &Value, call: &Call) -> Value {
         "/_nodes/_local" => {
             let address = call.node.as_ref().map(|(_, address)| address.as_ref());
             let is_there = |(id, node): &(&String, &Value)| match address {
-                Some(address) => state["http"][id]["http"]["publish_address"] == address,
+                Some(address) => {
+                    state["http"][id]["http"]["publish_address"].as_str().is_some_and(|found| found.ends_with(address))
+                }
                 None => node["name"] == call.upstream.as_ref(),
             };
             let nodes = state["nodes"].as_object().unwrap().iter().filter(is_there);
@@ -249,7 +253,9 @@ impl Harness {
                     let misled = self.misled.filter(|(from, _)| *from == call.upstream.as_ref());
                     let upstream = misled.map_or_else(|| Rc::clone(&call.upstream), |(_, to)| to.into());
                     let body = truth(state, &Call { upstream, ..call.clone() }).to_string().into_bytes();
-                    let response = Response { status: 200, body, ..Response::default() };
+                    let host = self.host_header.filter(|_| call.node.is_some());
+                    let headers = host.into_iter().map(|(name, host)| (name.to_owned(), host.to_owned())).collect();
+                    let response = Response { status: 200, headers, body };
                     self.root(Input::CallAnswered { call: call.id, response });
                 }
                 None if self.wake_ups == asked => return,
@@ -277,6 +283,7 @@ impl Harness {
             samples: Vec::new(),
             access_log: BTreeMap::new(),
             misled: None,
+            host_header: None,
             measured: 0,
             next_request: 0,
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admin::status;
 use super::harness::{Harness, add_index, header_map, id_on, index, operation, state, with};
 use crate::engine::command::Call;
-use crate::engine::metrics::Counter;
+use crate::engine::metrics::{Counter, Gauge};
 use crate::routing::{Unrouted, UpstreamId};
 
 const HEADER: &str = "x-node";
@@ -154,4 +154,15 @@ fn nodes_with_the_same_name_get_their_own_operations() {
     assert_eq!(addresses(&harness), [Some("10.0.0.1:9200"), Some("10.0.0.2:9200")]);
     assert_eq!(harness.bodies(), [0, 1].map(|node| index(&[id_on(node, 0)])));
     harness.finish();
+}
+
+/// The Envoy cluster's fallback may by chance choose the right node, at another address.
+#[test]
+fn an_answer_of_another_host_shows_that_the_cluster_lacks_the_node() {
+    let mut harness = Harness::without_state(json!({"nodes": {"header": HEADER}}));
+    harness.host_header = Some((HEADER, "10.0.0.2:9200"));
+    harness.tick_after(Duration::from_millis(1));
+    harness.load(&state_with("[fd00::3]:9200"));
+    let faulty = |name: &str| harness.engine.gauges().contains_key(&Gauge::UpstreamsFaulty(harness.upstream(name)));
+    assert_eq!(["es-0", "es-1", "es-2"].map(faulty), [true, false, true]);
 }

@@ -9,7 +9,7 @@ reasons! {
     Right = "right", "The upstream leads to its node.";
     OtherNode = "other_node", "The upstream leads to another node of the cluster.";
     OtherCluster = "other_cluster", "The upstream leads to a node that the cluster does not have.";
-    NoUpstream = "no_upstream", "Envoy has no cluster of this name.";
+    NoUpstream = "no_upstream", "Envoy has no cluster of this name or, with `nodes.header`, no host with this address.";
     Unreachable = "unreachable", "Envoy cannot connect to a healthy host of the upstream.";
     NoAnswer = "no_answer", "The upstream gives no complete answer in time.";
     Forbidden = "forbidden", "The upstream does not let the filter ask. Set `credentials`.";

@@ -49,6 +49,8 @@ pub(crate) struct UpstreamChecks {
     /// The key of the report in the shared data. Workers whose nodes have other upstreams have another one.
     key: String,
     meant: Meant,
+    /// The upstreams that do not lead to their nodes, by the last report.
+    faulty: Vec<UpstreamId>,
     /// The list of the last round that was begun or read here.
     settled: u64,
     /// The last report, its version in the shared data, and when it was found there.
@@ -101,6 +103,7 @@ impl UpstreamChecks {
             worker,
             key: format!("upstreams.{:016x}", hash_of(&nodes)),
             meant: Meant::default(),
+            faulty: Vec::new(),
             settled: 0,
             report: None,
             version: None,
@@ -111,7 +114,9 @@ impl UpstreamChecks {
 
     /// Sets the upstreams to check. Returns whether they have changed.
     pub fn set_meant(&mut self, meant: Meant) -> bool {
-        std::mem::replace(&mut self.meant, meant).list != self.meant.list
+        let has_changed = std::mem::replace(&mut self.meant, meant).list != self.meant.list;
+        self.find_faulty();
+        has_changed
     }
 
     /// Returns the last outcome for the upstream of the node with this id.
@@ -125,9 +130,13 @@ impl UpstreamChecks {
     }
 
     /// Returns the upstreams that do not lead to their nodes.
-    pub fn faulty(&self) -> impl Iterator<Item = UpstreamId> {
-        let upstreams = self.meant.upstreams.keys().copied();
-        upstreams.filter(|upstream| self.of(*upstream).is_some_and(UpstreamCheck::is_fault))
+    pub fn faulty(&self) -> &[UpstreamId] {
+        &self.faulty
+    }
+
+    fn find_faulty(&mut self) {
+        let is_fault = |upstream: &UpstreamId| self.of(*upstream).is_some_and(UpstreamCheck::is_fault);
+        self.faulty = self.meant.upstreams.keys().copied().filter(is_fault).collect();
     }
 
     /// Looks for the outcomes of other workers, and begins a round if one is due. Returns whether outcomes have changed.
@@ -141,6 +150,7 @@ impl UpstreamChecks {
             (self.version, self.since) = (version, now);
             has_changed = found.as_ref().is_some_and(|found| Some(&found.checks) != self.checks());
             self.report = found;
+            self.find_faulty();
         }
         if let Some(report) = self.report.as_ref().filter(|report| report.is_done && report.list == self.meant.list) {
             self.settled = report.list;
@@ -211,6 +221,7 @@ impl UpstreamChecks {
         store.set_value(&self.key, &report, None);
         (self.version, self.since) = (store.value::<Report>(&self.key).1, now);
         self.report = Some(report);
+        self.find_faulty();
         faults
     }
 

@@ -255,7 +255,7 @@ impl StateCache {
     /// Returns the upstreams that do not lead where they should.
     pub fn faulty_upstreams(&self) -> impl Iterator<Item = UpstreamId> {
         let coordinator = self.coordinator.as_ref().filter(|check| check.is_fault());
-        self.checks.faulty().chain(coordinator.map(|_| UpstreamId::COORDINATOR))
+        self.checks.faulty().iter().copied().chain(coordinator.map(|_| UpstreamId::COORDINATOR))
     }
 
     /// Returns the last failure of a poll, if none has succeeded since.
