@@ -247,7 +247,7 @@ fn with_invalid_mappings(count: usize) -> Harness {
 fn an_invalid_setting_in_a_mapping_is_logged_counted_and_listed() {
     let mut harness = with_invalid_mappings(1);
     assert_eq!(problems(&harness), (1, 1), "{:?}", harness.warnings);
-    let told = "index `m00`: the mapping's setting `_meta.bulk_reshuffle.enabled` is ignored: expected a boolean, \
+    let told = "index `m00`: the mapping's setting `_meta.bulk_reshuffle.enabled` is ignored: expected a boolean or \"observe\", \
         found \"no\"";
     assert_eq!(harness.warnings, [told]);
     switch(&mut harness, json!({"interval": "soon"}));
