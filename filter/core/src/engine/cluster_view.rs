@@ -94,6 +94,12 @@ impl ClusterView {
         self.state.failed(silence, now);
     }
 
+    /// Returns whether an upstream can be asked now.
+    #[inline]
+    pub fn has_check(&self) -> bool {
+        self.state.has_check()
+    }
+
     /// Returns the next upstream to ask for the node to which it leads.
     pub fn next_check(&mut self) -> Option<UpstreamId> {
         self.state.next_check()
@@ -110,6 +116,12 @@ impl ClusterView {
     /// Returns the last outcome of the check of an upstream.
     pub fn check(&self, upstream: UpstreamId) -> Option<&UpstreamCheck> {
         self.state.check(upstream)
+    }
+
+    /// Returns whether an upstream does not lead where it should.
+    #[inline]
+    pub fn has_faults(&self) -> bool {
+        self.state.has_faults()
     }
 
     /// Returns the upstreams that do not lead where they should.
@@ -159,8 +171,10 @@ impl ClusterView {
 
     /// Returns when work on the state is due; `None` while it is paused.
     pub fn due(&self) -> Option<Time> {
-        let check = self.state.has_check().then_some(Time::ZERO);
-        check.or_else(|| self.state.due().filter(|_| !self.is_paused))
+        if self.has_check() {
+            return Some(Time::ZERO);
+        }
+        self.state.due().filter(|_| !self.is_paused)
     }
 
     /// Does the next piece of work. Returns the path of a query if one has to be sent to the cluster.

@@ -212,7 +212,7 @@ impl Engine {
         self.outbox
             .pop_for_root()
             .or_else(|| {
-                self.next_state_query().or_else(|| self.next_check()).or_else(|| self.next_batch()).map(Command::Call)
+                self.next_state_query().or_else(|| self.next_batch()).or_else(|| self.next_check()).map(Command::Call)
             })
             .or_else(|| self.admin.next_measurement(&self.cluster))
             .or_else(|| self.outbox.pop_reply(&self.memory))
@@ -493,7 +493,12 @@ impl Engine {
         call
     }
 
+    #[inline]
     fn next_check(&mut self) -> Option<Call> {
+        // Usually there is none, and this function is called for each command.
+        if !self.cluster.has_check() {
+            return None;
+        }
         dispatch::next_check(&mut self.calls, &mut self.cluster, &self.settings.current)
     }
 
@@ -586,7 +591,9 @@ impl Engine {
     /// Returns the gauges. A gauge that is missing is zero.
     pub fn gauges(&self) -> BTreeMap<Gauge, u64> {
         let mut gauges = observe::gauges(&self.holds, &self.calls);
-        gauges.extend(self.cluster.faulty_upstreams().map(|upstream| (Gauge::UpstreamsFaulty(upstream), 1)));
+        if self.cluster.has_faults() {
+            gauges.extend(self.cluster.faulty_upstreams().map(|upstream| (Gauge::UpstreamsFaulty(upstream), 1)));
+        }
         if self.cluster.serves() {
             let of_worker = [
                 (Gauge::Memory, self.memory.used()),

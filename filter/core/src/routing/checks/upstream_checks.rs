@@ -177,6 +177,7 @@ impl UpstreamChecks {
     }
 
     /// Returns whether an upstream can be asked now.
+    #[inline]
     pub fn has_next(&self) -> bool {
         self.round.as_ref().is_some_and(|round| !round.waiting.is_empty() && round.asked.len() < MAX_IN_FLIGHT)
     }

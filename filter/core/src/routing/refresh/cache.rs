@@ -216,6 +216,7 @@ impl StateCache {
     }
 
     /// Returns whether an upstream can be asked now.
+    #[inline]
     pub fn has_check(&self) -> bool {
         self.checks.has_next()
     }
@@ -250,6 +251,12 @@ impl StateCache {
             UpstreamId::COORDINATOR => self.coordinator.as_ref(),
             upstream => self.checks.of(upstream),
         }
+    }
+
+    /// Returns whether an upstream does not lead where it should.
+    #[inline]
+    pub fn has_faults(&self) -> bool {
+        !self.checks.faulty().is_empty() || self.coordinator.as_ref().is_some_and(UpstreamCheck::is_fault)
     }
 
     /// Returns the upstreams that do not lead where they should.
