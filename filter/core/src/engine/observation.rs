@@ -80,9 +80,10 @@ impl Observations {
     }
 
     /// Returns whether the body of a request is to be read.
+    #[inline]
     pub fn reads(&self, id: RequestId) -> bool {
-        // Usually there is no such request, and this lookup is free.
-        self.open.get(&id).is_some_and(|observed| observed.request.is_some())
+        // Usually nothing is observed.
+        !self.open.is_empty() && self.open.get(&id).is_some_and(|observed| observed.request.is_some())
     }
 
     /// Begins to observe a request, whose body follows.
@@ -161,6 +162,10 @@ impl Observations {
 
     /// Notes that a request is over: it was answered, or its client has disconnected.
     pub fn gone(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
+        // Usually nothing is observed, and a search would hash the number first.
+        if self.open.is_empty() {
+            return;
+        }
         let Some(Observed { request, caller, end, .. }) = self.open.remove(&id) else { return };
         caller.into_iter().for_each(|caller| settlement.requests.leave(caller));
         if request.is_none() {
@@ -223,7 +228,11 @@ impl Observations {
     }
 
     /// Returns the next time at which something would happen.
+    #[inline]
     pub fn deadline(&self) -> Option<Time> {
+        if self.shares == 0 {
+            return None;
+        }
         let answer = self.answers.keys().next().map(|(at, _)| *at);
         answer.into_iter().chain(self.holds.deadline()).min()
     }
