@@ -211,9 +211,7 @@ impl Engine {
     pub fn poll_root(&mut self) -> Option<Command> {
         self.outbox
             .pop_for_root()
-            .or_else(|| {
-                self.next_state_query().or_else(|| self.next_batch()).or_else(|| self.next_check()).map(Command::Call)
-            })
+            .or_else(|| self.next_call().map(Command::Call))
             .or_else(|| self.admin.next_measurement(&self.cluster))
             .or_else(|| self.outbox.pop_reply(&self.memory))
             .or_else(|| {
@@ -493,11 +491,11 @@ impl Engine {
         call
     }
 
-    #[inline]
-    fn next_check(&mut self) -> Option<Call> {
+    fn next_call(&mut self) -> Option<Call> {
+        let call = self.next_state_query().or_else(|| self.next_batch());
         // Usually there is none, and this function is called for each command.
-        if !self.cluster.has_check() {
-            return None;
+        if call.is_some() || !self.cluster.has_check() {
+            return call;
         }
         dispatch::next_check(&mut self.calls, &mut self.cluster, &self.settings.current)
     }
