@@ -159,12 +159,12 @@ impl Intake {
 
     /// Handles the end of a body. Returns whether the request was held now.
     fn end(&mut self, settlement: &mut Settlement<'_>, id: RequestId) -> bool {
-        match self.change(settlement, id, |request, _, _| request.finish()) {
-            Some(Ok(())) if settlement.requests.get(id).is_some_and(|request| request.routed.is_observed) => {
+        match self.change(settlement, id, |request, _, _| request.finish().map(|()| request.routed.is_observed)) {
+            Some(Ok(true)) => {
                 self.observations.count(settlement, id);
                 self.give_back(settlement, id, PassThrough::Observed);
             }
-            Some(Ok(())) => {
+            Some(Ok(false)) => {
                 hold(settlement, id);
                 return true;
             }
