@@ -389,13 +389,7 @@ impl Engine {
             }
             Some(Purpose::UpstreamCheck(upstream)) => {
                 // Whatever node has answered, it is not at the address that the filter knows.
-                let is_other_host = self.host(&response).is_some_and(|host| {
-                    self.cluster.upstreams.address(upstream).is_some_and(|address| host != address.as_ref())
-                });
-                let answer = (response.status, response.body.as_slice());
-                let answer = if is_other_host { Err(Silence::NoUpstream) } else { Ok(answer) };
-                self.cluster.checked(upstream, answer, self.now);
-                self.follow_state();
+                self.upstream_answered(upstream, &response);
             }
             Some(Purpose::Batch(mut batch)) => {
                 self.note_host(&batch, &mut response);
@@ -415,19 +409,27 @@ impl Engine {
     /// Takes the header off an answer that names the host that gave it. If that is not the node to which the batch was
     /// sent, the Envoy cluster with all nodes lacks the node, and Envoy chose another host.
     fn note_host(&mut self, batch: &Batch, response: &mut Response) {
-        let Some(host) = self.host(response).map(str::to_owned) else { return };
-        let header = self.cluster.upstreams.node_header();
-        response.headers = response.headers.iter().filter(|(name, _)| Some(name.as_str()) != header).cloned().collect();
+        let Some(header) = self.cluster.upstreams.node_header() else { return };
+        let Some((_, host)) = response.headers.iter().find(|(name, _)| name == header).cloned() else { return };
+        response.headers = response.headers.iter().filter(|(name, _)| name != header).cloned().collect();
         if batch.address.as_deref().is_some_and(|address| address != host) {
             self.count(Counter::BatchesRedirected(batch.upstream), 1);
             self.miss(batch.upstream);
         }
     }
 
-    /// Returns the host that gave an answer, if a header of the answer names it.
-    fn host<'a>(&self, response: &'a Response) -> Option<&'a str> {
-        let header = self.cluster.upstreams.node_header()?;
-        response.headers.iter().find(|(name, _)| name == header).map(|(_, host)| host.as_str())
+    /// Handles an upstream's answer to the question which node it leads to. If a header names another host, the Envoy
+    /// cluster with all nodes lacks the node, whatever node has answered.
+    fn upstream_answered(&mut self, upstream: UpstreamId, response: &Response) {
+        let upstreams = &self.cluster.upstreams;
+        let named = response.headers.iter().find(|(name, _)| Some(name.as_str()) == upstreams.node_header());
+        let is_other = |(_, host): &(String, String)| upstreams.address(upstream).is_some_and(|at| **at != **host);
+        let answer = match named.is_some_and(is_other) {
+            true => Err(Silence::NoUpstream),
+            false => Ok((response.status, response.body.as_slice())),
+        };
+        self.cluster.checked(upstream, answer, self.now);
+        self.follow_state();
     }
 
     /// Routes to the coordinator what is for an upstream that Envoy does not have, until the next poll.
@@ -485,6 +487,10 @@ impl Engine {
     }
 
     fn next_state_query(&mut self) -> Option<Call> {
+        // Without a due action nothing about the state has changed: answers are followed at once.
+        if self.cluster.due().is_none_or(|due| due > self.now) {
+            return None;
+        }
         let Self { calls, cluster, settings, now, .. } = self;
         let call = dispatch::next_state_query(calls, cluster, &settings.current, *now);
         self.follow_state();
