@@ -42,7 +42,7 @@ impl Disturbance {
 
     pub fn happen(self, engine: &mut Engine) {
         match self {
-            Self::Switched(settings) => engine.apply_runtime_settings(settings, Vec::new()),
+            Self::Switched(settings) => engine.apply_runtime_settings(settings, Vec::new(), false),
             Self::Gone(upstreams) => engine.redirect_from(&upstreams),
         }
     }

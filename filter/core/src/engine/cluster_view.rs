@@ -211,10 +211,13 @@ impl ClusterView {
         Some(self.upstreams.ids().filter(|upstream| !table.has_node(*upstream)).collect())
     }
 
-    /// Returns the cluster's run-time settings, and the problems with them, if they have changed.
-    pub fn new_settings(&mut self) -> Option<(RuntimeSettings, Vec<String>)> {
+    /// Returns the cluster's run-time settings, and the problems with them, if they have changed, and whether another
+    /// worker has reported the problems.
+    pub fn new_settings(&mut self) -> Option<(RuntimeSettings, Vec<String>, bool)> {
+        let (settings, are_taken_over) = self.state.new_settings()?;
         // The settings were parsed as a JSON object before, so reading them does not fail.
-        self.state.new_settings().map(RuntimeSettings::read)?.ok()
+        let (settings, invalid) = RuntimeSettings::read(settings).ok()?;
+        Some((settings, invalid, are_taken_over))
     }
 
     /// Returns whether there was work on the state since the last call, so that the shell can measure how long that

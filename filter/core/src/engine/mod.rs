@@ -297,9 +297,11 @@ impl Engine {
         self.memory.peak()
     }
 
-    /// Applies the cluster's run-time settings on top of the configuration. Counts and logs each new problem with them.
-    pub fn apply_runtime_settings(&mut self, settings: RuntimeSettings, invalid: Vec<String>) {
-        let (problems, changed) = self.settings.set_overrides(settings, invalid);
+    /// Applies the cluster's run-time settings on top of the configuration. Counts and logs each new problem with them,
+    /// unless the worker that read them has reported it.
+    pub fn apply_runtime_settings(&mut self, settings: RuntimeSettings, invalid: Vec<String>, is_reported: bool) {
+        let (mut problems, changed) = self.settings.set_overrides(settings, invalid);
+        problems.retain(|_| !is_reported);
         if !problems.is_empty() {
             self.count(Counter::SwitchesInvalid, problems.len());
         }
@@ -537,8 +539,8 @@ impl Engine {
         if let Some(gone) = self.cluster.update_table() {
             self.redirect_from(&gone);
         }
-        if let Some((settings, invalid)) = self.cluster.new_settings() {
-            self.apply_runtime_settings(settings, invalid);
+        if let Some((settings, invalid, is_reported)) = self.cluster.new_settings() {
+            self.apply_runtime_settings(settings, invalid, is_reported);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::routing::Unrouted;
 fn switch(harness: &mut Harness, settings: Value) {
     let answer = json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": settings}}}});
     let (settings, invalid) = RuntimeSettings::read(answer.to_string().as_bytes()).unwrap();
-    harness.engine.apply_runtime_settings(settings, invalid);
+    harness.engine.apply_runtime_settings(settings, invalid, false);
     harness.woken();
 }
 

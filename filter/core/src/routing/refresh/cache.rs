@@ -36,6 +36,8 @@ pub struct StateCache {
     problem: Option<RefreshError>,
     /// The settings that [`new_settings`](Self::new_settings) returned last.
     last_settings: Vec<u8>,
+    /// Whether the latest settings come from another worker.
+    are_settings_taken_over: bool,
     events: VecDeque<PollEvent>,
 }
 
@@ -106,6 +108,7 @@ impl StateCache {
             coordinator: None,
             problem: None,
             last_settings: Vec::new(),
+            are_settings_taken_over: false,
             events: VecDeque::new(),
         }
     }
@@ -291,14 +294,15 @@ impl StateCache {
         &self.content.cluster.settings
     }
 
-    /// Returns the cluster's answer about the run-time settings if it has changed since the last call.
-    pub fn new_settings(&mut self) -> Option<&[u8]> {
+    /// Returns the cluster's answer about the run-time settings if it has changed since the last call, and whether it
+    /// comes from another worker, which then has reported their problems.
+    pub fn new_settings(&mut self) -> Option<(&[u8], bool)> {
         let settings = &self.content.cluster.settings;
         if *settings == self.last_settings {
             return None;
         }
         self.last_settings.clone_from(settings);
-        Some(&self.last_settings)
+        Some((&self.last_settings, self.are_settings_taken_over))
     }
 
     /// Returns the last table.
@@ -414,6 +418,7 @@ impl StateCache {
 
     fn go_on(&mut self, mut cycle: Box<Cycle>, now: Time) -> Option<PollAction> {
         let todo = cycle.next(&mut self.content);
+        self.are_settings_taken_over = false;
         self.events.extend(cycle.take_warnings().into_iter().map(PollEvent::Ignored));
         match todo {
             Ok(Todo::Ask(query)) => {
@@ -484,6 +489,7 @@ impl StateCache {
     }
 
     fn take_over(&mut self, mut parts: Vec<Part>, lease: Rc<Lease>, now: Time) -> Option<PollAction> {
+        self.are_settings_taken_over = true;
         for _ in 0..PARTS_PER_STEP {
             let Some(part) = parts.pop() else { break };
             let Some(tag) = lease.parts.get(&part) else {

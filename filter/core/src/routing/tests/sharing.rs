@@ -37,9 +37,11 @@ fn a_later_worker_does_not_poll_either() {
     harness.run_for(INTERVAL);
     let late = harness.join(CONFIG);
     harness.follow_for(SECOND);
+    let own = Some((&br#"{"persistent":{"x":"y"}}"#[..], false));
+    assert_eq!(harness.worker(0).cache.new_settings(), own, "the first worker read them");
     let mut late = harness.worker(late);
     assert_eq!((late.asked.len(), late.events.as_slice()), (0, &[PollEvent::TakenOver][..]));
-    assert_eq!(late.cache.new_settings(), Some(&br#"{"persistent":{"x":"y"}}"#[..]));
+    assert_eq!(late.cache.new_settings(), Some((&br#"{"persistent":{"x":"y"}}"#[..], true)));
     assert_eq!(late.cache.new_settings(), None);
 }
 
