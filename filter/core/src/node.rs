@@ -75,6 +75,13 @@ impl fmt::Display for HttpAddress {
 }
 
 impl HttpAddress {
+    /// Returns whether this is the address that Envoy writes like this.
+    pub fn is(&self, written: &str) -> bool {
+        let Some((ip, port)) = written.rsplit_once(':') else { return false };
+        let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+        self.port == port && self.ip == ip
+    }
+
     /// Parses `127.0.0.1:9200`, `[::1]:9200` or `es-0.example/10.0.0.7:9200`. Returns `None` if there is no port.
     pub fn read(text: &str) -> Option<Self> {
         let (address, port) = text.rsplit_once(':')?;
@@ -128,6 +135,11 @@ impl Nodes {
         let lacks =
             |node: &Node| node.version.is_none() || node.runs_pipelines.is_none() || needs_http && node.http.is_none();
         self.list.iter().any(|node| node.present && lacks(node))
+    }
+
+    /// Returns whether the HTTP address of a node is unknown.
+    pub fn lack_addresses(&self) -> bool {
+        self.list.iter().any(|node| node.present && node.http.is_none())
     }
 
     /// Records what nodes have reported, by node id. A node that did not report keeps what is known.
@@ -219,5 +231,9 @@ mod tests {
         assert_eq!(read("[::1]:9200"), some("::1", "::1"));
         assert_eq!(read("es-0.example/10.0.0.7:9200"), some("es-0.example", "10.0.0.7"));
         assert_eq!(read("nowhere"), None);
+        for written in ["127.0.0.1:9200", "[::1]:9200"] {
+            let http = HttpAddress::read(written).unwrap();
+            assert!(http.is(written) && http.to_string() == written && !http.is("127.0.0.1:9201") && !http.is("x"));
+        }
     }
 }

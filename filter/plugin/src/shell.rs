@@ -46,6 +46,9 @@ impl Shell {
     pub fn new(root: u32, config: Config, build: Build, wake_up: WakeUp) -> Self {
         let mut engine = Engine::new(config, origin(), Box::new(EnvoysSharedData));
         engine.set_build(build);
+        if let Some(zone) = text_property(&["node", "locality", "zone"]) {
+            engine.set_zone(zone);
+        }
         Self {
             root,
             origin: Instant::now(),
@@ -86,6 +89,15 @@ impl Shell {
             && let Err(status) = hostcalls::remove_map_value(MapType::HttpRequestHeaders, name)
         {
             log::error!("Envoy does not take the header {name} off a request: {status:?}");
+        }
+    }
+
+    /// Reports which upstream host answers the current stream's request, if the engine counts that.
+    pub fn answered(&self, request: RequestId) {
+        if self.engine.borrow().wants_host(request)
+            && let Some(address) = text_property(&["upstream", "address"])
+        {
+            self.handle_in_stream_at(self.last_now.get(), Input::AnsweredBy { request, address });
         }
     }
 
@@ -271,6 +283,12 @@ impl Drop for Shell {
     fn drop(&mut self) {
         self.metrics.get_mut().withdraw(self.engine.get_mut().upstreams());
     }
+}
+
+/// Returns a property that Envoy has, if it is a text that is not empty.
+fn text_property(path: &[&str]) -> Option<String> {
+    let value = hostcalls::get_property(path.to_vec()).ok()??;
+    String::from_utf8(value).ok().filter(|text| !text.is_empty())
 }
 
 /// Keeps a field for the access log: `%FILTER_STATE(wasm.bulk_reshuffle.FIELD:PLAIN)%`.

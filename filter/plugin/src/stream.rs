@@ -124,6 +124,13 @@ impl HttpContext for Stream {
         }
     }
 
+    fn on_http_response_headers(&mut self, _count: usize, _end: bool) -> Action {
+        if self.known {
+            self.shell.answered(self.request);
+        }
+        Action::Continue
+    }
+
     /// Ends the request: with trailers, the body's last chunk is not marked as the last.
     fn on_http_request_trailers(&mut self, _count: usize) -> Action {
         if self.observed {

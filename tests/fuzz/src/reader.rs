@@ -70,7 +70,7 @@ fn place(line: &ActionLine<'_>, lines: &mut Vec<Line>) -> Placement {
     let ActionLine { action, index, id, routing, pipeline, .. } = line;
     let pipeline = pipeline.map(str::to_owned);
     lines.push(Line { action: *action, index: own(index), id: own(id), routing: own(routing), pipeline });
-    Placement { id_hash: id.as_deref().map(hash), share: 0, under_pipeline: false }
+    Placement { id_hash: id.as_deref().map(hash), share: 0, under_pipeline: false, is_located: false }
 }
 
 /// Checks that each operation begins where the previous one ended, or after blank lines.

@@ -31,6 +31,8 @@ pub struct Placement {
     pub share: u16,
     /// Whether the cluster runs an ingest pipeline for it. Its item may then have another id.
     pub under_pipeline: bool,
+    /// Whether the node of its primary shard is known.
+    pub is_located: bool,
 }
 
 impl Operation {

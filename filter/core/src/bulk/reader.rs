@@ -190,7 +190,7 @@ mod tests {
             whole.push(chunk.to_vec());
             reader.read(&whole, &mut operations, |line, _| {
                 ids.push(line.id.as_deref().map(str::to_owned));
-                Ok(Placement { id_hash: None, share: 0, under_pipeline: false })
+                Ok(Placement { id_hash: None, share: 0, under_pipeline: false, is_located: false })
             })?;
         }
         reader.finish(&whole, &operations)?;
@@ -280,7 +280,7 @@ mod tests {
     fn read_lengths(bytes: &[u8]) -> Vec<u32> {
         let (mut body, mut operations) = (Body::default(), Vec::new());
         body.push(bytes.to_vec());
-        let place = |_: &ActionLine<'_>, _| Ok::<_, ()>(Placement { id_hash: None, share: 0, under_pipeline: false });
+        let place = |_: &ActionLine<'_>, _| Ok::<_, ()>(Placement { id_hash: None, share: 0, under_pipeline: false, is_located: false });
         Reader::default().read(&body, &mut operations, place).unwrap();
         operations.iter().map(|operation| operation.len).collect()
     }

@@ -25,6 +25,8 @@ pub struct NodeUpstreams {
     one_cluster: Option<OneCluster>,
     /// Whether each upstream is asked which node it leads to.
     check: bool,
+    /// The name of the attribute that has a node's zone.
+    zone: String,
 }
 
 /// An Envoy cluster with all nodes.
@@ -56,6 +58,8 @@ struct Fields {
     only: Vec<String>,
     #[serde(skip_serializing_if = "Clone::clone")]
     check: bool,
+    #[serde(skip_serializing_if = "is_default_zone")]
+    zone: String,
 }
 
 impl Default for Fields {
@@ -68,8 +72,13 @@ impl Default for Fields {
             addresses: BTreeMap::new(),
             only: Vec::new(),
             check: true,
+            zone: ZONE.to_owned(),
         }
     }
+}
+
+fn is_default_zone(zone: &str) -> bool {
+    zone == ZONE
 }
 
 fn is_default_address(address: &str) -> bool {
@@ -78,6 +87,9 @@ fn is_default_address(address: &str) -> bool {
 
 /// The template of Envoy clusters: each has the name of its node.
 const NAME: &str = "{name}";
+
+/// The attribute with a node's zone, `node.attr.zone`.
+const ZONE: &str = "zone";
 
 /// The template of addresses: where the node takes HTTP requests.
 const ADDRESS: &str = "{address}";
@@ -124,6 +136,11 @@ impl NodeUpstreams {
         self.check
     }
 
+    /// Returns the zone of a node, if the node reports one.
+    pub fn zone<'a>(&self, node: &'a Node) -> Option<&'a str> {
+        node.attributes.get(&self.zone).map(String::as_str)
+    }
+
     /// Returns whether the nodes' HTTP addresses are needed, which the cluster state does not contain.
     pub fn needs_http(&self) -> bool {
         self.template.needs_http()
@@ -153,7 +170,14 @@ impl Default for NodeUpstreams {
     /// Returns upstreams with the names of their nodes.
     fn default() -> Self {
         let template = Template::of_names();
-        Self { template, exceptions: BTreeMap::new(), only: Vec::new(), one_cluster: None, check: true }
+        Self {
+            template,
+            exceptions: BTreeMap::new(),
+            only: Vec::new(),
+            one_cluster: None,
+            check: true,
+            zone: ZONE.to_owned(),
+        }
     }
 }
 
@@ -161,7 +185,7 @@ impl TryFrom<Fields> for NodeUpstreams {
     type Error = String;
 
     fn try_from(fields: Fields) -> Result<Self, String> {
-        let Fields { upstream, upstreams, header, address, addresses, only, check } = fields;
+        let Fields { upstream, upstreams, header, address, addresses, only, check, zone } = fields;
         if only.iter().any(String::is_empty) {
             return Err("`only` takes names or addresses, in which `*` stands for any characters, found \"\"".into());
         }
@@ -172,7 +196,7 @@ impl TryFrom<Fields> for NodeUpstreams {
             let template = Template::new(upstream.as_deref().unwrap_or(NAME)).map_err(|expected| {
                 format!("`upstream` takes {expected}. One upstream for all nodes needs `header`")
             })?;
-            return Ok(Self { template, exceptions: upstreams, only, one_cluster: None, check });
+            return Ok(Self { template, exceptions: upstreams, only, one_cluster: None, check, zone });
         }
         if !upstreams.is_empty() {
             return Err(
@@ -191,16 +215,17 @@ impl TryFrom<Fields> for NodeUpstreams {
             only,
             one_cluster: Some(OneCluster { name: upstream, header }),
             check,
+            zone,
         })
     }
 }
 
 impl From<NodeUpstreams> for Fields {
     fn from(nodes: NodeUpstreams) -> Self {
-        let NodeUpstreams { template, exceptions, only, one_cluster, check } = nodes;
+        let NodeUpstreams { template, exceptions, only, one_cluster, check, zone } = nodes;
         let template = template.to_string();
         match one_cluster {
-            None => Self { upstream: Some(template), upstreams: exceptions, only, check, ..Self::default() },
+            None => Self { upstream: Some(template), upstreams: exceptions, only, check, zone, ..Self::default() },
             Some(OneCluster { name, header }) => Self {
                 upstream: name,
                 header,
@@ -208,6 +233,7 @@ impl From<NodeUpstreams> for Fields {
                 addresses: exceptions,
                 only,
                 check,
+                zone,
                 ..Self::default()
             },
         }

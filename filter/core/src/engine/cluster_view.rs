@@ -84,6 +84,11 @@ impl ClusterView {
         self.state.want_pipelines(now);
     }
 
+    /// Looks up the addresses of the nodes, because a request is observed.
+    pub fn want_addresses(&mut self, now: Time) {
+        self.state.want_addresses(now);
+    }
+
     /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
     pub fn miss(&mut self, upstream: UpstreamId) {
         self.state.miss(upstream);

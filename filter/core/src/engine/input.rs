@@ -30,6 +30,13 @@ pub enum Input {
         /// The request.
         request: RequestId,
     },
+    /// The upstream host with this address answers a request that was passed through.
+    AnsweredBy {
+        /// The request.
+        request: RequestId,
+        /// The address, such as `10.0.0.7:9200`.
+        address: String,
+    },
     /// A request is over: it was answered, it passed through, or its client disconnected.
     RequestGone {
         /// The request.

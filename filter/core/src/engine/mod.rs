@@ -153,6 +153,16 @@ impl Engine {
         self.build = build;
     }
 
+    /// Sets the zone of this Envoy.
+    pub fn set_zone(&mut self, zone: String) {
+        self.intake.observations.zone = Some(zone);
+    }
+
+    /// Returns whether the engine counts which upstream host answers a request.
+    pub fn wants_host(&self, request: RequestId) -> bool {
+        self.intake.observations.wants_host(request)
+    }
+
     /// Logs a warning, unless the same one was logged recently.
     pub fn warn(&mut self, warning: String) {
         self.outbox.warn(&warning, self.now);
@@ -172,6 +182,10 @@ impl Engine {
             }
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
             Input::RequestEnd { request } => self.request_data(request, Vec::new(), true),
+            Input::AnsweredBy { request, address } => {
+                let (intake, _, mut settlement) = self.parts();
+                intake.observations.answered_by(&mut settlement, request, &address);
+            }
             Input::RequestGone { request } => self.request_gone(request),
             Input::CallAnswered { call, response } => self.call_answered(call, response),
             Input::CallFailed { call } => self.call_ended(call, Failure::Unreadable),
@@ -579,6 +593,7 @@ impl Engine {
             healths: &self.healths,
             requests: self.requests.len(),
             vm_memory: self.vm_memory,
+            zone: self.intake.observations.zone.as_deref(),
         };
         (&mut self.admin, &self.requests, view)
     }

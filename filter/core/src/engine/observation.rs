@@ -5,6 +5,7 @@
 //! answered before it would have left, it counts as answered after as long as requests usually take.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use hashbrown::HashMap;
 
@@ -18,6 +19,7 @@ use super::requests::{IdGenerator, Request};
 use super::settlement::Settlement;
 use crate::Time;
 use crate::config::Config;
+use crate::routing::{Node, Unrouted, UpstreamId};
 
 /// The requests that are observed, and the holds in which their shares would be.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Observations {
     shares: usize,
     /// The mean time from the end of a request to its answer.
     latency: Time,
+    /// The zone of this Envoy, if it has one.
+    pub zone: Option<String>,
 }
 
 /// A request that passes through.
@@ -42,12 +46,26 @@ struct Observed {
     caller: Option<CallerId>,
     /// The end of its body.
     end: Time,
+    /// The bytes of its operations, until it is answered.
+    bytes: Bytes,
     /// The bytes of the rest.
-    _charge: Charge,
+    charge: Charge,
+}
+
+/// The bytes of a request's operations.
+#[derive(Debug, Default)]
+struct Bytes {
+    /// Those whose primary's node is known, by its upstream.
+    located: BTreeMap<UpstreamId, u64>,
+    /// The others.
+    unlocated: u64,
 }
 
 /// The bytes of a request whose body has ended: its entry, and its shares on hold.
 const MEMORY: u64 = 512;
+
+/// The bytes of an upstream in the list of a request's operations.
+const PER_UPSTREAM: u64 = 40;
 
 /// The maximum number of shares on hold and in flight. If there are more, all of them count as sent.
 const MAX_SHARES: usize = 10_000;
@@ -71,6 +89,7 @@ impl Observations {
             next: 0,
             shares: 0,
             latency: FIRST_LATENCY,
+            zone: None,
         }
     }
 
@@ -89,7 +108,9 @@ impl Observations {
     /// Begins to observe a request, whose body follows.
     pub fn begin(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request) {
         let (caller, charge) = (Some(request.caller), settlement.memory.charge(MEMORY));
-        self.open.insert(id, Observed { request: Some(Box::new(request)), caller, end: Time::ZERO, _charge: charge });
+        settlement.cluster.want_addresses(settlement.now);
+        let (request, bytes) = (Some(Box::new(request)), Bytes::default());
+        self.open.insert(id, Observed { request, caller, end: Time::ZERO, bytes, charge });
     }
 
     /// Reads a copy of a chunk of a body, and counts what the filter would have done at the end.
@@ -112,6 +133,7 @@ impl Observations {
                 Ok(()) => {
                     settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
                     observed.caller = Some(request.caller);
+                    observed.set_bytes(Bytes::of(&request));
                     self.hold(&mut request, id, settlement.metrics, settlement.now);
                 }
                 Err(why) => count_passed(settlement.metrics, why),
@@ -156,8 +178,38 @@ impl Observations {
         let Some(request) = settlement.requests.get_mut(id) else { return };
         let (metrics, now) = (&mut *settlement.metrics, settlement.now);
         let charge = settlement.memory.charge(MEMORY);
-        self.open.insert(id, Observed { request: None, caller: None, end: now, _charge: charge });
+        settlement.cluster.want_addresses(now);
+        let mut observed = Observed { request: None, caller: None, end: now, bytes: Bytes::default(), charge };
+        observed.set_bytes(Bytes::of(request));
+        self.open.insert(id, observed);
         self.hold(request, id, metrics, now);
+    }
+
+    /// Returns whether the upstream host that answers a request matters.
+    pub fn wants_host(&self, id: RequestId) -> bool {
+        !self.open.is_empty() && self.open.get(&id).is_some_and(|observed| !observed.bytes.is_empty())
+    }
+
+    /// Counts how far the operations of a request went, which the upstream host with this address answers.
+    pub fn answered_by(&mut self, settlement: &mut Settlement<'_>, id: RequestId, address: &str) {
+        let Some(observed) = self.open.get_mut(&id) else { return };
+        let bytes = observed.set_bytes(Bytes::default());
+        let (config, zone) = (Rc::clone(settlement.config), self.zone.as_deref());
+        let crossings = settlement.cluster.table().and_then(|table| {
+            Crossings::of(&bytes, table.nodes(), |node| config.nodes.zone(node), (address, zone))
+        });
+        let all = bytes.located.values().fold(bytes.unlocated, |sum, bytes| sum.saturating_add(*bytes));
+        let found = crossings.unwrap_or_default();
+        let mut count = |counter, bytes| {
+            if bytes > 0 {
+                settlement.metrics.count(counter, bytes);
+            }
+        };
+        count(Counter::ObservedLocatedBytes, found.located);
+        count(Counter::ObservedUnlocatedBytes, all.saturating_sub(found.located));
+        count(Counter::ObservedBytesBetweenNodes, found.between_nodes);
+        count(Counter::ObservedBytesBetweenZones, found.between_zones);
+        count(Counter::ObservedBytesToOtherZones, found.to_other_zones);
     }
 
     /// Notes that a request is over: it was answered, or its client has disconnected.
@@ -255,6 +307,76 @@ impl Observations {
             all.into_iter().for_each(|key| self.answer(key, now));
             self.send(metrics, now);
         }
+    }
+}
+
+impl Observed {
+    /// Replaces the bytes of its operations, and returns the former ones.
+    fn set_bytes(&mut self, bytes: Bytes) -> Bytes {
+        self.charge.set(MEMORY.saturating_add(PER_UPSTREAM.saturating_mul(bytes.located.len() as u64)));
+        std::mem::replace(&mut self.bytes, bytes)
+    }
+}
+
+impl Bytes {
+    /// Returns the bytes of the operations of a request.
+    fn of(request: &Request) -> Self {
+        let mut bytes = Self::default();
+        for operation in &request.operations {
+            let share = request.shares.get(usize::from(operation.placement.share));
+            let sum = match share.filter(|_| operation.placement.is_located) {
+                Some(share) => bytes.located.entry(share.destination.upstream).or_default(),
+                None => &mut bytes.unlocated,
+            };
+            *sum = sum.saturating_add(u64::from(operation.len));
+        }
+        bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.located.is_empty() && self.unlocated == 0
+    }
+}
+
+/// How far the operations of a request went, in bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Crossings {
+    /// Those whose primary's node is in the table.
+    located: u64,
+    /// Of these, those that went on to another node.
+    between_nodes: u64,
+    /// Of these, those that went to another zone: to that of the node which answered, or on to that of the primary.
+    between_zones: u64,
+    /// Of these, those that would have gone to another zone at once.
+    to_other_zones: u64,
+}
+
+impl Crossings {
+    /// Returns the crossings of a request that was answered at an address, and came from an Envoy in a zone. A zone that
+    /// is not known is not crossed. Returns `None` if no node has the address.
+    fn of<'a>(
+        bytes: &Bytes,
+        nodes: impl Iterator<Item = (&'a Node, Result<UpstreamId, Unrouted>)> + Clone,
+        zone_of: impl Fn(&'a Node) -> Option<&'a str>,
+        (address, zone): (&str, Option<&str>),
+    ) -> Option<Self> {
+        let is_there = |node: &Node| node.http.as_ref().is_some_and(|http| http.is(address));
+        let (receiver, _) = nodes.clone().find(|(node, _)| is_there(node))?;
+        let differ = |one: Option<&str>, other: Option<&str>| one.zip(other).is_some_and(|(one, other)| one != other);
+        let first = zone_of(receiver);
+        let (mut found, mut left) = (Self::default(), bytes.located.clone());
+        for (node, upstream) in nodes {
+            let Some(bytes) = upstream.ok().and_then(|upstream| left.remove(&upstream)) else { continue };
+            let add = |sum: &mut u64, is_crossed: bool| {
+                *sum = sum.saturating_add(if is_crossed { bytes } else { 0 });
+            };
+            add(&mut found.located, true);
+            add(&mut found.between_nodes, node.id != receiver.id);
+            add(&mut found.between_zones, differ(zone, first));
+            add(&mut found.between_zones, differ(first, zone_of(node)));
+            add(&mut found.to_other_zones, differ(zone, zone_of(node)));
+        }
+        Some(found)
     }
 }
 

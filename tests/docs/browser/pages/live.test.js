@@ -35,11 +35,52 @@ test('the page shows held requests, requests in flight and batch sizes for each 
   assert.ok(words.some((words) => words.includes('pipeline') && words.includes('not all nodes return items in order')))
   const reasons = words.map((words) => words.split('\n')[0])
   // Before the state was known, requests passed through for another reason.
-  assert.deepEqual(reasons.filter((reason) => reason !== 'no_state').sort(), ['parameter', 'pipeline'])
+  assert.deepEqual(reasons.filter((reason) => reason !== 'no_state').sort(), ['observed', 'parameter', 'pipeline'])
   assert.equal(await page.locator('#pipelines tbody tr').innerText(), 'nothing\tstay as they are')
   assert.equal(await page.locator('#notices li').count(), 0)
   await checkAccessibility(page)
   await picture(page, 'live', { fullPage: true })
+})
+
+test('the page compares observed requests with what the filter would do', async (t) => {
+  const page = await open(t, URL)
+  await settled(page)
+  const cells = async (figure) => page.locator('#observed tbody tr', { hasText: figure }).locator('td').allInnerTexts()
+  const [requests, batches] = (await cells('Requests to nodes, per second')).map((text) => parseFloat(text.replace(',', '')))
+  // Each request would be split for three nodes at most.
+  assert.ok(requests > 0 && batches > 0 && batches < 3 * requests, `${requests} ${batches}`)
+  const [arrived, wouldArrive] = await cells('Bytes that arrive at their node')
+  // Envoy chooses one of three nodes.
+  assert.ok(parseFloat(arrived) > 5 && parseFloat(arrived) < 80, arrived)
+  assert.equal(wouldArrive, '100 %')
+  const [between, wouldBeBetween] = await cells('Bytes between nodes, per second')
+  assert.ok(parseFloat(between) > 0, between)
+  assert.equal(wouldBeBetween, '0 B')
+  const nodes = await page.locator('#observed-nodes tbody th').allInnerTexts()
+  assert.deepEqual(nodes.sort(), ['es-0', 'es-1', 'es-2'])
+  // The nodes of this cluster have no zones.
+  assert.ok(await page.locator('#price').isHidden())
+})
+
+test('the cost between zones follows the price', async (t) => {
+  const page = await open(t, URL)
+  let begin
+  await page.route('**/status', async (route) => {
+    const status = await (await route.fetch()).json()
+    begin ??= status.unix_milliseconds - 1000
+    // 1 GB a second, of which the filter would leave a third.
+    const bytes = 1e6 * (status.unix_milliseconds - begin)
+    Object.assign(status.totals.observed, { bytes_between_zones: bytes, bytes_to_other_zones: bytes / 3 })
+    await route.fulfill({ json: status })
+  })
+  // The first answers are real.
+  const cost = page.locator('#observed tbody tr', { hasText: 'Cost between zones' })
+  await cost.getByText('51,840').waitFor()
+  assert.deepEqual(await cost.locator('td').allInnerTexts(), ['51,840', '17,280'])
+  await page.getByLabel('Price of a GB between zones').fill('0.01')
+  await cost.getByText('25,920').waitFor()
+  assert.ok((await page.locator('#observed-hint').innerText()).includes('node.locality.zone'))
+  await checkAccessibility(page)
 })
 
 test('the numbers refresh automatically until the page is paused', async (t) => {

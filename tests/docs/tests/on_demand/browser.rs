@@ -98,17 +98,20 @@ async fn the_live_page_shows_what_the_filter_does_under_load() -> Result<()> {
     let filter = FilterConfig::Merged(json!({
         "admin_path": "/_bulk_reshuffle",
         "credentials": {"authorization": "Basic aHVzaDpodXNo"},
+        "indices": [{"pattern": "watched", "enabled": "observe"}],
     }));
-    let scene = RealScene::start(&tools, filter, &["logs", "piped"]).await?;
+    let scene = RealScene::start(&tools, filter, &["logs", "piped", "watched"]).await?;
     scene.put("/_ingest/pipeline/nothing", json!({"processors": []})).await?;
     let mut clients = Clients::default();
     for client in 0..CLIENTS {
         let base = scene.envoy.url("");
         clients.add((), move |(), round| {
-            // A few requests of two clients pass through, each client's for a different reason.
+            // A few requests of two clients pass through, each client's for a different reason. Those of others are
+            // observed.
             let path = match (client, round % 5) {
                 (0, 0) => "/piped/_bulk?pipeline=nothing",
                 (1, 0) => "/unknown/_bulk?require_alias=false&refresh=false&human&unheard=",
+                (2..6, _) => "/watched/_bulk",
                 _ => "/logs/_bulk",
             };
             let (url, first) = (format!("{base}{path}"), client * 1_000_000 + round * 7);

@@ -11,6 +11,7 @@ use super::Index;
 pub struct ClusterScript {
     pub(crate) nodes: usize,
     names: Vec<String>,
+    zones: Vec<String>,
     version: u64,
     indices: BTreeMap<String, Index>,
 }
@@ -18,7 +19,7 @@ pub struct ClusterScript {
 impl ClusterScript {
     /// Creates a cluster without indices. Its nodes are called `es-0`, `es-1`, … unless they are [`named`](Self::named).
     pub fn new(nodes: usize) -> Self {
-        Self { nodes, names: Vec::new(), version: 1, indices: BTreeMap::new() }
+        Self { nodes, names: Vec::new(), zones: Vec::new(), version: 1, indices: BTreeMap::new() }
     }
 
     /// Creates three nodes and an index `books` with one shard on each node.
@@ -29,6 +30,11 @@ impl ClusterScript {
     /// Sets the names of the first nodes, including those that are added later.
     pub fn named(self, names: &[&str]) -> Self {
         Self { names: names.iter().map(ToString::to_string).collect(), ..self }
+    }
+
+    /// Sets the zones of the first nodes, their attribute `zone`.
+    pub fn zones(self, zones: &[&str]) -> Self {
+        Self { zones: zones.iter().map(ToString::to_string).collect(), ..self }
     }
 
     /// Adds an index, or replaces the index with the same name.
@@ -76,7 +82,8 @@ impl ClusterScript {
 
     /// Returns the answer to `GET /_cluster/state/…`: always the whole state, whatever part is requested.
     pub(crate) fn state(&self) -> Result<Value> {
-        let node = |node| (id(node), json!({"name": self.name(node)}));
+        let attributes = |node| self.zones.get(node).map_or_else(|| json!({}), |zone| json!({"zone": zone}));
+        let node = |node| (id(node), json!({"name": self.name(node), "attributes": attributes(node)}));
         let metadata = |(name, index): (&String, &Index)| Ok((name.clone(), index.metadata(self.version)?));
         let routing_table = |(name, index): (&String, &Index)| (name.clone(), index.routing_table());
         let mut state = self.version();

@@ -52,7 +52,11 @@ impl Trouble {
             "retry": {"backoff": "10ms"},
             "limits": {"memory": "1mb", "max_request": "1mb"},
         }));
-        let scene = options.edit(move |config| if is_mesh { rename(config) } else { Ok(()) }).start().await?;
+        let edit = move |config: &mut Value| {
+            config["node"]["locality"] = json!({"zone": "a"});
+            if is_mesh { rename(config) } else { Ok(()) }
+        };
+        let scene = options.edit(edit).start().await?;
         scene.cluster.react(react);
         scene.cluster.react_to_state_queries(answer);
         // The filter queries settings only with a new state.
@@ -102,6 +106,7 @@ impl Trouble {
 fn script() -> ClusterScript {
     let index = |name: &str| Index::new(name, [0, 1, 2]);
     ClusterScript::three_nodes()
+        .zones(&["a", "b", "b"])
         .index(index("lies"))
         .index(index("watched"))
         .index(index("series").setting("mode", "another"))
@@ -134,7 +139,12 @@ fn bodies(scene: &Scene) -> Result<Vec<String>> {
         .concat(),
         lines::index("series", "1", 1),
         // Only observed, with an operation that the filter cannot route.
-        [lines::index("watched", &id("watched", 0)?, 1), lines::index("series", "1", 1)].concat(),
+        [
+            lines::index("watched", &id("watched", 0)?, 1),
+            lines::index("watched", &id("watched", 1)?, 1),
+            lines::index("series", "1", 1),
+        ]
+        .concat(),
         lines::large("books", &first, MUCH),
         // Passes through as empty.
         "\n".to_owned(),

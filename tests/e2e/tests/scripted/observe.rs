@@ -76,6 +76,40 @@ async fn observed_requests_arrive_unchanged_and_have_the_figures_of_split_ones()
     split.finish().await
 }
 
+/// One node answers all requests. It sends the operations of the others on: two of them to the zone of this Envoy.
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_go_on_to_another_node_or_zone_are_counted() -> Result<()> {
+    let script = ClusterScript::three_nodes().zones(&["a", "a", "b"]);
+    let options = Scene::of(script).coordinators([2]).config(json!({"enabled": "observe"})).own_envoy();
+    let in_zone = |config: &mut Value| {
+        config["node"]["locality"] = json!({"zone": "a"});
+        Ok(())
+    };
+    let scene = options.edit(in_zone).start().await?;
+    let mut bytes = [0; 3];
+    for number in 0..10 {
+        scene.bulk("/_bulk", scene.cluster.write_books(number)).await?.ok()?;
+        for (node, sum) in bytes.iter_mut().enumerate() {
+            *sum += scene.cluster.write_book(node, number)?.len() as u64;
+        }
+    }
+    let [first, second, third] = bytes;
+    let all = first + second + third;
+    let expected = [
+        ("bytes_total.outcome.located", all),
+        ("bytes_total.outcome.unlocated", 0),
+        ("bytes_between_nodes_total", first + second),
+        ("bytes_between_zones_total.outcome.passed_through", all + first + second),
+        ("bytes_between_zones_total.outcome.merged", third),
+    ];
+    for (name, count) in expected {
+        let name = format!("observed_{name}");
+        scene.wait_for_count(&name, count).await?;
+        assert_eq!(scene.counted(&name).await?, count, "{name}");
+    }
+    scene.finish().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_requests_that_write_to_an_observed_index_pass_through() -> Result<()> {
     let script = ClusterScript::three_nodes().index(Index::new("films", [1]));

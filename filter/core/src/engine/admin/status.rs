@@ -100,8 +100,23 @@ struct All {
     operations: u64,
     operations_unrouted: u64,
     unrouted_by_reason: BTreeMap<&'static str, u64>,
-    /// The meanings of these reasons.
+    /// The meanings of these reasons, and of those of observed requests.
     reasons: BTreeMap<&'static str, &'static str>,
+    /// What the filter would have done with observed requests.
+    observed: Observed,
+    #[serde(flatten, serialize_with = "by_name")]
+    figures: Vec<(&'static str, u64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct Observed {
+    requests_merged: u64,
+    requests_passed_through: u64,
+    passed_through_by_reason: BTreeMap<&'static str, u64>,
+    operations_unrouted: u64,
+    unrouted_by_reason: BTreeMap<&'static str, u64>,
+    /// The zone of this Envoy; `None` if it has none.
+    zone: Option<String>,
     #[serde(flatten, serialize_with = "by_name")]
     figures: Vec<(&'static str, u64)>,
 }
@@ -197,7 +212,7 @@ impl ReportedHealth {
 impl<'a> Status<'a> {
     /// Returns the status.
     pub fn of(view: &'a View<'_>, totals: &Totals) -> Self {
-        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, .. } = view;
+        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, zone, .. } = view;
         let nodes = nodes_by_name(cluster);
         let pipelines = cluster.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
@@ -224,7 +239,7 @@ impl<'a> Status<'a> {
                 stale: cluster.is_stale(*now),
             }),
             state_problem: cluster.problem().map(ToString::to_string),
-            totals: all(totals),
+            totals: all(totals, *zone),
             worker: Worker {
                 uptime_milliseconds: millis(*now),
                 requests: *requests,
@@ -300,16 +315,24 @@ fn figures(upstream: UpstreamId, totals: &Totals) -> Vec<(&'static str, u64)> {
         ("batches_separated", counter(Counter::BatchesSeparated)),
         ("answers_mismatched", counter(Counter::AnswersMismatched)),
         ("operations_unknown", counter(Counter::OperationsUnknown)),
+        ("observed_batches", counter(Counter::ObservedBatches)),
+        ("observed_batch_requests", counter(Counter::ObservedBatchRequests)),
+        ("observed_batch_operations", counter(Counter::ObservedBatchOperations)),
+        ("observed_batch_bytes", counter(Counter::ObservedBatchBytes)),
     ]
 }
 
-fn all(totals: &Totals) -> All {
+fn all(totals: &Totals, zone: Option<&str>) -> All {
     let passed = totals.by_word(PassThrough::all(), Counter::RequestsPassedThrough, PassThrough::name);
     let unrouted = totals.by_word(Unrouted::all(), Counter::OperationsUnrouted, Unrouted::name);
+    let observed = observed(totals, zone);
+    let named =
+        [&passed, &unrouted, &observed.passed_through_by_reason, &observed.unrouted_by_reason].map(BTreeMap::keys);
+    let named: BTreeSet<_> = named.into_iter().flatten().copied().collect();
     let texts = PassThrough::all().map(Why::from).map(|why| (why.reason, why.text));
-    let reasons = texts.filter(|(reason, _)| passed.contains_key(reason) || unrouted.contains_key(reason)).collect();
     All {
-        reasons,
+        reasons: texts.filter(|(reason, _)| named.contains(reason)).collect(),
+        observed,
         requests_merged: totals.counter(Counter::RequestsMerged),
         requests_passed_through: passed.values().sum(),
         requests_abandoned: totals.counter(Counter::RequestsAbandoned),
@@ -327,6 +350,26 @@ fn all(totals: &Totals) -> All {
             ("memory_limit_bytes", totals.gauge(Gauge::MemoryLimit)),
             ("memory_peak_bytes", totals.gauge(Gauge::MemoryPeak)),
             ("vm_memory_peak_bytes", totals.gauge(Gauge::VmMemoryPeak)),
+        ],
+    }
+}
+
+fn observed(totals: &Totals, zone: Option<&str>) -> Observed {
+    let passed = totals.by_word(PassThrough::all(), Counter::ObservedPassedThrough, PassThrough::name);
+    let unrouted = totals.by_word(Unrouted::all(), Counter::ObservedUnrouted, Unrouted::name);
+    Observed {
+        requests_merged: totals.counter(Counter::ObservedMerged),
+        requests_passed_through: passed.values().sum(),
+        passed_through_by_reason: passed,
+        operations_unrouted: unrouted.values().sum(),
+        unrouted_by_reason: unrouted,
+        zone: zone.map(ToOwned::to_owned),
+        figures: vec![
+            ("bytes_located", totals.counter(Counter::ObservedLocatedBytes)),
+            ("bytes_unlocated", totals.counter(Counter::ObservedUnlocatedBytes)),
+            ("bytes_between_nodes", totals.counter(Counter::ObservedBytesBetweenNodes)),
+            ("bytes_between_zones", totals.counter(Counter::ObservedBytesBetweenZones)),
+            ("bytes_to_other_zones", totals.counter(Counter::ObservedBytesToOtherZones)),
         ],
     }
 }

@@ -55,6 +55,16 @@ metrics! {
     ObservedBatchOperations(to: UpstreamId) = OBSERVED_BATCH_OPERATIONS;
     /// Bytes of the bodies of these batches.
     ObservedBatchBytes(to: UpstreamId) = OBSERVED_BATCH_BYTES;
+    /// Bytes of observed operations whose primary's node is known, and the node that has answered.
+    ObservedLocatedBytes = OBSERVED_BYTES, Outcome "located";
+    /// Bytes of the other observed operations.
+    ObservedUnlocatedBytes = OBSERVED_BYTES, Outcome "unlocated";
+    /// Of the located bytes, those that the node which has answered sent to another node.
+    ObservedBytesBetweenNodes = OBSERVED_BYTES_BETWEEN_NODES;
+    /// Of the located bytes, those that crossed from one zone to another, once for each crossing.
+    ObservedBytesBetweenZones = OBSERVED_BYTES_BETWEEN_ZONES, Outcome "passed_through";
+    /// Of the located bytes, those that would have crossed to the zone of their primary.
+    ObservedBytesToOtherZones = OBSERVED_BYTES_BETWEEN_ZONES, Outcome "merged";
     /// New cluster states that were read.
     StateLoads = STATE_LOADS;
     /// New cluster states that were taken over from another worker.

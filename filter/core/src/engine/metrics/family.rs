@@ -135,6 +135,15 @@ families! {
         "Operations in these batches.";
     OBSERVED_BATCH_BYTES = Kind::Counter, "observed_batch_bytes_total", [Upstream],
         "Bytes of the bodies of these batches.";
+    OBSERVED_BYTES = Kind::Counter, "observed_bytes_total", [Outcome],
+        "Bytes of operations in observed requests. `located` are those whose primary's node is known, and the node that \
+         has answered the request.";
+    OBSERVED_BYTES_BETWEEN_NODES = Kind::Counter, "observed_bytes_between_nodes_total", [],
+        "Of the located bytes, those that went on from the node that has answered to the primary's node. With the filter, \
+         none do.";
+    OBSERVED_BYTES_BETWEEN_ZONES = Kind::Counter, "observed_bytes_between_zones_total", [Outcome],
+        "Of the located bytes, those that went from one zone to another, once for each time: now, when they are \
+         `passed_through`, and with the filter, `merged`.";
     HOLD_MICROSECONDS = Kind::Histogram, "hold_microseconds", [],
         "Time that the first request of a batch was held.";
     UPSTREAM_MICROSECONDS = Kind::Histogram, "upstream_microseconds", [],

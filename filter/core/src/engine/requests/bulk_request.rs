@@ -305,7 +305,7 @@ impl Request {
             answer_room.add(line.bytes(), name);
             let share = shares.find_or_add(location.destination).ok_or(PassThrough::Shards)?;
             shares.get_mut(usize::from(share)).into_iter().for_each(|share| share.shards.add(location.shards));
-            Ok((Placement { id_hash, share, under_pipeline }, parameter))
+            Ok((Placement { id_hash, share, under_pipeline, is_located: location.is_known }, parameter))
         })?;
         for (position, operation) in operations.iter().enumerate().skip(before) {
             if let Some(share) = shares.get_mut(usize::from(operation.placement.share)) {

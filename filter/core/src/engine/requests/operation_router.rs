@@ -127,6 +127,8 @@ pub struct Location {
     pub destination: Destination,
     /// The shard.
     pub shards: Shards,
+    /// Whether it is the shard's node.
+    pub is_known: bool,
 }
 
 /// The maximum length of an index name, in bytes.
@@ -181,6 +183,7 @@ impl<'a> OperationRouter<'a> {
             location: Location {
                 destination: Destination::COORDINATOR,
                 shards: Shards::of(named.target.number(), None),
+                is_known: false,
             },
             parameter: None,
             name,
@@ -367,7 +370,7 @@ impl<'a> OperationRouter<'a> {
             true => Scope::shard(index, shard),
             false => Scope::NODE,
         };
-        Location { destination: Destination { upstream, waits, scope }, shards }
+        Location { destination: Destination { upstream, waits, scope }, shards, is_known: shard.is_some() }
     }
 
     /// Returns the pipelines that the cluster runs for the operation of this line. Fails if they may not be harmless.

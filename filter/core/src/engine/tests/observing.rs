@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Harness, MILLISECOND, add_index, id_on, index, state};
+use super::admin::status;
+use super::harness::{Harness, MILLISECOND, add_index, id_on, index, set_releases, state};
+use crate::engine::command::RequestId;
+use crate::engine::input::Input;
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Unrouted, UpstreamId};
@@ -13,7 +16,7 @@ use crate::routing::{Unrouted, UpstreamId};
 const OBSERVE: &str = "observe";
 
 fn observing() -> Harness {
-    Harness::knowing(json!({"enabled": OBSERVE}), &state())
+    Harness::knowing(json!({"enabled": OBSERVE}), &zoned_state())
 }
 
 /// Returns the counters of real or of observed requests, by the names that they have in common.
@@ -128,7 +131,7 @@ fn a_batch_is_in_flight_until_its_requests_are_answered() {
 
 #[test]
 fn only_requests_for_some_indices_are_observed() {
-    let mut state = state();
+    let mut state = zoned_state();
     add_index(&mut state, "j");
     let other = add_index(&mut state, "k");
     other["mappings"] = json!({"_doc": {"_meta": {"bulk_reshuffle": {"enabled": OBSERVE}}}});
@@ -170,4 +173,116 @@ fn what_would_be_held_is_bounded() {
     }
     let upstream = harness.upstream("es-0");
     assert!(harness.counts[&Counter::ObservedBatchRequests(upstream)] >= 10_000);
+}
+
+/// Returns a cluster whose nodes publish addresses, and are in two zones.
+fn zoned_state() -> Value {
+    let mut state = state();
+    state["http"] = json!({});
+    for (node, zone) in ["a", "a", "b"].into_iter().enumerate() {
+        state["nodes"][format!("n{node}")]["attributes"] = json!({"zone": zone, "rack": zone.repeat(node + 1)});
+        state["http"][format!("n{node}")] = json!({"http": {"publish_address": format!("10.0.0.{node}:9200")}});
+    }
+    state
+}
+
+/// Returns the bytes of an observed request with this body, which the host with this address answers: located,
+/// unlocated, between nodes, between zones, and to other zones with the filter.
+fn bytes_answered_by(harness: &mut Harness, address: &str, body: &str) -> [u64; 5] {
+    harness.counts.clear();
+    let id = harness.request("/_bulk", body);
+    assert!(harness.engine.wants_host(RequestId(id)));
+    harness.stream(Input::AnsweredBy { request: RequestId(id), address: address.to_owned() });
+    assert!(!harness.engine.wants_host(RequestId(id)), "a request is answered once");
+    harness.stream(Input::AnsweredBy { request: RequestId(id), address: address.to_owned() });
+    harness.gone(id);
+    harness.woken();
+    let bytes = [
+        Counter::ObservedLocatedBytes,
+        Counter::ObservedUnlocatedBytes,
+        Counter::ObservedBytesBetweenNodes,
+        Counter::ObservedBytesBetweenZones,
+        Counter::ObservedBytesToOtherZones,
+    ];
+    bytes.map(|counter| harness.counts.get(&counter).copied().unwrap_or_default())
+}
+
+/// Returns a harness that observes and knows the addresses.
+fn observing_zones(nodes: &Value) -> Harness {
+    Harness::knowing(json!({"enabled": OBSERVE, "nodes": nodes, "missing_id": "pass"}), &zoned_state())
+}
+
+#[test]
+fn the_addresses_of_the_nodes_are_queried_when_a_request_is_observed() {
+    let mut state = zoned_state();
+    set_releases(&mut state, ["8.19.2"; 3]);
+    for node in ["n0", "n1", "n2"] {
+        state["nodes"][node]["roles"] = json!(["data", "ingest"]);
+    }
+    let mut harness = Harness::knowing(json!({"enabled": OBSERVE}), &state);
+    let body = index(&[id_on(0, 0)]);
+    let all = body.len() as u64;
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [0, all, 0, 0, 0]);
+    harness.tick_after(Duration::from_secs(1));
+    harness.load(&state);
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [all, 0, 0, 0, 0]);
+    harness.assert_idle();
+}
+
+#[test]
+fn the_bytes_that_go_on_to_another_node_or_zone_are_counted() {
+    let mut harness = observing_zones(&json!({}));
+    let [one, two, three] = [0, 1, 2].map(|node| index(&[id_on(node, 0)]));
+    let [a, b, c] = [&one, &two, &three].map(|lines| lines.len() as u64);
+    let without_id = "{\"index\":{\"_index\":\"i\"}}\n{}\n";
+    let body = format!("{one}{two}{three}{without_id}");
+    let rest = without_id.len() as u64;
+    // The node in the other zone answers, and sends two operations back to the first zone.
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.2:9200", &body), [a + b + c, rest, a + b, a + b, 0]);
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [a + b + c, rest, b + c, c, 0]);
+    // From an Envoy with a zone, the way to the first node counts too.
+    harness.engine.set_zone("a".to_owned());
+    let all = a + b + c;
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.2:9200", &body), [all, rest, a + b, all + a + b, c]);
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [all, rest, b + c, c, c]);
+    // Nobody knows how far the operations go if no node has the address.
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.9:9200", &body), [0, all + rest, 0, 0, 0]);
+    harness.assert_idle();
+}
+
+#[test]
+fn the_attribute_with_the_zone_can_be_chosen() {
+    let mut harness = observing_zones(&json!({"zone": "rack"}));
+    let body = index(&[id_on(1, 0)]);
+    let all = body.len() as u64;
+    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [all, 0, all, all, 0]);
+}
+
+#[test]
+fn bytes_for_a_node_without_an_upstream_are_unlocated() {
+    let mut harness = observing_zones(&json!({"only": ["es-1", "es-2"]}));
+    let (first, second) = (index(&[id_on(0, 0)]), index(&[id_on(1, 0)]));
+    let [a, b] = [&first, &second].map(|lines| lines.len() as u64);
+    let found = bytes_answered_by(&mut harness, "10.0.0.0:9200", &format!("{first}{second}"));
+    assert_eq!(found, [b, a, b, 0, 0]);
+}
+
+#[test]
+fn the_status_reports_what_the_filter_would_have_done() {
+    let config = json!({"enabled": OBSERVE, "admin_path": "/_bulk_reshuffle"});
+    let mut harness = Harness::knowing(config, &zoned_state());
+    harness.engine.set_zone("a".to_owned());
+    let body = index(&[id_on(0, 0), id_on(1, 0)]);
+    let id = harness.request("/_bulk", &body);
+    harness.request("/_bulk?odd=1", &body);
+    harness.gone(id);
+    harness.tick_after(Duration::from_secs(1));
+    let status = status(&mut harness);
+    let observed = &status["totals"]["observed"];
+    assert_eq!((&observed["requests_merged"], &observed["requests_passed_through"]), (&json!(1), &json!(1)));
+    assert_eq!(observed["passed_through_by_reason"], json!({"parameter": 1}));
+    assert!(status["totals"]["reasons"]["parameter"].is_string());
+    assert_eq!(observed["zone"], "a");
+    assert_eq!(status["nodes"][1]["observed_batch_operations"], 1);
+    assert_eq!(status["nodes"][1]["batch_operations"], 0);
 }

@@ -149,6 +149,14 @@ impl StateCache {
         }
     }
 
+    /// Records that a request is observed. From the next cycle on, the cache also queries the addresses of the nodes.
+    pub fn want_addresses(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.wanted.addresses, true) && self.content.cluster.nodes.lack_addresses() {
+            self.wanted.are_addresses_new = true;
+            self.poll_soon(now);
+        }
+    }
+
     /// Records that Envoy does not have this upstream. It is tried again after the next cycle.
     pub fn miss(&mut self, upstream: UpstreamId) {
         self.tables.miss(upstream);
@@ -388,8 +396,10 @@ impl StateCache {
         let cycle = Cycle::new(Plan {
             number: self.cycles,
             numbering: self.store.tag(),
-            known: self.latest.known.clone(),
+            // Otherwise a cycle ends at once if the state has not changed.
+            known: self.latest.known.clone().filter(|_| !std::mem::take(&mut self.wanted.are_addresses_new)),
             needs_http: self.tables.need_http(),
+            wants_http: self.wanted.addresses,
             needs_pipelines: self.wanted.pipelines,
             wanted,
             looks_for_wanted: self.schedule.is_search_due(now),

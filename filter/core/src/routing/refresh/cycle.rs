@@ -51,6 +51,8 @@ pub(crate) struct Plan {
     pub known: Option<Version>,
     /// Whether the nodes' HTTP addresses are needed.
     pub needs_http: bool,
+    /// Whether the addresses of the nodes would help.
+    pub wants_http: bool,
     /// Whether a request has named a pipeline.
     pub needs_pipelines: bool,
     /// The names that operations used and the table does not know. With very many indices only these are loaded.
@@ -246,7 +248,7 @@ impl Cycle {
                 (self.read_overview(cursor, content).map_err(form(&StateQuery::Overview))?, pause)
             }
             Stage::Settings => (Stage::Ask(StateQuery::Settings), None),
-            Stage::Nodes => match content.cluster.nodes.lack_info(self.plan.needs_http) {
+            Stage::Nodes => match content.cluster.nodes.lack_info(self.plan.needs_http || self.plan.wants_http) {
                 true => (Stage::Ask(StateQuery::Nodes), None),
                 false => (Stage::Aliases, None),
             },

@@ -13,6 +13,10 @@ pub(crate) struct Wanted {
     next: u64,
     /// Whether a request has named a pipeline.
     pub pipelines: bool,
+    /// Whether the addresses of the nodes would help, to tell which node has answered a request.
+    pub addresses: bool,
+    /// Whether no cycle has looked for them since.
+    pub are_addresses_new: bool,
 }
 
 /// The maximum number of names.

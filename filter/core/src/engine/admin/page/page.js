@@ -189,6 +189,63 @@ function showReasons(id, reasons, total, texts) {
   }));
 }
 
+// Returns the rows about observed requests: the figure, today, and with the filter.
+function comparison({ last, rate, mean }) {
+  const { observed } = last.totals;
+  const of = (key) => (status) => status.totals.observed[key];
+  const batches = (key) => (status) => sum(status, key);
+  const [merged, passed] = [rate(of('requests_merged')), rate(of('requests_passed_through'))];
+  const sent = rate(batches('observed_batches'));
+  const between = (key) => mean(of(key), of('bytes_located'));
+  const percent = (share) => (share === null ? '–' : `${show(100 * share)} %`);
+  const perSecond = (value) => (value === null ? '–' : bytes(value));
+  const [located, astray] = [rate(of('bytes_located')), between('bytes_between_nodes')];
+  const rows = [
+    ['Requests to nodes, per second', show(sent === null ? null : merged + passed), show(sent === null ? null : sent + passed)],
+    ['Requests of clients in each', '1', show(mean(batches('observed_batch_requests'), batches('observed_batches')))],
+    ['Bytes that arrive at their node', percent(astray === null ? null : 1 - astray), located ? '100 %' : '–'],
+    ['Bytes between nodes, per second', perSecond(rate(of('bytes_between_nodes'))), located === null ? '–' : bytes(0)],
+  ];
+  if (observed.bytes_between_zones === 0 && observed.bytes_to_other_zones === 0) return rows;
+  const zones = ['bytes_between_zones', 'bytes_to_other_zones'].map((key) => rate(of(key)));
+  rows.push(['Bytes between zones, per second', ...zones.map(perSecond)]);
+  rows.push(['Cost between zones, in 30 days', ...zones.map(cost)]);
+  return rows;
+}
+
+// Returns the cost of so many bytes per second, at the price that the operator has typed in.
+function cost(rate) {
+  const price = Number(byId('price').value);
+  return rate === null ? '–' : show((rate * 30 * 24 * 3600 * price) / 1e9);
+}
+
+function showObserved(now) {
+  const { last } = now;
+  const { observed, reasons } = last.totals;
+  const requests = observed.requests_merged + observed.requests_passed_through;
+  byId('observed-section').hidden = requests === 0;
+  if (requests === 0) return;
+  document.querySelector('#observed tbody').replaceChildren(...comparison(now).map(([name, today, then]) => element(
+    'tr', {}, element('th', { scope: 'row' }, name),
+    element('td', { 'data-title': 'Today' }, today), element('td', { 'data-title': 'With the filter' }, then),
+  )));
+  const hints = ['Copies of documents on replicas are not included.'];
+  if (observed.bytes_unlocated > 0) {
+    const share = observed.bytes_unlocated / (observed.bytes_located + observed.bytes_unlocated);
+    hints.push(`Of ${show(100 * share)} % of the bytes, the node of the primary or the node that answered is not known. They are not included either.`);
+  }
+  const hasZones = observed.bytes_between_zones > 0 || observed.bytes_to_other_zones > 0;
+  byId('price-line').hidden = !hasZones;
+  if (hasZones && observed.zone === null) hints.push('The zone of this Envoy is not known, so its way to the first node is not included. Set node.locality.zone.');
+  byId('observed-hint').textContent = hints.join(' ');
+  showReasons('observed-passed', observed.passed_through_by_reason, requests, reasons);
+  const operations = Object.fromEntries(upstreams(last).filter((one) => one.observed_batch_operations > 0)
+    .map((one) => [one === last.coordinator ? `${one.upstream} (coordinator)` : one.upstream, one.observed_batch_operations]));
+  const all = Object.values(operations).reduce((total, one) => total + one, 0);
+  showReasons('observed-unrouted', observed.unrouted_by_reason, all, reasons);
+  showReasons('observed-nodes', operations, all, {});
+}
+
 function showPipelines({ last }) {
   const { pipelines, pipelines_left_out: leftOut } = last;
   byId('pipelines-section').hidden = pipelines.length === 0;
@@ -224,6 +281,7 @@ function showNotices({ last }) {
   const notices = last.ignored_switches.slice();
   if (last.ignored_switches_left_out > 0) notices.push(`${last.ignored_switches_left_out} more settings are ignored.`);
   if (!configuration.enabled) notices.push('The filter is switched off: all requests pass through.');
+  if (configuration.enabled === 'observe') notices.push('The filter only observes: all requests pass through.');
   if (!state) notices.push(`The cluster state is not known yet, so all requests pass through.${problem ? '' : ' The filter is asking for it.'}`);
   if (problem) notices.push(`The last poll of the cluster state at ${last.coordinator.upstream} failed: ${problem}.`);
   for (const one of upstreams(last).filter((one) => one !== last.coordinator && fault(one))) {
@@ -266,6 +324,7 @@ async function refresh() {
   showNodes(now);
   showReasons('passed', now.last.totals.passed_through_by_reason, now.last.totals.requests_passed_through, now.last.totals.reasons);
   showReasons('unrouted', now.last.totals.unrouted_by_reason, now.last.totals.operations_unrouted, now.last.totals.reasons);
+  showObserved(now);
   showPipelines(now);
   showFacts(now);
   showNotices(now);
