@@ -46,7 +46,7 @@ impl Shell {
     pub fn new(root: u32, config: Config, build: Build, wake_up: WakeUp) -> Self {
         let mut engine = Engine::new(config, origin(), Box::new(EnvoysSharedData));
         engine.set_build(build);
-        if let Some(zone) = text_property(&["node", "locality", "zone"]) {
+        if let Some(zone) = text_property(&["xds", "node", "locality", "zone"]) {
             engine.set_zone(zone);
         }
         Self {
@@ -92,12 +92,12 @@ impl Shell {
         }
     }
 
-    /// Reports which upstream host answers the current stream's request, if the engine counts that.
-    pub fn answered(&self, request: RequestId) {
+    /// Reports which upstream host got the current stream's request, if the engine counts that.
+    pub fn report_host(&self, request: RequestId) {
         if self.engine.borrow().wants_host(request)
             && let Some(address) = text_property(&["upstream", "address"])
         {
-            self.handle_in_stream_at(self.last_now.get(), Input::AnsweredBy { request, address });
+            self.handle_in_stream_at(self.last_now.get(), Input::PassedTo { request, address });
         }
     }
 

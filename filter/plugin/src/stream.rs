@@ -87,6 +87,7 @@ impl Context for Stream {
     fn on_done(&mut self) -> bool {
         self.taken = false;
         if std::mem::take(&mut self.known) {
+            self.shell.report_host(self.request);
             self.shell.request_gone(self.request);
         }
         true
@@ -122,13 +123,6 @@ impl HttpContext for Stream {
             Some(chunk) => self.handle(Input::RequestData { request: self.request, chunk, end }),
             None => self.fail(),
         }
-    }
-
-    fn on_http_response_headers(&mut self, _count: usize, _end: bool) -> Action {
-        if self.known {
-            self.shell.answered(self.request);
-        }
-        Action::Continue
     }
 
     /// Ends the request: with trailers, the body's last chunk is not marked as the last.

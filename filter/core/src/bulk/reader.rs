@@ -280,7 +280,9 @@ mod tests {
     fn read_lengths(bytes: &[u8]) -> Vec<u32> {
         let (mut body, mut operations) = (Body::default(), Vec::new());
         body.push(bytes.to_vec());
-        let place = |_: &ActionLine<'_>, _| Ok::<_, ()>(Placement { id_hash: None, share: 0, under_pipeline: false, is_located: false });
+        let place = |_: &ActionLine<'_>, _| {
+            Ok::<_, ()>(Placement { id_hash: None, share: 0, under_pipeline: false, is_located: false })
+        };
         Reader::default().read(&body, &mut operations, place).unwrap();
         operations.iter().map(|operation| operation.len).collect()
     }

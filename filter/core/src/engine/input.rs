@@ -30,8 +30,8 @@ pub enum Input {
         /// The request.
         request: RequestId,
     },
-    /// The upstream host with this address answers a request that was passed through.
-    AnsweredBy {
+    /// A request that passed through has gone to the upstream host with this address, and is about to be over.
+    PassedTo {
         /// The request.
         request: RequestId,
         /// The address, such as `10.0.0.7:9200`.

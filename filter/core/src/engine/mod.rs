@@ -158,7 +158,7 @@ impl Engine {
         self.intake.observations.zone = Some(zone);
     }
 
-    /// Returns whether the engine counts which upstream host answers a request.
+    /// Returns whether the engine counts which upstream host gets a request.
     pub fn wants_host(&self, request: RequestId) -> bool {
         self.intake.observations.wants_host(request)
     }
@@ -182,9 +182,9 @@ impl Engine {
             }
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
             Input::RequestEnd { request } => self.request_data(request, Vec::new(), true),
-            Input::AnsweredBy { request, address } => {
+            Input::PassedTo { request, address } => {
                 let (intake, _, mut settlement) = self.parts();
-                intake.observations.answered_by(&mut settlement, request, &address);
+                intake.observations.passed_to(&mut settlement, request, &address);
             }
             Input::RequestGone { request } => self.request_gone(request),
             Input::CallAnswered { call, response } => self.call_answered(call, response),

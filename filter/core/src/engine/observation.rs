@@ -185,19 +185,20 @@ impl Observations {
         self.hold(request, id, metrics, now);
     }
 
-    /// Returns whether the upstream host that answers a request matters.
+    /// Returns whether the upstream host that gets a request matters.
     pub fn wants_host(&self, id: RequestId) -> bool {
         !self.open.is_empty() && self.open.get(&id).is_some_and(|observed| !observed.bytes.is_empty())
     }
 
-    /// Counts how far the operations of a request went, which the upstream host with this address answers.
-    pub fn answered_by(&mut self, settlement: &mut Settlement<'_>, id: RequestId, address: &str) {
+    /// Counts how far the operations of a request went, which has gone to the upstream host with this address.
+    pub fn passed_to(&mut self, settlement: &mut Settlement<'_>, id: RequestId, address: &str) {
         let Some(observed) = self.open.get_mut(&id) else { return };
         let bytes = observed.set_bytes(Bytes::default());
         let (config, zone) = (Rc::clone(settlement.config), self.zone.as_deref());
-        let crossings = settlement.cluster.table().and_then(|table| {
-            Crossings::of(&bytes, table.nodes(), |node| config.nodes.zone(node), (address, zone))
-        });
+        let crossings = settlement
+            .cluster
+            .table()
+            .and_then(|table| Crossings::of(&bytes, table.nodes(), |node| config.nodes.zone(node), (address, zone)));
         let all = bytes.located.values().fold(bytes.unlocated, |sum, bytes| sum.saturating_add(*bytes));
         let found = crossings.unwrap_or_default();
         let mut count = |counter, bytes| {

@@ -49,7 +49,12 @@ impl Routine for Reading {
 
 /// Returns a fixed placement, because this routine measures only reading.
 fn place(line: &ActionLine<'_>, _: u32) -> Result<Placement, ()> {
-    Ok(Placement { id_hash: line.id.as_ref().map(|id| id.len() as u32), share: 0, under_pipeline: false, is_located: false })
+    Ok(Placement {
+        id_hash: line.id.as_ref().map(|id| id.len() as u32),
+        share: 0,
+        under_pipeline: false,
+        is_located: false,
+    })
 }
 
 /// Inflating bodies that arrive compressed, in chunks.

@@ -186,15 +186,15 @@ fn zoned_state() -> Value {
     state
 }
 
-/// Returns the bytes of an observed request with this body, which the host with this address answers: located,
+/// Returns the bytes of an observed request with this body, which goes to the host with this address: located,
 /// unlocated, between nodes, between zones, and to other zones with the filter.
-fn bytes_answered_by(harness: &mut Harness, address: &str, body: &str) -> [u64; 5] {
+fn bytes_passed_to(harness: &mut Harness, address: &str, body: &str) -> [u64; 5] {
     harness.counts.clear();
     let id = harness.request("/_bulk", body);
     assert!(harness.engine.wants_host(RequestId(id)));
-    harness.stream(Input::AnsweredBy { request: RequestId(id), address: address.to_owned() });
-    assert!(!harness.engine.wants_host(RequestId(id)), "a request is answered once");
-    harness.stream(Input::AnsweredBy { request: RequestId(id), address: address.to_owned() });
+    harness.stream(Input::PassedTo { request: RequestId(id), address: address.to_owned() });
+    assert!(!harness.engine.wants_host(RequestId(id)), "a request goes to one host");
+    harness.stream(Input::PassedTo { request: RequestId(id), address: address.to_owned() });
     harness.gone(id);
     harness.woken();
     let bytes = [
@@ -222,10 +222,10 @@ fn the_addresses_of_the_nodes_are_queried_when_a_request_is_observed() {
     let mut harness = Harness::knowing(json!({"enabled": OBSERVE}), &state);
     let body = index(&[id_on(0, 0)]);
     let all = body.len() as u64;
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [0, all, 0, 0, 0]);
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.0:9200", &body), [0, all, 0, 0, 0]);
     harness.tick_after(Duration::from_secs(1));
     harness.load(&state);
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [all, 0, 0, 0, 0]);
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.0:9200", &body), [all, 0, 0, 0, 0]);
     harness.assert_idle();
 }
 
@@ -237,16 +237,16 @@ fn the_bytes_that_go_on_to_another_node_or_zone_are_counted() {
     let without_id = "{\"index\":{\"_index\":\"i\"}}\n{}\n";
     let body = format!("{one}{two}{three}{without_id}");
     let rest = without_id.len() as u64;
-    // The node in the other zone answers, and sends two operations back to the first zone.
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.2:9200", &body), [a + b + c, rest, a + b, a + b, 0]);
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [a + b + c, rest, b + c, c, 0]);
+    // The node in the other zone gets the request, and sends two operations back to the first zone.
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.2:9200", &body), [a + b + c, rest, a + b, a + b, 0]);
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.0:9200", &body), [a + b + c, rest, b + c, c, 0]);
     // From an Envoy with a zone, the way to the first node counts too.
     harness.engine.set_zone("a".to_owned());
     let all = a + b + c;
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.2:9200", &body), [all, rest, a + b, all + a + b, c]);
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [all, rest, b + c, c, c]);
-    // Nobody knows how far the operations go if no node has the address.
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.9:9200", &body), [0, all + rest, 0, 0, 0]);
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.2:9200", &body), [all, rest, a + b, all + a + b, c]);
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.0:9200", &body), [all, rest, b + c, c, c]);
+    // If no node has the address, how far the operations go is not known.
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.9:9200", &body), [0, all + rest, 0, 0, 0]);
     harness.assert_idle();
 }
 
@@ -255,7 +255,7 @@ fn the_attribute_with_the_zone_can_be_chosen() {
     let mut harness = observing_zones(&json!({"zone": "rack"}));
     let body = index(&[id_on(1, 0)]);
     let all = body.len() as u64;
-    assert_eq!(bytes_answered_by(&mut harness, "10.0.0.0:9200", &body), [all, 0, all, all, 0]);
+    assert_eq!(bytes_passed_to(&mut harness, "10.0.0.0:9200", &body), [all, 0, all, all, 0]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn bytes_for_a_node_without_an_upstream_are_unlocated() {
     let mut harness = observing_zones(&json!({"only": ["es-1", "es-2"]}));
     let (first, second) = (index(&[id_on(0, 0)]), index(&[id_on(1, 0)]));
     let [a, b] = [&first, &second].map(|lines| lines.len() as u64);
-    let found = bytes_answered_by(&mut harness, "10.0.0.0:9200", &format!("{first}{second}"));
+    let found = bytes_passed_to(&mut harness, "10.0.0.0:9200", &format!("{first}{second}"));
     assert_eq!(found, [b, a, b, 0, 0]);
 }
 
