@@ -92,12 +92,13 @@ impl Shell {
         }
     }
 
-    /// Reports which upstream host got the current stream's request, if the engine counts that.
-    pub fn report_host(&self, request: RequestId) {
-        if self.engine.borrow().wants_host(request)
-            && let Some(address) = text_property(&["upstream", "address"])
-        {
-            self.handle_in_stream_at(self.last_now.get(), Input::PassedTo { request, address });
+    /// Reports where the current stream's request has gone, and its answer's status, if the engine observes it.
+    pub fn report_passed(&self, request: RequestId) {
+        if self.engine.borrow().observes(request) {
+            let address = text_property(&["upstream", "address"]).unwrap_or_default();
+            let status = number_property(&["response", "code"]).and_then(|code| u16::try_from(code).ok());
+            let input = Input::Passed { request, address, status: status.unwrap_or_default() };
+            self.handle_in_stream_at(self.last_now.get(), input);
         }
     }
 
@@ -289,6 +290,12 @@ impl Drop for Shell {
 fn text_property(path: &[&str]) -> Option<String> {
     let value = hostcalls::get_property(path.to_vec()).ok()??;
     String::from_utf8(value).ok().filter(|text| !text.is_empty())
+}
+
+/// Returns a property that Envoy has, if it is a number.
+fn number_property(path: &[&str]) -> Option<i64> {
+    let value = hostcalls::get_property(path.to_vec()).ok()??;
+    Some(i64::from_le_bytes(value.try_into().ok()?))
 }
 
 /// Keeps a field for the access log: `%FILTER_STATE(wasm.bulk_reshuffle.FIELD:PLAIN)%`.

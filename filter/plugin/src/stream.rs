@@ -87,7 +87,7 @@ impl Context for Stream {
     fn on_done(&mut self) -> bool {
         self.taken = false;
         if std::mem::take(&mut self.known) {
-            self.shell.report_host(self.request);
+            self.shell.report_passed(self.request);
             self.shell.request_gone(self.request);
         }
         true

@@ -30,12 +30,14 @@ pub enum Input {
         /// The request.
         request: RequestId,
     },
-    /// A request that passed through has gone to the upstream host with this address, and is about to be over.
-    PassedTo {
+    /// A request that passed through is about to be over.
+    Passed {
         /// The request.
         request: RequestId,
-        /// The address, such as `10.0.0.7:9200`.
+        /// The address of the upstream host to which it has gone, such as `10.0.0.7:9200`; empty if to none.
         address: String,
+        /// The status of its answer; 0 if there was none.
+        status: u16,
     },
     /// A request is over: it was answered, it passed through, or its client disconnected.
     RequestGone {

@@ -8,7 +8,7 @@ use super::command::{Command, RequestId};
 use super::head::{Arrival, Head, HeadCache, HeaderPauses, Routes, content_length};
 use super::memory::Room;
 use super::metrics::Counter;
-use super::observation::{Observations, count_passed};
+use super::observation::{Observations, Writer};
 use super::observe;
 use super::pass_through::PassThrough;
 use super::requests::{Basis, IdGenerator, Origin, Request};
@@ -73,32 +73,33 @@ impl Intake {
             return self.pass_elsewhere(settlement, id, &headers, route);
         }
         let length = content_length(&headers);
+        let observed = (enabled == Enabled::Observe).then(|| written_by(&headers, settlement.config));
         let Some(head) = self.heads.read(headers, settlement.config) else {
             settlement.outbox.decide(Command::PassThrough { request: id, body: Vec::new() });
             return;
         };
         settlement.cluster.serve(settlement.now);
         let head = if enabled == Enabled::No { Err(PassThrough::Disabled) } else { head };
-        match head.and_then(|head| self.enter(settlement, head, length, end)) {
-            Ok(request) if enabled == Enabled::Observe => self.observe(settlement, id, request),
-            Err(why) if enabled == Enabled::Observe => {
-                count_passed(settlement.metrics, why);
-                self.pass(settlement, id, Vec::new(), PassThrough::Observed);
-            }
-            Ok(request) => {
+        match (head.and_then(|head| self.enter(settlement, head, length, end)), observed) {
+            (Ok(request), None) => {
                 settlement.requests.add(id, request);
                 self.hold_headers(settlement, id);
             }
-            Err(why) => self.pass(settlement, id, Vec::new(), why),
+            (Err(why), None) => self.pass(settlement, id, Vec::new(), why),
+            (Ok(request), Some((writer, _))) => self.observe(settlement, id, request, writer),
+            (Err(why), Some(observed)) => {
+                self.observations.begin_unread(settlement, id, observed, why);
+                self.pass(settlement, id, Vec::new(), PassThrough::Observed);
+            }
         }
     }
 
     /// Lets a request continue, and reads a copy of its body.
-    fn observe(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request) {
+    fn observe(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request, writer: Writer) {
         settlement.count(Counter::RequestsPassedThrough(PassThrough::Observed), 1);
         observe::log_passed_through(settlement.outbox, settlement.config, id, PassThrough::Observed);
         settlement.outbox.decide(Command::Observe { request: id });
-        self.observations.begin(settlement, id, request);
+        self.observations.begin(settlement, id, request, writer);
     }
 
     /// Holds the headers of a request back, if Envoy delivers a body without them.
@@ -262,6 +263,12 @@ impl Intake {
         settlement.outbox.hand_out(body.iter().map(|chunk| chunk.capacity() as u64 + PER_CHUNK).sum());
         settlement.outbox.decide(Command::PassThrough { request, body });
     }
+}
+
+/// Returns who sends a request with these headers, and the index in its path.
+fn written_by(headers: &[(String, Vec<u8>)], config: &Config) -> (Writer, Option<String>) {
+    let all = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
+    (Writer::of(all, &config.dispatch.identity), Head::index_in_path(headers))
 }
 
 /// Holds the shares of a request whose body has ended.

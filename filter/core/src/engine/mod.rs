@@ -158,9 +158,9 @@ impl Engine {
         self.intake.observations.zone = Some(zone);
     }
 
-    /// Returns whether the engine counts which upstream host gets a request.
-    pub fn wants_host(&self, request: RequestId) -> bool {
-        self.intake.observations.wants_host(request)
+    /// Returns whether a request passes through and is observed.
+    pub fn observes(&self, request: RequestId) -> bool {
+        self.intake.observations.contains(request)
     }
 
     /// Logs a warning, unless the same one was logged recently.
@@ -182,9 +182,9 @@ impl Engine {
             }
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
             Input::RequestEnd { request } => self.request_data(request, Vec::new(), true),
-            Input::PassedTo { request, address } => {
+            Input::Passed { request, address, status } => {
                 let (intake, _, mut settlement) = self.parts();
-                intake.observations.passed_to(&mut settlement, request, &address);
+                intake.observations.passed(&mut settlement, request, &address, status);
             }
             Input::RequestGone { request } => self.request_gone(request),
             Input::CallAnswered { call, response } => self.call_answered(call, response),
@@ -594,6 +594,7 @@ impl Engine {
             requests: self.requests.len(),
             vm_memory: self.vm_memory,
             zone: self.intake.observations.zone.as_deref(),
+            writers: &self.intake.observations.writers,
         };
         (&mut self.admin, &self.requests, view)
     }

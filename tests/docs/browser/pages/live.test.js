@@ -34,8 +34,8 @@ test('the page shows held requests, requests in flight and batch sizes for each 
   const words = await page.locator('#passed tbody th').allInnerTexts()
   assert.ok(words.some((words) => words.includes('pipeline') && words.includes('not all nodes return items in order')))
   const reasons = words.map((words) => words.split('\n')[0])
-  // Before the state was known, requests passed through for another reason.
-  assert.deepEqual(reasons.filter((reason) => reason !== 'no_state').sort(), ['observed', 'parameter', 'pipeline'])
+  // Before the state had the indices, requests passed through for other reasons.
+  assert.deepEqual(reasons.filter((reason) => !['no_state', 'unknown_index'].includes(reason)).sort(), ['observed', 'parameter', 'pipeline'])
   assert.equal(await page.locator('#pipelines tbody tr').innerText(), 'nothing\tstay as they are')
   assert.equal(await page.locator('#notices li').count(), 0)
   await checkAccessibility(page)
@@ -58,8 +58,24 @@ test('the page compares observed requests with what the filter would do', async 
   assert.equal(wouldBeBetween, '0 B')
   const nodes = await page.locator('#observed-nodes tbody th').allInnerTexts()
   assert.deepEqual(nodes.sort(), ['es-0', 'es-1', 'es-2'])
-  // The nodes of this cluster have no zones.
-  assert.ok(await page.locator('#price').isHidden())
+  // Each node has a zone of its own, and Envoy has none.
+  const [betweenZones, wouldBeBetweenZones] = await cells('Bytes between zones, per second')
+  assert.ok(parseFloat(betweenZones) > 0, betweenZones)
+  assert.equal(wouldBeBetweenZones, '0 B')
+})
+
+test('the page lists who writes how', async (t) => {
+  const page = await open(t, URL)
+  await settled(page)
+  const rows = page.locator('#writers tbody tr')
+  const texts = await rows.first().locator('td').allInnerTexts()
+  assert.equal(texts[0], 'watched')
+  const [requests, operations, mean] = texts.slice(1, 4).map((text) => parseFloat(text.replace(',', '')))
+  assert.ok(requests > 0 && operations > requests && mean > 1, texts.join(' '))
+  assert.deepEqual(texts.slice(5, 7).map(parseFloat), [0, 0])
+  await page.getByLabel('The ten with the').selectOption('most bytes per request')
+  await rows.first().waitFor()
+  await checkAccessibility(page)
 })
 
 test('the cost between zones follows the price', async (t) => {

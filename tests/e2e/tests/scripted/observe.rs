@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Scene, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Reaction, Scene, lines};
 use serde_json::{Value, json};
 
 /// The families that count real and observed requests.
@@ -107,6 +107,32 @@ async fn bytes_that_go_on_to_another_node_or_zone_are_counted() -> Result<()> {
         scene.wait_for_count(&name, count).await?;
         assert_eq!(scene.counted(&name).await?, count, "{name}");
     }
+    scene.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_lists_who_writes_how() -> Result<()> {
+    const ADMIN_PATH: &str = "/_bulk_reshuffle";
+    let config = json!({"enabled": "observe", "admin_path": ADMIN_PATH});
+    let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
+    let alice = [("user-agent", "bulk/1"), ("authorization", "Basic YWxpY2U6c2VjcmV0")];
+    let body = scene.cluster.write_books(0);
+    scene.bulk_with("/_bulk", &alice, body.clone()).await?.ok()?;
+    scene.cluster.react(|_| Reaction::refusal(429, "es_rejected_execution_exception", "full"));
+    for path in ["/_bulk", "/books/_bulk?unknown=1"] {
+        assert_eq!(scene.bulk_with(path, &alice, body.clone()).await?.status, 429);
+    }
+    let row = |status: &Value| {
+        let rows = status["writers"].as_array().into_iter().flatten();
+        let mut of_alice = rows.filter(|row| row["agent"] == "bulk/1" && row["user"] == "Basic alice");
+        of_alice.find(|row| row["requests"] == 3).cloned()
+    };
+    let row = scene.wait_for_status(ADMIN_PATH, row).await?;
+    assert_eq!(
+        (&row["index"], &row["operations"], &row["bytes"]),
+        (&json!("books"), &json!(6), &json!(2 * body.len()))
+    );
+    assert_eq!((&row["refused"], &row["passed_through_by_reason"]), (&json!(2), &json!({"parameter": 1})));
     scene.finish().await
 }
 

@@ -17,6 +17,7 @@ use crate::engine::command::{Command, RequestId, Response};
 use crate::engine::explain::{Explainer, LISTED, explained_path};
 use crate::engine::memory::{Charge, Memory};
 use crate::engine::metrics::{Counter, Gauge};
+use crate::engine::observation::Writers;
 use crate::engine::outbox::{Outbox, Reply};
 use crate::engine::requests::IdGenerator;
 use crate::engine::response::Failure;
@@ -233,6 +234,7 @@ pub(super) struct View<'a> {
     pub vm_memory: u64,
     /// The zone of this Envoy, if it has one.
     pub zone: Option<&'a str>,
+    pub writers: &'a Writers,
 }
 
 impl View<'_> {

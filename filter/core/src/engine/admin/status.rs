@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::engine::cluster_view::ClusterView;
 use crate::engine::explain::{PipelineVerdict, Why};
 use crate::engine::metrics::{Counter, Gauge};
+use crate::engine::observation::{Figures, Reported};
 use crate::engine::pass_through::PassThrough;
 use crate::routing::{Node, Pipelines, Unrouted, UpstreamCheck, UpstreamId, Version};
 
@@ -68,6 +69,10 @@ pub struct Status<'a> {
     totals: All,
     /// The worker that answers the status request.
     worker: Worker,
+    /// Who writes how, in requests that this worker has observed.
+    writers: Vec<Reported<'a>>,
+    /// The sum of further writers.
+    other_writers: &'a Figures,
     coordinator: Upstream<'a>,
     nodes: Vec<OneNode<'a>>,
     /// The number of further nodes.
@@ -212,7 +217,7 @@ impl ReportedHealth {
 impl<'a> Status<'a> {
     /// Returns the status.
     pub fn of(view: &'a View<'_>, totals: &Totals) -> Self {
-        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, zone, .. } = view;
+        let View { now, settings, cluster, ids, memory, build, healths, requests, vm_memory, zone, writers, .. } = view;
         let nodes = nodes_by_name(cluster);
         let pipelines = cluster.table().and_then(|table| table.pipelines());
         let upstream = |upstream: UpstreamId| Upstream {
@@ -248,6 +253,8 @@ impl<'a> Status<'a> {
                 memory_limit_bytes: limits.memory,
                 vm_memory_bytes: *vm_memory,
             },
+            writers: writers.list(),
+            other_writers: writers.others(),
             coordinator: upstream(UpstreamId::COORDINATOR),
             nodes_left_out: nodes.len().saturating_sub(MAX_NODES),
             nodes: nodes

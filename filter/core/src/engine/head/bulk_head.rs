@@ -55,6 +55,12 @@ impl Head {
         is_writing && value(headers, ":path").is_some_and(may_be_bulk)
     }
 
+    /// Returns the index in the path of a bulk request, if there is one.
+    pub fn index_in_path(headers: &[(String, Vec<u8>)]) -> Option<String> {
+        let path = std::str::from_utf8(value(headers, ":path")?).ok()?;
+        default_index(path.split('?').next()?).ok()?
+    }
+
     fn read_bulk(mut headers: Vec<(String, Vec<u8>)>, config: &Config) -> Result<Self, PassThrough> {
         let path = value(&headers, ":path").and_then(|path| std::str::from_utf8(path).ok()).ok_or(PassThrough::Path)?;
         let length = path.len() as u64;

@@ -235,7 +235,8 @@ impl Harness {
     /// Creates a harness that knows this state.
     pub fn knowing(config: Value, state: &Value) -> Self {
         let mut harness = Self::without_state(config);
-        harness.request("/_bulk", "");
+        let id = harness.request("/_bulk", "");
+        harness.gone(id);
         harness.load(state);
         harness.passed.clear();
         harness.counts.clear();

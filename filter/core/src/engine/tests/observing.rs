@@ -186,16 +186,26 @@ fn zoned_state() -> Value {
     state
 }
 
+fn passed(id: u32, address: &str, status: u16) -> Input {
+    Input::Passed { request: RequestId(id), address: address.to_owned(), status }
+}
+
+/// Lets an observed request end that has gone to the host with this address.
+fn pass(harness: &mut Harness, id: u32, address: &str, status: u16) {
+    assert!(harness.engine.observes(RequestId(id)));
+    harness.stream(passed(id, address, status));
+    harness.gone(id);
+    assert!(!harness.engine.observes(RequestId(id)));
+}
+
 /// Returns the bytes of an observed request with this body, which goes to the host with this address: located,
 /// unlocated, between nodes, between zones, and to other zones with the filter.
 fn bytes_passed_to(harness: &mut Harness, address: &str, body: &str) -> [u64; 5] {
     harness.counts.clear();
     let id = harness.request("/_bulk", body);
-    assert!(harness.engine.wants_host(RequestId(id)));
-    harness.stream(Input::PassedTo { request: RequestId(id), address: address.to_owned() });
-    assert!(!harness.engine.wants_host(RequestId(id)), "a request goes to one host");
-    harness.stream(Input::PassedTo { request: RequestId(id), address: address.to_owned() });
-    harness.gone(id);
+    pass(harness, id, address, 200);
+    // A request goes to one host.
+    harness.stream(passed(id, address, 200));
     harness.woken();
     let bytes = [
         Counter::ObservedLocatedBytes,
@@ -219,7 +229,8 @@ fn the_addresses_of_the_nodes_are_queried_when_a_request_is_observed() {
     for node in ["n0", "n1", "n2"] {
         state["nodes"][node]["roles"] = json!(["data", "ingest"]);
     }
-    let mut harness = Harness::knowing(json!({"enabled": OBSERVE}), &state);
+    let config = json!({"indices": [{"pattern": "i", "enabled": OBSERVE}]});
+    let mut harness = Harness::knowing(config, &state);
     let body = index(&[id_on(0, 0)]);
     let all = body.len() as u64;
     assert_eq!(bytes_passed_to(&mut harness, "10.0.0.0:9200", &body), [0, all, 0, 0, 0]);
@@ -285,4 +296,57 @@ fn the_status_reports_what_the_filter_would_have_done() {
     assert_eq!(observed["zone"], "a");
     assert_eq!(status["nodes"][1]["observed_batch_operations"], 1);
     assert_eq!(status["nodes"][1]["batch_operations"], 0);
+}
+
+#[test]
+fn the_status_lists_who_writes_how() {
+    let config = json!({"enabled": OBSERVE, "admin_path": "/_bulk_reshuffle"});
+    let mut harness = Harness::knowing(config, &zoned_state());
+    let alice = ("authorization", "Basic YWxpY2U6c2VjcmV0");
+    let body = index(&[id_on(0, 0), id_on(1, 0)]);
+    let to = |name: &str| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"1\"}}}}\n{{}}\n");
+    for status in [200, 429, 0] {
+        let id = harness.request_with("/_bulk", &[alice, ("user-agent", "bulk/1")], &format!("{body}{}", to("a")));
+        pass(&mut harness, id, "10.0.0.1:9200", status);
+    }
+    let id = harness.request_with("/_bulk", &[alice], &to("none"));
+    pass(&mut harness, id, "10.0.0.1:9200", 200);
+    let id = harness.request("/i/_bulk?odd=1", &body);
+    pass(&mut harness, id, "10.0.0.1:9200", 200);
+    let status = status(&mut harness);
+    let row = |[user, agent, index]: [Option<&str>; 3], figures: [u64; 4], reasons: Value| {
+        let [requests, operations, bytes, refused] = figures;
+        json!({
+            "user": user, "agent": agent, "index": index, "requests": requests, "operations": operations,
+            "bytes": bytes, "refused": refused, "passed_through_by_reason": reasons,
+        })
+    };
+    let (bytes, one) = (body.len() as u64, to("a").len() as u64);
+    let (user, agent) = (Some("Basic alice"), Some("bulk/1"));
+    let expected = [
+        // The first request, before the state was known.
+        row([None, None, None], [1, 0, 0, 1], json!({"no_state": 1})),
+        row([None, None, Some("i")], [1, 0, 0, 0], json!({"parameter": 1})),
+        row([user, None, Some("none")], [1, 0, 0, 0], json!({"unknown_index": 1})),
+        row([user, agent, Some("a")], [3, 3, 3 * one, 2], json!({})),
+        row([user, agent, Some("i")], [3, 6, 3 * bytes, 2], json!({})),
+    ];
+    assert_eq!(status["writers"], json!(expected));
+    assert_eq!(status["other_writers"]["requests"], 0);
+    assert!(!status.to_string().contains("secret") && !status.to_string().contains("YWxp"));
+}
+
+/// Without the headers of a request that is read because of its index, only its identity is known.
+#[test]
+fn requests_for_an_observed_index_have_a_writer_too() {
+    let mut state = zoned_state();
+    add_index(&mut state, "j");
+    let config = json!({"admin_path": "/_bulk_reshuffle", "indices": [{"pattern": "j", "enabled": OBSERVE}]});
+    let mut harness = Harness::knowing(config, &state);
+    let headers = [("x-forwarded-for", "::1"), ("user-agent", "bulk/1")];
+    let id = harness.request_with("/_bulk", &headers, "{\"index\":{\"_index\":\"j\",\"_id\":\"1\"}}\n{}\n");
+    pass(&mut harness, id, "10.0.0.1:9200", 200);
+    let status = status(&mut harness);
+    let writer = &status["writers"][0];
+    assert_eq!((&writer["user"], &writer["agent"], &writer["index"]), (&json!("::1"), &Value::Null, &json!("j")));
 }

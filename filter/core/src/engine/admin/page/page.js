@@ -246,6 +246,40 @@ function showObserved(now) {
   showReasons('observed-nodes', operations, all, {});
 }
 
+const passedThrough = (one) => Object.values(one.passed_through_by_reason).reduce((total, count) => total + count, 0);
+
+// The orders of the writers: the larger the value, the nearer to the top.
+const ORDERS = [
+  ['most requests', (one) => one.requests],
+  ['fewest operations per request', (one) => (one.operations > 0 ? -one.operations / one.requests : -Number.MAX_VALUE)],
+  ['most bytes', (one) => one.bytes],
+  ['most bytes per request', (one) => one.bytes / one.requests],
+  ['most refused requests', (one) => one.refused],
+  ['most requests that would pass through', passedThrough],
+];
+byId('writers-by').append(...ORDERS.map(([name], place) => element('option', { value: place }, name)));
+
+function showWriters({ last }) {
+  const { writers, other_writers: others, worker } = last;
+  byId('writers-section').hidden = writers.length === 0;
+  const value = ORDERS[Number(byId('writers-by').value)][1];
+  const sorted = writers.slice().sort((one, other) => value(other) - value(one)).slice(0, 10);
+  document.querySelector('#writers tbody').replaceChildren(...sorted.map((one) => {
+    const writer = element('th', { scope: 'row' }, one.user ?? 'without a user', element('small', {}, one.agent ?? ''));
+    const reasons = Object.entries(one.passed_through_by_reason).map(([reason, count]) => `${reason} ${show(count)}`).join(', ');
+    const cells = [
+      one.index ?? '–', show(one.requests), show(one.operations), show(one.operations / one.requests),
+      bytes(one.bytes / one.requests), show(one.refused), show(passedThrough(one)),
+    ];
+    const row = element('tr', {}, writer, ...cells.map((text) => element('td', {}, text)));
+    row.lastChild.append(element('small', {}, reasons));
+    return row;
+  }));
+  const hints = [`Observed requests of the worker that answers this page, in ${duration(worker.uptime_milliseconds)}.`];
+  if (others.requests > 0) hints.push(`Others sent ${show(others.requests)} requests with ${show(others.operations)} operations.`);
+  byId('writers-hint').textContent = hints.join(' ');
+}
+
 function showPipelines({ last }) {
   const { pipelines, pipelines_left_out: leftOut } = last;
   byId('pipelines-section').hidden = pipelines.length === 0;
@@ -325,6 +359,7 @@ async function refresh() {
   showReasons('passed', now.last.totals.passed_through_by_reason, now.last.totals.requests_passed_through, now.last.totals.reasons);
   showReasons('unrouted', now.last.totals.unrouted_by_reason, now.last.totals.operations_unrouted, now.last.totals.reasons);
   showObserved(now);
+  showWriters(now);
   showPipelines(now);
   showFacts(now);
   showNotices(now);

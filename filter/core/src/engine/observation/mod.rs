@@ -4,22 +4,28 @@
 //! leave them in batches. Only the calls are missing: a batch counts as answered when its requests are. If they were
 //! answered before it would have left, it counts as answered after as long as requests usually take.
 
+mod crossings;
+mod writers;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
 
-use super::batching::{Batch, HeldShare, Holds};
-use super::command::RequestId;
-use super::head::CallerId;
-use super::memory::Charge;
-use super::metrics::{Counter, Metrics};
-use super::pass_through::PassThrough;
-use super::requests::{IdGenerator, Request};
-use super::settlement::Settlement;
 use crate::Time;
 use crate::config::Config;
-use crate::routing::{Node, Unrouted, UpstreamId};
+use crate::engine::batching::{Batch, HeldShare, Holds};
+use crate::engine::command::RequestId;
+use crate::engine::head::CallerId;
+use crate::engine::memory::Charge;
+use crate::engine::metrics::{Counter, Metrics};
+use crate::engine::pass_through::PassThrough;
+use crate::engine::requests::{IdGenerator, Request};
+use crate::engine::settlement::Settlement;
+use crossings::{Bytes, Crossings};
+use writers::Written;
+
+pub use writers::{Figures, Reported, Writer, Writers};
 
 /// The requests that are observed, and the holds in which their shares would be.
 #[derive(Debug)]
@@ -35,6 +41,8 @@ pub struct Observations {
     latency: Time,
     /// The zone of this Envoy, if it has one.
     pub zone: Option<String>,
+    /// Who writes how.
+    pub writers: Writers,
 }
 
 /// A request that passes through.
@@ -46,23 +54,20 @@ struct Observed {
     caller: Option<CallerId>,
     /// The end of its body.
     end: Time,
-    /// The bytes of its operations, until it is answered.
+    /// The bytes of its operations, until it is known where they went.
     bytes: Bytes,
+    /// Who has sent it.
+    writer: Writer,
+    /// What it writes, once its body has ended.
+    written: Option<Written>,
+    /// The status of its answer; 0 as long as there is none.
+    status: u16,
     /// The bytes of the rest.
     charge: Charge,
 }
 
-/// The bytes of a request's operations.
-#[derive(Debug, Default)]
-struct Bytes {
-    /// Those whose primary's node is known, by its upstream.
-    located: BTreeMap<UpstreamId, u64>,
-    /// The others.
-    unlocated: u64,
-}
-
-/// The bytes of a request whose body has ended: its entry, and its shares on hold.
-const MEMORY: u64 = 512;
+/// The bytes of a request whose body has ended: its entry, its writer, and its shares on hold.
+const MEMORY: u64 = 1536;
 
 /// The bytes of an upstream in the list of a request's operations.
 const PER_UPSTREAM: u64 = 40;
@@ -90,6 +95,7 @@ impl Observations {
             shares: 0,
             latency: FIRST_LATENCY,
             zone: None,
+            writers: Writers::default(),
         }
     }
 
@@ -106,11 +112,24 @@ impl Observations {
     }
 
     /// Begins to observe a request, whose body follows.
-    pub fn begin(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request) {
-        let (caller, charge) = (Some(request.caller), settlement.memory.charge(MEMORY));
-        settlement.cluster.want_addresses(settlement.now);
-        let (request, bytes) = (Some(Box::new(request)), Bytes::default());
-        self.open.insert(id, Observed { request, caller, end: Time::ZERO, bytes, charge });
+    pub fn begin(&mut self, settlement: &mut Settlement<'_>, id: RequestId, request: Request, writer: Writer) {
+        let caller = Some(request.caller);
+        let observed = Observed { caller, request: Some(Box::new(request)), ..Observed::new(settlement, writer) };
+        self.open.insert(id, observed);
+    }
+
+    /// Begins to observe a request whose body is not read, because its headers are a reason to let it pass through.
+    pub fn begin_unread(
+        &mut self,
+        settlement: &mut Settlement<'_>,
+        id: RequestId,
+        (writer, index): (Writer, Option<String>),
+        why: PassThrough,
+    ) {
+        count_passed(settlement.metrics, why);
+        let mut observed = Observed::new(settlement, writer);
+        observed.write(Written::unread(index, why));
+        self.open.insert(id, observed);
     }
 
     /// Reads a copy of a chunk of a body, and counts what the filter would have done at the end.
@@ -133,12 +152,12 @@ impl Observations {
                 Ok(()) => {
                     settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
                     observed.caller = Some(request.caller);
-                    observed.set_bytes(Bytes::of(&request));
+                    observed.read(&request);
                     self.hold(&mut request, id, settlement.metrics, settlement.now);
                 }
-                Err(why) => count_passed(settlement.metrics, why),
+                Err(why) => observed.passed(&request, settlement.metrics, why),
             },
-            Err(why) => count_passed(settlement.metrics, why),
+            Err(why) => observed.passed(&request, settlement.metrics, why),
         }
     }
 
@@ -175,25 +194,31 @@ impl Observations {
     /// Counts a request that was read, and passes through because it writes to an index that is only observed. Its shares
     /// are held on their own from now on.
     pub fn count(&mut self, settlement: &mut Settlement<'_>, id: RequestId) {
+        let mut observed = Observed::new(settlement, Writer::default());
         let Some(request) = settlement.requests.get_mut(id) else { return };
-        let (metrics, now) = (&mut *settlement.metrics, settlement.now);
-        let charge = settlement.memory.charge(MEMORY);
-        settlement.cluster.want_addresses(now);
-        let mut observed = Observed { request: None, caller: None, end: now, bytes: Bytes::default(), charge };
-        observed.set_bytes(Bytes::of(request));
+        observed.writer = Writer::of(
+            request.head().caller.iter().map(|(name, value)| (name.as_str(), value.as_bytes())),
+            &settlement.config.dispatch.identity,
+        );
+        observed.read(request);
         self.open.insert(id, observed);
-        self.hold(request, id, metrics, now);
+        self.hold(request, id, settlement.metrics, settlement.now);
     }
 
-    /// Returns whether the upstream host that gets a request matters.
-    pub fn wants_host(&self, id: RequestId) -> bool {
-        !self.open.is_empty() && self.open.get(&id).is_some_and(|observed| !observed.bytes.is_empty())
+    /// Returns whether a request is observed.
+    pub fn contains(&self, id: RequestId) -> bool {
+        !self.open.is_empty() && self.open.contains_key(&id)
     }
 
-    /// Counts how far the operations of a request went, which has gone to the upstream host with this address.
-    pub fn passed_to(&mut self, settlement: &mut Settlement<'_>, id: RequestId, address: &str) {
+    /// Counts how far the operations of a request went, which has gone to the upstream host with this address, if to any,
+    /// and was answered with this status.
+    pub fn passed(&mut self, settlement: &mut Settlement<'_>, id: RequestId, address: &str, status: u16) {
         let Some(observed) = self.open.get_mut(&id) else { return };
-        let bytes = observed.set_bytes(Bytes::default());
+        observed.status = status;
+        let bytes = std::mem::take(&mut observed.bytes);
+        if bytes.is_empty() {
+            return;
+        }
         let (config, zone) = (Rc::clone(settlement.config), self.zone.as_deref());
         let crossings = settlement
             .cluster
@@ -219,9 +244,11 @@ impl Observations {
         if self.open.is_empty() {
             return;
         }
-        let Some(Observed { request, caller, end, .. }) = self.open.remove(&id) else { return };
+        let Some(Observed { caller, end, writer, written, status, .. }) = self.open.remove(&id) else { return };
         caller.into_iter().for_each(|caller| settlement.requests.leave(caller));
-        if request.is_none() {
+        let would_be_split = written.as_ref().is_some_and(Written::would_be_split);
+        written.into_iter().for_each(|written| self.writers.add(&writer, written, status));
+        if would_be_split {
             let latency = settlement.now.saturating_sub(end).min(LONGEST_LATENCY);
             let rest = self.latency.saturating_mul(MEAN_OF.saturating_sub(1));
             self.latency = rest.saturating_add(latency) / MEAN_OF;
@@ -312,72 +339,38 @@ impl Observations {
 }
 
 impl Observed {
-    /// Replaces the bytes of its operations, and returns the former ones.
-    fn set_bytes(&mut self, bytes: Bytes) -> Bytes {
-        self.charge.set(MEMORY.saturating_add(PER_UPSTREAM.saturating_mul(bytes.located.len() as u64)));
-        std::mem::replace(&mut self.bytes, bytes)
-    }
-}
-
-impl Bytes {
-    /// Returns the bytes of the operations of a request.
-    fn of(request: &Request) -> Self {
-        let mut bytes = Self::default();
-        for operation in &request.operations {
-            let share = request.shares.get(usize::from(operation.placement.share));
-            let sum = match share.filter(|_| operation.placement.is_located) {
-                Some(share) => bytes.located.entry(share.destination.upstream).or_default(),
-                None => &mut bytes.unlocated,
-            };
-            *sum = sum.saturating_add(u64::from(operation.len));
+    /// Begins to observe a request of which nothing was read.
+    fn new(settlement: &mut Settlement<'_>, writer: Writer) -> Self {
+        settlement.cluster.want_addresses(settlement.now);
+        Self {
+            request: None,
+            caller: None,
+            end: settlement.now,
+            bytes: Bytes::default(),
+            writer,
+            written: None,
+            status: 0,
+            charge: settlement.memory.charge(MEMORY),
         }
-        bytes
     }
 
-    fn is_empty(&self) -> bool {
-        self.located.is_empty() && self.unlocated == 0
+    /// Notes what a request writes that the filter would split.
+    fn read(&mut self, request: &Request) {
+        self.bytes = Bytes::of(request);
+        self.write(Written::read(request));
     }
-}
 
-/// How far the operations of a request went, in bytes.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Crossings {
-    /// Those whose primary's node is in the table.
-    located: u64,
-    /// Of these, those that went on to another node.
-    between_nodes: u64,
-    /// Of these, those that went to another zone: to that of the node which answered, or on to that of the primary.
-    between_zones: u64,
-    /// Of these, those that would have gone to another zone at once.
-    to_other_zones: u64,
-}
+    /// Counts a request that the filter would have let pass through.
+    fn passed(&mut self, request: &Request, metrics: &mut Metrics, why: PassThrough) {
+        count_passed(metrics, why);
+        let name = request.routed.unknown.as_ref().or(request.head().default_index.as_ref());
+        self.write(Written::unread(name.cloned(), why));
+    }
 
-impl Crossings {
-    /// Returns the crossings of a request that was answered at an address, and came from an Envoy in a zone. A zone that
-    /// is not known is not crossed. Returns `None` if no node has the address.
-    fn of<'a>(
-        bytes: &Bytes,
-        nodes: impl Iterator<Item = (&'a Node, Result<UpstreamId, Unrouted>)> + Clone,
-        zone_of: impl Fn(&'a Node) -> Option<&'a str>,
-        (address, zone): (&str, Option<&str>),
-    ) -> Option<Self> {
-        let is_there = |node: &Node| node.http.as_ref().is_some_and(|http| http.is(address));
-        let (receiver, _) = nodes.clone().find(|(node, _)| is_there(node))?;
-        let differ = |one: Option<&str>, other: Option<&str>| one.zip(other).is_some_and(|(one, other)| one != other);
-        let first = zone_of(receiver);
-        let (mut found, mut left) = (Self::default(), bytes.located.clone());
-        for (node, upstream) in nodes {
-            let Some(bytes) = upstream.ok().and_then(|upstream| left.remove(&upstream)) else { continue };
-            let add = |sum: &mut u64, is_crossed: bool| {
-                *sum = sum.saturating_add(if is_crossed { bytes } else { 0 });
-            };
-            add(&mut found.located, true);
-            add(&mut found.between_nodes, node.id != receiver.id);
-            add(&mut found.between_zones, differ(zone, first));
-            add(&mut found.between_zones, differ(first, zone_of(node)));
-            add(&mut found.to_other_zones, differ(zone, zone_of(node)));
-        }
-        Some(found)
+    fn write(&mut self, written: Written) {
+        let upstreams = PER_UPSTREAM.saturating_mul(self.bytes.located.len() as u64);
+        self.charge.set(MEMORY.saturating_add(upstreams).saturating_add(written.memory()));
+        self.written = Some(written);
     }
 }
 
