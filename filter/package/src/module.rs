@@ -39,7 +39,8 @@ fn main() -> Result<()> {
     if fs::read(shipped).is_ok_and(|found| found == module) {
         return Ok(());
     }
-    let new = shipped.with_extension("new");
+    // Two builds may write at once.
+    let new = shipped.with_extension(format!("{}.new", std::process::id()));
     fs::write(&new, module).with_context(|| format!("cannot write {}", new.display()))?;
     fs::rename(&new, shipped).with_context(|| format!("cannot write {}", shipped.display()))
 }
