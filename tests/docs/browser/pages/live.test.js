@@ -39,7 +39,7 @@ test('the page shows held requests, requests in flight and batch sizes for each 
   assert.equal(await page.locator('#pipelines tbody tr').innerText(), 'nothing\tstay as they are')
   assert.equal(await page.locator('#notices li').count(), 0)
   await checkAccessibility(page)
-  await picture(page, 'live', { fullPage: true })
+  await picture(page, 'live')
 })
 
 test('the page compares observed requests with what the filter would do', async (t) => {
@@ -119,7 +119,7 @@ test('the page fits on a phone, in dark mode', async (t) => {
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
   assert.ok(overflow <= 0, `${overflow} pixels too wide`)
   await checkAccessibility(page)
-  await picture(page, 'live-phone', { fullPage: true })
+  await picture(page, 'live-phone')
 })
 
 test('the page shows the configuration without secrets', async (t) => {
