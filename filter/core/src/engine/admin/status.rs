@@ -115,8 +115,8 @@ struct All {
 
 #[derive(Debug, Serialize)]
 struct Observed {
-    requests_merged: u64,
-    requests_passed_through: u64,
+    merged: u64,
+    passed_through: u64,
     passed_through_by_reason: BTreeMap<&'static str, u64>,
     operations_unrouted: u64,
     unrouted_by_reason: BTreeMap<&'static str, u64>,
@@ -365,8 +365,8 @@ fn observed(totals: &Totals, zone: Option<&str>) -> Observed {
     let passed = totals.by_word(PassThrough::all(), Counter::ObservedPassedThrough, PassThrough::name);
     let unrouted = totals.by_word(Unrouted::all(), Counter::ObservedUnrouted, Unrouted::name);
     Observed {
-        requests_merged: totals.counter(Counter::ObservedMerged),
-        requests_passed_through: passed.values().sum(),
+        merged: totals.counter(Counter::ObservedMerged),
+        passed_through: passed.values().sum(),
         passed_through_by_reason: passed,
         operations_unrouted: unrouted.values().sum(),
         unrouted_by_reason: unrouted,

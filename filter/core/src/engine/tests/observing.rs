@@ -290,7 +290,7 @@ fn the_status_reports_what_the_filter_would_have_done() {
     harness.tick_after(Duration::from_secs(1));
     let status = status(&mut harness);
     let observed = &status["totals"]["observed"];
-    assert_eq!((&observed["requests_merged"], &observed["requests_passed_through"]), (&json!(1), &json!(1)));
+    assert_eq!((&observed["merged"], &observed["passed_through"]), (&json!(1), &json!(1)));
     assert_eq!(observed["passed_through_by_reason"], json!({"parameter": 1}));
     assert!(status["totals"]["reasons"]["parameter"].is_string());
     assert_eq!(observed["zone"], "a");

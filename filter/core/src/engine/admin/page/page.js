@@ -194,7 +194,7 @@ function comparison({ last, rate, mean }) {
   const { observed } = last.totals;
   const of = (key) => (status) => status.totals.observed[key];
   const batches = (key) => (status) => sum(status, key);
-  const [merged, passed] = [rate(of('requests_merged')), rate(of('requests_passed_through'))];
+  const [merged, passed] = [rate(of('merged')), rate(of('passed_through'))];
   const sent = rate(batches('observed_batches'));
   const between = (key) => mean(of(key), of('bytes_located'));
   const percent = (share) => (share === null ? '–' : `${show(100 * share)} %`);
@@ -222,7 +222,7 @@ function cost(rate) {
 function showObserved(now) {
   const { last } = now;
   const { observed, reasons } = last.totals;
-  const requests = observed.requests_merged + observed.requests_passed_through;
+  const requests = observed.merged + observed.passed_through;
   byId('observed-section').hidden = requests === 0;
   if (requests === 0) return;
   document.querySelector('#observed tbody').replaceChildren(...comparison(now).map(([name, today, then]) => element(
