@@ -1,10 +1,11 @@
 //! Ports on loopback.
 
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Result, anyhow, bail};
+use tokio::net::TcpSocket;
 
 /// The first port of a range below Linux's ephemeral ports (32768 and up by default). An outgoing connection could take
 /// an ephemeral port before a server binds it; the ports of this range stay free.
@@ -24,7 +25,7 @@ pub fn free() -> Result<u16> {
     for _ in 0..COUNT {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = FIRST + u16::try_from(offset.wrapping_add(step) % u32::from(COUNT))?;
-        if TcpListener::bind(loopback(port)).is_ok() {
+        if bind(loopback(port)).is_ok() {
             return Ok(port);
         }
     }
@@ -46,11 +47,37 @@ pub fn ensure_free(port: u16) -> Result<()> {
 /// Returns an error that names the port if it is in use at an address of the machine.
 pub fn ensure_free_at(address: SocketAddr) -> Result<()> {
     let (host, port) = (address.ip(), address.port());
-    match TcpListener::bind(address) {
+    match bind(address) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             Err(anyhow!("port {port} on {host} is in use by another process"))
         }
         Err(error) => Err(anyhow!("port {port} on {host} cannot be used: {error}")),
+    }
+}
+
+/// Binds an address without listening.
+///
+/// A process that is started meanwhile has a copy of the socket until it runs its own program. Such a copy would keep
+/// the port in use if it listened; as it does not, others with `SO_REUSEADDR` can bind, as all servers here do.
+fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_port_with_a_listener_is_in_use() -> Result<()> {
+        let address = loopback(free()?);
+        let copy_in_a_new_process = bind(address)?;
+        ensure_free_at(address)?;
+        let _listener = copy_in_a_new_process.listen(1)?;
+        assert!(ensure_free_at(address).unwrap_err().to_string().contains("in use"));
+        Ok(())
     }
 }
