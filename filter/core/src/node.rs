@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_may_have_as_many_nodes_as_there_are_numbers() {
+        let most = usize::from(u16::MAX) - 1;
+        let found = |count: usize| (0..count).map(|number| node(&number.to_string(), "es")).collect();
+        let mut nodes = Nodes::default();
+        assert_eq!(nodes.update(found(most)), Some(true));
+        assert_eq!(nodes.number(&(most - 1).to_string()).map(usize::from), Some(most - 1));
+        assert_eq!(nodes.update(found(most + 1)), None);
+    }
+
+    #[test]
     fn a_node_keeps_its_number_and_its_address() {
         let mut nodes = Nodes::default();
         assert_eq!(nodes.update(BTreeMap::from([node("a", "es-0"), node("b", "es-1")])), Some(true));

@@ -31,13 +31,13 @@ impl RealScene {
         Self { cluster, envoy, client: Client::new(), _run_dir: run_dir }
     }
 
-    /// Starts three nodes with these indices of six shards, and Envoy with two workers. Returns when the filter splits
-    /// requests for the first index.
+    /// Starts three nodes with these indices of six shards, and Envoy with two workers. A shared Envoy would have the
+    /// metrics of another VM too. Returns when the filter splits requests for the first index.
     pub async fn start(tools: &Tools, filter: FilterConfig, indices: &[&str]) -> Result<Self> {
         let run_dir = tempfile::tempdir()?;
         let cluster = Cluster::start(tools, ClusterOptions::new(run_dir.path())).await?;
         let options = EnvoyOptions { filter, concurrency: 2, ..EnvoyOptions::new(run_dir.path()) };
-        let envoy = Envoy::start(tools, options.in_front_of(&cluster).shared()).await?;
+        let envoy = Envoy::start(tools, options.in_front_of(&cluster)).await?;
         let scene = Self::of(cluster, envoy, run_dir);
         let settings = json!({"settings": {"number_of_shards": 6, "number_of_replicas": 0}});
         for index in indices {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bulk_reshuffle::engine::metrics::Families;
 use bulk_reshuffle_e2e::load::{self, Clients};
-use bulk_reshuffle_e2e::{RealScene, forced_trap};
+use bulk_reshuffle_e2e::{ClusterScript, RealScene, Scene, forced_trap};
 use bulk_reshuffle_stack::{Client, FilterConfig, Tools, wait};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::alerts::Rule;
 use crate::dashboard::{Dashboard, targets};
@@ -55,18 +55,38 @@ fn clients(scene: &RealScene) -> Clients<()> {
     clients
 }
 
+/// Starts an Envoy that only observes, and clients with requests that the filter would split, and with others.
+async fn observing() -> Result<(Scene, Clients<()>)> {
+    let scene =
+        Scene::of(ClusterScript::three_nodes()).config(json!({"enabled": "observe"})).own_envoy().start().await?;
+    let mut clients = Clients::default();
+    for target in ["/_bulk", "/_bulk?unknown=1"] {
+        let (http, url, body) = (Client::new(), scene.envoy.url(target), scene.cluster.write_books(0));
+        clients.add((), move |(), _| {
+            let (http, url, body) = (http.clone(), url.clone(), body.clone());
+            async move { http.post_ndjson(&url, body).await?.ok().map(drop) }
+        });
+    }
+    Ok((scene, clients))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     let (tools, run_dir) = (Tools::find()?, tempfile::tempdir()?);
     let wasm = forced_trap(env!("CARGO_TARGET_TMPDIR"))?;
-    let (healthy, mut trouble, mesh) = tokio::try_join!(
+    let (healthy, mut trouble, mesh, (observing, observed)) = tokio::try_join!(
         RealScene::start(&tools, FilterConfig::Shipped, &["books"]),
         Trouble::start(wasm.clone(), false),
-        Trouble::start(wasm, true)
+        Trouble::start(wasm, true),
+        observing()
     )?;
     let clients = clients(&healthy);
     let jobs = [
-        Job { name: PLAIN, targets: vec![healthy.envoy.admin(), trouble.admin()], relabel: None },
+        Job {
+            name: PLAIN,
+            targets: vec![healthy.envoy.admin(), trouble.admin(), observing.envoy.admin()],
+            relabel: None,
+        },
         Job { name: MESH, targets: vec![mesh.admin()], relabel: Some(relabel()?) },
     ];
     let prometheus = Prometheus::start(&tools, run_dir.path(), &jobs).await?;
@@ -79,6 +99,8 @@ async fn the_dashboard_and_the_alerts_work_with_real_envoys() -> Result<()> {
     prometheus.stop().await?;
     mesh.stop().await?;
     trouble.stop().await?;
+    observed.end().await?;
+    observing.finish().await?;
     clients.end().await?;
     healthy.stop().await
 }

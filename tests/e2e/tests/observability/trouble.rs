@@ -21,6 +21,9 @@ const MEMORY: usize = 1 << 20;
 /// An update whose connection breaks.
 const BROKEN: &str = r#"{"script":{"source":"broken"}}"#;
 
+/// The time after which batches are late, with `hold.late_after` of 500 ms.
+const LATE: Duration = Duration::from_secs(1);
+
 /// The text of a request whose batch is never answered.
 const HANG: &str = "hang";
 /// The size of such a request.
@@ -42,7 +45,7 @@ impl Trouble {
     pub async fn start(wasm: PathBuf, is_mesh: bool) -> Result<Self> {
         let name =
             |name: &'static str| IN_MESH.iter().find(|(plain, _)| is_mesh && *plain == name).map_or(name, |it| it.1);
-        let options = Scene::of(script()).wasm(wasm).without_upstream(2).config(json!({
+        let options = Scene::of(script()).own_envoy().wasm(wasm).without_upstream(2).config(json!({
             "coordinator": name("es"),
             "nodes": {"upstreams": {"es-0": name("es-0")}},
             "cluster_state": {"refresh": "200ms"},
@@ -163,6 +166,8 @@ fn react(request: &Recorded) -> Reaction {
         () if text.contains("\"lies\"") => Reaction::Items(Items::default().change(|items| items.reverse())),
         () if text.contains("broken") => Reaction::Reset,
         () if request.target.contains("pipeline") => Reaction::refusal(503, "unavailable_exception", "not now"),
+        // The filter gives these operations to the coordinator, which is late like a node.
+        () if text.contains("\"series\"") && fastrand::u8(..) < 16 => Reaction::items().late(LATE),
         () if fastrand::u8(..) < 64 => Reaction::refusal(429, "busy_exception", "too much"),
         () if fastrand::u8(..) < 32 => Reaction::Reset,
         () => Reaction::items().late(Duration::from_millis(5)),

@@ -11,6 +11,7 @@ mod http2;
 mod levels;
 mod missing_ids;
 mod missing_upstream;
+mod observed;
 mod owned;
 mod ownership;
 mod response_parameters;
