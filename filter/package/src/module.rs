@@ -23,8 +23,7 @@ use wasmparser::{Export, Import, ImportSectionReader, Parser};
 const WASI: &[&str] = &["clock_time_get", "environ_get", "environ_sizes_get", "fd_write", "proc_exit", "random_get"];
 
 /// Callbacks that the SDK exports and the plug-in does not use. Envoy would call them for each request or response.
-const UNUSED: &[&str] =
-    &["proxy_on_log", "proxy_on_response_headers", "proxy_on_response_body", "proxy_on_response_trailers"];
+const UNUSED: &[&str] = &["proxy_on_log", "proxy_on_response_headers", "proxy_on_response_trailers"];
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
@@ -127,7 +126,8 @@ mod tests {
     #[test]
     fn unused_callbacks_are_removed_and_other_exports_stay() {
         let promised = &[("env", "proxy_log"), ("wasi_snapshot_preview1", "clock_time_get")];
-        let linked = module(promised, &["proxy_on_log", "proxy_on_request_body", "proxy_on_response_body", "memory"]);
+        let linked =
+            module(promised, &["proxy_on_log", "proxy_on_request_body", "proxy_on_response_headers", "memory"]);
         let shipped = ship(&linked).unwrap();
         assert_eq!(exports(&shipped), ["proxy_on_request_body", "memory"]);
         assert_eq!(shipped, module(promised, &["proxy_on_request_body", "memory"]));

@@ -102,6 +102,16 @@ impl Shell {
         }
     }
 
+    /// Returns whether chunks of the answer to a request are to be passed to the engine.
+    pub fn reads_answer(&self, request: RequestId) -> bool {
+        self.engine.borrow().reads_answer(request)
+    }
+
+    /// Passes a copy of a chunk of the answer to an observed request to the engine. The time does not matter.
+    pub fn answer_data(&self, request: RequestId, chunk: Vec<u8>) {
+        self.handle_in_stream_at(self.last_now.get(), Input::AnswerData { request, chunk });
+    }
+
     /// Passes an input from a stream's callback to the engine.
     pub fn handle_in_stream(&self, input: Input) -> Flow {
         self.handle_in_stream_at(self.now(), input)

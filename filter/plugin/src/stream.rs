@@ -135,6 +135,16 @@ impl HttpContext for Stream {
         }
         self.end()
     }
+
+    /// Passes a copy of a chunk of the answer to the engine, if the request is observed.
+    fn on_http_response_body(&mut self, size: usize, _end: bool) -> Action {
+        if self.known && size > 0 && self.shell.reads_answer(self.request) {
+            // Without this chunk, the answer is not readable, which the engine finds itself.
+            let chunk = hostcalls::get_buffer(BufferType::HttpResponseBody, 0, size).ok().flatten();
+            self.shell.answer_data(self.request, chunk.unwrap_or_default());
+        }
+        Action::Continue
+    }
 }
 
 /// Returns the cluster that Envoy has chosen for the request. After a filter has cleared the route, this is the

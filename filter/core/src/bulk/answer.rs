@@ -118,6 +118,33 @@ impl Answer {
         item.into_parts().1.index.map(Cow::into_owned)
     }
 
+    /// Returns the type of the error that one of this answer's items reports, such as `mapper_parsing_exception`.
+    pub fn error_type(&self, item: &AnswerItem) -> Option<String> {
+        let item: Item<'_> = serde_json::from_slice(self.text(item)).ok()?;
+        Some(serde_json::from_str::<ErrorType>(item.into_parts().1.error?.get()).ok()?.name)
+    }
+
+    /// Returns whether an answer that begins like this says that no operation has failed.
+    pub fn begins_with_success(beginning: &[u8]) -> bool {
+        let mut text = FastReader::new(beginning);
+        let mut before_errors = || {
+            text.past(b"{")?;
+            for field in [&b"\"took\":"[..], b"\"ingest_took\":"] {
+                if text.takes(field) {
+                    text.number()?;
+                    text.past(b",")?;
+                }
+            }
+            Some(())
+        };
+        before_errors().is_some() && text.takes(b"\"errors\":false")
+    }
+
+    /// Returns the type of the error with which a request was refused as a whole.
+    pub fn refusal_type(body: &[u8]) -> Option<String> {
+        serde_json::from_slice::<Refusal>(body).ok().map(|refusal| refusal.error.name)
+    }
+
     /// Returns whether the document of one of this answer's items went to a failure store, where it got another id.
     pub fn is_redirected(&self, item: &AnswerItem) -> bool {
         serde_json::from_slice::<Item<'_>>(self.text(item))
@@ -390,6 +417,19 @@ struct ItemFields<'a> {
     #[serde(borrow)]
     failure_store: Option<Cow<'a, str>>,
     status: u16,
+}
+
+/// The error of an operation or a whole request.
+#[derive(Deserialize)]
+struct ErrorType {
+    #[serde(rename = "type")]
+    name: String,
+}
+
+/// The answer to a request that was refused as a whole.
+#[derive(Deserialize)]
+struct Refusal {
+    error: ErrorType,
 }
 
 /// Parses an answer of at most `most` items in any notation.

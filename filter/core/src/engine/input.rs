@@ -30,6 +30,13 @@ pub enum Input {
         /// The request.
         request: RequestId,
     },
+    /// A chunk of the answer to an observed request passes by.
+    AnswerData {
+        /// The request.
+        request: RequestId,
+        /// Its bytes.
+        chunk: Vec<u8>,
+    },
     /// A request that passed through is about to be over.
     Passed {
         /// The request.

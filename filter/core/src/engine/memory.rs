@@ -75,7 +75,12 @@ impl Memory {
 
     /// Returns the room for more of a request, of whose body `of_request` more bytes are allowed.
     pub fn room(&self, of_request: u64) -> Room {
-        Room { of_request, of_memory: self.0.limit.get().saturating_sub(self.used()), scratch: self.scratch() }
+        Room { of_request, of_memory: self.left(), scratch: self.scratch() }
+    }
+
+    /// Returns the bytes that are not in use.
+    pub fn left(&self) -> u64 {
+        self.0.limit.get().saturating_sub(self.used())
     }
 
     /// Returns the bytes in use, without scratch.

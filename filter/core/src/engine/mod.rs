@@ -163,6 +163,12 @@ impl Engine {
         self.intake.observations.contains(request)
     }
 
+    /// Returns whether chunks of the answer to a request are to be passed as [`Input::AnswerData`].
+    #[inline]
+    pub fn reads_answer(&self, request: RequestId) -> bool {
+        self.intake.observations.reads_answer(request)
+    }
+
     /// Logs a warning, unless the same one was logged recently.
     pub fn warn(&mut self, warning: String) {
         self.outbox.warn(&warning, self.now);
@@ -182,6 +188,10 @@ impl Engine {
             }
             Input::RequestData { request, chunk, end } => self.request_data(request, chunk, end),
             Input::RequestEnd { request } => self.request_data(request, Vec::new(), true),
+            Input::AnswerData { request, chunk } => {
+                let (intake, _, mut settlement) = self.parts();
+                intake.observations.answer_data(&mut settlement, request, &chunk);
+            }
             Input::Passed { request, address, status } => {
                 let (intake, _, mut settlement) = self.parts();
                 intake.observations.passed(&mut settlement, request, &address, status);

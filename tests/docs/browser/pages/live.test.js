@@ -72,7 +72,7 @@ test('the page lists who writes how', async (t) => {
   assert.equal(texts[0], 'watched')
   const [requests, operations, mean] = texts.slice(1, 4).map((text) => parseFloat(text.replace(',', '')))
   assert.ok(requests > 0 && operations > requests && mean > 1, texts.join(' '))
-  assert.deepEqual(texts.slice(5, 7).map(parseFloat), [0, 0])
+  assert.deepEqual(texts.slice(5, 8).map(parseFloat), [0, 0, 0])
   await page.getByLabel('The ten with the').selectOption('most bytes per request')
   await rows.first().waitFor()
   await checkAccessibility(page)

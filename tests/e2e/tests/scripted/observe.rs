@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Reaction, Scene, lines};
+use bulk_reshuffle_e2e::{ClusterScript, Index, Item, Items, Reaction, Scene, lines};
 use serde_json::{Value, json};
 
 /// The families that count real and observed requests.
@@ -117,6 +117,12 @@ async fn the_status_lists_who_writes_how() -> Result<()> {
     let scene = Scene::of(ClusterScript::three_nodes()).config(config).start().await?;
     let alice = [("user-agent", "bulk/1"), ("authorization", "Basic YWxpY2U6c2VjcmV0")];
     let body = scene.cluster.write_books(0);
+    let conflict = |items: &mut Vec<Value>| {
+        items[1]["index"]["status"] = json!(409);
+        items[1]["index"]["error"] =
+            json!({"type": "version_conflict_engine_exception", "reason": "changed meanwhile"});
+    };
+    scene.cluster.react(move |_| Reaction::Items(Items::default().change(conflict)));
     scene.bulk_with("/_bulk", &alice, body.clone()).await?.ok()?;
     scene.cluster.react(|_| Reaction::refusal(429, "es_rejected_execution_exception", "full"));
     for path in ["/_bulk", "/books/_bulk?unknown=1"] {
@@ -133,6 +139,8 @@ async fn the_status_lists_who_writes_how() -> Result<()> {
         (&json!("books"), &json!(6), &json!(2 * body.len()))
     );
     assert_eq!((&row["refused"], &row["passed_through_by_reason"]), (&json!(2), &json!({"parameter": 1})));
+    let failed = json!({"version_conflict_engine_exception": 1, "es_rejected_execution_exception": 4});
+    assert_eq!((&row["failed_by_type"], &row["unread_answers"]), (&failed, &json!(0)));
     scene.finish().await
 }
 

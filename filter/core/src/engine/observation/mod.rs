@@ -4,6 +4,7 @@
 //! leave them in batches. Only the calls are missing: a batch counts as answered when its requests are. If they were
 //! answered before it would have left, it counts as answered after as long as requests usually take.
 
+mod answer;
 mod crossings;
 mod writers;
 
@@ -22,6 +23,7 @@ use crate::engine::metrics::{Counter, Metrics};
 use crate::engine::pass_through::PassThrough;
 use crate::engine::requests::{IdGenerator, Request};
 use crate::engine::settlement::Settlement;
+use answer::PassingAnswer;
 use crossings::{Bytes, Crossings};
 use writers::Written;
 
@@ -60,6 +62,8 @@ struct Observed {
     writer: Writer,
     /// What it writes, once its body has ended.
     written: Option<Written>,
+    /// Its answer.
+    answer: PassingAnswer,
     /// The status of its answer; 0 as long as there is none.
     status: u16,
     /// The bytes of the rest.
@@ -210,6 +214,21 @@ impl Observations {
         !self.open.is_empty() && self.open.contains_key(&id)
     }
 
+    /// Returns whether chunks of the answer to a request are to be read.
+    #[inline]
+    pub fn reads_answer(&self, id: RequestId) -> bool {
+        // Usually nothing is observed.
+        !self.open.is_empty() && self.open.get(&id).is_some_and(|observed| observed.answer.reads_on())
+    }
+
+    /// Reads a copy of a chunk of the answer to a request.
+    pub fn answer_data(&mut self, settlement: &mut Settlement<'_>, id: RequestId, chunk: &[u8]) {
+        if let Some(observed) = self.open.get_mut(&id) {
+            observed.answer.take(chunk, settlement.memory.left());
+            observed.charge();
+        }
+    }
+
     /// Counts how far the operations of a request went, which has gone to the upstream host with this address, if to any,
     /// and was answered with this status.
     pub fn passed(&mut self, settlement: &mut Settlement<'_>, id: RequestId, address: &str, status: u16) {
@@ -244,10 +263,13 @@ impl Observations {
         if self.open.is_empty() {
             return;
         }
-        let Some(Observed { caller, end, writer, written, status, .. }) = self.open.remove(&id) else { return };
+        let Some(Observed { caller, end, writer, written, answer, status, .. }) = self.open.remove(&id) else { return };
         caller.into_iter().for_each(|caller| settlement.requests.leave(caller));
         let would_be_split = written.as_ref().is_some_and(Written::would_be_split);
-        written.into_iter().for_each(|written| self.writers.add(&writer, written, status));
+        if let Some(mut written) = written {
+            written.answered(answer, status);
+            self.writers.add(&writer, written, status);
+        }
         if would_be_split {
             let latency = settlement.now.saturating_sub(end).min(LONGEST_LATENCY);
             let rest = self.latency.saturating_mul(MEAN_OF.saturating_sub(1));
@@ -349,6 +371,7 @@ impl Observed {
             bytes: Bytes::default(),
             writer,
             written: None,
+            answer: PassingAnswer::default(),
             status: 0,
             charge: settlement.memory.charge(MEMORY),
         }
@@ -368,9 +391,15 @@ impl Observed {
     }
 
     fn write(&mut self, written: Written) {
-        let upstreams = PER_UPSTREAM.saturating_mul(self.bytes.located.len() as u64);
-        self.charge.set(MEMORY.saturating_add(upstreams).saturating_add(written.memory()));
         self.written = Some(written);
+        self.charge();
+    }
+
+    /// Charges the memory that it uses now.
+    fn charge(&mut self) {
+        let upstreams = PER_UPSTREAM.saturating_mul(self.bytes.located.len() as u64);
+        let written = self.written.as_ref().map_or(0, Written::memory);
+        self.charge.set(MEMORY.saturating_add(upstreams).saturating_add(written).saturating_add(self.answer.memory()));
     }
 }
 

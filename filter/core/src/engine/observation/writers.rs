@@ -10,6 +10,9 @@ use sha2::{Digest, Sha256};
 use crate::config::IdentityHeaders;
 use crate::engine::pass_through::PassThrough;
 use crate::engine::requests::Request;
+use crate::invariant::Count;
+
+use super::answer::{PassingAnswer, Told};
 
 /// Who sends a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,15 +23,34 @@ pub struct Writer {
     agent: Option<String>,
 }
 
-/// What a request writes.
+/// What a request writes, and the failures in its answer.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Operations and bytes, by the name in the request: an index, an alias or a data stream. `None` if the filter has
-    /// not read the names, and for names beyond [`MAX_NAMES`].
-    by_index: BTreeMap<Option<String>, (u64, u64)>,
+    /// What it writes under each name. There is always one.
+    by_index: Vec<ToIndex>,
+    /// The place of each operation's name in the list, if they are known.
+    operations: Option<Vec<u8>>,
     /// Why the filter would let the request pass through, if it would.
     passed: Option<PassThrough>,
+    /// Whether the answer was not read, so that failures in it are not known.
+    is_unread: bool,
 }
+
+/// What a request writes under a name.
+#[derive(Debug, Default)]
+struct ToIndex {
+    /// The name in the request: an index, an alias or a data stream. `None` if the filter has not read it, and for names
+    /// beyond [`MAX_NAMES`].
+    name: Option<String>,
+    operations: u64,
+    bytes: u64,
+    failed: Failures,
+}
+
+/// The number of operations that have failed, by the type of their errors. Types beyond [`MAX_TYPES`] are `other`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Failures(BTreeMap<String, u64>);
 
 /// What a writer has sent to an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -40,6 +62,10 @@ pub struct Figures {
     pub bytes: u64,
     /// The requests that the cluster refused as a whole, or did not answer.
     pub refused: u64,
+    /// The operations that failed, by the type of their errors.
+    pub failed_by_type: Failures,
+    /// The answers that were too large to read, or unreadable. Failures in them are not known.
+    pub unread_answers: u64,
     /// The requests that would pass through, by reason.
     pub passed_through_by_reason: BTreeMap<&'static str, u64>,
 }
@@ -67,6 +93,9 @@ const MAX_PAIRS: usize = 200;
 
 /// The maximum number of names of a request that are told apart.
 const MAX_NAMES: usize = 16;
+
+/// The maximum number of types of errors that are told apart, of a request or a pair.
+const MAX_TYPES: usize = 8;
 
 /// The maximum length of what is kept of a text that a client chooses, in characters. Names of indices are never longer
 /// than 255 bytes.
@@ -117,19 +146,64 @@ fn text(value: &[u8]) -> String {
 impl Written {
     /// Describes a request of which not all was read: the index is that of its path, or one that the filter does not know.
     pub fn unread(index: Option<String>, why: PassThrough) -> Self {
-        let index = index.filter(|name| name.len() <= MAX_NAME);
-        Self { by_index: BTreeMap::from([(index, (0, 0))]), passed: Some(why) }
+        let name = index.filter(|name| name.len() <= MAX_NAME);
+        Self { by_index: vec![ToIndex { name, ..ToIndex::default() }], passed: Some(why), ..Self::default() }
     }
 
     /// Describes a request that the filter would split.
     pub fn read(request: &Request) -> Self {
-        let mut by_index = BTreeMap::new();
+        let mut written = Self::default();
+        let mut places = Vec::with_capacity(request.operations.len());
         for operation in &request.operations {
+            let mut place = 0;
             request.read_line(operation, |line| {
-                add(&mut by_index, line.index.as_deref(), u64::from(operation.len));
+                place = written.add(line.index.as_deref(), u64::from(operation.len));
             });
+            places.push(place);
         }
-        Self { by_index, passed: None }
+        Self { operations: Some(places), ..written }
+    }
+
+    /// Adds an operation, and returns the place of its name in the list.
+    fn add(&mut self, name: Option<&str>, bytes: u64) -> u8 {
+        let name = name.filter(|name| name.len() <= MAX_NAME);
+        let place_of = |name: Option<&str>| self.by_index.iter().position(|one| one.name.as_deref() == name);
+        let (name, place) = match place_of(name) {
+            None if self.by_index.len() >= MAX_NAMES => (None, place_of(None)),
+            place => (name, place),
+        };
+        let place = place.unwrap_or_else(|| {
+            self.by_index.push(ToIndex { name: name.map(ToOwned::to_owned), ..ToIndex::default() });
+            self.by_index.len().minus(1, "a name was added")
+        });
+        if let Some(index) = self.by_index.get_mut(place) {
+            index.operations = index.operations.saturating_add(1);
+            index.bytes = index.bytes.saturating_add(bytes);
+        }
+        place as u8
+    }
+
+    /// Notes the answer to the request.
+    pub fn answered(&mut self, answer: PassingAnswer, status: u16) {
+        match answer.tell(status, self.operations.as_ref().map(Vec::len)) {
+            Told::Success => {}
+            Told::Nothing => self.is_unread = status != 0,
+            Told::Refusal(name) => {
+                for index in &mut self.by_index {
+                    // Of a request that was not read, at least one operation is certain.
+                    index.failed.add(&name, index.operations.max(1));
+                }
+            }
+            Told::Items(answer) => {
+                for (number, item) in answer.items.iter().enumerate().filter(|(_, item)| item.failed) {
+                    let place = self.operations.as_ref().and_then(|places| places.get(number)).copied();
+                    if let Some(index) = self.by_index.get_mut(usize::from(place.unwrap_or_default())) {
+                        let name = answer.error_type(item).unwrap_or_else(|| item.status.to_string());
+                        index.failed.add(&name, 1);
+                    }
+                }
+            }
+        }
     }
 
     /// Returns whether the filter would split the request.
@@ -139,25 +213,32 @@ impl Written {
 
     /// Returns about how many bytes it uses.
     pub fn memory(&self) -> u64 {
-        (self.by_index.len() as u64).saturating_mul(MAX_NAME as u64 * 2)
+        let places = self.operations.as_ref().map_or(0, Vec::capacity) as u64;
+        (self.by_index.len() as u64).saturating_mul(MAX_NAME as u64 * 2).saturating_add(places)
     }
 }
 
-fn add(by_index: &mut BTreeMap<Option<String>, (u64, u64)>, name: Option<&str>, bytes: u64) {
-    let key = name.filter(|name| name.len() <= MAX_NAME).map(ToOwned::to_owned);
-    let key = if by_index.len() < MAX_NAMES || by_index.contains_key(&key) { key } else { None };
-    let (operations, sum) = by_index.entry(key).or_default();
-    *operations = operations.saturating_add(1);
-    *sum = sum.saturating_add(bytes);
+impl Failures {
+    fn add(&mut self, name: &str, count: u64) {
+        let is_known = self.0.len() < MAX_TYPES || self.0.contains_key(name);
+        let name: String = if is_known { name.chars().take(MAX_TEXT).collect() } else { "other".to_owned() };
+        let sum = self.0.entry(name).or_default();
+        *sum = sum.saturating_add(count);
+    }
 }
 
 impl Figures {
     fn add(&mut self, other: &Self) {
-        let Self { requests, operations, bytes, refused, passed_through_by_reason } = self;
+        let Self { requests, operations, bytes, refused, failed_by_type, unread_answers, passed_through_by_reason } =
+            self;
         *requests = requests.saturating_add(other.requests);
         *operations = operations.saturating_add(other.operations);
         *bytes = bytes.saturating_add(other.bytes);
         *refused = refused.saturating_add(other.refused);
+        *unread_answers = unread_answers.saturating_add(other.unread_answers);
+        for (name, count) in &other.failed_by_type.0 {
+            failed_by_type.add(name, *count);
+        }
         for (reason, count) in &other.passed_through_by_reason {
             let sum = passed_through_by_reason.entry(reason).or_default();
             *sum = sum.saturating_add(*count);
@@ -168,13 +249,19 @@ impl Figures {
 impl Writers {
     /// Adds a request that was answered with this status; 0 if it was not answered.
     pub fn add(&mut self, writer: &Writer, written: Written, status: u16) {
-        let Written { by_index, passed } = written;
+        let Written { by_index, passed, is_unread, .. } = written;
         let is_refused = !(200..300).contains(&status);
-        for (index, (operations, bytes)) in by_index {
-            let passed_through_by_reason = passed.iter().map(|why| (why.name(), 1)).collect();
-            let refused = u64::from(is_refused);
-            let more = Figures { requests: 1, operations, bytes, refused, passed_through_by_reason };
-            self.entry((writer.clone(), index)).add(&more);
+        for ToIndex { name, operations, bytes, failed } in by_index {
+            let more = Figures {
+                requests: 1,
+                operations,
+                bytes,
+                refused: u64::from(is_refused),
+                failed_by_type: failed,
+                unread_answers: u64::from(is_unread),
+                passed_through_by_reason: passed.iter().map(|why| (why.name(), 1)).collect(),
+            };
+            self.entry((writer.clone(), name)).add(&more);
         }
     }
 
@@ -247,8 +334,8 @@ mod tests {
 
     fn add_to(writers: &mut Writers, agent: &str, index: &str, (operations, bytes): (u64, u64), status: u16) {
         let writer = Writer { user: None, agent: Some(agent.to_owned()) };
-        let by_index = BTreeMap::from([(Some(index.to_owned()), (operations, bytes))]);
-        writers.add(&writer, Written { by_index, passed: None }, status);
+        let to_index = ToIndex { name: Some(index.to_owned()), operations, bytes, failed: Failures::default() };
+        writers.add(&writer, Written { by_index: vec![to_index], ..Written::default() }, status);
     }
 
     #[test]
@@ -264,7 +351,8 @@ mod tests {
             let reasons: BTreeMap<_, _> = reasons.iter().map(|reason| (*reason, 1)).collect();
             serde_json::json!({
                 "user": null, "agent": user_agent, "index": index, "requests": requests, "operations": operations,
-                "bytes": bytes, "refused": refused, "passed_through_by_reason": reasons,
+                "bytes": bytes, "refused": refused, "failed_by_type": {}, "unread_answers": 0,
+                "passed_through_by_reason": reasons,
             })
         };
         let expected = [
@@ -291,13 +379,31 @@ mod tests {
 
     #[test]
     fn a_request_has_a_bounded_number_of_names() {
-        let mut by_index = BTreeMap::new();
-        for number in 0..100 {
-            add(&mut by_index, Some(&format!("i{number}")), 1);
-            add(&mut by_index, Some("i0"), 1);
+        let mut written = Written::default();
+        for number in 0..100_u8 {
+            assert_eq!(written.add(Some(&format!("i{number}")), 1), number.min(MAX_NAMES as u8));
+            assert_eq!(written.add(Some("i0"), 1), 0);
         }
-        add(&mut by_index, Some(&"n".repeat(MAX_NAME + 1)), 1);
-        assert_eq!((by_index.len(), by_index[&Some("i0".to_owned())]), (MAX_NAMES + 1, (101, 101)));
-        assert_eq!(by_index[&None], (100 - 16 + 1, 100 - 16 + 1));
+        written.add(Some(&"n".repeat(MAX_NAME + 1)), 1);
+        let found = |name: Option<&str>| {
+            let index = written.by_index.iter().find(|index| index.name.as_deref() == name).unwrap();
+            (index.operations, index.bytes)
+        };
+        assert_eq!((written.by_index.len(), found(Some("i0"))), (MAX_NAMES + 1, (101, 101)));
+        assert_eq!(found(None), (100 - 16 + 1, 100 - 16 + 1));
+    }
+
+    #[test]
+    fn a_pair_has_a_bounded_number_of_types_of_errors() {
+        let mut failures = Failures::default();
+        for number in 0..100 {
+            failures.add(&format!("type-{number}"), 1);
+            failures.add("type-0", 1);
+        }
+        failures.add(&"t".repeat(1000), 1);
+        assert_eq!((failures.0.len(), failures.0["type-0"], failures.0["other"]), (MAX_TYPES + 1, 101, 93));
+        let mut long = Failures::default();
+        long.add(&"t".repeat(1000), 1);
+        assert_eq!(long.0.keys().next().unwrap().len(), MAX_TEXT);
     }
 }

@@ -190,6 +190,15 @@ fn passed(id: u32, address: &str, status: u16) -> Input {
     Input::Passed { request: RequestId(id), address: address.to_owned(), status }
 }
 
+/// Lets the answer to an observed request pass by, in chunks.
+fn answer(harness: &mut Harness, id: u32, text: &str) {
+    for chunk in text.as_bytes().chunks(40) {
+        if harness.engine.reads_answer(RequestId(id)) {
+            harness.stream(Input::AnswerData { request: RequestId(id), chunk: chunk.to_vec() });
+        }
+    }
+}
+
 /// Lets an observed request end that has gone to the host with this address.
 fn pass(harness: &mut Harness, id: u32, address: &str, status: u16) {
     assert!(harness.engine.observes(RequestId(id)));
@@ -305,31 +314,57 @@ fn the_status_lists_who_writes_how() {
     let alice = ("authorization", "Basic YWxpY2U6c2VjcmV0");
     let body = index(&[id_on(0, 0), id_on(1, 0)]);
     let to = |name: &str| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"1\"}}}}\n{{}}\n");
-    for status in [200, 429, 0] {
+    let item = |id: &str| json!({"index": {"_index": "i", "_id": id, "status": 201}});
+    let failed =
+        |id: &str, name: &str| json!({"index": {"_index": "i", "_id": id, "status": 400, "error": {"type": name}}});
+    let items = |items: &[Value]| json!({"took": 1, "errors": true, "items": items}).to_string();
+    let refusal = json!({"error": {"type": "es_rejected_execution_exception"}, "status": 429}).to_string();
+    let answers = [
+        (
+            200,
+            items(&[
+                item("1"),
+                failed("2", "version_conflict_engine_exception"),
+                failed("1", "strict_dynamic_mapping_exception"),
+            ]),
+        ),
+        (429, refusal),
+        (0, String::new()),
+    ];
+    for (status, text) in answers {
         let id = harness.request_with("/_bulk", &[alice, ("user-agent", "bulk/1")], &format!("{body}{}", to("a")));
+        answer(&mut harness, id, &text);
         pass(&mut harness, id, "10.0.0.1:9200", status);
     }
     let id = harness.request_with("/_bulk", &[alice], &to("none"));
+    answer(&mut harness, id, r#"{"took":1,"errors":false,"items":["#);
+    assert!(!harness.engine.reads_answer(RequestId(id)), "the rest of a success is not read");
     pass(&mut harness, id, "10.0.0.1:9200", 200);
-    let id = harness.request("/i/_bulk?odd=1", &body);
-    pass(&mut harness, id, "10.0.0.1:9200", 200);
+    for text in [items(&[failed("1", "version_conflict_engine_exception"), item("2")]), "<html>".to_owned()] {
+        let id = harness.request("/i/_bulk?odd=1", &body);
+        answer(&mut harness, id, &text);
+        pass(&mut harness, id, "10.0.0.1:9200", 200);
+    }
     let status = status(&mut harness);
-    let row = |[user, agent, index]: [Option<&str>; 3], figures: [u64; 4], reasons: Value| {
-        let [requests, operations, bytes, refused] = figures;
+    let row = |[user, agent, index]: [Option<&str>; 3], figures: [u64; 5], failed: Value, reasons: Value| {
+        let [requests, operations, bytes, refused, unread] = figures;
         json!({
             "user": user, "agent": agent, "index": index, "requests": requests, "operations": operations,
-            "bytes": bytes, "refused": refused, "passed_through_by_reason": reasons,
+            "bytes": bytes, "refused": refused, "failed_by_type": failed, "unread_answers": unread,
+            "passed_through_by_reason": reasons,
         })
     };
     let (bytes, one) = (body.len() as u64, to("a").len() as u64);
     let (user, agent) = (Some("Basic alice"), Some("bulk/1"));
+    let failed = |name: &str, refused: u64| json!({name: 1, "es_rejected_execution_exception": refused});
+    let conflict = "version_conflict_engine_exception";
     let expected = [
         // The first request, before the state was known.
-        row([None, None, None], [1, 0, 0, 1], json!({"no_state": 1})),
-        row([None, None, Some("i")], [1, 0, 0, 0], json!({"parameter": 1})),
-        row([user, None, Some("none")], [1, 0, 0, 0], json!({"unknown_index": 1})),
-        row([user, agent, Some("a")], [3, 3, 3 * one, 2], json!({})),
-        row([user, agent, Some("i")], [3, 6, 3 * bytes, 2], json!({})),
+        row([None, None, None], [1, 0, 0, 1, 0], json!({}), json!({"no_state": 1})),
+        row([None, None, Some("i")], [2, 0, 0, 0, 1], json!({conflict: 1}), json!({"parameter": 2})),
+        row([user, None, Some("none")], [1, 0, 0, 0, 0], json!({}), json!({"unknown_index": 1})),
+        row([user, agent, Some("a")], [3, 3, 3 * one, 2, 0], failed("strict_dynamic_mapping_exception", 1), json!({})),
+        row([user, agent, Some("i")], [3, 6, 3 * bytes, 2, 0], failed(conflict, 2), json!({})),
     ];
     assert_eq!(status["writers"], json!(expected));
     assert_eq!(status["other_writers"]["requests"], 0);

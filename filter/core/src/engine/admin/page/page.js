@@ -246,7 +246,11 @@ function showObserved(now) {
   showReasons('observed-nodes', operations, all, {});
 }
 
-const passedThrough = (one) => Object.values(one.passed_through_by_reason).reduce((total, count) => total + count, 0);
+const sumOf = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
+const listOf = (counts) => Object.entries(counts).sort(([, one], [, other]) => other - one)
+  .map(([name, count]) => `${name} ${show(count)}`).join(', ');
+const failed = (one) => sumOf(one.failed_by_type);
+const passedThrough = (one) => sumOf(one.passed_through_by_reason);
 
 // The orders of the writers: the larger the value, the nearer to the top.
 const ORDERS = [
@@ -255,6 +259,7 @@ const ORDERS = [
   ['most bytes', (one) => one.bytes],
   ['most bytes per request', (one) => one.bytes / one.requests],
   ['most refused requests', (one) => one.refused],
+  ['most failed operations', failed],
   ['most requests that would pass through', passedThrough],
 ];
 byId('writers-by').append(...ORDERS.map(([name], place) => element('option', { value: place }, name)));
@@ -266,16 +271,17 @@ function showWriters({ last }) {
   const sorted = writers.slice().sort((one, other) => value(other) - value(one)).slice(0, 10);
   document.querySelector('#writers tbody').replaceChildren(...sorted.map((one) => {
     const writer = element('th', { scope: 'row' }, one.user ?? 'without a user', element('small', {}, one.agent ?? ''));
-    const reasons = Object.entries(one.passed_through_by_reason).map(([reason, count]) => `${reason} ${show(count)}`).join(', ');
     const cells = [
       one.index ?? '–', show(one.requests), show(one.operations), show(one.operations / one.requests),
-      bytes(one.bytes / one.requests), show(one.refused), show(passedThrough(one)),
-    ];
-    const row = element('tr', {}, writer, ...cells.map((text) => element('td', {}, text)));
-    row.lastChild.append(element('small', {}, reasons));
-    return row;
+      bytes(one.bytes / one.requests), show(one.refused),
+    ].map((text) => element('td', {}, text));
+    const counts = [one.failed_by_type, one.passed_through_by_reason]
+      .map((counts) => element('td', {}, show(sumOf(counts)), element('small', {}, listOf(counts))));
+    return element('tr', {}, writer, ...cells, ...counts);
   }));
   const hints = [`Observed requests of the worker that answers this page, in ${duration(worker.uptime_milliseconds)}.`];
+  const unread = writers.reduce((total, one) => total + one.unread_answers, others.unread_answers);
+  if (unread > 0) hints.push(`Of ${show(unread)} answers, the failures are not known.`);
   if (others.requests > 0) hints.push(`Others sent ${show(others.requests)} requests with ${show(others.operations)} operations.`);
   byId('writers-hint').textContent = hints.join(' ');
 }
