@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn a_cluster_may_have_as_many_nodes_as_there_are_numbers() {
         let most = usize::from(u16::MAX) - 1;
-        let found = |count: usize| (0..count).map(|number| node(&number.to_string(), "es")).collect();
+        let found = |count: usize| (0..count).map(|number| node(&format!("{number:05}"), "es")).collect();
         let mut nodes = Nodes::default();
         assert_eq!(nodes.update(found(most)), Some(true));
-        assert_eq!(nodes.number(&(most - 1).to_string()).map(usize::from), Some(most - 1));
+        assert_eq!(nodes.number(&format!("{:05}", most - 1)).map(usize::from), Some(most - 1));
         assert_eq!(nodes.update(found(most + 1)), None);
     }
 

@@ -32,6 +32,16 @@ impl Enabled {
     }
 }
 
+impl fmt::Display for Enabled {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Yes => "true",
+            Self::No => "false",
+            Self::Observe => "\"observe\"",
+        })
+    }
+}
+
 impl Serialize for Enabled {
     /// Writes the form that users write, or a number in a form that is not for people.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

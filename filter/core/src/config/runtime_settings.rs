@@ -10,6 +10,10 @@ use crate::json::Object;
 
 /// The path of the run-time settings among the settings of a cluster.
 const PLACE: &str = "cluster.metadata.bulk_reshuffle";
+const NAME: &str = "bulk_reshuffle";
+
+/// Parts of names that are misspellings of [`NAME`] if they begin with `bulk`.
+const LIKE_NAME: [&str; 2] = ["resh", "shuf"];
 
 /// The run-time settings that operators set in the cluster, under `cluster.metadata.bulk_reshuffle`. They override the
 /// fields of the configuration, with the same units and limits.
@@ -33,19 +37,25 @@ pub struct RuntimeSettings {
 
 impl RuntimeSettings {
     /// Parses the answer to
-    /// `GET /_cluster/settings?filter_path=persistent.cluster.metadata.bulk_reshuffle,transient.cluster.metadata.bulk_reshuffle`.
-    /// A transient setting overrides a persistent one, as in the cluster. Also returns a message for each setting that
+    /// `GET /_cluster/settings?filter_path=persistent.cluster.metadata.bulk*,transient.cluster.metadata.bulk*`. A transient setting overrides a persistent one, as in the cluster. Also returns a message for each setting that
     /// it ignores. Fails if the answer is not an object.
     pub fn read(body: &[u8]) -> Result<(Self, Vec<String>), serde_json::Error> {
         let Object(answer) = serde_json::from_slice::<Object<Map<String, Value>>>(body)?;
         let (mut set, mut invalid) = (Map::new(), Vec::new());
         for scope in ["persistent", "transient"] {
-            let at = |value: Option<&Value>, name: &str| value.and_then(|value| value.get(name)).cloned();
-            let place = PLACE.split('.').fold(answer.get(scope).cloned(), |value, name| at(value.as_ref(), name));
-            match place {
-                Some(Value::Object(more)) => set.extend(more),
-                Some(other) => invalid.push(ignored(PLACE, &format!("expected settings below it, found {other}"))),
-                None => {}
+            let metadata = answer.get(scope).and_then(|scope| scope.get("cluster")?.get("metadata")?.as_object());
+            for (name, value) in metadata.into_iter().flatten() {
+                match value {
+                    Value::Object(more) if name == NAME => set.extend(more.clone()),
+                    other if name == NAME => {
+                        invalid.push(ignored(PLACE, &format!("expected settings below it, found {other}")));
+                    }
+                    _ if LIKE_NAME.iter().any(|part| name.contains(part)) => {
+                        let name = format!("cluster.metadata.{name}");
+                        invalid.push(ignored(&name, &format!("unknown, expected `{PLACE}`")));
+                    }
+                    _ => {}
+                }
             }
         }
         let mut settings = Self::default();
@@ -233,6 +243,20 @@ mod tests {
         let (settings, invalid) = read(&json!({"persistent": {"cluster": {"metadata": {"bulk_reshuffle": "off"}}}}));
         assert_eq!((settings, invalid.len()), (RuntimeSettings::default(), 1));
         assert!(invalid[0].contains("`cluster.metadata.bulk_reshuffle`"), "{}", invalid[0]);
+    }
+
+    #[test]
+    fn settings_below_a_misspelled_name_are_reported() {
+        for name in ["bulk_reshufle", "bulk-reshuffle", "bulk_shuffle", "bulkreshuffel"] {
+            let (settings, invalid) =
+                read(&json!({"transient": {"cluster": {"metadata": {name: {"enabled": "false"}, "bulk_size": "1"}}}}));
+            assert_eq!(settings, RuntimeSettings::default());
+            let expected = format!(
+                "the cluster's setting `cluster.metadata.{name}` is ignored: unknown, expected \
+                 `cluster.metadata.bulk_reshuffle`"
+            );
+            assert_eq!(invalid, [expected]);
+        }
     }
 
     #[test]

@@ -331,6 +331,10 @@ impl Engine {
         }
         problems.into_iter().for_each(|problem| self.warn(problem));
         if let Some(config) = changed {
+            let enabled = config.enabled;
+            if enabled != self.settings.current.enabled && !is_reported {
+                self.warn(format!("`enabled` is {enabled} from now on, because the cluster's settings have changed"));
+            }
             self.reconfigure(config);
         }
     }
@@ -551,8 +555,9 @@ impl Engine {
                     ));
                 }
                 PollEvent::Misled(upstream, check) => {
-                    let name = self.cluster.upstreams.name_and_address(upstream);
-                    self.warn(check.message(&name));
+                    let (name, upstreams) = (self.cluster.upstreams.name(upstream), &self.cluster.upstreams);
+                    let warning = check.message(&name, upstreams.address(upstream).map(|address| address.as_ref()));
+                    self.warn(warning);
                 }
                 PollEvent::Ignored(warning) => {
                     self.count(Counter::SwitchesInvalid, 1);

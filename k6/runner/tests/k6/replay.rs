@@ -17,6 +17,9 @@ const GOOD: i32 = 0;
 const ENDED: [i32; 2] = [108, 107];
 
 const INDEX: &str = "replayed-orders";
+/// An alias of that index, and a data stream.
+const ALIAS: &str = "replayed-alias";
+const STREAM: &str = "replayed-stream";
 /// The index of a request that the filter's sample records.
 const SAMPLED: &str = "replayed-sample";
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -25,7 +28,8 @@ const DOCUMENTS: usize = 60;
 /// A value of `AUTHORIZATION`, which the script must not print.
 const SECRET: &str = "Basic cmVwbGF5OnNlY3JldA==";
 
-/// Returns bodies with an empty line between two of them. The document of the last body does not fit the mapping.
+/// Returns bodies with an empty line between two of them. The document of one body does not fit the mapping. The last body
+/// has a document for the alias and one for the data stream.
 fn bodies() -> String {
     let mut text = String::new();
     for body in 0..BODIES {
@@ -37,7 +41,13 @@ fn bodies() -> String {
         text.push('\n');
     }
     writeln!(text, r#"{{"create":{{"_id":"wrong", "_index" : "{INDEX}"}}}}"#).unwrap();
-    text + "{\"amount\":\"much\"}\n"
+    writeln!(text, r#"{{"amount":"much"}}"#).unwrap();
+    text.push('\n');
+    writeln!(text, r#"{{"index":{{"_index":"{ALIAS}","_id":"1"}}}}"#).unwrap();
+    writeln!(text, r#"{{"amount":1}}"#).unwrap();
+    writeln!(text, r#"{{"create":{{"_index":"{STREAM}"}}}}"#).unwrap();
+    writeln!(text, r#"{{"@timestamp":"2026-01-01T00:00:00Z","amount":1}}"#).unwrap();
+    text
 }
 
 struct Replay {
@@ -54,10 +64,14 @@ impl Replay {
             "settings": {"number_of_shards": 6, "number_of_replicas": 0},
             "mappings": {"properties": {"amount": {"type": "integer"}, "note": {"type": "keyword"}}},
         });
-        for name in [INDEX, SAMPLED] {
-            client.put_json(&format!("{node}/{name}"), &index).await.unwrap().ok().unwrap();
-        }
         let replay = Self { folder, client, node };
+        for name in [INDEX, SAMPLED] {
+            replay.put(name, &index).await;
+        }
+        replay.put(&format!("{INDEX}/_alias/{ALIAS}"), &json!({})).await;
+        let template = json!({"index_patterns": [STREAM], "data_stream": {}, "template": index});
+        replay.put(&format!("_index_template/{STREAM}"), &template).await;
+        replay.put(&format!("_data_stream/{STREAM}"), &json!({})).await;
         let file = format!("{}\n\n{}", bodies(), replay.sample(site).await);
         std::fs::write(replay.folder.path().join("bodies.ndjson"), file).unwrap();
         replay
@@ -98,6 +112,10 @@ impl Replay {
         run
     }
 
+    async fn put(&self, path: &str, body: &Value) {
+        self.client.put_json(&format!("{}/{path}", self.node), body).await.unwrap().ok().unwrap();
+    }
+
     async fn count(&self, index: &str) -> u64 {
         self.get(&format!("{index}/_refresh")).await;
         self.get(&format!("{index}/_count")).await["count"].as_u64().unwrap()
@@ -136,16 +154,23 @@ async fn recorded_requests_are_compared_on_a_real_cluster() {
         let index = format!("replay-{side}-{INDEX}");
         assert_eq!(replay.count(&index).await, documents, "{index}");
         assert_eq!(replay.count(&format!("replay-{side}-{SAMPLED}")).await, 2);
-        let settings = &replay.get(&index).await[&index];
-        assert_eq!(settings["settings"]["index"]["number_of_shards"], "6", "{settings}");
-        assert_eq!(settings["mappings"]["properties"]["amount"]["type"], "integer", "{settings}");
+        assert_eq!(replay.count(&format!("replay-{side}-{ALIAS}")).await, 1);
+        assert!(replay.count(&format!("replay-{side}-{STREAM}")).await > 0);
+        for name in [INDEX, ALIAS, STREAM].map(|name| format!("replay-{side}-{name}")) {
+            // The copy of an alias or a data stream is an index.
+            let settings = &replay.get(&name).await[&name];
+            assert_eq!(settings["settings"]["index"]["number_of_shards"], "6", "{settings}");
+            assert_eq!(settings["mappings"]["properties"]["amount"]["type"], "integer", "{settings}");
+        }
         let plan = format!("writes to {index} (operations in each pass: 1,201)");
         assert!(output.contains(&plan), "{plan}");
         let outcome = output.lines().find(|line| line.starts_with(&format!("{side}: "))).unwrap();
         assert!(outcome.contains(" × 400 mapper_parsing_exception") && !outcome.contains(" × 409"), "{outcome}");
     }
-    assert_eq!(replay.count(INDEX).await, 0, "the recorded index must stay as it is");
-    assert!(output.contains("22 bodies with 1,203 operations: 1,202 index, 1 create"), "the plan is missing");
+    for name in [INDEX, ALIAS, STREAM] {
+        assert_eq!(replay.count(name).await, 0, "{name} must stay as it is");
+    }
+    assert!(output.contains("23 bodies with 1,205 operations: 1,203 index, 2 create"), "the plan is missing");
     assert!(output.contains("4 clients send for 16 s") && output.contains("at most 800,000 requests"));
 
     for figure in ["docs/s", "p50, ms", "p99, ms", "cluster CPU per document, µs"] {

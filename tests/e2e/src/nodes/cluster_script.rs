@@ -9,6 +9,7 @@ use super::Index;
 /// The cluster state that the fake cluster reports.
 #[derive(Debug, Clone)]
 pub struct ClusterScript {
+    uuid: String,
     pub(crate) nodes: usize,
     names: Vec<String>,
     zones: Vec<String>,
@@ -19,12 +20,24 @@ pub struct ClusterScript {
 impl ClusterScript {
     /// Creates a cluster without indices. Its nodes are called `es-0`, `es-1`, … unless they are [`named`](Self::named).
     pub fn new(nodes: usize) -> Self {
-        Self { nodes, names: Vec::new(), zones: Vec::new(), version: 1, indices: BTreeMap::new() }
+        Self {
+            uuid: "fake".to_owned(),
+            nodes,
+            names: Vec::new(),
+            zones: Vec::new(),
+            version: 1,
+            indices: BTreeMap::new(),
+        }
     }
 
     /// Creates three nodes and an index `books` with one shard on each node.
     pub fn three_nodes() -> Self {
         Self::new(3).index(Index::new("books", [0, 1, 2]))
+    }
+
+    /// Sets the id of the cluster.
+    pub fn uuid(self, uuid: &str) -> Self {
+        Self { uuid: uuid.to_owned(), ..self }
     }
 
     /// Sets the names of the first nodes, including those that are added later.
@@ -77,7 +90,7 @@ impl ClusterScript {
 
     /// Returns the answer to `GET /_cluster/state/version`.
     pub(crate) fn version(&self) -> Value {
-        json!({"cluster_uuid": "fake", "version": self.version, "state_uuid": format!("state-{}", self.version)})
+        json!({"cluster_uuid": self.uuid, "version": self.version, "state_uuid": format!("state-{}", self.version)})
     }
 
     /// Returns the answer to `GET /_cluster/state/…`: always the whole state, whatever part is requested.

@@ -292,5 +292,10 @@ async fn transient_runtime_settings_take_precedence_and_invalid_ones_are_ignored
     ensure!(named.is_some_and(|line| line.contains("missing_ids` is ignored: unknown, expected")), "{named:?}");
     bench.backend.put("/six/_mapping", json!({"_meta": {"bulk_reshuffle": "off"}})).await?;
     bench.soon("a text is counted too", async || Ok(bench.envoy.counter(INVALID).await? == 3)).await?;
+
+    let misspelled = |value: Value| json!({"persistent": {"cluster.metadata.bulk_reshufle.enabled": value}});
+    bench.backend.put("/_cluster/settings", misspelled(json!("false"))).await?;
+    bench.soon("a misspelled name is counted", async || Ok(bench.envoy.counter(INVALID).await? == 4)).await?;
+    bench.backend.put("/_cluster/settings", misspelled(Value::Null)).await?;
     bench.end().await
 }

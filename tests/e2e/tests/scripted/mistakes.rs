@@ -117,9 +117,35 @@ async fn an_upstream_that_does_not_let_the_filter_ask_is_found() -> Result<()> {
         });
     };
     let scene = scene().start_with(refuses).await?;
-    check_found(&scene, "forbidden", "The upstream does not let the filter ask. Set `credentials`.").await?;
+    check_found(&scene, "forbidden", "The upstream does not let the filter ask. Check `credentials`.").await?;
     scene.cluster.check_books(0, &scene.bulk("/_bulk", scene.cluster.write_books(0)).await?)?;
     assert_eq!(scene.counted("batches_total.upstream.es-1").await?, 1);
+    scene.finish().await
+}
+
+/// Envoy chooses one of the coordinator's hosts for each poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_with_a_host_of_another_cluster_is_found() -> Result<()> {
+    const HOSTS: &str = "/load_assignment/endpoints/0/lb_endpoints";
+    let other = FakeCluster::start(ClusterScript::new(1).uuid("another")).await?;
+    let address = other.addresses().next().context("no node")?;
+    let options = scene().coordinators([0]).edit(move |config| {
+        let clusters = config.pointer_mut("/static_resources/clusters").and_then(Value::as_array_mut);
+        let coordinator = clusters.and_then(|clusters| clusters.iter_mut().find(|cluster| cluster["name"] == "es"));
+        let hosts = coordinator.and_then(|cluster| cluster.pointer_mut(HOSTS)?.as_array_mut()).context("no hosts")?;
+        let socket_address = json!({"address": address.ip().to_string(), "port_value": address.port()});
+        hosts.push(json!({"endpoint": {"address": {"socket_address": socket_address}}}));
+        Ok(())
+    });
+    let scene = options.start_cold().await?;
+    scene.wait_for_stat("wasmcustom.bulk_reshuffle_upstreams_faulty.upstream.es", |fault| fault == 1).await?;
+    let check = scene.wait_for_status(ADMIN, |status| {
+        let check = &status["coordinator"]["check"];
+        (check["result"] == "several_clusters").then(|| check.clone())
+    });
+    let text = check.await?["text"].as_str().context("no text")?.to_owned();
+    let log = scene.envoy.log();
+    assert!(log.contains(&format!("upstream \"es\": {text}")), "{log}");
     scene.finish().await
 }
 

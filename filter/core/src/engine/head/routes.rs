@@ -25,14 +25,23 @@ impl Routes {
         if std::mem::replace(&mut self.is_settled, true) {
             return None;
         }
-        let to = match route {
-            Some(cluster) => format!("the Envoy cluster {:?}", String::from_utf8_lossy(cluster)),
-            None => "no Envoy cluster, or to one that Envoy does not report (`xds.cluster_name`)".to_owned(),
+        let (to, advice) = match route {
+            Some(cluster) => {
+                let name = format!("{:?}", String::from_utf8_lossy(cluster));
+                (
+                    format!("the Envoy cluster {name}"),
+                    format!(" If {name} has the same nodes, add it to `route_clusters`."),
+                )
+            }
+            None => (
+                "no Envoy cluster, or to one that Envoy does not report (`xds.cluster_name`)".to_owned(),
+                String::new(),
+            ),
         };
+        let coordinator = &config.coordinator;
         Some(format!(
             "a bulk request passed through whole because its route leads to {to}. No route has led to the coordinator \
-             {:?} so far. If that cluster has the same nodes, add it to `route_clusters`",
-            config.coordinator
+             {coordinator:?} so far. If Envoy has no cluster {coordinator:?}, correct `coordinator`.{advice}"
         ))
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admin::status;
 use super::harness::{Harness, MILLISECOND, add_index, id_on, index, operation, state};
-use crate::config::RuntimeSettings;
+use crate::config::{Enabled, RuntimeSettings};
 use crate::engine::metrics::Counter;
 use crate::engine::pass_through::PassThrough;
 use crate::routing::Unrouted;
@@ -55,6 +55,15 @@ fn the_filter_may_be_configured_off_until_it_is_enabled() {
     switch(&mut harness, json!({"enabled": "true"}));
     let on = harness.hold(0, 1);
     assert!(!harness.passed.contains_key(&on[0]));
+    switch(&mut harness, json!({"interval": "1s", "enabled": "true"}));
+    switch(&mut harness, json!({}));
+    let logged = ["true", "false"]
+        .map(|enabled| format!("`enabled` is {enabled} from now on, because the cluster's settings have changed"));
+    assert_eq!(harness.warnings, logged);
+    let (settings, invalid) = (RuntimeSettings { enabled: Some(Enabled::Yes), ..Default::default() }, Vec::new());
+    harness.engine.apply_runtime_settings(settings, invalid, true);
+    harness.woken();
+    assert_eq!(harness.warnings.len(), 2, "another worker has logged this");
 }
 
 #[test]

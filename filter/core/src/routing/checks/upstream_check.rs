@@ -12,8 +12,9 @@ reasons! {
     NoUpstream = "no_upstream", "Envoy has no cluster of this name or, with `nodes.header`, no host with this address.";
     Unreachable = "unreachable", "Envoy cannot connect to a healthy host of the upstream.";
     NoAnswer = "no_answer", "The upstream gives no complete answer in time.";
-    Forbidden = "forbidden", "The upstream does not let the filter ask. Set `credentials`.";
+    Forbidden = "forbidden", "The upstream does not let the filter ask. Check `credentials`.";
     Unreadable = "unreadable", "The upstream's answer is not that of a node of Elasticsearch or OpenSearch.";
+    SeveralClusters = "several_clusters", "The coordinator has just answered for another cluster. Its hosts may belong to several.";
 }
 
 /// The reason why a query has no answer.
@@ -77,13 +78,20 @@ impl UpstreamCheck {
         matches!(self.result, CheckResult::OtherNode | CheckResult::OtherCluster)
     }
 
-    /// Returns the message about an upstream of this name for the log.
-    pub fn message(&self, upstream: &str) -> String {
+    /// Returns the message for the log about an upstream of this name, and of this address in an Envoy cluster with all
+    /// nodes.
+    pub fn message(&self, upstream: &str, address: Option<&str>) -> String {
+        let at = address.map(|address| format!(" at {address}")).unwrap_or_default();
         let found = self
             .found
             .as_ref()
             .map(|found| format!(" {found:?} answers. Operations for its node go to the coordinator."));
-        format!("upstream {upstream:?}: {}{}", self.result.text(), found.unwrap_or_default())
+        let is_fallback = self.is_wrong() || self.result == CheckResult::Unreachable;
+        let fallback = address
+            .filter(|_| is_fallback)
+            .map(|address| format!(" Envoy chooses another host if its cluster has no healthy one at {address}."));
+        let more = [found, fallback].map(Option::unwrap_or_default).concat();
+        format!("upstream {:?}: {}{more}", format!("{upstream}{at}"), self.result.text())
     }
 
     /// Returns whether there is anything that an operator should repair.
@@ -153,6 +161,20 @@ mod tests {
         for (status, body) in [(404, "{}"), (200, "<html>"), (200, "{}"), (200, r#"{"nodes":{}}"#), (200, two)] {
             assert_eq!(read(status, body).0, CheckResult::Unreadable, "{status} {body}");
         }
+    }
+
+    #[test]
+    fn the_message_says_that_envoy_may_have_chosen_another_host() {
+        let message = |check: UpstreamCheck, address| check.message("es-0", address);
+        let other = || UpstreamCheck { result: CheckResult::OtherNode, found: Some("es-2".to_owned()) };
+        assert!(message(other(), None).ends_with("Operations for its node go to the coordinator."));
+        let fallback = "Envoy chooses another host if its cluster has no healthy one at 10.0.0.1:9200.";
+        for check in [other(), CheckResult::Unreachable.into()] {
+            let message = message(check, Some("10.0.0.1:9200"));
+            assert!(message.starts_with("upstream \"es-0 at 10.0.0.1:9200\": "), "{message}");
+            assert!(message.ends_with(fallback), "{message}");
+        }
+        assert!(!message(CheckResult::Forbidden.into(), Some("10.0.0.1:9200")).contains("chooses"));
     }
 
     #[test]

@@ -50,6 +50,33 @@ struct Latest {
     verified: Option<(Version, Time)>,
     /// Whether a whole state was read, and the others do not know yet.
     is_news: bool,
+    /// When a state was that of another cluster than the one before.
+    other_cluster: Option<Time>,
+}
+
+/// The time for which the coordinator counts as faulty after a state of another cluster. If its hosts belong to several
+/// clusters, the next one follows sooner. If its cluster was replaced, the shipped alert does not fire: it waits longer.
+const DOUBT: Time = Time::from_secs(240);
+
+impl Latest {
+    /// Records that the state which is known is the latest, and whether states of several clusters were seen on the way.
+    /// Returns whether they were, or the state is that of another cluster than the one before.
+    fn verify(&mut self, has_several: bool, now: Time) -> bool {
+        let Some(known) = &self.known else { return false };
+        let is_before = |last: &Version| last.cluster_uuid != known.cluster_uuid;
+        let is_other = has_several || self.verified.as_ref().is_some_and(|(last, _)| is_before(last));
+        self.verified = Some((known.clone(), now));
+        if is_other {
+            self.other_cluster = Some(now);
+        }
+        is_other
+    }
+
+    /// Returns what an answer of the coordinator shows about it.
+    fn check(&self, now: Time) -> UpstreamCheck {
+        let is_doubted = self.other_cluster.is_some_and(|at| now.saturating_sub(at) < DOUBT);
+        if is_doubted { CheckResult::SeveralClusters.into() } else { CheckResult::Right.into() }
+    }
 }
 
 /// An action that the cache needs in order to continue.
@@ -188,14 +215,11 @@ impl StateCache {
 
     /// Processes the cluster's answer to the last query.
     pub fn answered(&mut self, status: u16, body: Vec<u8>, now: Time) {
-        self.coordinator = Some(
-            match status {
-                200 => CheckResult::Right,
-                401 | 403 => CheckResult::Forbidden,
-                _ => CheckResult::Unreadable,
-            }
-            .into(),
-        );
+        self.coordinator = Some(match status {
+            200 => self.latest.check(now),
+            401 | 403 => CheckResult::Forbidden.into(),
+            _ => CheckResult::Unreadable.into(),
+        });
         if let Step::Cycle(cycle) = &mut self.step
             && let Err(error) = cycle.answered(status, body, &mut self.content)
         {
@@ -360,7 +384,7 @@ impl StateCache {
                 self.latest.known.clone_from(&lease.known);
             }
             if has_succeeded {
-                self.succeeded(now);
+                self.succeeded(false, now);
             }
             self.schedule.plan(now);
         }
@@ -455,7 +479,9 @@ impl StateCache {
                     self.events.push_back(PollEvent::Loaded);
                 }
                 self.latest.is_news = true;
-                self.succeeded(now);
+                if self.succeeded(cycle.has_several_clusters(), now) {
+                    self.events.push_back(PollEvent::Misled(UpstreamId::COORDINATOR, self.latest.check(now)));
+                }
                 self.schedule.plan_after_own(now, self.content.cluster.is_partial);
                 self.publish(None)
             }
@@ -487,15 +513,15 @@ impl StateCache {
         self.events.push_back(PollEvent::Failed(error));
     }
 
-    /// Records that this or another worker has read the whole state.
-    fn succeeded(&mut self, now: Time) {
+    /// Records that this or another worker has read the whole state, and whether it has seen states of several clusters.
+    /// Returns whether the coordinator has answered for another cluster than before.
+    fn succeeded(&mut self, has_several: bool, now: Time) -> bool {
         self.schedule.succeeded(now);
-        self.coordinator = Some(CheckResult::Right.into());
         self.problem = None;
-        if let Some(known) = &self.latest.known {
-            self.latest.verified = Some((known.clone(), now));
-        }
+        let is_other = self.latest.verify(has_several, now);
+        self.coordinator = Some(self.latest.check(now));
         self.tables.verify();
+        is_other
     }
 
     fn take_over(&mut self, mut parts: Vec<Part>, lease: Rc<Lease>, now: Time) -> Option<PollAction> {

@@ -38,6 +38,10 @@ pub(crate) struct Cycle {
     has_changed: bool,
     /// The messages about mappings that are not taken yet.
     warnings: Vec<String>,
+    /// The id of the cluster whose state was seen last.
+    cluster: Option<String>,
+    /// Whether states of several clusters were seen, with that before the cycle.
+    has_several_clusters: bool,
 }
 
 /// What a cycle knows and has to find.
@@ -144,6 +148,8 @@ impl Cycle {
         let first = if plan.known.is_some() { StateQuery::Version } else { StateQuery::Overview };
         Self {
             may_lack: plan.known.is_none(),
+            cluster: plan.known.as_ref().map(|known| known.cluster_uuid.clone()),
+            has_several_clusters: false,
             plan,
             is_older: false,
             search: Search::None,
@@ -161,6 +167,16 @@ impl Cycle {
     /// Returns the state if it was read completely.
     pub fn known(&self) -> Option<&Version> {
         self.plan.known.as_ref().filter(|_| matches!(self.stage, Stage::Done))
+    }
+
+    /// Returns whether states of several clusters were seen, with that before the cycle.
+    pub fn has_several_clusters(&self) -> bool {
+        self.has_several_clusters
+    }
+
+    fn meet(&mut self, state: &Version) {
+        let last = self.cluster.replace(state.cluster_uuid.clone());
+        self.has_several_clusters |= last.is_some_and(|last| last != state.cluster_uuid);
     }
 
     /// Returns whether the state has changed.
@@ -299,6 +315,7 @@ impl Cycle {
         self.stage = match &query {
             StateQuery::Version => {
                 let version: Version = serde_json::from_slice(&body).map_err(form(&query))?;
+                self.meet(&version);
                 self.is_older = self.plan.known.as_ref().is_some_and(|known| version.is_before(known));
                 // With very many indices the table may lack existing ones although the state has not changed.
                 let is_searched = self.plan.looks_for_wanted && !self.plan.wanted.is_empty();
@@ -349,7 +366,9 @@ impl Cycle {
         }
         let version = self.overview.version();
         let nothing = || CursorError { at: cursor.position(), problem: "the state has no version".to_owned() };
-        self.plan.known = Some(version.ok_or_else(nothing)?);
+        let version = version.ok_or_else(nothing)?;
+        self.meet(&version);
+        self.plan.known = Some(version);
         self.has_changed = true;
         if self.is_older {
             content.restart(self.plan.numbering);

@@ -43,8 +43,8 @@ impl StateQuery {
             Self::Version => Version::PATH.to_owned(),
             Self::Overview => Overview::PATH.to_owned(),
             Self::Settings => {
-                let settings =
-                    ["persistent", "transient"].map(|kind| format!("{kind}.cluster.metadata.bulk_reshuffle"));
+                // Other names show misspellings of ours.
+                let settings = ["persistent", "transient"].map(|kind| format!("{kind}.cluster.metadata.bulk*"));
                 format!("/_cluster/settings?filter_path={}", settings.join(","))
             }
             Self::Nodes => {

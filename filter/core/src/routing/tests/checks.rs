@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::super::{CheckResult, PollEvent, Silence, Unrouted, hash};
+use super::super::{CheckResult, PollEvent, Silence, Unrouted, UpstreamId, hash};
 use super::harness::{CONFIG, Harness, INTERVAL, SECOND, Worker};
 use crate::Time;
 
@@ -22,7 +22,7 @@ fn warnings(harness: &Harness) -> Vec<String> {
     let of_worker = |worker: &Rc<RefCell<Worker>>| {
         let worker = worker.borrow();
         let warning = |event: &PollEvent| match event {
-            PollEvent::Misled(upstream, check) => Some(check.message(&worker.upstreams.name(*upstream))),
+            PollEvent::Misled(upstream, check) => Some(check.message(&worker.upstreams.name(*upstream), None)),
             _ => None,
         };
         worker.events.iter().filter_map(warning).collect::<Vec<_>>()
@@ -92,6 +92,26 @@ fn no_worker_routes_to_an_upstream_of_another_cluster() {
     harness.run_for(INTERVAL);
     assert_eq!(results(&harness, "up-es-1"), [Some(CheckResult::OtherCluster); 2]);
     assert_eq!(unrouted(&harness), [Some(Unrouted::WrongUpstream); 2]);
+}
+
+/// Envoy chooses one of the coordinator's hosts for each query.
+#[test]
+fn a_coordinator_whose_hosts_belong_to_several_clusters_is_faulty() {
+    let mut harness = Harness::settled(2);
+    let result = |worker: &Worker| worker.cache.check(UpstreamId::COORDINATOR).map(|check| check.result);
+    let coordinator = |harness: &Harness| [0, 1].map(|worker| result(&harness.worker(worker)));
+    assert_eq!(coordinator(&harness), [Some(CheckResult::Right); 2]);
+    for cluster in ["foreign", "c", "foreign"] {
+        harness.forget();
+        harness.follow(|own| own.uuid = cluster.to_owned());
+        assert_eq!(coordinator(&harness), [Some(CheckResult::SeveralClusters); 2]);
+        assert_eq!(warnings(&harness).len(), 1, "only the worker that polls warns");
+        assert!(warnings(&harness)[0].ends_with(CheckResult::SeveralClusters.text()));
+    }
+    assert!([0, 1].map(|worker| harness.worker(worker).cache.has_faults()).into_iter().all(|is_faulty| is_faulty));
+    harness.run_for(PAUSE);
+    assert_eq!(coordinator(&harness), [Some(CheckResult::Right); 2], "the cluster was replaced");
+    harness.check();
 }
 
 /// A batch that cannot be sent goes to the coordinator anyway.
