@@ -75,7 +75,7 @@ const REPLAYED: Test =
 /// All blocks of commands that `make test-docs` does not run.
 pub const ELSEWHERE: [Elsewhere; 26] = [
     on("README.md", "envoy --mode validate", OWN, OWN_SURVIVES),
-    on("README.md", "curl -s -X PUT 127.0.0.1:9200/first-steps", OWN, OWN_SPLITS),
+    on("README.md", "curl -sS -X PUT 127.0.0.1:9200/first-steps", OWN, OWN_SPLITS),
     on("istio/README.md", "kubectl create namespace search", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "kubectl apply -f istio/examples/statefulset", KUBERNETES, IN_KUBERNETES),
     on("istio/README.md", "kubectl apply -f istio/examples/gateway", KUBERNETES, IN_KUBERNETES),
