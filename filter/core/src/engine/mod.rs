@@ -375,7 +375,9 @@ impl Engine {
     fn request_data(&mut self, id: RequestId, chunk: Vec<u8>, end: bool) {
         let (intake, _, mut settlement) = self.parts();
         if intake.observations.reads(id) {
-            return intake.observations.data(&mut settlement, id, (chunk, end), &mut intake.ids);
+            let read = intake.observations.data(&mut settlement, id, (chunk, end), &mut intake.ids);
+            let (admin, _, mut view) = self.admin_parts();
+            return read.into_iter().for_each(|request| admin.samplers.show(&mut view, &request));
         }
         let Some(chunk) = intake.follow_headers(&mut settlement, id, chunk) else { return };
         if self.admin.reads(id) {

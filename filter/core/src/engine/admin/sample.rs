@@ -56,7 +56,7 @@ impl Samplers {
     /// Answers the requests that timed out waiting for a sample.
     pub fn end(&mut self, view: &mut View<'_>) {
         while let Some(waiting) = self.overdue(view.now) {
-            let problem = "timed out after 10 s: this worker has split no bulk request";
+            let problem = "timed out after 10 s: this worker has split or observed no bulk request";
             view.reply(waiting, Response::problem(504, problem));
         }
     }

@@ -112,7 +112,7 @@ families! {
         "Batches that were out for much longer than this upstream's batches usually are. Nothing else waited for them.";
     BATCHES_REDIRECTED = Kind::Counter, "batches_redirected_total", [Upstream],
         "Batches that went to the coordinator instead, because they could not be sent to this upstream or \
-         its node had left the cluster.";
+         its node had left the cluster. Those of the coordinator itself were offered to it again.";
     BATCHES_RETRIED = Kind::Counter, "batches_retried_total", [Reason, Upstream],
         "Batches that were sent again: after a 429 for some or all of their operations (`busy`), or because the \
          connection broke (`lost`).";

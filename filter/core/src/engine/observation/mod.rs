@@ -1,8 +1,8 @@
 //! Follows requests that pass through, and counts what the filter would have done with them.
 //!
 //! A copy of each request is read and routed like any other. Its shares go to holds like those of real requests, and
-//! leave them in batches. Only the calls are missing: a batch counts as answered when its requests are. If they were
-//! answered before it would have left, it counts as answered after as long as requests usually take.
+//! leave them in batches. Only the calls are missing: a batch counts as answered after the time in which the quickest
+//! requests are answered today. Others wait for one another at the nodes, which batches do much less.
 
 mod answer;
 mod crossings;
@@ -39,7 +39,7 @@ pub struct Observations {
     next: u64,
     /// The number of shares on hold and in flight.
     shares: usize,
-    /// The mean time from the end of a request to its answer.
+    /// The time from the end of a request to its answer, of the quickest ones.
     latency: Time,
     /// The zone of this Envoy, if it has one.
     pub zone: Option<String>,
@@ -85,8 +85,8 @@ const LONGEST_LATENCY: Time = Time::from_secs(1);
 /// The time that requests take, before the first one is answered.
 const FIRST_LATENCY: Time = Time::from_millis(5);
 
-/// The weight of a new latency is one in this number.
-const MEAN_OF: u32 = 8;
+/// A slower answer raises the time of the quickest ones by one in this number.
+const RISE: u32 = 64;
 
 impl Observations {
     /// Starts without requests.
@@ -136,33 +136,34 @@ impl Observations {
         self.open.insert(id, observed);
     }
 
-    /// Reads a copy of a chunk of a body, and counts what the filter would have done at the end.
+    /// Reads a copy of a chunk of a body, and counts what the filter would have done at the end. Returns the request if it
+    /// would have been split.
     pub fn data(
         &mut self,
         settlement: &mut Settlement<'_>,
         id: RequestId,
         (chunk, end): (Vec<u8>, bool),
         ids: &mut IdGenerator,
-    ) {
-        let Some(observed) = self.open.get_mut(&id) else { return };
-        let Some(mut request) = observed.request.take() else { return };
+    ) -> Option<Box<Request>> {
+        let observed = self.open.get_mut(&id)?;
+        let mut request = observed.request.take()?;
         observed.end = settlement.now;
         let left = settlement.config.limits.max_request.saturating_sub(request.body().length());
         let room = settlement.memory.room(left);
         let read = if chunk.is_empty() { Ok(()) } else { request.take(chunk, room, ids) };
-        match read {
-            Ok(()) if !end => observed.request = Some(request),
-            Ok(()) => match request.finish() {
-                Ok(()) => {
-                    settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
-                    observed.caller = Some(request.caller);
-                    observed.read(&request);
-                    self.hold(&mut request, id, settlement.metrics, settlement.now);
-                }
-                Err(why) => observed.passed(&request, settlement.metrics, why),
-            },
-            Err(why) => observed.passed(&request, settlement.metrics, why),
+        if read.is_ok() && !end {
+            observed.request = Some(request);
+            return None;
         }
+        if let Err(why) = read.and_then(|()| request.finish()) {
+            observed.passed(&request, settlement.metrics, why);
+            return None;
+        }
+        settlement.requests.separate(&mut request, &settlement.config.dispatch.identity);
+        observed.caller = Some(request.caller);
+        observed.read(&request);
+        self.hold(&mut request, id, settlement.metrics, settlement.now);
+        Some(request)
     }
 
     /// Counts a request that the filter would have split, and holds its shares.
@@ -272,31 +273,13 @@ impl Observations {
         }
         if would_be_split {
             let latency = settlement.now.saturating_sub(end).min(LONGEST_LATENCY);
-            let rest = self.latency.saturating_mul(MEAN_OF.saturating_sub(1));
-            self.latency = rest.saturating_add(latency) / MEAN_OF;
-            self.advance(settlement.metrics, settlement.now);
-            self.answer_of(id, settlement.metrics, settlement.now);
+            self.latency = latency.min(self.latency.saturating_add(self.latency / RISE));
         }
     }
 
     /// Returns whether no observed request waits for its answer.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
-    }
-
-    /// Answers the batches in flight that have waited for this request, and wait for no other.
-    fn answer_of(&mut self, id: RequestId, metrics: &mut Metrics, now: Time) {
-        let is_of = |batch: &Batch| batch.shares.iter().any(|held| held.request == id) && !self.is_open(batch);
-        let answered: Vec<_> = self.answers.iter().filter(|(_, batch)| is_of(batch)).map(|(key, _)| *key).collect();
-        for key in answered {
-            self.answer(key, now);
-        }
-        self.send(metrics, now);
-    }
-
-    /// Returns whether a request in a batch is not answered yet.
-    fn is_open(&self, batch: &Batch) -> bool {
-        batch.shares.iter().any(|held| self.open.contains_key(&held.request))
     }
 
     /// Answers a batch in flight.
@@ -343,9 +326,7 @@ impl Observations {
     fn send(&mut self, metrics: &mut Metrics, now: Time) {
         while let Some(batch) = self.holds.next_batch(now, |_| true) {
             count_batch(metrics, &batch);
-            // Usually its requests are answered sooner.
-            let latency = if self.is_open(&batch) { LONGEST_LATENCY } else { self.latency };
-            self.answers.insert((now.saturating_add(latency), self.next), batch);
+            self.answers.insert((now.saturating_add(self.latency), self.next), batch);
             self.next = self.next.wrapping_add(1);
         }
     }

@@ -298,7 +298,12 @@ const SAMPLED: &str = concat!(
 
 #[test]
 fn the_sample_is_the_next_bulk_request_without_its_documents() {
-    let mut harness = harness();
+    check_sample(harness());
+    let config = json!({"enabled": "observe", "admin_path": "/_bulk_reshuffle"});
+    check_sample(Harness::knowing(config, &state()));
+}
+
+fn check_sample(mut harness: Harness) {
     harness.send_bodiless(7000, "GET", "/_bulk_reshuffle/sample");
     harness.request("/i/_bulk?pipeline=p", SAMPLED);
     harness.send("/i/_bulk", SAMPLED);
