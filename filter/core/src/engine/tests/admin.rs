@@ -331,6 +331,18 @@ fn check_sample(mut harness: Harness) {
     assert_eq!(harness.reply(explained)["way"], "split");
 }
 
+/// Metrics can be read only in a callback that a request for the status has to ask for.
+#[test]
+fn a_status_wakes_the_filter_although_nothing_else_is_due() {
+    let mut harness = harness();
+    harness.woken();
+    let before = harness.wake_ups;
+    harness.send_bodiless(7000, "GET", "/_bulk_reshuffle/status");
+    assert_eq!(harness.wake_ups, before + 1);
+    harness.woken();
+    assert_eq!(harness.replies[&7000].status, 200);
+}
+
 #[test]
 fn a_request_for_a_sample_times_out() {
     let mut harness = harness();
