@@ -48,8 +48,8 @@ struct Latest {
     known: Option<Version>,
     /// The state that was the latest at the end of the last cycle, and the time of that.
     verified: Option<(Version, Time)>,
-    /// Whether a whole state was read, and the others do not know yet.
-    is_news: bool,
+    /// Set if a whole state was read, and the others do not know yet: whether states of several clusters were seen.
+    news: Option<bool>,
     /// When a state was that of another cluster than the one before.
     other_cluster: Option<Time>,
 }
@@ -384,7 +384,7 @@ impl StateCache {
                 self.latest.known.clone_from(&lease.known);
             }
             if has_succeeded {
-                self.succeeded(false, now);
+                self.succeeded(lease.has_several_clusters, now);
             }
             self.schedule.plan(now);
         }
@@ -478,8 +478,9 @@ impl StateCache {
                     self.tables.outdate();
                     self.events.push_back(PollEvent::Loaded);
                 }
-                self.latest.is_news = true;
-                if self.succeeded(cycle.has_several_clusters(), now) {
+                let has_several = self.succeeded(cycle.has_several_clusters(), now);
+                self.latest.news = Some(has_several);
+                if has_several {
                     self.events.push_back(PollEvent::Misled(UpstreamId::COORDINATOR, self.latest.check(now)));
                 }
                 self.schedule.plan_after_own(now, self.content.cluster.is_partial);
@@ -569,8 +570,8 @@ impl StateCache {
             }
             let is_all = self.content.unpublished.is_empty();
             let is_held = cycle.is_some() || !is_all;
-            let has_succeeded = !is_held && std::mem::take(&mut self.latest.is_news);
-            self.store.publish_list(&found, is_held, self.latest.known.as_ref(), has_succeeded);
+            let news = if is_held { None } else { self.latest.news.take() };
+            self.store.publish_list(&found, is_held, self.latest.known.as_ref(), news);
             if !is_all {
                 self.step = Step::Publish(cycle);
                 return Some(PollAction::Pause);

@@ -25,6 +25,8 @@ pub(crate) struct Lease {
     pub known: Option<Version>,
     /// The tag of each part. A tag is never reused.
     pub parts: BTreeMap<Part, u64>,
+    /// Whether states of several clusters were seen on the way to the last state that was read completely.
+    pub has_several_clusters: bool,
 }
 
 /// A watch on the lease of another worker that needs no common clock.

@@ -93,11 +93,12 @@ impl SharedStore {
         }
     }
 
-    /// Publishes the list of parts and the last state that was read completely. `succeeded` tells whether it was read
-    /// since the last call.
-    pub fn publish_list(&mut self, found: &Found, is_held: bool, known: Option<&Version>, succeeded: bool) {
+    /// Publishes the list of parts and the last state that was read completely. `read` is `None` unless it was read since
+    /// the last call, and then tells whether states of several clusters were seen on the way.
+    pub fn publish_list(&mut self, found: &Found, is_held: bool, known: Option<&Version>, read: Option<bool>) {
         self.own.known = known.cloned();
-        self.own.successes = found.lease.successes.wrapping_add(u32::from(succeeded));
+        self.own.successes = found.lease.successes.wrapping_add(u32::from(read.is_some()));
+        self.own.has_several_clusters = read.unwrap_or(found.lease.has_several_clusters);
         self.own.returns = found.lease.returns.wrapping_add(u32::from(!is_held));
         // If another worker has just taken the lease, the next check corrects this.
         self.write(found, is_held);

@@ -111,6 +111,10 @@ fn a_coordinator_whose_hosts_belong_to_several_clusters_is_faulty() {
     assert!([0, 1].map(|worker| harness.worker(worker).cache.has_faults()).into_iter().all(|is_faulty| is_faulty));
     harness.run_for(PAUSE);
     assert_eq!(coordinator(&harness), [Some(CheckResult::Right); 2], "the cluster was replaced");
+    // All that is read afterwards may be of the first cluster.
+    harness.cluster().stranger = Some("foreign, too".to_owned());
+    harness.run_for(INTERVAL);
+    assert_eq!(coordinator(&harness), [Some(CheckResult::SeveralClusters); 2]);
     harness.check();
 }
 

@@ -21,6 +21,8 @@ pub struct Cluster {
     /// The processors of each pipeline.
     pub pipelines: BTreeMap<String, Value>,
     pub settings: Value,
+    /// The id of another cluster that answers the query for the version.
+    pub stranger: Option<String>,
     /// The upstreams that do not lead to their nodes, each with the id of the node that answers, or why none does.
     pub misled: BTreeMap<String, Result<String, Silence>>,
     /// The release of all nodes, if the state has it.
@@ -62,6 +64,7 @@ impl Cluster {
             data_streams: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             settings: json!({}),
+            stranger: None,
             misled: BTreeMap::new(),
             release: None,
         }
@@ -142,7 +145,10 @@ impl Cluster {
         let version =
             json!({"version": self.version, "state_uuid": format!("s{}", self.version), "cluster_uuid": self.uuid});
         match path {
-            "/_cluster/state/version" => version,
+            "/_cluster/state/version" => match &self.stranger {
+                Some(uuid) => json!({"version": 1, "state_uuid": "s", "cluster_uuid": uuid}),
+                None => version,
+            },
             "/_cluster/state/version,nodes,metadata" => self.overview(version),
             "/_cluster/settings" => self.settings.clone(),
             "/_alias" => self.aliases(),
