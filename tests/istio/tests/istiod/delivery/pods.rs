@@ -42,6 +42,7 @@ pub async fn not_ready(mesh: &Mesh<'_>, overlay: &Overlay) -> Result<String> {
     let (diverted, passed) = mesh.check_diverted(without, "es-1").await?;
     put_back(mesh, overlay).await?;
     wait_direct(mesh, again).await?;
+    mesh.wait_splitting(again).await?;
     mesh.check_split(again).await?;
     let passed = if passed.is_empty() { String::new() } else { format!(" ({passed:?} requests passed through)") };
     Ok(format!("its {diverted} documents went to `any.es.internal`{passed}; then requests were split again"))
