@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use bulk_reshuffle_e2e::envoy_config::discover_hosts;
 use bulk_reshuffle_e2e::load::Load;
 use bulk_reshuffle_e2e::{HostFile, NameServer, check_filter};
@@ -97,22 +97,20 @@ impl Scene {
         change(self).await.with_context(|| what.to_owned())?;
         let changed = begun.elapsed();
         let moved = self.wait_settled(begun).await?;
-        let last = self.endpoints.witness.misrouted_after(&load, moved, REFRESH, async || self.query().await).await?;
+        let last = self.endpoints.witness.misrouted_after(&load, moved, REFRESH, async || self.query().await).await;
+        let last = last.with_context(|| what.to_owned())?;
 
         let (all, wrong) = self.endpoints.witness.since(&index, begun);
-        let (later, late) = self.endpoints.witness.since(&index, moved + 2 * REFRESH);
-        let share = 100.0 * (later - late) as f64 / later as f64;
         let redirected = self.redirected().await? - redirected;
         let every_node = self.load_every_node().await?;
         let tallies = self.backend.verify(&format!("elasticity, {what}"), vec![load, every_node]).await?;
         println!(
             "elasticity, {what}: {:.1} s; {wrong} of {all} operations were misrouted, until {last:.1?} after the last \
-             primary had moved; then {share:.2} % went to their primaries; {redirected} batches were redirected",
+             primary had moved; {redirected} batches were redirected",
             changed.as_secs_f64()
         );
         self.backend.delete(&format!("/{index},{EVERY_NODE}")).await?;
         self.endpoints.forget();
-        ensure!(share > 99.0, "{late} of {later} operations were misrouted later");
         if !tallies[0].failed().is_empty() {
             println!("elasticity, {what}: {:?}", tallies[0]);
         }

@@ -39,7 +39,8 @@ pub struct Witness {
 
 struct Seen {
     owners: Owners,
-    changed: Instant,
+    /// The time of the last move of a primary, by index, alias and data stream.
+    moved: BTreeMap<String, Instant>,
     sightings: Vec<Sighting>,
 }
 
@@ -76,7 +77,7 @@ impl Witness {
     /// Observes what arrives at a relay in front of this many nodes, once it [forwards](Self::relay_to) requests. Looks
     /// at the primaries' locations at this interval.
     pub fn of(relay: FakeCluster, nodes: usize, interval: Duration) -> Self {
-        let seen = Seen { owners: Owners::default(), changed: Instant::now(), sightings: Vec::new() };
+        let seen = Seen { owners: Owners::default(), moved: BTreeMap::new(), sightings: Vec::new() };
         let (seen, asked) = (Arc::new(Mutex::new(seen)), Arc::default());
         let looking = tokio::spawn(look(Client::new(), Arc::clone(&asked), Arc::clone(&seen), interval));
         Self { relay, nodes, seen, asked, looking }
@@ -168,8 +169,8 @@ impl Witness {
 
     /// Returns the time of the last move of a primary, if none has moved for a while.
     pub fn stable_since(&self) -> Option<Instant> {
-        let changed = self.seen.lock().unwrap().changed;
-        (changed.elapsed() > STABLE).then_some(changed)
+        let moved = self.seen.lock().unwrap().moved.values().max().copied()?;
+        (moved.elapsed() > STABLE).then_some(moved)
     }
 
     /// Waits until all operations on an index go straight to their primaries.
@@ -181,8 +182,9 @@ impl Witness {
         .await
     }
 
-    /// Returns how long a load's operations were misrouted after a change at this time, or an error if that was longer
-    /// than this interval. Waits until this is certain. The query shows how slow the machine is.
+    /// Returns how long a load's operations were misrouted after a change at this time and all moves of primaries that
+    /// follow, or an error if that was longer than this interval. Waits until this is certain. The query shows how slow
+    /// the machine is.
     pub async fn misrouted_after(
         &self,
         load: &Load,
@@ -191,21 +193,24 @@ impl Witness {
         query: impl AsyncFn(),
     ) -> Result<Duration> {
         let index = load.index.as_str();
-        let slowest = Cell::new(Duration::ZERO);
+        let (slowest, change) = (Cell::new(Duration::ZERO), Cell::new(change));
         // No operation may be misrouted from the end on, observed for another interval.
         let (all, wrong) = wait::until(LIMIT, "operations are observed for long enough after a change", async || {
             let begun = Instant::now();
             query().await;
             slowest.set(slowest.get().max(begun.elapsed()));
+            // A cluster moves shards in waves, between which it seems to be done.
+            let moved = self.seen.lock().unwrap().moved.get(index).copied();
+            change.set(moved.map_or(change.get(), |moved| change.get().max(moved)));
             // A request that the filter has read before the change may reach its nodes until it is answered.
-            let end = change + interval + grace(slowest.get()) + load.tally.longest();
+            let end = change.get() + interval + grace(slowest.get()) + load.tally.longest();
             let (all, wrong) = self.since(index, end);
             Ok((all > 0 && Instant::now() >= end + interval).then_some((all, wrong)))
         })
         .await?;
         let is_misrouted = |sighting: &&Sighting| sighting.index == index && sighting.misrouted > 0;
         let last = self.seen.lock().unwrap().sightings.iter().rfind(is_misrouted).map(|sighting| sighting.at);
-        let duration = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change));
+        let duration = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(change.get()));
         ensure!(wrong == 0, "{wrong} of {all} operations were misrouted, as late as {duration:.1?} after the change");
         Ok(duration)
     }
@@ -218,6 +223,14 @@ impl Drop for Witness {
 }
 
 impl Seen {
+    fn found(&mut self, owners: Owners) {
+        let now = Instant::now();
+        let names = owners.0.keys().chain(self.owners.0.keys());
+        let moved = names.filter(|name| owners.0.get(*name) != self.owners.0.get(*name));
+        self.moved.extend(moved.map(|name| (name.clone(), now)));
+        self.owners = owners;
+    }
+
     fn note(&mut self, request: &Recorded, chosen: Option<usize>) {
         // Ignore requests other than the writers' bulk requests.
         let Ok(operations) = request.operations() else { return };
@@ -245,11 +258,7 @@ impl Shards {
 async fn look(client: Client, nodes: Arc<Mutex<Vec<SocketAddr>>>, seen: Arc<Mutex<Seen>>, interval: Duration) {
     loop {
         if let Some(owners) = Owners::ask_any(&client, &nodes).await {
-            let mut seen = seen.lock().unwrap();
-            if seen.owners != owners {
-                seen.owners = owners;
-                seen.changed = Instant::now();
-            }
+            seen.lock().unwrap().found(owners);
         }
         tokio::time::sleep(interval).await;
     }
